@@ -56,7 +56,7 @@ pub(crate) struct Browser {
     dir: tempfile::TempDir,
 }
 
-/// How a page is looked at.
+/// How a page is examined.
 #[derive(Clone, Copy)]
 pub(crate) struct Look {
     pub width: u32,

@@ -1,4 +1,4 @@
-//! Two builds compared: programs that stand in for them, and the binary beside itself.
+//! Two builds compared: programs that are in for them, and the binary beside itself.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -18,7 +18,7 @@ pub(super) fn script(path: &Path, text: &str) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// A program that stands in for a build: it knows these figures, each of which costs so many times its baseline.
+/// A program that is in for a build: it knows these figures, each of which costs so many times its baseline.
 pub(super) fn stand_in(folder: &Path, ratios: &[(&str, f64)]) -> PathBuf {
     fs::create_dir_all(folder).unwrap();
     let ids: Vec<String> = ratios.iter().map(|(id, _)| format!("\"{id}\"")).collect();

@@ -52,7 +52,7 @@ fn files_that_are_none_are_named() {
     refused(&place, &["observe", "--from", "missing"], 2, "missing");
     place.write("poem", "shall I compare thee\n");
     refused(&place, &["observe", "--from", "poem"], 2, "poem");
-    // What stands in it goes into no log.
+    // What is in it goes into no log.
     let (_, out, err) = place.run(&["observe", "--from", "poem", "--json"]);
     assert!(!out.contains("compare thee") && !err.contains("compare thee"), "{out}{err}");
     place.write("empty", "");
@@ -84,7 +84,7 @@ fn what_is_no_dump_of_tables_is_refused_with_its_line() {
         }
         refused(&place, &["diff", "--net", "net.toml", file, file], 2, says);
     }
-    // What stands in a file that is no dump goes into no log.
+    // What is in a file that is no dump goes into no log.
     let (_, _, err) = place.run(&["check", "net.toml", "--lfts", "more"]);
     assert!(err.contains("opensm.fdbs") && !err.contains("junk"), "{err}");
     place.done(&["check", "tables/opensm-subnet.lst", "--lfts", "tables/opensm.fdbs"]);

@@ -40,7 +40,7 @@ fn a_dump_replaces_its_own_files_alone() {
     let (status, _, err) = place.run(&["route", "net.toml", "--dump", "osm"]);
     assert!(status == 2 && err.contains("osm/opensm.fdbs") && err.contains("not replaced"), "{status} {err}");
     assert_eq!(names(&place, "osm"), ["opensm.fdbs"]);
-    // The folder is looked at before the work begins, which here would fail.
+    // The folder is examined before the work begins, which here would fail.
     let (status, _, err) = place.run(&["route", "net.toml", "--root", "nobody", "--dump", "osm"]);
     assert!(status == 2 && err.contains("not replaced"), "{status} {err}");
     place.write("victim", "mine");

@@ -6,7 +6,7 @@ use tieline_tests::{Cluster, Watchdog};
 
 use crate::c;
 
-/// These call nearly every function, and are quick also when each instruction is looked at.
+/// These call nearly every function, and are quick also when each instruction is examined.
 const PROGRAMS: [&str; 5] = ["life_cycle", "copy", "dma_gather", "handles", "unsupported"];
 /// With threads, callbacks and large transfers: for tools that cost little.
 const MORE: [&str; 7] = ["maps", "channels", "dma", "data_interrupts", "callbacks_end", "cancel", "threads"];

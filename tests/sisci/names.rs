@@ -9,7 +9,7 @@ use crate::c;
 
 const PREFIXES: [&str; 3] = ["", "_SISCI_PUBLIC_FUNC_ST_", "_SISCI_PUBLIC_FUNC_MT_"];
 
-/// Names of the functions that the headers declare: what stands before a parenthesis at the start of a declaration.
+/// Names of the functions that the headers declare: what is before a parenthesis at the start of a declaration.
 fn declared() -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for header in ["sisci_api.h", "sisci_unsupported.h"] {

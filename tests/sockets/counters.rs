@@ -22,7 +22,7 @@ struct Run {
     is_reset: bool,
 }
 
-/// Runs a program that tells its accounts, with rings as `rings` says, and looks at its statistics meanwhile.
+/// Runs a program that tells its accounts, with rings as `rings` says, and examines its statistics meanwhile.
 fn run(name: &str, arguments: &[&str], rings: &str) -> Run {
     let program = program(name, &format!("{name}.c"), &[]);
     let file = made().join(format!("{name}-{}-{rings}.statistics", arguments.join("-")));

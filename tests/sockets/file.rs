@@ -69,7 +69,7 @@ fn it_has_one_constructor_one_destructor_and_no_thread_local_variable() {
     assert!(!ask("readelf", &["-lW"]).contains(" TLS "));
 }
 
-/// A thread that is cancelled, and a handler that looks at its stack, may be anywhere.
+/// A thread that is cancelled, and a handler that examines its stack, may be anywhere.
 #[test]
 fn each_name_can_be_unwound_from() {
     let tables = ask("readelf", &["--debug-dump=frames", "-W"]);

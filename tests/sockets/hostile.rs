@@ -7,10 +7,10 @@ use tieline_tests::Watchdog;
 use crate::built::{must, program};
 use crate::launcher::tieline;
 
-/// Seconds that a hostile end goes on.
+/// Seconds that a hostile end continues.
 const SECONDS: &str = "1";
 
-/// The victim goes on, in time; what it says of that.
+/// The victim continues, in time; what it says of that.
 fn survives(way: &str) -> String {
     let _watchdog = Watchdog::usual("a hostile end");
     let hostile = program("hostile", "hostile.c", &[]);

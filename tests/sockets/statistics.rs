@@ -29,7 +29,7 @@ fn a_connection_is_shown_with_its_ends_and_bytes_and_the_reason() {
     let _ = std::fs::remove_dir_all(made().join(runtime));
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    // Told when to go on; the bytes go through a descriptor of the shell itself.
+    // Told when to continue; the bytes go through a descriptor of the shell itself.
     let script = format!(
         "exec 5<>/dev/tcp/127.0.0.1/{port}; read -u 5 -r x; echo said; read -r y; exec 5>&-; echo closed; read -r z"
     );

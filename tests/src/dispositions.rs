@@ -1,7 +1,7 @@
 //! What signals do to the programs that a test starts.
 //!
 //! A shell starts programs in the background with SIGINT ignored, and `nohup` with SIGHUP ignored; both are inherited. A program
-//! that is sent such a signal before its own handler stands goes on as if nothing had happened, and the test waits for an
+//! that is sent such a signal before its own handler stands continues as if nothing had happened, and the test waits for an
 //! end that never comes. What is handled, though, is not inherited: it has its usual effect in a program that is started.
 
 use std::sync::{Arc, Once};

@@ -29,7 +29,7 @@ fn processes() -> Vec<Process> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     let of = |pid: i32| {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name stands in parentheses and may hold anything.
+        // The name is in parentheses and may hold anything.
         let mut words = stat.rsplit_once(") ")?.1.split(' ');
         let (state, parent) = (words.next()?, words.next()?.parse().ok()?);
         // What has ended waits to be asked for its status, and that is its parent's business.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::leftovers;
 
-/// How often the watchdog looks at how busy the machine is.
+/// How often the watchdog examines how busy the machine is.
 const LOOK: Duration = Duration::from_millis(500);
 /// A second of the machine's is at least so much of one: whatever else is at work, a hang ends.
 const SHARE_MIN: f64 = 0.1;
@@ -38,7 +38,7 @@ impl Watchdog {
             }
             let text = format!("watchdog: {what} made no progress for {} s\n", limit.as_secs());
             let _ = rustix::io::write(rustix::stdio::stderr(), text.as_bytes());
-            // What this process has started would go on for good: nothing is dropped at this end.
+            // What this process has started would continue for good: nothing is dropped at this end.
             leftovers::kill_all();
             std::process::exit(101);
         });

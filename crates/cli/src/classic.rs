@@ -123,7 +123,7 @@ pub(crate) fn translate(mut arguments: Vec<OsString>) -> Vec<OsString> {
     }
     for classic in &CLASSICS {
         let words = classic.command.len();
-        // What stands behind `run` is a program's.
+        // What is behind `run` is a program's.
         let end = arguments.iter().position(|word| word == "run" || word == "--").unwrap_or(arguments.len());
         if let Some(at) = arguments[..end].windows(words).position(|window| window == classic.command) {
             let rest = arguments.split_off(at + words);

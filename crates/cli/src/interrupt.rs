@@ -45,7 +45,7 @@ pub(crate) fn take_away_on_signal(dir: ClusterDir) -> std::io::Result<()> {
     let mut signals = {
         let _later = SignalsBlocked::here();
         // First: whoever has a handler that wakes the thread below must also know that a signal has come, or a signal
-        // between the two would end nothing: the thread would wait for a command that goes on as if nothing had happened.
+        // between the two would end nothing: the thread would wait for a command that continues as if nothing had happened.
         note_which()?;
         note_arrival()?;
         Signals::new(SIGNALS)?
@@ -184,7 +184,7 @@ fn has_children() -> bool {
 /// Neither gone nor waiting to be asked for its end.
 fn runs(pid: &str) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The name stands in parentheses and may hold anything, parentheses too.
+    // The name is in parentheses and may hold anything, parentheses too.
     stat.rsplit(") ")
         .next()
         .and_then(|rest| rest.chars().next())

@@ -158,7 +158,7 @@ impl Output {
         }
     }
 
-    /// Something that a person should know although the command goes on.
+    /// Something that a person should know although the command continues.
     pub(crate) fn note(self, text: &str) {
         drop(writeln!(std::io::stderr().lock(), "tieline: {}", shown(text)));
     }

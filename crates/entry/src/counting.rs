@@ -87,7 +87,7 @@ pub fn create(path: &[u8], fresh: bool) -> Result<()> {
     match open(path) {
         Ok(_) if !fresh => return Ok(()),
         Err(StatisticsError::System { errno: Errno::NOENT, .. }) => {}
-        // Who counts in an old one goes on in it, out of sight.
+        // Who counts in an old one continues in it, out of sight.
         Ok(_) | Err(StatisticsError::Version(_)) => {}
         Err(error) => return Err(error),
     }

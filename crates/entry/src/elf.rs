@@ -8,7 +8,7 @@ use rustix::fd::OwnedFd;
 
 use crate::Text;
 
-/// Program headers that are looked at, at most.
+/// Program headers that are examined, at most.
 const HEADERS: u16 = 512;
 /// Longest name of a library that is read.
 const NAME_BYTES: usize = 128;

@@ -1,5 +1,5 @@
 //! The environment of an entered program: a list of byte strings, as the kernel has them. Most are
-//! `NAME=value`, but anything may stand there, in any number, and what is not the library's stays
+//! `NAME=value`, but anything may be there, in any number, and what is not the library's stays
 //! as it is.
 
 use alloc::borrow::ToOwned;
@@ -56,7 +56,7 @@ pub(crate) fn with_library(mut environment: Vec<Text>, program: &Program, option
     } else {
         allow_any_order(&mut environment);
     }
-    // Who has forced them already goes on with that: it is for tests, of which this may be one.
+    // Who has forced them already continues with that: it is for tests, of which this may be one.
     if options.rings && value_of(&environment, ENV_RINGS).is_none_or(|given| given != RINGS_FORCED.as_bytes())
     {
         environment.retain(|variable| value(variable, ENV_RINGS).is_none());

@@ -14,7 +14,7 @@ pub const VERSION_BITS: u64 = 0xff << 56;
 
 /// Bytes of the page that says who has which slot.
 pub const HEAD_BYTES: usize = 4096;
-/// Processes that can be told apart.
+/// Processes that can be distinguished.
 pub const SLOTS: usize = 256;
 /// First word of the owners, each a process's number or 0.
 pub const OWNERS: usize = 16;
@@ -29,7 +29,7 @@ pub const FILE_BYTES: usize = HEAD_BYTES + SLOTS * SLOT_BYTES;
 pub const RECORDS_AT: usize = 256;
 /// Words of a record: a line of the cache for what comes, and one for what goes, as these may be two threads.
 pub const RECORD_WORDS: usize = 16;
-/// Connections of a process that are told apart.
+/// Connections of a process that are distinguished.
 pub const RECORDS: usize = (SLOT_WORDS - RECORDS_AT) / RECORD_WORDS;
 
 const _: () = assert!(OWNERS + SLOTS <= HEAD_BYTES / 8 && RECORDS == 240 && SLOT_BYTES.is_multiple_of(4096));

@@ -48,7 +48,7 @@ fn shown(text: &[u8]) -> Cow<'_, str> {
     alloc::string::String::from_utf8_lossy(text)
 }
 
-/// What stands behind the last slash.
+/// What is behind the last slash.
 fn file_name(path: &[u8]) -> &[u8] {
     path.rsplit(|byte| *byte == b'/').next().unwrap_or(path)
 }

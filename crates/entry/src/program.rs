@@ -109,7 +109,7 @@ pub fn interpreter(path: &[u8]) -> Option<Text> {
     if start.starts_with(b"#!") { of_script(&start) } else { Elf::read(&open(path)?.1?)?.interpreter() }
 }
 
-/// A file to be looked at, and what is known of it though it may not be read. Anything else (a pipe, a device) is left alone: it
+/// A file to be examined, and what is known of it though it may not be read. Anything else (a pipe, a device) is left alone: it
 /// might hold this up, or do something.
 fn open(path: &[u8]) -> Option<(Stat, Option<OwnedFd>)> {
     let metadata = rustix::fs::stat(path).ok().filter(is_file)?;
@@ -160,7 +160,7 @@ fn script(start: &[u8], depth: usize) -> Program {
     Program { barred, ..found }
 }
 
-/// The interpreter that stands in a script's first line.
+/// The interpreter that is in a script's first line.
 fn of_script(start: &[u8]) -> Option<Text> {
     let line = start.get(2..)?.split(|byte| *byte == b'\n').next()?;
     let word = line.split(|byte| matches!(byte, b' ' | b'\t')).find(|word| !word.is_empty())?;

@@ -43,7 +43,7 @@ pub(crate) struct Search {
 }
 
 impl Search {
-    /// Takes note of an error; says whether the next place is to be tried.
+    /// Takes note of an error; returns whether the next place is to be tried.
     pub(crate) fn goes_on(&mut self, errno: Errno) -> bool {
         self.last = Some(errno);
         match errno {

@@ -6,7 +6,7 @@
 //! What it must never do: need libfabric at build or link time; guard anything. Whoever calls it keeps libfabric's rules: that is
 //! crate `ofi`.
 //!
-//! Where to start reading: [`library::Library::load`]. What a field or a call means stands in libfabric's manual pages
+//! Where to start reading: [`library::Library::load`]. What a field or a call means is in libfabric's manual pages
 //! (`fi_getinfo(3)`, `fi_rma(3)`, …), whose names are kept here. `tests/headers.rs` compares every size, offset and number with the
 //! C headers.
 

@@ -35,7 +35,7 @@ pub enum LoadError {
     },
 }
 
-/// libfabric's exported functions. What each needs stands in its manual page.
+/// libfabric's exported functions. What each needs is in its manual page.
 #[derive(Debug, Clone, Copy)]
 #[allow(missing_docs)]
 pub struct Library {

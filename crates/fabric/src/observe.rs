@@ -19,7 +19,7 @@ use crate::{names, tables};
 /// Concerns that are kept word by word.
 const MOST_CONCERNS: usize = 1_000;
 
-/// What to look at.
+/// What to examine.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
     /// Questions in flight, and how long each may take.

@@ -61,7 +61,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// The kind as people read it; `kind` is what stands in JSON.
+    /// The kind as people read it; `kind` is what is in JSON.
     #[must_use]
     pub fn word(&self) -> &'static str {
         match self.kind {
@@ -117,7 +117,7 @@ pub struct Summary {
     pub shape: String,
     /// How sure that is, 0 to 1.
     pub shape_confidence: f64,
-    /// What speaks against it.
+    /// What contradicts it.
     pub shape_against: Vec<String>,
     /// LIDs of the subnet managers that ports name.
     pub managers: Vec<String>,
@@ -224,7 +224,7 @@ pub enum ReportError {
         what: &'static str,
         /// What it needs.
         needs: &'static str,
-        /// What was looked at.
+        /// What was examined.
         source_name: String,
         /// What to do.
         hint: &'static str,

@@ -1,6 +1,6 @@
 //! Routes on paper: which engine fits a fabric, the quality of its tables, and what a fault changes.
 //!
-//! Nothing here talks to anybody. What it computes with stands in [`topology::routing`] and [`topology::quality`].
+//! Nothing here talks to anybody. What it computes with is in [`topology::routing`] and [`topology::quality`].
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -54,7 +54,7 @@ struct Bounds {
 }
 
 impl Bounds {
-    /// For a process that may have so many open files. All others together get an eighth, or little more than they need to be told apart.
+    /// For a process that may have so many open files. All others together get an eighth, or little more than they need to be distinguished.
     fn of(limit: u64) -> Self {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let light = (limit / 16).clamp(16, MOST_WAITING);
@@ -183,7 +183,7 @@ impl Closer {
         users.map(|(&uid, _)| uid).collect()
     }
 
-    /// Whether somebody has more to close than is closed at once: what is held up is to be looked at again soon.
+    /// Whether somebody has more to close than is closed at once: what is held up is to be examined again soon.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         let (bounds, state) = (self.shared.bounds, self.lock());

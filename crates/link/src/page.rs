@@ -46,7 +46,7 @@ const IMPORTS_AT: usize = LINKS_AT + LINK_SLOTS * 16;
 const FAULTS_AT: usize = (IMPORTS_AT + IMPORT_SLOTS as usize * 8).next_multiple_of(4096);
 const FAULT_RECORD_BYTES: usize = 128;
 const SIZE_BYTES: usize = FAULTS_AT + LINK_SLOTS * FAULT_RECORD_BYTES;
-/// A writer that dies in the middle of a record must not make readers wait for ever.
+/// A writer that dies in the middle of a record must not make readers wait forever.
 const RECORD_TRIES: usize = 1000;
 
 const _: () = assert!(CLASSES.is_multiple_of(8) && COPY_PLAN_AT + CLASSES <= LINKS_AT);
@@ -226,7 +226,7 @@ impl PageReader {
         Ok(self.region.window().atomic_u64(offset)?)
     }
 
-    /// The node whose manager writes this page, or what stands there instead.
+    /// The node whose manager writes this page, or what is there instead.
     pub fn node(&self) -> Result<u64> {
         Ok(self.word(NODE_AT)?.load(Ordering::Relaxed))
     }

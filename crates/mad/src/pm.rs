@@ -74,7 +74,7 @@ pub mod capability {
 #[must_use]
 pub fn question(method: Method, attribute: u16, port: u8) -> Mad {
     let mut mad = Mad::new(Class::PERFORMANCE, method, attribute, 0);
-    // The port stands at the same place in all attributes that have one.
+    // The port is at the same place in all attributes that have one.
     mad.data_mut::<PortCounters>().set_port(port);
     mad
 }

@@ -138,7 +138,7 @@ layout! {
         id, set_id: u64 = 0 + 64;
         /// Its partition.
         partition, set_partition: u16 = 192 + 16;
-        /// How long the record holds, in seconds; all ones is for ever.
+        /// How long the record holds, in seconds; all ones is forever.
         lease, set_lease: u32 = 224 + 32;
         @row /// Data in pieces of 16 bits.
         data16, set_data16: u16 = 1024 + 16 * 8;

@@ -118,7 +118,7 @@ layout! {
         default_multicast_primary, set_default_multicast_primary: u8 = 72 + 8;
         /// For groups that came in by the primary port.
         default_multicast_other, set_default_multicast_other: u8 = 80 + 8;
-        /// How long a packet may stay: 4.096 µs times two to this power; 20 and up is for ever.
+        /// How long a packet may stay: 4.096 µs times two to this power; 20 and up is forever.
         life_time, set_life_time: u8 = 88 + 5;
         /// A port changed its state since this was last set.
         state_change, set_state_change: bool = 93 + 1;
@@ -348,7 +348,7 @@ layout! {
 
     /// What a vendor has to say.
     struct VendorDiagnostics: 64 {
-        /// Where it goes on; zero is the end.
+        /// Where it continues; zero is the end.
         next, set_next: u16 = 0 + 16;
         @bytes /// The vendor's.
         data, set_data = 4 + 60;

@@ -46,7 +46,7 @@ pub struct Received {
     pub undelivered: bool,
 }
 
-/// Why a transport can't go on. What concerns one datagram only is no error: it is lost, and that is what retries are for.
+/// Why a transport can't continue. What concerns one datagram only is no error: it is lost, and that is what retries are for.
 #[derive(Debug, thiserror::Error)]
 pub enum TransportError {
     /// A call failed.

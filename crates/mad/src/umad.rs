@@ -211,7 +211,7 @@ impl MadTransport for UmadTransport {
         if !self.device.readable(wait) {
             return Ok(None);
         }
-        // Longer than a datagram: what does not fit would stay for ever.
+        // Longer than a datagram: what does not fit would stay forever.
         let mut bytes = [0; HEADER + 16 * MAD_LEN];
         let Some(_) = self.device.read(&mut bytes).filter(|len| *len >= self.header) else { return Ok(None) };
         let word = |at: usize| -> [u8; 4] { bytes[at..at + 4].first_chunk().copied().unwrap_or_default() };

@@ -99,7 +99,7 @@ pub enum ClientError {
         /// How long was waited.
         limit: Duration,
     },
-    /// The manager of this program's node is not there at the moment. What is connected goes on working.
+    /// The manager of this program's node is not there at the moment. What is connected continues working.
     #[error(
         "the manager of node {node} is gone ({why}): what is connected goes on working, new requests need it: \
              start it again with `tieline node start --node {node}`, the program re-attaches by itself"

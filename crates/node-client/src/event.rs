@@ -68,7 +68,7 @@ pub enum ClientEvent {
         /// Joined or left.
         joined: bool,
     },
-    /// The manager of this program's node is gone. What is connected goes on working.
+    /// The manager of this program's node is gone. What is connected continues working.
     ManagerGone {
         /// This node.
         node: NodeId,

@@ -1,7 +1,7 @@
 //! A lock that a forked child never waits for.
 //!
-//! A fork copies a lock as it stands at that moment, but of the threads only the one that forks: a lock that the library's
-//! thread, or another of the program's, holds just then stays locked in the child for ever. So a child gets nothing.
+//! A fork copies a lock as it is at that moment, but of the threads only the one that forks: a lock that the library's
+//! thread, or another of the program's, holds just then stays locked in the child forever. So a child gets nothing.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -40,7 +40,7 @@ pub enum RuntimeDirError {
         /// What is wrong with it.
         why: &'static str,
     },
-    /// Something else stands in the place.
+    /// Something else is in the place.
     #[error("{path} is not a directory: name one with --runtime-dir or TIELINE_RUNTIME_DIR")]
     NotADirectory {
         /// The path.
@@ -284,7 +284,7 @@ pub fn node_of_file(name: &str, ending: &str) -> Option<NodeId> {
     (node.to_string() == digits).then_some(node)
 }
 
-/// What stands at `path`: `None` if nothing, an error if no directory.
+/// What is at `path`: `None` if nothing, an error if no directory.
 pub fn directory_metadata(path: &Path) -> Result<Option<std::fs::Metadata>> {
     match std::fs::metadata(path) {
         Ok(metadata) if metadata.is_dir() => Ok(Some(metadata)),

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 const NAME: &str = "system.posix_acl_access";
 /// Version of the attribute's form (POSIX_ACL_XATTR_VERSION, linux/posix_acl_xattr.h).
 const VERSION: u32 = 2;
-/// Users of one list; a configuration may name 64, and what else stands there is left alone.
+/// Users of one list; a configuration may name 64, and what else is there is left alone.
 const MOST_BYTES: usize = 4096;
 
 const USER_OBJ: u16 = 0x01;

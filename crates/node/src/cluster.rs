@@ -1,7 +1,7 @@
 //! Starts, stops and lists the node managers of a cluster on this machine.
 //!
 //! Each manager is a process of its own, started from a given binary as `<binary> node run --id 4 …`. They are found by the
-//! cluster's directory alone, so any process of the user can go on with what another one began.
+//! cluster's directory alone, so any process of the user can continue with what another one began.
 
 mod launch;
 pub(crate) mod lease;
@@ -43,7 +43,7 @@ pub struct UpOptions {
     pub config: Option<PathBuf>,
     /// How long until all sessions have to be valid.
     pub limit: Duration,
-    /// If it fails, logs and other files of the managers stay, for a caller that looks at them and removes the directory.
+    /// If it fails, logs and other files of the managers stay, for a caller that examines them and removes the directory.
     pub keep_files: bool,
     /// Asked now and then; once it says so, what was begun is undone, and that is the error.
     pub stop: fn() -> bool,

@@ -146,7 +146,7 @@ fn has_its_processor() -> bool {
     own.as_secs_f64() >= start.elapsed().as_secs_f64() * OWN_SHARE
 }
 
-/// Measures, and keeps the plan if nothing disturbed it. Says whether it was kept.
+/// Measures, and keeps the plan if nothing disturbed it. Returns whether it was kept.
 ///
 /// # Errors
 /// There is no memory for it, or the file cannot be written.
@@ -204,7 +204,7 @@ fn keep(path: &Path, plan: &Plan) -> Result<()> {
     })
 }
 
-/// The lock under which one process measures. One that is stuck does not hold up others for ever: then two measure.
+/// The lock under which one process measures. One that is stuck does not hold up others forever: then two measure.
 fn locked(path: &Path) -> Result<File> {
     let path = path.with_extension("lock");
     let failed = |source| NodeError::Io { what: "lock", path: path.clone(), source };

@@ -70,7 +70,7 @@ impl Door {
         self.shut_out.iter().copied().collect()
     }
 
-    /// Shuts these users out and no others; with `all`, everybody but the own user and root. Says whether that is new.
+    /// Shuts these users out and no others; with `all`, everybody but the own user and root. Returns whether that is new.
     pub(crate) fn shut(&mut self, users: BTreeSet<u32>, all: bool) -> std::result::Result<bool, Errno> {
         if (&users, all) == (&self.shut_out, self.all_others_shut_out) {
             return Ok(false);

@@ -88,7 +88,7 @@ impl InFlight {
         }
     }
 
-    /// Whether there are connections to be looked at.
+    /// Whether there are connections to be examined.
     pub(crate) fn keeps_any(&self) -> bool {
         !self.lock().ended.is_empty()
     }

@@ -97,7 +97,7 @@ impl InterruptSockets {
         Some(socket.map(held).map_err(Failure::of("connect to", path)))
     }
 
-    /// Gives a sending side up. `kept`: its owner may go on with the next manager.
+    /// Gives a sending side up. `kept`: its owner may continue with the next manager.
     pub(crate) fn close(&mut self, token: FdToken, kept: bool) {
         if let Some(path) = self.names.remove(&token)
             && !kept

@@ -44,7 +44,7 @@ pub(crate) struct Accepted {
 }
 
 impl Listener {
-    /// Listens at `path`, in place of whatever stands there: the caller holds the node's lock. The socket appears under
+    /// Listens at `path`, in place of whatever is there: the caller holds the node's lock. The socket appears under
     /// its name only when it listens already, so that who sees the name can connect. Without `sharing` it is for other managers,
     /// which are of this user and send what their programs gave them. `descriptor_limit`: open files that this process may have.
     pub(crate) fn bind(
@@ -104,7 +104,7 @@ impl AsFd for Listener {
 }
 
 /// A descriptor held back for the moment when there is none left: closed, it makes room to take a connection that would
-/// otherwise wake the loop for ever, and to tell it why it is refused.
+/// otherwise wake the loop forever, and to tell it why it is refused.
 #[derive(Debug)]
 pub(crate) struct Spare {
     fd: Option<OwnedFd>,

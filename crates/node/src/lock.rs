@@ -72,7 +72,7 @@ impl NodeLock {
         }
     }
 
-    /// Takes the lock if nobody has it. Does not change what stands in the file.
+    /// Takes the lock if nobody has it. Does not change what is in the file.
     pub fn try_take(dir: &ClusterDir, node: NodeId) -> Result<Option<Self>, LockError> {
         let path = dir.lock_file(node);
         let fail = |path: &PathBuf, source| Err(LockError::Io { path: path.clone(), source });

@@ -226,7 +226,7 @@ fn not_given(path: &Path, errno: Errno) -> RuntimeDirError {
     RuntimeDirError::Io { what: "give to the group under [access]", path: path.into(), source: errno.into() }
 }
 
-/// Removes what the manager that last held this lock left. Sockets of interrupts stay while their owners have them: they go on with the
+/// Removes what the manager that last held this lock left. Sockets of interrupts stay while their owners have them: they continue with the
 /// next manager.
 pub fn remove_files(dir: &ClusterDir, node: NodeId, lock: &NodeLock) {
     debug_assert_eq!(lock.node(), node);

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 /// One thing that happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Happened {
-    /// The socket of this node's manager stands there.
+    /// The socket of this node's manager is there.
     PeerAppeared(NodeId),
     /// Something was removed: are our files still there?
     SomethingRemoved,

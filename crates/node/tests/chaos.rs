@@ -1,4 +1,4 @@
-//! Managers that are killed again and again under programs that go on asking: nobody hangs, nothing is lost, nothing stays.
+//! Managers that are killed again and again under programs that continue asking: nobody hangs, nothing is lost, nothing stays.
 
 // Helpers of tests are tests, which clippy cannot see.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]

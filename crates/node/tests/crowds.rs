@@ -86,7 +86,7 @@ fn an_owner_that_does_not_read_is_not_cut_off_by_those_who_connect() {
         let busy = |error: &ClientError| matches!(error, ClientError::Refused(Refusal::OwnerBusy { .. }));
         assert!(refused.as_ref().is_some_and(busy), "{refused:?}");
         assert_eq!(kept.state(), ImportState::Alive, "the owner lives");
-        // It goes on, reads what was said, and everybody may connect again.
+        // It continues, reads what was said, and everybody may connect again.
         let mut buffer = vec![0; MAX_DATAGRAM_BYTES];
         eventually("it has caught up", || {
             while let Ok(read) = owner.socket.receive(&mut buffer) {

@@ -123,7 +123,7 @@ fn a_killed_manager_is_not_noticed_by_data_and_gets_its_programs_back() {
     await_event(&events, |event| matches!(event, ClientEvent::ManagerGone { .. }).then_some(()));
     assert!(is_gone(&here.probe(node(8)).unwrap_err()));
     assert!(!here.is_attached());
-    // Nothing is reported, data goes on.
+    // Nothing is reported, data continues.
     assert_eq!((import.state(), back.state()), (ImportState::Alive, ImportState::Alive));
     theirs.window().put(0, b"x").unwrap();
 

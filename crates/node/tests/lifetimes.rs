@@ -130,7 +130,7 @@ fn a_failed_up_is_undone() {
     let error = up(&options, &mut |_| {}).unwrap_err().to_string();
     assert!(error.contains("8 (does not respond)") && error.contains("stopped again"), "{error}");
     assert!(!place.dir().path().exists());
-    // A log that cannot be made: something else stands in its place.
+    // A log that cannot be made: something else is in its place.
     std::fs::create_dir(place.dir().path()).unwrap();
     support::set_mode(place.dir().path(), 0o700);
     std::fs::create_dir(place.dir().log_file(node(8))).unwrap();
@@ -151,7 +151,7 @@ fn a_manager_that_dies_silently_is_said_to_have_said_nothing() {
     assert!(error.contains("exit status: 3") && error.contains("(nothing: its log"), "{error}");
 }
 
-/// Stops a process, and waits until none of its threads runs any more: the signal alone lets them go on for a moment.
+/// Stops a process, and waits until none of its threads runs any more: the signal alone lets them continue for a moment.
 fn stop(pid: Pid) {
     kill_process(pid, Signal::STOP).unwrap();
     let tasks = PathBuf::from(format!("/proc/{}/task", pid.as_raw_pid()));

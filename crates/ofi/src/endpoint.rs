@@ -22,7 +22,7 @@ use crate::spin::Spin;
 /// How an end point waits.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
-    /// How long a wait looks for its end at most before the thread sleeps: less if that is in vain, see `spin`.
+    /// How long a wait looks for its end at most before the thread sleeps: less if that is without success, see `spin`.
     pub spin: Duration,
     /// How long an operation may take; then it ends with [`OfiError::TimedOut`], and the peer has failed.
     pub give_up_after: Duration,

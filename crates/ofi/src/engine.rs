@@ -385,7 +385,7 @@ impl Engine {
         if !self.is_replying[slot - SEND_SLOTS].load(Ordering::SeqCst) {
             return self.receive_again(slot);
         }
-        // The session stands in the reply itself.
+        // The session is in the reply itself.
         let mut bytes = [0; MESSAGE_BYTES];
         let read = self.port.slot(slot).and_then(|memory| Ok(memory.get(0, &mut bytes)?));
         let session = read.ok().and_then(|()| Message::decode(&bytes)).map(|message| message.session);

@@ -196,7 +196,7 @@ impl Slots {
         true
     }
 
-    /// How a waited-for operation ended; `None` while it goes on. The slot is still the caller's afterwards.
+    /// How a waited-for operation ended; `None` while it continues. The slot is still the caller's afterwards.
     pub(crate) fn outcome(&self, slot: usize) -> Option<Result<Option<Answer>>> {
         let inner = self.inner(slot);
         let wants_reply = matches!(&inner.operation, Some((_, Kind::Atomic)));

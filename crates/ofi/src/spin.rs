@@ -1,6 +1,6 @@
 //! How long a wait looks for its end before the thread sleeps, learnt from how such waits went.
 //!
-//! A spin that met its end allows the next one twice the time that it took, at least; one in vain halves the time; one that has come down
+//! A spin that met its end allows the next one twice the time that it took, at least; one without success halves the time; one that has come down
 //! to nothing is tried again now and then, ever more rarely. `shm`'s spin does so for looks at a word; a look at a provider's queue costs a
 //! thousand times as much, and several threads share what was learnt.
 

@@ -14,7 +14,7 @@
 //!   A descriptor that is *missing* only refuses that request: it may have been lost at this process's descriptor limit, which
 //!   is no reason to take everything from the program.
 //! - **A session is lost**: requests under way fail with `Unreachable`, and programs are told nothing: the link word stays up and
-//!   imports and exports stay, because data goes on. What would have been said is owed and said when the session returns.
+//!   imports and exports stay, because data continues. What would have been said is owed and said when the session returns.
 //! - **A session returns**: the importer's side resumes every connection, the exporter's side notes which. With the
 //!   same incarnation, the importer's first heartbeat ends its list; with another one its programs need time to re-attach,
 //!   so it has [`ManagerConfig::resume_grace`]. What was not resumed by then is over (`Disconnected{died: true}`).
@@ -31,7 +31,7 @@
 //!   (`OwnerBusy`), so that nobody else decides how much waits for it.
 //!   Until the grace is over a re-attached data interrupt takes no new producers (`NotAvailable`), because the numbers of the old
 //!   ones are not all known yet.
-//! - **A connection from before a restart** goes on when its importer resumes it, and is announced to its owner once more unless
+//! - **A connection from before a restart** continues when its importer resumes it, and is announced to its owner once more unless
 //!   the owner has named it first: whoever is right about what has happened in between, both sides then know the same.
 //! - **A manager that was itself held up** (a timer is served late) extends what it waits for: the answer is probably in its sockets.
 //! - **Connection numbers** are never used again: 48 bits of a sequence that starts at a place drawn from the manager's
@@ -273,7 +273,7 @@ impl Manager {
         self.out.push_back(Output::Log { level, text });
     }
 
-    /// It has ended in an orderly way: what it gives back belongs to programs that may go on with the next manager of this node.
+    /// It has ended in an orderly way: what it gives back belongs to programs that may continue with the next manager of this node.
     pub fn has_stopped(&self) -> bool {
         self.stopped
     }

@@ -10,7 +10,7 @@
 //!   each other. A connection that broke is dialled again with a bounded exponential back-off.
 //! - A manager that was itself held up (its timer was served late) gives its peers one more interval before it calls them
 //!   lost: their messages are probably waiting in its sockets.
-//! - After a goodbye or a refusal dialling goes on at the slowest pace, so that nothing depends on seeing the other
+//! - After a goodbye or a refusal dialling continues at the slowest pace, so that nothing depends on seeing the other
 //!   manager's socket appear at the right moment.
 //! - A connection that says an acceptable hello replaces the one before it, whichever incarnation it comes from.
 

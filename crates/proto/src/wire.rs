@@ -23,7 +23,7 @@ pub const MAX_DESCRIPTORS: usize = 4;
 pub const MAX_NAME_BYTES: usize = 64;
 
 /// Whether a character of a name may go to a terminal and into a log: it does not control the terminal, nor the order or visibility
-/// of what stands around it.
+/// of what is around it.
 pub fn is_printable(c: char) -> bool {
     let hidden =
         matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');

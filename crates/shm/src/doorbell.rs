@@ -74,7 +74,7 @@ impl<'a> Ringer<'a> {
         }
     }
 
-    /// Rings only if the waiter is armed, and otherwise leaves `signal` alone: for a waiter that looks at something
+    /// Rings only if the waiter is armed, and otherwise leaves `signal` alone: for a waiter that examines something
     /// else than `signal` (see [`Waiter::wait_until`]), which the caller has changed before with a plain store.
     ///
     /// The price is one full fence instead of an atomic addition.
@@ -137,7 +137,7 @@ impl<'a> Waiter<'a> {
 
     /// Waits until `signal` no longer holds `seen`: spins for as long as that has paid lately, then sleeps.
     ///
-    /// With `deadline` `None` it waits for ever.
+    /// With `deadline` `None` it waits forever.
     #[inline]
     pub fn wait(&self, seen: u32, spin: &mut Spin, deadline: Option<Deadline>) -> WaitOutcome {
         let value = self.value();

@@ -2,7 +2,7 @@
 //! blocked ([`SignalsBlocked`]).
 //!
 //! A number (pid) may belong to somebody else a moment later, and a time-out proves nothing about a process that is only
-//! slow. A [`PidFd`] names one process for ever, and the kernel makes it readable when all its threads are gone.
+//! slow. A [`PidFd`] names one process forever, and the kernel makes it readable when all its threads are gone.
 
 mod signals;
 // Its word is set before `main`, where no model of memory runs.
@@ -48,7 +48,7 @@ impl PidFd {
     /// # Errors
     /// What the kernel said.
     pub fn of_this() -> core::result::Result<Self, Errno> {
-        // The plain call comes second: tools that look at programs (valgrind before 3.21) do not know it, and say so loudly.
+        // The plain call comes second: tools that examine programs (valgrind before 3.21) do not know it, and say so loudly.
         let plain = |_| rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty());
         own_by_socket().or_else(plain).map(Self)
     }

@@ -14,7 +14,7 @@
 //!
 //! **Where to start.** `control` describes how data lies in memory, `writer` and `reader` hold the protocol of the
 //! one-producer rings, `many::state` that of the other. These run on any memory (`words`), so that loom can check every
-//! interleaving of them; what stands around them maps regions and gives types to errors.
+//! interleaving of them; what is around them maps regions and gives types to errors.
 #![cfg_attr(loom, allow(dead_code, reason = "under loom only the algorithms exist, not the regions"))]
 
 mod control;

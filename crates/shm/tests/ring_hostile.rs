@@ -283,7 +283,7 @@ fn each_lie_of_a_record_producer_is_named() {
             "{value:#x} at {at}"
         );
     }
-    // A wrap into a line that wraps again must not go round for ever.
+    // A wrap into a line that wraps again must not go round forever.
     let (mut producer, mut consumer) = record::pair(512).unwrap();
     producer.push(&[1; 56]).unwrap();
     consumer.pop_into(&mut [0; 56]).unwrap();

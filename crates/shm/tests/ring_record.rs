@@ -227,7 +227,7 @@ fn two_threads_large_ring() {
     must_end(|| stress(1 << 20, 60_000, 3000));
 }
 
-/// Both sides sleep whenever there is nothing to do, and nobody sleeps for ever.
+/// Both sides sleep whenever there is nothing to do, and nobody sleeps forever.
 #[test]
 fn sleeping_sides_are_woken() {
     must_end(|| {

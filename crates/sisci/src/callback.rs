@@ -55,7 +55,7 @@ pub struct Callback<F> {
     argument: *mut c_void,
 }
 
-// SAFETY: the library never looks at what the argument points to; that the function may be called from another thread is
+// SAFETY: the library never examines what the argument points to; that the function may be called from another thread is
 // what the program asks for with SCI_FLAG_USE_CALLBACK.
 unsafe impl<F: Send> Send for Callback<F> {}
 // SAFETY: as above.

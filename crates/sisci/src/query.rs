@@ -22,7 +22,7 @@ pub const CARD_TYPE: u32 = 1;
 /// Bytes of a cache line on every processor that this runs on.
 const CACHE_LINE_BYTES: u32 = 64;
 
-/// SCIProbeNode: an error for a node that cannot be reached, because some programs look at nothing else.
+/// SCIProbeNode: an error for a node that cannot be reached, because some programs examine nothing else.
 pub fn probe(descriptor: Handle<Descriptor>, adapter: u32, node: u32) -> Result<()> {
     let library = Library::get()?;
     library.descriptors.get(descriptor)?;

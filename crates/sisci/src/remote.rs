@@ -144,7 +144,7 @@ pub struct Wanted {
     pub adapter: u32,
     /// Who is told of events.
     pub callback: Option<Callback<RemoteSegmentFn>>,
-    /// How long to wait for a node that does not respond, in milliseconds; for ever: for the segment too.
+    /// How long to wait for a node that does not respond, in milliseconds; forever: for the segment too.
     pub timeout: u32,
     /// `SCI_FLAG_…`.
     pub flags: u32,

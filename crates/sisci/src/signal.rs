@@ -76,7 +76,7 @@ impl<I: Cancel> Local<I> {
         mut wait: impl FnMut(&I, Option<Duration>) -> tieline::Result<R>,
     ) -> Result<R> {
         loop {
-            // Not the whole of an endless wait at once, so that the time is looked at again.
+            // Not the whole of an endless wait at once, so that the time is examined again.
             match wait(&self.interrupt, Some(until.left())) {
                 Err(Error::Busy { .. }) if !until.is_over() => thread::sleep(LOOK_AGAIN.min(until.left())),
                 Err(Error::TimedOut { .. }) if !until.is_over() => {}

@@ -1,14 +1,14 @@
-//! Time-outs of the API: milliseconds, or for ever.
+//! Time-outs of the API: milliseconds, or forever.
 
 use std::time::{Duration, Instant};
 
 /// `SCI_INFINITE_TIMEOUT`.
 pub const INFINITE: u32 = 0xffff_ffff;
 
-/// As long as a wait may be before it looks again: as good as for ever.
+/// As long as a wait may be before it looks again: as good as forever.
 const EVER: Duration = Duration::from_secs(3600);
 
-/// The time-out as a duration; `None`: for ever.
+/// The time-out as a duration; `None`: forever.
 pub fn timeout(milliseconds: u32) -> Option<Duration> {
     (milliseconds != INFINITE).then(|| Duration::from_millis(u64::from(milliseconds)))
 }
@@ -23,7 +23,7 @@ impl Until {
         Self(timeout(milliseconds).and_then(|timeout| Instant::now().checked_add(timeout)))
     }
 
-    /// What is left; for ever: an hour, after which one asks again.
+    /// What is left; forever: an hour, after which one asks again.
     pub fn left(self) -> Duration {
         self.0.map_or(EVER, |end| end.saturating_duration_since(Instant::now()))
     }

@@ -305,7 +305,7 @@ mod tests {
         assert!(read(&path).unwrap()[0].open[0].rings_unused);
     }
 
-    /// A file that begins as one of statistics does, in which these words stand in these places.
+    /// A file that begins as one of statistics does, in which these words are in these places.
     fn scribbled(words: &[(usize, u64)]) -> Vec<u8> {
         let mut bytes = vec![0; layout::FILE_BYTES];
         bytes[..8].copy_from_slice(&layout::MAGIC.to_le_bytes());

@@ -1,6 +1,6 @@
 //! Carries out in this program the faults that an administrator injects (`tieline link`).
 //!
-//! Only on nodes that were started with faults: their programs put crate `link`'s injector around every link, which looks at
+//! Only on nodes that were started with faults: their programs put crate `link`'s injector around every link, which examines
 //! the node's state page before each operation; and when a link goes down, the library's thread makes what is mapped over
 //! it lead nowhere, so that raw stores notice, too. Programs of other nodes pay nothing for any of this.
 

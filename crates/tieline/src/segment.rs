@@ -22,7 +22,7 @@ use crate::node::Node;
 use crate::options::SegmentOptions;
 use crate::remote::forked;
 
-/// Where a segment stands in its life.
+/// Where a segment is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SegmentState {
     /// Its id is taken, its memory is there.

@@ -25,7 +25,7 @@ pub struct Sequence {
     seen: Seen,
 }
 
-/// What the state page said when it was looked at last.
+/// What the state page said when it was examined last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Seen {
     /// The incarnation of the manager that wrote the page.

@@ -21,7 +21,7 @@ const BELIEVED_NS: std::ops::RangeInclusive<u64> = 4_000..=100_000;
 
 /// A spin for a new waiter.
 pub(crate) fn new_spin() -> Result<Spin> {
-    // No lock and no `OnceLock`: a child forked while another thread measures would wait for that thread for ever. Two
+    // No lock and no `OnceLock`: a child forked while another thread measures would wait for that thread forever. Two
     // threads that come first at the same time both measure; either figure will do.
     static IS_SET: AtomicU8 = AtomicU8::new(0);
     if IS_SET.load(Ordering::Relaxed) == 0 {

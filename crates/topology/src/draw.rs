@@ -228,7 +228,7 @@ fn title(graph: &Graph, node: NodeIx) -> String {
     )
 }
 
-/// What may stand in XML: no markup, and no character that XML does not know.
+/// What may be in XML: no markup, and no character that XML does not know.
 fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,6 +1,6 @@
 //! A fabric: nodes, their ports, and the cables between ports.
 //!
-//! Columns instead of records: a node is a [`NodeIx`], a port is a [`PortIx`], and what is known of them stands in one array
+//! Columns instead of records: a node is a [`NodeIx`], a port is a [`PortIx`], and what is known of them is in one array
 //! per fact. The ports of a node are consecutive, so that the array of peers is the graph's adjacency in compressed rows.
 //! What never changes after a fault (names, GUIDs, the layout of ports) is shared between a graph and its
 //! [`without`](Graph::without).

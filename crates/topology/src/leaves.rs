@@ -53,7 +53,7 @@ fn usual(hosts: &[u32]) -> u32 {
 pub(crate) fn ranks(hosts: &[u32], beside: &[Vec<u32>]) -> (Vec<u32>, Vec<bool>) {
     let mut leaf = leaves(hosts, beside);
     let mut rank = distances(beside, &leaf);
-    // Where all are leaves there is nothing to stand above.
+    // Where all are leaves there is nothing to be above.
     if rank.iter().any(|rank| *rank > 0 && *rank != FAR) {
         settle(&mut rank, &leaf, beside);
     }
@@ -114,7 +114,7 @@ fn distances(beside: &[Vec<u32>], leaf: &[bool]) -> Vec<u32> {
 /// Switches with few hosts that are leaves too.
 fn fewer(hosts: &[u32], beside: &[Vec<u32>], leaf: &[bool]) -> Vec<usize> {
     let far = distances(beside, leaf);
-    // What stands below another is judged when that is: only where all cables lead down can be told which it is.
+    // What is below another is judged when that is: only where all cables lead down can be told which it is.
     let is_last = |at: usize| beside[at].iter().all(|other| far[*other as usize] < far[at]);
     let doubtful: Vec<usize> = (0..hosts.len())
         .filter(|at| hosts[*at] > 0 && !leaf[*at] && far[*at] != FAR && is_last(*at))

@@ -123,7 +123,7 @@ pub enum ReadError {
         most: usize,
     },
     /// No format fits.
-    // What stands in a file of another kind is nobody's business who reads this error in a log.
+    // What is in a file of another kind is nobody's business who reads this error in a log.
     #[error(
         "not a topology file: name the output of ibnetdiscover, a net file of ibsim, opensm-subnet.lst, an Omni-Path report or a \
          file of tieline (iblinkinfo and ibdiagnet2.db_csv are not read)"

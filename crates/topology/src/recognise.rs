@@ -1,7 +1,7 @@
 //! Recognises the shape of a fabric (tree, dragonfly, torus, …), also with missing cables and
 //! switches, with a confidence.
 //!
-//! Each family has a judge, which looks at the switches alone and says what it sees, how sure it is, and what speaks against
+//! Each family has a judge, which examines the switches alone and says what it sees, how sure it is, and what contradicts
 //! it. The surest wins. Nothing of names is used.
 
 use crate::graph::{Graph, NodeIx};
@@ -58,7 +58,7 @@ pub enum Shape {
         sizes: Vec<u32>,
         /// How the switches of a direction are wired.
         lines: Vec<Line>,
-        /// Where each node stands in each direction, one row a direction; `u32::MAX` is nowhere.
+        /// Where each node is in each direction, one row a direction; `u32::MAX` is nowhere.
         coordinates: Vec<Vec<u32>>,
     },
     /// None of these.
@@ -106,7 +106,7 @@ pub struct Recognition {
     pub shape: Shape,
     /// From 0 to 1.
     pub confidence: f64,
-    /// What speaks against it, in words.
+    /// What contradicts it, in words.
     pub against: Vec<String>,
     /// What else it looks like, and how much; surer ones first.
     pub rivals: Vec<(String, f64)>,

@@ -66,7 +66,7 @@ proptest! {
         let Ok(reading) = read(lines.join("\n").as_bytes(), Some(format)) else { return Ok(()) };
         let (was, is) = (cables(&graph), cables(&reading.graph));
         let strange: Vec<_> = is.difference(&was).collect();
-        // Where a header and all before it to the ports of another node are lost, the file has nothing that tells them apart: who
+        // Where a header and all before it to the ports of another node are lost, the file has nothing that distinguishes them: who
         // hears of a cable from one end alone can only report an anomaly, and in a net file not even that.
         let one_way = reading.anomalies.count(Cause::OneWay) as usize;
         let undetectable = format == Format::IbSim && joins;

@@ -1,4 +1,4 @@
-//! Fabrics as they stand in halls: trees with aggregation nodes, leaves that are not full, islands of storage, rails, planes and
+//! Fabrics as they are in halls: trees with aggregation nodes, leaves that are not full, islands of storage, rails, planes and
 //! trunks, whole and with cables dead. Routed without being told how, each is as good as the best engine makes it.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used)]

@@ -1,7 +1,7 @@
 //! Reads files whose path a user has given, with limits on size and time.
 //!
 //! What it is for: a path may lead to a directory, a device that never ends, a pipe to which nobody writes, or a file that
-//! grows. Each of them ends here with an error in words, within bounded memory; no reader waits for ever for somebody who is
+//! grows. Each of them ends here with an error in words, within bounded memory; no reader waits forever for somebody who is
 //! not there. [`read`] takes files and pipes, such as `<(command)` of a shell; [`read_regular`] files alone, for what several
 //! processes read or what is read again.
 //!
@@ -83,7 +83,7 @@ fn too_long(most_bytes: u64) -> Error {
     Error::new(ErrorKind::FileTooLarge, text)
 }
 
-/// Files of the kernel say a length of 0, and others may grow: so both the length and what comes are looked at.
+/// Files of the kernel say a length of 0, and others may grow: so both the length and what comes are examined.
 fn regular(file: File, length: u64, most_bytes: u64) -> Result<Vec<u8>> {
     if length > most_bytes {
         return Err(too_long(most_bytes));

@@ -7,7 +7,7 @@ pub(crate) const MOST_READINGS: usize = 3;
 
 /// What readings, in order of time, come to; `None`: one more is needed.
 ///
-/// The first is a selection, the worst of many things that were looked at, so a second that passes clears it. A failure
+/// The first is a selection, the worst of many things that were examined, so a second that passes clears it. A failure
 /// needs two readings that fail; where the others were only doubtful a third decides, and where it does not agree nothing is
 /// known.
 pub(crate) fn settled(readings: &[Verdict]) -> Option<Verdict> {

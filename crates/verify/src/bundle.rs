@@ -55,7 +55,7 @@ static ARCHIVE: Kind = Kind {
 pub struct Bundle {
     writer: Writer,
     config: Option<PathBuf>,
-    /// What was found when the cluster was looked at.
+    /// What was found when the cluster was examined.
     seen: Arc<Mutex<Option<Shelf>>>,
 }
 
@@ -65,7 +65,7 @@ impl Bundle {
         Ok(Self { writer: Writer::prepare(&ARCHIVE, path)?, config, seen: Arc::default() })
     }
 
-    /// For a cluster that will be gone when the result is there: looks at it before that.
+    /// For a cluster that will be gone when the result is there: examines it before that.
     pub fn last_look(&self) -> LastLook {
         let (seen, config) = (Arc::clone(&self.seen), self.config.clone());
         LastLook(Arc::new(move |target| {
@@ -75,7 +75,7 @@ impl Bundle {
         }))
     }
 
-    /// Packs the result, and what was found; looks at the cluster now if that has not been done. `running`: the cluster that
+    /// Packs the result, and what was found; examines the cluster now if that has not been done. `running`: the cluster that
     /// was tested, if it still runs.
     pub fn finish(
         &self,

@@ -301,7 +301,7 @@ pub fn clear_counters(target: &Target) -> Vec<(NodeId, ClientError)> {
 }
 
 impl DiagReport {
-    /// Where nothing was looked at, because an early end was asked for.
+    /// Where nothing was examined, because an early end was asked for.
     pub fn of_nothing() -> Self {
         Self {
             nodes: Vec::new(),

@@ -33,7 +33,7 @@ pub struct PairReport {
     pub duration_ns: u64,
     /// What was wrong, if anything.
     pub error: Option<String>,
-    /// That was only that something came too late, while the machine was busy with other work: it speaks against nobody.
+    /// That was only that something came too late, while the machine was busy with other work: it contradicts nobody.
     #[serde(default)]
     pub in_doubt: bool,
 }

@@ -88,7 +88,7 @@ impl OwnCluster {
             launcher: Launcher { lease: Some(lease.clone()), ..self.launcher.clone() },
             config: self.config.clone(),
             limit: self.limit,
-            // They are what there is to look at if it does not come up; they go with the directory.
+            // They are what there is to examine if it does not come up; they go with the directory.
             keep_files: self.last_look.is_some(),
             // A signal takes the whole cluster away.
             stop: || false,

@@ -247,7 +247,7 @@ fn read(
             let _ = shm::cpu::pin_current_thread(near_cpu);
         }
         // How often each pair's round trip was given up. A link that loses messages would cost a time-out each time, and has
-        // no latency to speak of; that it loses them is the load test's to say.
+        // no latency worth a word; that it loses them is the load test's to say.
         let mut given_up = vec![0; pairs.len()];
         let mut order: Vec<usize> = (0..pairs.len()).collect();
         readings.round_trips = far.is_some();

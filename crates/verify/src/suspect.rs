@@ -84,7 +84,7 @@ pub fn name(nodes: &[NodeId], bad: &[([NodeId; 2], String)]) -> Vec<Suspected> {
     name_among(nodes, nodes.len().saturating_sub(1), bad)
 }
 
-/// As [`name`], where only so many links of each node were looked at.
+/// As [`name`], where only so many links of each node were examined.
 pub fn name_among(nodes: &[NodeId], links_each: usize, bad: &[([NodeId; 2], String)]) -> Vec<Suspected> {
     let mut links: BTreeMap<[NodeId; 2], Vec<String>> = BTreeMap::new();
     for (pair, evidence) in bad {

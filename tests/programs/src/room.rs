@@ -118,7 +118,7 @@ impl Room {
         command
     }
 
-    /// Starts a program that goes on until it is dropped.
+    /// Starts a program that continues until it is dropped.
     pub(crate) fn start(&self, program: &str, arguments: &[&str]) -> Result<Running> {
         self.start_with(program, arguments, &[])
     }

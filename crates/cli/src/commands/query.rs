@@ -58,7 +58,7 @@ fn first_on_host(common: &Common, host: &str) -> Result<NodeId, Failure> {
     }
 }
 
-/// Names the node that is on a host; several on it must be told apart.
+/// Names the node that is on a host; several on it must be distinguished.
 fn on_host(common: &Common, host: &str) -> Result<Common, Failure> {
     let nodes = nodes_on_host(&target(common)?, host)?;
     match nodes.as_slice() {

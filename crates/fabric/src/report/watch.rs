@@ -44,7 +44,7 @@ pub struct Look {
     pub nodes_gone: Vec<String>,
     /// Nodes that answer again.
     pub nodes_back: Vec<String>,
-    /// Why nobody else could be asked, if so: where this looks from has no active link. Then nothing else was looked at.
+    /// Why nobody else could be asked, if so: where this looks from has no active link. Then nothing else was examined.
     pub no_link: Option<String>,
     /// Whether it has one again.
     pub link_again: bool,

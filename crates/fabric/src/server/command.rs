@@ -193,7 +193,7 @@ fn number<T: std::str::FromStr>(word: &str) -> Result<T, String> {
     word.parse().map_err(|_| format!("`{word}` is not a number in the range of this field"))
 }
 
-/// The words of a line; what stands in double quotes is one.
+/// The words of a line; what is in double quotes is one.
 fn split(line: &str) -> Result<Vec<String>, String> {
     let mut words = Vec::new();
     let mut rest = line.trim();

@@ -93,7 +93,7 @@ fn what_lies_beyond_the_list_of_nodes_is_an_error() {
         let got = with(field, value.clone());
         assert!(got.is_err(), "{value}");
     }
-    // A fabric without nodes, and what still speaks of them.
+    // A fabric without nodes, and what still mentions them.
     assert!(with("nodes", json!([])).is_err());
     take(whole().to_string().as_bytes()).unwrap();
 }

@@ -16,7 +16,7 @@ use super::{Anomaly, MAX_ANOMALIES, Options, PortLocation, Progress, SweepError}
 const MOST_PORTS: u8 = 254;
 /// A node that left so many questions in a row unanswered is not asked any more by this way.
 const MAX_UNANSWERED: u32 = 3;
-/// Nodes with one GUID that are told from each other.
+/// Nodes with one GUID that are distinguished.
 const MOST_ALIKE: usize = 32;
 /// Other ways to a node that are remembered, and tried, when the first one breaks.
 const OTHER_WAYS: usize = 3;
@@ -52,7 +52,7 @@ pub(super) struct Node {
     /// Behind which port of which node it was found; of the first one nothing.
     pub found_at: Option<(usize, u8)>,
     unanswered_in_a_row: u32,
-    /// Questions that were asked twice in vain, or not any more.
+    /// Questions that were asked twice without success, or not any more.
     given_up: Vec<Question>,
     /// Counts the ways by which it was asked.
     way: u32,
@@ -141,7 +141,7 @@ impl Explorer {
         stop: &dyn Fn() -> bool,
     ) -> Result<(), SweepError> {
         let mut done = Vec::new();
-        // So many are given to the client that it never runs dry, and so few that what turned out to be in vain is not asked.
+        // So many are given to the client that it never runs dry, and so few that what turned out to be without success is not asked.
         let ahead = transport.room().max(self.options.limits.window) * 2;
         loop {
             while self.client.open() < ahead {
@@ -290,7 +290,7 @@ impl Explorer {
         it.unanswered_in_a_row += 1;
         if again {
             it.given_up.push(question);
-            // Twice in vain: perhaps it is the way.
+            // Twice without success: perhaps it is the way.
             it.unanswered_in_a_row = it.unanswered_in_a_row.max(MAX_UNANSWERED);
         } else {
             self.pending.push_back((question, true));
@@ -364,7 +364,7 @@ impl Explorer {
         Some(node)
     }
 
-    /// Is it a port by which datagrams go on from this node: any of a switch, and where the sweep stands its own?
+    /// Is it a port by which datagrams continue from this node: any of a switch, and where the sweep stands its own?
     pub(super) fn leads_on(&self, node: usize, port: u8) -> bool {
         let info = &self.nodes[node].info;
         let switch = info.kind() == NodeKind::SWITCH;

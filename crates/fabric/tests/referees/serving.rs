@@ -1,4 +1,4 @@
-//! A server in a thread, and stock programs that look at what it serves.
+//! A server in a thread, and stock programs that examine what it serves.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};

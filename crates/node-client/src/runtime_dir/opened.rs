@@ -2,7 +2,7 @@
 //!
 //! A default directory is believed only if it is the user's own or root's, because anybody may have made one of its name in the
 //! temporary directory. One that the user has named is believed whoever has it, as is what only its owner can have put into it.
-//! Who listens there is looked at besides ([`OpenDir::connect`]): a socket's owner proves nothing of who answers.
+//! Who listens there is examined besides ([`OpenDir::connect`]): a socket's owner proves nothing of who answers.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use rustix::process::geteuid;
 use super::{ClusterDir, Result, RuntimeDirError, check_mode};
 use crate::seqpacket::Seqpacket;
 
-/// Some others may reach what is in it: by the mode, or by a list, whose mask stands in the mode.
+/// Some others may reach what is in it: by the mode, or by a list, whose mask is in the mode.
 const SHARED: u32 = 0o011;
 /// Others may write in it.
 const WRITABLE: u32 = 0o022;
@@ -107,7 +107,7 @@ impl OpenDir {
         let name = format!("node-{node}.sock");
         let by_descriptor = format!("/proc/self/fd/{}/{name}", self.fd.as_raw_fd());
         let socket = match Seqpacket::connect(Path::new(&by_descriptor)) {
-            // Without /proc the path has to do: whoever answers is looked at in any case.
+            // Without /proc the path has to do: whoever answers is examined in any case.
             Err(Errno::NOENT | Errno::ACCESS) if !Path::new("/proc/self/fd").exists() => {
                 Seqpacket::connect(&self.path.join(name))?
             }

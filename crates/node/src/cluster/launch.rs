@@ -37,7 +37,7 @@ pub struct Launcher {
     pub program: PathBuf,
     /// Arguments before `node run`.
     pub leading: Vec<OsString>,
-    /// What the managers' lives depend on; none: they go on when the process that starts them has ended.
+    /// What the managers' lives depend on; none: they continue when the process that starts them has ended.
     pub lease: Option<Lease>,
     /// The nodes' programs carry out faults, whatever the configuration says.
     pub faults: bool,
@@ -203,7 +203,7 @@ impl<'a> Begun<'a> {
         Ok(pid)
     }
 
-    /// All are up: they go on by themselves. The children are kept for [`reap`].
+    /// All are up: they continue by themselves. The children are kept for [`reap`].
     pub(super) fn complete(mut self) {
         self.nodes.clear();
         let mut all = CHILDREN.lock().unwrap_or_else(PoisonError::into_inner);

@@ -47,7 +47,7 @@ impl Hold {
         Ok((reader.into(), Self(writer)))
     }
 
-    /// The manager goes on by itself.
+    /// The manager continues by itself.
     pub(super) fn release(mut self) {
         // One that is dead needs no word.
         let _ = self.0.write_all(b"k");

@@ -109,7 +109,7 @@ pub fn down(
     Ok(report)
 }
 
-/// Removes what a manager that has ended left. Says whether it was a dead one's (its log alone is no sign of that).
+/// Removes what a manager that has ended left. Returns whether it was a dead one's (its log alone is no sign of that).
 pub(super) fn remove_leftovers(dir: &ClusterDir, node: NodeId) -> bool {
     let was_there = dir.lock_file(node).exists() || dir.socket(node).is_ok_and(|path| path.exists());
     let Ok(Some(lock)) = NodeLock::try_take(dir, node) else { return false };
@@ -195,7 +195,7 @@ fn listener_pid(dir: &ClusterDir, node: NodeId) -> Option<u32> {
 }
 
 impl Ending {
-    /// Waits for the end, and brings it about if it does not come. Says whether a signal was needed.
+    /// Waits for the end, and brings it about if it does not come. Returns whether a signal was needed.
     fn finish(&self, deadline: Instant) -> Result<bool> {
         let left =
             if self.obeys { deadline.saturating_duration_since(Instant::now()) } else { Duration::ZERO };

@@ -32,7 +32,7 @@ pub(super) fn line_of(text: &str, wanted: &str) -> Option<usize> {
     None
 }
 
-/// The key of a line, with the section that it stands in.
+/// The key of a line, with the section that it is in.
 fn key_at(text: &str, line: usize) -> Option<String> {
     let lines: Vec<_> = text.lines().take(line).collect();
     let (key, _) = lines.last()?.split_once('=')?;

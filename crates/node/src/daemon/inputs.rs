@@ -23,7 +23,7 @@ use crate::watch::Happened;
 /// Messages taken from one connection before the others get their turn.
 const MESSAGES_AT_ONCE: usize = 16;
 /// Messages taken from a program that has died: what it said while it lived, which is no more than a socket holds. A fork of it
-/// that goes on sending is not listened to.
+/// that continues sending is not listened to.
 const LAST_MESSAGES: usize = 1024;
 /// Connections accepted before others get their turn.
 const ACCEPTS_AT_ONCE: usize = 16;

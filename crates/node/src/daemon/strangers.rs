@@ -10,7 +10,7 @@ use rustix::event::epoll;
 
 use super::{Daemon, Key};
 
-/// How often it is looked at who can be listened to again.
+/// How often it is examined who can be listened to again.
 const PAUSE: Duration = Duration::from_millis(100);
 
 impl Daemon {

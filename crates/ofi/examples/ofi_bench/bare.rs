@@ -206,7 +206,7 @@ impl Bare {
 
     pub(crate) fn post_receive(&self) {
         let (buffer, context) = (self.buffers[0].cast(), self.contexts[0].cast());
-        // SAFETY: buffer and context live for ever; one receive at a time.
+        // SAFETY: buffer and context live forever; one receive at a time.
         self.posted(|| unsafe { fi_trecv(self.ep, buffer, 64, null_mut(), FI_ADDR_UNSPEC, TAG, 0, context) });
     }
 

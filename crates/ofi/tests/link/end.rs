@@ -33,7 +33,7 @@ pub(crate) struct End {
 
 impl Drop for End {
     fn drop(&mut self) {
-        // It ends with its input, which has to be waited for, for provider `shm` gives its memory a name; but not for ever.
+        // It ends with its input, which has to be waited for, for provider `shm` gives its memory a name; but not forever.
         drop(self.input.take());
         for _ in 0..500 {
             if !matches!(self.child.try_wait(), Ok(None)) {

@@ -1,7 +1,7 @@
 //! An administrator's operations on links: down, up, degrade, swap.
 //!
 //! A link stands for programs when its session has come and neither end has taken it down. Each end tells the other, so
-//! that both show the same; heartbeats go on, so that the other end can be told when it comes up again.
+//! that both show the same; heartbeats continue, so that the other end can be told when it comes up again.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ impl Admin {
         self.changed_at
     }
 
-    /// Carries out a change of carrier; says whether it made a difference.
+    /// Carries out a change of carrier; returns whether it made a difference.
     fn set_down(&mut self, now: Instant, here: bool, there: bool) -> bool {
         let before = self.carries();
         let downtime = self.downtime(now);

@@ -41,7 +41,7 @@ pub enum DescriptorKind {
     Event,
     /// Anything else.
     Other,
-    /// It could not be looked at: this process has no descriptor left to do so.
+    /// It could not be examined: this process has no descriptor left to do so.
     Unseen,
 }
 

@@ -26,7 +26,7 @@ pub(super) enum Verdict {
 }
 
 impl Manager {
-    /// Whether a connection of an importing node goes on; if so it is in the tables and confirmed.
+    /// Whether a connection of an importing node continues; if so it is in the tables and confirmed.
     pub(super) fn judge(
         &mut self,
         importer: NodeId,

@@ -21,7 +21,7 @@ pub(super) struct Object {
     pub(super) incarnation: Incarnation,
     pub(super) access: Access,
     pub(super) exports: BTreeSet<ConnectionId>,
-    /// The owner has ended all connections at some time: none from before this manager's start goes on.
+    /// The owner has ended all connections at some time: none from before this manager's start continues.
     pub(super) severed: bool,
     /// Its owner had it before this manager started.
     pub(super) reattached: bool,

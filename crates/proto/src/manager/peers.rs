@@ -43,7 +43,7 @@ pub(super) struct Peer {
     pub(super) stale_groups: BTreeSet<GroupId>,
     /// When its programs have had the time to re-attach.
     pub(super) settles_at: Instant,
-    /// It has yet to say what goes on, on this connection; its first heartbeat ends that.
+    /// It has yet to say what continues, on this connection; its first heartbeat ends that.
     pub(super) listing: bool,
     /// To be said when the session returns. Bounded by the connections that there were.
     pub(super) owed_lost: BTreeMap<ConnectionId, LossReason>,

@@ -17,7 +17,7 @@ use crate::wire::status::SessionState;
 /// Resumptions that wait for objects of this node to be there again.
 const MAX_WAITING: usize = 1 << 16;
 
-/// Who wants a connection to an object of this node to go on.
+/// Who wants a connection to an object of this node to continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Asker {
     Program(ConnectionId, ProgramConn),
@@ -97,7 +97,7 @@ impl Manager {
         (PeerRequest::Resume { connection, incarnation, what, requester }, pidfd.into_iter().collect())
     }
 
-    /// The exporter says that it goes on.
+    /// The exporter says that it continues.
     pub(super) fn resume_granted(
         &mut self,
         program: ProgramConn,
@@ -107,7 +107,7 @@ impl Manager {
         let checked = self.check_new_import(program, node, shown);
         if let Err(refusal) = checked {
             if self.imports.find(node, shown.connection).is_none() {
-                // No slot is left: then it does not go on after all.
+                // No slot is left: then it does not continue after all.
                 if node == self.own {
                     self.drop_export(shown.connection, false);
                 } else {
@@ -119,7 +119,7 @@ impl Manager {
         Ok(Reply::Resumed { import: self.add_import(program, node, shown, true) })
     }
 
-    /// The exporter cannot be asked now: data goes on, and it is asked when its session returns.
+    /// The exporter cannot be asked now: data continues, and it is asked when its session returns.
     /// `told`: it was asked before, without an answer.
     pub(super) fn resume_unverified(
         &mut self,
@@ -151,7 +151,7 @@ impl Manager {
         }
     }
 
-    /// A peer wants a connection to go on.
+    /// A peer wants a connection to continue.
     pub(super) fn peer_resumes(
         &mut self,
         node: NodeId,
@@ -287,7 +287,7 @@ impl Manager {
         }
     }
 
-    /// How long a restarted manager has to say what goes on. If it hangs meanwhile, its session is lost before the time is over.
+    /// How long a restarted manager has to say what continues. If it hangs meanwhile, its session is lost before the time is over.
     fn settling_time(&self) -> Duration {
         self.config.resume_grace + self.config.heartbeat_limit
     }
@@ -352,7 +352,7 @@ impl Manager {
         }
     }
 
-    /// Nothing of that node goes on.
+    /// Nothing of that node continues.
     pub(super) fn end_everything_of(&mut self, node: NodeId, died: bool) {
         let Some(peer) = self.peers.get_mut(&node) else { return };
         peer.owed_lost.clear();

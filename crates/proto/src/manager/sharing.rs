@@ -1,8 +1,8 @@
 //! Segments that several programs of this node own together.
 //!
 //! To attach is to connect to one's own node, but whether the segment is available does not matter: it is the owner's word
-//! that it is shared, and the same user, that counts. Attachments and connections are told apart by their numbers, so
-//! that a restarted manager can tell them apart too.
+//! that it is shared, and the same user, that counts. Attachments and connections are distinguished by their numbers, so
+//! that a restarted manager can distinguish them too.
 
 use super::exports::{Export, producer_of};
 use super::objects::{Body, Object};

@@ -148,6 +148,6 @@ pub enum PeerReply {
         /// A socket comes along.
         pollable: bool,
     },
-    /// The connection goes on.
+    /// The connection continues.
     Resumed,
 }

@@ -292,7 +292,7 @@ pub enum Reply {
         /// A socket comes along.
         pollable: bool,
     },
-    /// The import goes on in this slot.
+    /// The import continues in this slot.
     Resumed {
         /// In the new state page.
         import: ImportSlot,
@@ -359,7 +359,7 @@ pub enum Event {
         reason: LossReason,
     },
     /// The session with a node came up for the first time (or again after a goodbye), or its manager was stopped.
-    /// A session that is only lost is not reported: data goes on.
+    /// A session that is only lost is not reported: data continues.
     Link {
         /// To which node.
         node: NodeId,

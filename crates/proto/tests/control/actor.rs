@@ -71,7 +71,7 @@ pub struct Actor {
     /// Replies that nobody has fetched, if `keeps` is set.
     pub replies: BTreeMap<RequestId, (Result<Reply, Refusal>, Vec<DescriptorKind>)>,
     pub events: Vec<(Event, Vec<DescriptorKind>)>,
-    /// Keeps replies and events for a test to look at.
+    /// Keeps replies and events for a test to examine.
     pub keeps: bool,
     pub objects: BTreeMap<Imported, Owned>,
     pub imports: BTreeMap<(NodeId, ConnectionId), Held>,

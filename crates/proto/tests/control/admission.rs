@@ -121,7 +121,7 @@ fn nobody_is_added_to_what_waits_for_a_program_that_does_not_read() {
         }
         world.run_for(Duration::from_millis(20));
         assert_eq!(world.actors[owner].events.len(), told);
-        // What was there before goes on, and can end.
+        // What was there before continues, and can end.
         world.ask(importer, Request::Disconnect { import }).expect("done");
         world.input(0, proto::manager::Input::ProgramCrowded { program, crowded: false });
         try_connect(&mut world, importer, 4, segment(1)).expect("it has caught up");

@@ -101,7 +101,7 @@ struct Rig {
     /// Requests that have no reply yet, per connection.
     unanswered: BTreeMap<(ProgramConn, RequestId), u32>,
     page: Page,
-    /// Connection numbers that the manager has spoken of.
+    /// Connection numbers that the manager has mentioned.
     connections: Vec<ConnectionId>,
     exited: bool,
     tally: Tally,
@@ -248,7 +248,7 @@ impl Rig {
         self.peers.iter().nth(usize::from(pick) % self.peers.len().max(1)).copied()
     }
 
-    /// Small numbers mean connections that the manager has spoken of.
+    /// Small numbers mean connections that the manager has mentioned.
     fn real(&self, connection: &mut ConnectionId) {
         if connection.0 < 6 && !self.connections.is_empty() {
             let back = usize::try_from(connection.0).expect("small") % self.connections.len();

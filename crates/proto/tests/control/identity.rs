@@ -1,4 +1,4 @@
-//! Whose a connection is: a number that is known or guessed is not enough to go on with it.
+//! Whose a connection is: a number that is known or guessed is not enough to continue with it.
 
 use std::time::Duration;
 

@@ -162,7 +162,7 @@ fn a_manager_is_found_without_seeing_its_socket_appear() {
     world.stop(0);
     world.run_for(Duration::from_secs(30));
     world.start(0);
-    // The news of the socket is lost: the old attempts go on.
+    // The news of the socket is lost: the old attempts continue.
     world.part(0, 1);
     world.run_for(Duration::from_secs(1));
     world.heal();

@@ -1,4 +1,4 @@
-//! Managers die, hang, are parted and return: what goes on, what is over, and who is told.
+//! Managers die, hang, are parted and return: what continues, what is over, and who is told.
 
 use std::time::Duration;
 

@@ -107,7 +107,7 @@ fn another_version_is_named() {
             "the other side speaks version 7 of the control protocol, this side version {PROTOCOL_VERSION}: install the same tieline on both sides"
         )
     );
-    // The version is looked at before the message, which another version may have changed.
+    // The version is examined before the message, which another version may have changed.
     bytes.truncate(6);
     assert_eq!(decode::<PeerMessage>(&bytes), Err(CodecError::OtherVersion { theirs: 7 }));
 }

@@ -84,7 +84,7 @@ impl Replacement {
         START.store(start, Ordering::Release);
     }
 
-    /// They go on.
+    /// They continue.
     pub(super) fn let_go(&self) {
         START.store(0, Ordering::Relaxed);
     }
@@ -150,7 +150,7 @@ fn is_ours(code: c_int, address: usize, context: *mut c_void) -> bool {
         rustix::thread::sched_yield();
         return true;
     }
-    // A store that faulted while the page was protected, and is looked at when it is so no more.
+    // A store that faulted while the page was protected, and is examined when it is so no more.
     code == SEGV_ACCERR && may_be_store(address, context) && is_writable(address)
 }
 

@@ -29,7 +29,7 @@ static PROCESS_CEILING_NS: AtomicU64 = AtomicU64::new(0);
 
 /// How long one waiter spins before it sleeps, learnt from how its waits went.
 ///
-/// A spin that met what it waited for doubles the time, one in vain halves it; a spin that has come down to nothing is
+/// A spin that met what it waited for doubles the time, one without success halves it; a spin that has come down to nothing is
 /// tried again now and then, ever more rarely. On a machine with a single processor there is no spinning, because the
 /// other side cannot run meanwhile. A thread that is held on one processor of several does not know whether the other
 /// side is held on the same one: it begins without spinning and finds out.
@@ -133,7 +133,7 @@ impl Spin {
         self.misses
     }
 
-    /// Spins until `ready` or until the limit, and learns; says whether it was ready.
+    /// Spins until `ready` or until the limit, and learns; returns whether it was ready.
     pub(super) fn run(&mut self, ready: &mut impl FnMut() -> bool) -> bool {
         // Even without a spin one look is worth its price, and it is no evidence that spinning would pay.
         if ready() {
@@ -281,7 +281,7 @@ mod tests {
         let spin = std::thread::spawn(held).join().unwrap();
         assert_eq!((spin.limit_ns(), spin.ceiling_ns()), (0, 16_000));
 
-        // The other side is on another processor: after a few waits it spins, and goes on.
+        // The other side is on another processor: after a few waits it spins, and continues.
         let mut paying = spin;
         waits(&mut paying, PROBATION as usize, true);
         assert_eq!((paying.limit_ns(), paying.hits()), (16_000, 1));

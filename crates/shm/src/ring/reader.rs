@@ -199,7 +199,7 @@ impl<D: Words, C: Words> LineReader<D, C> {
 
     fn wrap(&mut self) -> Result<(), BadWriter> {
         let offset = self.offset();
-        // At the first line it would lead back to itself, for ever.
+        // At the first line it would lead back to itself, forever.
         if self.used != 0 || offset == 0 {
             return Err(self.break_off("a wrap in the wrong place"));
         }

@@ -60,7 +60,7 @@ mod model {
         static ref BUCKET: Bucket = Bucket { wakes: Mutex::new(0), sleepers: Condvar::new() };
     }
 
-    /// Model of the kernel's wait: the word is looked at under the lock of the bucket. Deadlines never pass.
+    /// Model of the kernel's wait: the word is examined under the lock of the bucket. Deadlines never pass.
     pub fn wait(word: &AtomicU32, expected: u32, _deadline: Option<Deadline>) -> Woken {
         let Ok(mut wakes) = BUCKET.wakes.lock() else { return Woken::Look };
         if word.load(Ordering::Relaxed) != expected {

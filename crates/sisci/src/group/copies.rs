@@ -226,7 +226,7 @@ impl Drop for Place {
     }
 }
 
-/// What was published before. When dropped, it is freed as soon as no handler can be looking at it.
+/// What was published before. When dropped, it is freed as soon as no handler can be examining it.
 #[derive(Debug)]
 #[must_use = "what was replaced must outlive the mapping that it described"]
 pub(crate) struct Replaced(Option<Box<Published>>);

@@ -83,7 +83,7 @@ impl View {
         self.start
     }
 
-    /// A page that leads nowhere stands between, so that what runs over the end of the view does not land at the beginning.
+    /// A page that leads nowhere is between, so that what runs over the end of the view does not land at the beginning.
     fn alias(&self) -> usize {
         self.start + self.mapped_bytes + rustix::param::page_size()
     }

@@ -34,7 +34,7 @@ const CLAIM_WATCH: Duration = Duration::from_millis(5);
 const INTRODUCTION_LIMIT: Duration = Duration::from_secs(10);
 /// The number under which an owner sends to itself. Managers count producers from 0.
 const OWN_PRODUCER: u16 = u16::MAX;
-/// As good as for ever, and still a time that the clock can show.
+/// As good as forever, and still a time that the clock can show.
 const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 /// A data interrupt of this program.
@@ -59,7 +59,7 @@ pub struct DataInterrupt {
 struct Receiving {
     ring: Consumer,
     spin: Spin,
-    /// A claim of somebody who was never introduced or cannot be seen, and since when it has been looked at.
+    /// A claim of somebody who was never introduced or cannot be seen, and since when it has been examined.
     stranger: Option<(u16, Instant)>,
     /// The ring broke a rule: nothing more is taken from it.
     broken: Option<String>,
@@ -152,7 +152,7 @@ impl DataInterrupt {
         }
     }
 
-    /// Waits for a message and gives its length. `None` waits for ever. One thread receives at a time.
+    /// Waits for a message and gives its length. `None` waits forever. One thread receives at a time.
     pub fn wait(&self, buffer: &mut [u8], timeout: Option<Duration>) -> Result<usize> {
         // Acquire: pairs with the Release in `cancel_waits`.
         let cancelled = || self.cancelled.load(Ordering::Acquire);

@@ -20,7 +20,7 @@ pub(super) fn guarded(call: impl FnOnce()) {
     drop(std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)));
 }
 
-/// Says whether the handler is being dropped.
+/// Returns whether the handler is being dropped.
 #[derive(Debug, Clone)]
 pub(super) struct Closing(Arc<AtomicBool>);
 

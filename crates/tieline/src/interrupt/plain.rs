@@ -77,7 +77,7 @@ impl Interrupt {
         Ok(waiting.advance(bell.value()))
     }
 
-    /// Waits until somebody has triggered; answers how many times since the last call. `None` waits for ever.
+    /// Waits until somebody has triggered; answers how many times since the last call. `None` waits forever.
     ///
     /// Spins first, for as long as that has paid lately, then sleeps. One thread waits at a time.
     pub fn wait(&self, timeout: Option<Duration>) -> Result<u32> {
@@ -164,7 +164,7 @@ impl Interrupt {
 
 impl Waiting {
     fn advance(&mut self, value: u32) -> u32 {
-        // Wraps with the counter: at most 2^32 - 1 triggers can be told apart from none.
+        // Wraps with the counter: at most 2^32 - 1 triggers can be distinguished from none.
         let came = value.wrapping_sub(self.seen);
         self.seen = value;
         came

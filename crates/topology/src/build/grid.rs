@@ -1,4 +1,4 @@
-//! Builds fabrics whose switches stand at the points of a grid: torus, mesh, HyperX, hypercube.
+//! Builds fabrics whose switches are at the points of a grid: torus, mesh, HyperX, hypercube.
 
 use super::{BuildError, MOST_SWITCHES, Maker, ports, sizes};
 use crate::counted;

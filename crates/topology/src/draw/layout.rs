@@ -19,7 +19,7 @@ const STEPS: usize = 150;
 /// Shapes that are this likely are drawn as such, though none may rely on it.
 const LIKELY: f64 = 0.4;
 
-/// The place of each switch, and of what has no switch to stand under.
+/// The place of each switch, and of what has no switch to be under.
 pub(super) fn places(graph: &Graph) -> BTreeMap<NodeIx, Place> {
     let found = recognise(graph);
     let mut places = match &found.shape {
@@ -39,7 +39,7 @@ pub(super) fn places(graph: &Graph) -> BTreeMap<NodeIx, Place> {
     places
 }
 
-/// What has no place yet stands in rows below all others.
+/// What has no place yet is in rows below all others.
 fn rest(graph: &Graph, places: &mut BTreeMap<NodeIx, Place>) {
     let width = places.values().map(|place| place.x).fold(7.0, f64::max) as usize + 1;
     let below = places.values().map(|place| place.y + 1.0).fold(0.0, f64::max);
@@ -114,7 +114,7 @@ fn grid(graph: &Graph, sizes: &[u32], coordinates: &[Vec<u32>]) -> BTreeMap<Node
             at[axis] += f64::from(row[node.index()]) * stride[axis];
             stride[axis] = stride[axis] * f64::from(*size) + 0.6;
         }
-        // In a plane a neighbour's neighbour is a little aside, so that the cables of each can be told apart.
+        // In a plane a neighbour's neighbour is a little aside, so that the cables of each can be distinguished.
         places.insert(node, Place { x: at[0], y: at[1] });
     }
     places

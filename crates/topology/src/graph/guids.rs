@@ -18,7 +18,7 @@ impl Fixed {
 }
 
 impl Graph {
-    /// Two living switches that have the same GUID, if there are any: a form that names switches by GUIDs can't tell them apart.
+    /// Two living switches that have the same GUID, if there are any: a form that names switches by GUIDs can't distinguish them.
     #[must_use]
     pub fn switches_of_one_guid(&self) -> Option<(NodeIx, NodeIx)> {
         let is_one = |node: &NodeIx| {

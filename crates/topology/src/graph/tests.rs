@@ -148,7 +148,7 @@ fn what_can_t_be_told_apart_is_said_and_is_a_difference() {
         found[0].contains("nodes `x`: 2, now 2") && found[1].contains("1 cable of such nodes, now 1"),
         "{found:?}"
     );
-    // A known neighbour tells them apart.
+    // A known neighbour distinguishes them.
     let wired = |rate| chain(&[("a", REAL), ("x", 0), ("x", 0)], rate);
     let found = wired(four).differences(&wired(two), 9);
     assert_eq!(found.len(), 2, "{found:?}");

@@ -23,13 +23,13 @@ pub enum Cause {
     NoSuchPort,
     /// A cable to a node that the file does not describe.
     Dangling,
-    /// A cable that only one of its ends speaks of.
+    /// A cable that only one of its ends mentions.
     OneWay,
     /// Two statements about a port that can't both be true.
     Contradiction,
     /// A cable with both ends at one node.
     SelfLink,
-    /// A port's line that no node's header stands above.
+    /// A port's line that no node's header is above.
     NoHeader,
     /// A node that was described before.
     DuplicateNode,

@@ -88,7 +88,7 @@ impl Reader<'_> {
         Ok(made.then(|| (*name).to_owned()))
     }
 
-    /// A system is made when it is first spoken of.
+    /// A system is made when it is first mentioned.
     fn system(
         &mut self,
         number: usize,

@@ -6,7 +6,7 @@ use super::ReadError;
 use super::anomaly::{Anomalies, Cause};
 use crate::graph::{Graph, GraphBuilder, GraphError, LinkSpec, NodeIx, NodeSpec, Speed, Width};
 
-/// Nodes that a file may speak of.
+/// Nodes that a file may mention.
 const MOST_NODES: usize = 1 << 20;
 /// Ports of all nodes of a file.
 const MOST_PORTS: usize = 1 << 23;
@@ -28,9 +28,9 @@ struct Half {
 #[derive(Debug)]
 pub(super) struct Draft {
     graph: GraphBuilder,
-    /// Where the file names each node that it speaks of.
+    /// Where the file names each node that it mentions.
     ids: HashMap<String, Id>,
-    /// What node an id is; nothing as long as it was only spoken of.
+    /// What node an id is; nothing as long as it was only mentioned.
     known: Vec<Option<NodeIx>>,
     guids: HashMap<u64, NodeIx>,
     halves: Vec<Half>,
@@ -214,7 +214,7 @@ impl Reports {
     }
 }
 
-/// Cables that both ends speak of come first; then those of one end, where nothing speaks against them.
+/// Cables that both ends mention come first; then those of one end, where nothing contradicts them.
 fn wire(
     graph: &mut GraphBuilder,
     halves: &[(Half, End)],

@@ -59,7 +59,7 @@ impl<'a> Cursor<'a> {
         word
     }
 
-    /// Takes what stands between these, if it begins next.
+    /// Takes what is between these, if it begins next.
     pub(super) fn between(&mut self, begin: &str, end: &str) -> Option<&'a str> {
         let before = *self;
         if self.take(begin)

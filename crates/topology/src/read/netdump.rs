@@ -41,7 +41,7 @@ pub(super) struct Header<'a> {
 pub(super) fn header(line: &str) -> Option<Header<'_>> {
     let mut at = Cursor(line);
     let word = at.word();
-    // Where tabs were lost on the way the number stands right behind the word.
+    // Where tabs were lost on the way the number is right behind the word.
     let letters = word.trim_end_matches(|digit: char| digit.is_ascii_digit());
     let kind = KINDS.into_iter().find(|kind| kind.0 == letters)?.1;
     let ports = if letters == word { at.word() } else { &word[letters.len()..] };
@@ -123,7 +123,7 @@ struct Reader {
     switches: u64,
     /// Was the last line that says something empty?
     gap: bool,
-    /// The first line of a node whose GUID stands in the quotes only, and how many there are.
+    /// The first line of a node whose GUID is in the quotes only, and how many there are.
     systems: Option<(usize, usize)>,
 }
 
@@ -163,7 +163,7 @@ impl Reader {
             Some((value, inner)) => (value, inner.strip_suffix(')')),
             None => (value, None),
         };
-        // Attributes stand before a node: with them the one before has ended.
+        // Attributes are before a node: with them the one before has ended.
         if key.trim() != "portguid" {
             self.node = Current::Lost(number);
         }
@@ -314,7 +314,7 @@ impl Reader {
     }
 }
 
-/// What stands beside a port's number.
+/// What is beside a port's number.
 #[derive(Debug, Default)]
 struct Notes {
     external: Option<u16>,

@@ -1,7 +1,7 @@
 //! Reads Omni-Path topologies in XML, as `opareport -o topology -x` writes them.
 //!
 //! `LinkSummary` holds a `Link` for each cable with two `Port`s, `Nodes` a `Node` for each node. How many ports a node has is
-//! not said: it is as many as are spoken of, unless a `NumPorts` says more. What else a report says is passed over.
+//! not said: it is as many as are mentioned, unless a `NumPorts` says more. What else a report says is passed over.
 
 use std::collections::HashMap;
 
@@ -59,7 +59,7 @@ pub(super) fn read(bytes: &[u8], anomalies: &mut Anomalies) -> Result<Graph, Rea
         anomalies.add(0, Cause::NotText, "bytes that are not UTF-8 were replaced");
     }
     let parsed = parse(text.strip_prefix('\u{feff}').unwrap_or(&text), anomalies);
-    // A node has as many ports as the highest number that is spoken of.
+    // A node has as many ports as the highest number that is mentioned.
     let mut order: Vec<(String, usize, Element)> = Vec::new();
     let mut index: HashMap<String, usize> = HashMap::new();
     let ends = parsed.links.iter().flat_map(|link| link.ends.iter().map(|end| (link.line, end)));

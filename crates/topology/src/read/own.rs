@@ -136,7 +136,7 @@ fn syntax(text: &str, from: usize, error: &toml::de::Error) -> ReadError {
 fn key_of(text: &str, at: usize) -> Option<&str> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     let before = text.get(..at)?;
-    // A row is one value: what stands before its brace is not of it.
+    // A row is one value: what is before its brace is not of it.
     let row = before.rfind(['{', '\n']).map_or(before, |begin| &before[begin + 1..]);
     // A name may hold the sign, too.
     row.rmatch_indices('=').find_map(|(sign, _)| {

@@ -124,7 +124,7 @@ fn members(group: &[u32], count: u32) -> Vec<usize> {
     sizes
 }
 
-/// How equal groups are in size: a group of less than three quarters of the largest speaks against the count of groups.
+/// How equal groups are in size: a group of less than three quarters of the largest contradicts the count of groups.
 fn evenness(sizes: &[usize], against: &mut Vec<String>) -> f64 {
     let largest = sizes.iter().copied().max().unwrap_or(0);
     let odd = sizes.iter().filter(|size| **size * 4 < largest * 3).count();

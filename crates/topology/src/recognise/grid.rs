@@ -13,7 +13,7 @@ use super::{Line, Opinion, Shape, spread};
 
 mod repair;
 
-/// Pairs of cables that are looked at, at most; more have only graphs that are no grid.
+/// Pairs of cables that are examined, at most; more have only graphs that are no grid.
 const MOST_WORK: usize = 20_000_000;
 /// Directions that a grid may have.
 const MOST_DIRECTIONS: usize = 20;

@@ -6,7 +6,7 @@ use super::switches::Switches;
 use super::{Opinion, Shape, spread};
 use crate::{counted, verb};
 
-/// Leaves from which the way to all others is looked at.
+/// Leaves from which the way to all others is examined.
 const SAMPLE: usize = 48;
 
 /// Switches that hosts hang from, but for those of the top (a node for management at a spine).

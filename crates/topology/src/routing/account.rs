@@ -16,7 +16,7 @@ use crate::Graph;
 pub struct Account {
     /// The port led over a cable that is gone, or to an end that does not respond to the LID (any more).
     pub dead: usize,
-    /// The port still leads to a switch, but no legal route of the least hops goes on from there.
+    /// The port still leads to a switch, but no legal route of the least hops continues from there.
     pub no_route: usize,
     /// There was no entry, and now there is.
     pub new: usize,

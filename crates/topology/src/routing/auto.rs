@@ -32,7 +32,7 @@ pub struct Choice {
     pub groups: Option<Groups>,
     /// Why it was chosen.
     pub why: String,
-    /// Nothing speaks against the shape: no cable, no switch is missing from it.
+    /// Nothing contradicts the shape: no cable, no switch is missing from it.
     pub is_whole: bool,
 }
 

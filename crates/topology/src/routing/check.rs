@@ -100,7 +100,7 @@ pub fn check(graph: &Graph, tables: &Tables) -> Checked {
     let components = view.components();
     let ends: Vec<(u16, PortIx)> = tables.lids().iter().collect();
     let walker = Walker { graph, view: &view, tables, components: &components };
-    // LIDs go in blocks: their entries stand side by side in every table.
+    // LIDs go in blocks: their entries are side by side in every table.
     let blocks: Vec<&[(u16, PortIx)]> = ends.chunk_by(|a, b| a.0 / 64 == b.0 / 64).collect();
     let parts = rayon::current_num_threads().max(1) * 2;
     let each = blocks.len().div_ceil(parts).max(1);

@@ -1,7 +1,7 @@
 //! Fills the tables from distances and a plan, switches in parallel.
 //!
 //! Each entry takes the port that the plan names, if a legal shortest route leads there. What is left over is spread over the
-//! ports that carry least; an entry of former tables is kept if it is still good. A switch looks at nothing that another
+//! ports that carry least; an entry of former tables is kept if it is still good. A switch examines nothing that another
 //! switch chose, so that the result does not depend on the number of threads, and a fault changes only what it must.
 //!
 //! There are tens of millions of entries, nearly all by the plan: what is the same for many of them is asked once. Which place

@@ -14,7 +14,7 @@ use serde_json::Value;
 pub(super) use people::People;
 use rules::Rules;
 
-/// What stands in the place of what was taken out.
+/// What is in the place of what was taken out.
 pub(super) const REMOVED: &str = "[removed]";
 
 /// How much was taken out or replaced, by kind.
@@ -96,7 +96,7 @@ impl Scrubber {
         }
     }
 
-    /// A list may be a command line, in which the value stands behind its name.
+    /// A list may be a command line, in which the value is behind its name.
     fn items(&self, items: &mut [Value], removed: &mut Removed) {
         let mut named = false;
         for item in items {

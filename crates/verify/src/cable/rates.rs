@@ -59,7 +59,7 @@ pub struct Measured {
     pub copy_percent: Option<f64>,
     /// Against the plan's limits.
     pub checks: Vec<Check>,
-    /// It was looked at a second time.
+    /// It was examined a second time.
     pub twice: bool,
     /// Why nothing was measured.
     pub error: Option<String>,

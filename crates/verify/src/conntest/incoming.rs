@@ -7,7 +7,7 @@ use super::words::{
     LINE_WORDS, MAX_ATTEMPTS, Meaning, Number, Route, WINDOW, announced_at, answered_at, slot_at, slot_of,
 };
 
-/// A block that is wrong is looked at again for this long: it may be late, which is another fault than being changed.
+/// A block that is wrong is examined again for this long: it may be late, which is another fault than being changed.
 const LATE_NS: u64 = 2_000_000;
 /// Pieces in which a block is fetched and compared: they stay in the first cache.
 const PIECE_BYTES: usize = 4096;

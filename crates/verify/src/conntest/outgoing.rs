@@ -96,7 +96,7 @@ impl Outgoing {
         self.outage.begin(now_ns, ledger);
     }
 
-    /// Reads answers; says whether there were any.
+    /// Reads answers; returns whether there were any.
     pub(super) fn take_answers(
         &mut self,
         now_ns: u64,

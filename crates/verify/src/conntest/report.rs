@@ -114,7 +114,7 @@ impl PeerReport {
             .then(|| format!("{}; {} blocks were right", parts.join(", "), ledger.blocks_checked))
     }
 
-    /// Nothing speaks against it but that answers took long: who has no processor gives none.
+    /// Nothing contradicts it but that answers took long: who has no processor gives none.
     fn was_only_late(&self) -> bool {
         let Ledger { failures, lost, corrupt, out_of_order, refused, .. } = self.ledger;
         let late = !self.found || failures > 0;

@@ -24,7 +24,7 @@ pub(super) fn newest(
     ledger: &mut Ledger,
 ) -> Option<(u8, Meaning)> {
     let (attempt, meaning, _) = look(wanted, &word, mangled, ledger)?;
-    // Once more: an earlier word may have come after its place was looked at, but not after the newest was seen.
+    // Once more: an earlier word may have come after its place was examined, but not after the newest was seen.
     let (_, _, present) = look(wanted, &word, mangled, ledger)?;
     let due = u64::from(attempt - wanted.from) + 1;
     ledger.lost += due.min(u64::from(LINE_WORDS)).saturating_sub(present);

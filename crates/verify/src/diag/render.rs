@@ -45,7 +45,7 @@ mod level {
 pub struct View {
     /// In how much detail, 0 to 9.
     pub verbosity: u8,
-    /// As what the tool speaks of itself: `tieline diag`, or a classic name.
+    /// The name that the tool gives itself: `tieline diag`, or a classic name.
     pub tool: &'static str,
 }
 

@@ -28,7 +28,7 @@ pub struct SelfTest {
     pub name: String,
     /// What was wrong, if anything.
     pub error: Option<String>,
-    /// That was only that it took too long, while the machine was busy with other work: it speaks against nobody.
+    /// That was only that it took too long, while the machine was busy with other work: it contradicts nobody.
     #[serde(default)]
     pub in_doubt: bool,
     /// How long it took, in nanoseconds.

@@ -39,7 +39,7 @@ pub struct Obstacle {
     pub why: String,
     /// Who answered instead of the one that was called.
     pub answered_by: Option<NodeId>,
-    /// It was only that no answer came in time, while the machine was busy with other work: it speaks against nobody.
+    /// It was only that no answer came in time, while the machine was busy with other work: it contradicts nobody.
     #[serde(default)]
     pub in_doubt: bool,
 }

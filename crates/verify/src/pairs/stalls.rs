@@ -88,7 +88,7 @@ impl Stalls {
         alike
     }
 
-    /// Whether it should be looked at again: a single one is reason enough, and costs no more than time.
+    /// Whether it should be examined again: a single one is reason enough, and costs no more than time.
     pub fn is_suspect(&self) -> bool {
         !self.stalls.is_empty()
     }

@@ -36,7 +36,7 @@ pub(super) struct PairFacts {
 }
 
 impl PairFacts {
-    /// Whether anything speaks against it.
+    /// Whether anything contradicts it.
     pub(super) fn is_bad(&self) -> bool {
         self.verdict == Some(Judged::Fail) || !self.wrong.is_empty()
     }
@@ -67,7 +67,7 @@ impl Facts {
         facts
     }
 
-    /// Pairs that nothing speaks against, and all.
+    /// Pairs that nothing contradicts, and all.
     pub(super) fn clean(&self) -> (usize, usize) {
         (self.pairs.values().filter(|pair| !pair.is_bad()).count(), self.pairs.len())
     }

@@ -268,7 +268,7 @@ fn legend() -> Markup {
     }
 }
 
-/// Everything that is known of the pairs that something speaks against.
+/// Everything that is known of the pairs that something contradicts.
 fn bad_pairs(facts: &Facts) -> Markup {
     const MOST: usize = 40;
     let bad: Vec<(&Pair, &PairFacts)> = facts

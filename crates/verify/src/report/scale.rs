@@ -7,7 +7,7 @@ use super::number;
 pub(super) struct Tick {
     /// Where, from 0 to 1.
     pub at: f64,
-    /// What stands there; a small mark has none.
+    /// What is there; a small mark has none.
     pub label: Option<String>,
 }
 

@@ -60,7 +60,7 @@ impl Suspect {
     }
 }
 
-/// One of them, with everything that speaks against it.
+/// One of them, with everything that contradicts it.
 #[derive(Debug, Clone)]
 pub(super) struct Suspected {
     pub suspect: Suspect,

@@ -54,7 +54,7 @@ pub(super) fn advice(suspects: &[Suspected], known: &Known<'_>) -> Vec<String> {
     advice
 }
 
-/// What was done on purpose is undone first; of a cluster that is gone nothing can be looked at any more.
+/// What was done on purpose is undone first; of a cluster that is gone nothing can be examined any more.
 fn about_suspects(suspects: &[Suspected], known: &Known<'_>) -> Vec<String> {
     if let (Some(up), [first, ..]) = (&known.own, suspects) {
         let who = match suspects.len() {

@@ -21,11 +21,11 @@ pub(super) struct Measured {
     pub(super) documents: Vec<Value>,
     /// What could not be measured, and why.
     pub(super) missing: Vec<String>,
-    /// Some of that speaks against the cluster, not only against what this machine can measure.
+    /// Some of that contradicts the cluster, not only against what this machine can measure.
     pub(super) failed: bool,
-    /// Some of that was not answered in time while others had the processors, which speaks against nobody.
+    /// Some of that was not answered in time while others had the processors, which contradicts nobody.
     pub(super) unanswered: bool,
-    /// What speaks against the link between the two.
+    /// What contradicts the link between the two.
     pub(super) bad_links: Vec<([NodeId; 2], String)>,
     link: Option<[NodeId; 2]>,
 }

@@ -42,7 +42,7 @@ impl Shown {
         self.0.progress_done();
     }
 
-    /// Something that a person should know although the command goes on.
+    /// Something that a person should know although the command continues.
     pub(super) fn note(self, text: &str) {
         self.0.note(&plain_lines(text));
     }
@@ -53,7 +53,7 @@ impl Shown {
     }
 }
 
-/// JSON of strangers' words: it may be looked at on a terminal as well.
+/// JSON of strangers' words: it may be examined on a terminal as well.
 fn cleaned(value: Value) -> Value {
     match value {
         Value::String(text) => Value::String(plain_lines(&text)),

@@ -39,7 +39,7 @@ pub(in crate::ring) const fn stride_words(slot_bytes: usize) -> usize {
     (SLOT_HEAD_WORDS * 8 + slot_bytes).next_multiple_of(SLOT_ALIGN_BYTES) / 8
 }
 
-/// Words that so many slots take, with what stands before them.
+/// Words that so many slots take, with what is before them.
 pub(in crate::ring) const fn words(slots: u64, slot_bytes: usize) -> Option<usize> {
     match stride_words(slot_bytes).checked_mul(slots as usize) {
         Some(words) => words.checked_add(FIRST_SLOT),

@@ -60,7 +60,7 @@ impl<D: Words> Taker<D> {
         Ok(Next::Empty)
     }
 
-    /// Gives the slot at the head back and goes on.
+    /// Gives the slot at the head back and continues.
     #[inline]
     pub(in crate::ring) fn release(&mut self) {
         let next_turn = Word::free(self.head.wrapping_add(self.slots.count()));

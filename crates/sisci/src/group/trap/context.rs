@@ -292,7 +292,7 @@ impl Place {
             }
             _ if at < Register::AL as usize => None,
             _ if at < Register::AH as usize => place(Register::AL, 8),
-            // SPL stands behind the four upper halves, and has number 4.
+            // SPL is behind the four upper halves, and has number 4.
             _ if at < Register::AX as usize => {
                 Some(Self { number: at - Register::SPL as usize + 4, bits: 8, shift: 0 })
             }

@@ -12,7 +12,7 @@ const INSTRUCTION_BYTES: usize = 15;
 /// What became of a store that faulted.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// It is done, or what can be done of it now: the thread goes on where its registers say.
+    /// It is done, or what can be done of it now: the thread continues where its registers say.
     Done,
     /// The instruction runs elsewhere, and traps when it has.
     Displaced,

@@ -11,7 +11,7 @@ use core::arch::naked_asm;
 /// Every byte of both ranges is this process's to read and to write, or not mapped so.
 #[unsafe(naked)]
 unsafe extern "C" fn copy_bytes(_to: *mut u8, _from: *const u8, _count: usize) -> usize {
-    // 3 bytes, 2 bytes, then the place where a fault goes on. The direction flag is clear in every C function.
+    // 3 bytes, 2 bytes, then the place where a fault continues. The direction flag is clear in every C function.
     naked_asm!("mov rcx, rdx", "rep movsb", "mov rax, rcx", "ret")
 }
 
@@ -28,7 +28,7 @@ macro_rules! word {
     )*};
 }
 
-/// Where a fault of a word's access goes on, from the beginning of its function.
+/// Where a fault of a word's access continues, from the beginning of its function.
 const LANDING: usize = 6;
 
 /// Returned in two registers.
@@ -69,13 +69,13 @@ pub(super) fn store(address: usize, value: u64, width: usize) -> bool {
 const BEFORE: usize = 3;
 const COPY: usize = 2;
 
-/// Where the copy stands, and where it is to go on after a fault.
+/// Where the copy stands, and where it is to continue after a fault.
 fn place() -> (usize, usize) {
     let start = (copy_bytes as *const ()).addr() + BEFORE;
     (start, start + COPY)
 }
 
-/// Where a fault at `instruction` goes on, if it is one of these.
+/// Where a fault at `instruction` continues, if it is one of these.
 pub(super) fn landing(instruction: usize) -> Option<usize> {
     let (at, behind) = place();
     if instruction == at {

@@ -174,6 +174,6 @@ fn default(signal: c_int, info: *const siginfo_t, before: &libc::sigaction) {
 fn complain() {
     let words = "libsisci: this instruction stores to a group of several members in a way that cannot be carried out on all \
                  copies; use SCIMemCpy (docs/sisci-groups.md)\n";
-    // SAFETY: write(2) may be called in a handler; the words live for ever.
+    // SAFETY: write(2) may be called in a handler; the words live forever.
     unsafe { libc::write(libc::STDERR_FILENO, words.as_ptr().cast(), words.len()) };
 }

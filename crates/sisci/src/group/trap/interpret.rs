@@ -1,7 +1,7 @@
 //! Interprets the instructions after a store in the same handler, so that a loop that fills a page
 //! costs one signal.
 //!
-//! Only instructions whose every effect is known here are interpreted; the thread itself goes on with the first that is not,
+//! Only instructions whose every effect is known here are interpreted; the thread itself continues with the first that is not,
 //! or when it has not stored for a while. So nothing depends on this for being right, only for being fast.
 
 use iced_x86::{ConditionCode, Instruction, Mnemonic, OpKind};
@@ -29,7 +29,7 @@ enum Step {
     Unknown,
 }
 
-/// Goes on from where the thread stands. It stands between two instructions afterwards.
+/// Goes on from where the thread stands. It is between two instructions afterwards.
 pub(super) fn go_on(context: &mut Context, reading: &Reading) {
     let mut decoded = Decoded { all: [const { None }; DECODED], filled: 0, next: 0 };
     let mut without_store = 0;

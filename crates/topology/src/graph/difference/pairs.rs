@@ -93,7 +93,7 @@ impl<'a> Pairs<'a> {
         self.to_a[b.index()] = Some(a);
     }
 
-    /// Pairs what looks the same and is wired to the same port of a known node, and goes on from there.
+    /// Pairs what looks the same and is wired to the same port of a known node, and continues from there.
     fn by_cables(&mut self) {
         let mut rest: Vec<(NodeIx, NodeIx)> = self.known().collect();
         while let Some((one, other)) = rest.pop() {
@@ -165,7 +165,7 @@ impl<'a> Pairs<'a> {
         self.a.port(self.to_a[self.b.owner(port).index()]?, self.b.number(port))
     }
 
-    /// Says what can't be told apart, name by name, and how many cables that concerns.
+    /// Says what can't be distinguished, name by name, and how many cables that concerns.
     pub(super) fn unclear(&self, found: &mut Vec<String>) {
         let mut counts: BTreeMap<&str, [usize; 2]> = BTreeMap::new();
         for (side, graph, unclear) in [(0, self.a, &self.unclear_a), (1, self.b, &self.unclear_b)] {

@@ -54,7 +54,7 @@ pub(super) fn drop_crumbs(layer: &mut (Vec<u32>, u32)) {
 }
 
 struct Component {
-    /// Where its switches stand in the other directions.
+    /// Where its switches are in the other directions.
     places: BTreeSet<Vec<u32>>,
     beside: BTreeSet<u32>,
     /// What it was called, alone or in components.

@@ -9,7 +9,7 @@ use crate::routing::tables::Tables;
 use crate::routing::vls::{LEVELS, Mapping, Service};
 use crate::{Graph, Kind, NodeIx};
 
-/// Different SL-to-VL maps that are told apart.
+/// Different SL-to-VL maps that are distinguished.
 const MAX_MAPS: usize = 256;
 
 fn by_guid(graph: &Graph, is: impl Fn(Kind) -> bool) -> HashMap<u64, NodeIx> {

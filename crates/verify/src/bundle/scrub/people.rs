@@ -33,7 +33,7 @@ impl People {
         for name in ["USER", "LOGNAME", "SUDO_USER"].map(of).into_iter().flatten() {
             let known = account(&passwd, |account| account.name == name);
             people.add_home(known.as_ref().map(|known| known.home.to_owned()));
-            // Not every person stands in that file: some come from a directory service.
+            // Not every person is in that file: some come from a directory service.
             if known.is_none_or(|known| known.uid >= FIRST_PERSON_UID) {
                 people.add_name(Some(name));
             }

@@ -162,7 +162,7 @@ fn documents_stay_documents() {
 
 #[test]
 fn a_long_text_takes_no_long_time() {
-    // Patterns without memory: each letter is looked at a bounded number of times, whatever the text.
+    // Patterns without memory: each letter is examined a bounded number of times, whatever the text.
     for piece in ["token", "a-b_c.", "-----BEGIN ", "\"\\", "http://a:"] {
         let text = piece.repeat(20_000);
         assert!(scrub(&text).0.len() <= text.len() + REMOVED.len() * 20_000);
