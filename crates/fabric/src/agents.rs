@@ -9,6 +9,7 @@ use mad::header::CLASS_PORT_INFO;
 use mad::sm::{NodeDescription, NodeInfo, PortInfo, SwitchInfo};
 use mad::values::{Guid, PhysicalState, PortState};
 use mad::{Lid, Mad};
+use seeded_random::SplitMix64;
 use topology::{Graph, Kind, NodeIx, PortIx};
 
 mod bring_up;
@@ -73,7 +74,7 @@ pub struct Agents {
     pub(crate) traps: Vec<Trap>,
     pub(crate) extended_errors: bool,
     transaction: u64,
-    random: u64,
+    random: SplitMix64,
 }
 
 impl Agents {
@@ -248,13 +249,9 @@ impl Agents {
         }
     }
 
-    /// SplitMix64, for losses.
+    /// The next random number, for losses.
     pub(crate) fn dice(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.random;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
+        self.random.next_u64()
     }
 
     /// The port that has a node's address: a switch's port 0, a host's own.

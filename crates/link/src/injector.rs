@@ -115,7 +115,7 @@ impl Link for FaultInjector {
             node,
             counters: Arc::clone(&self.counters),
             source: self.source.clone(),
-            dice: Mutex::new(Dice(self.seed ^ opens.rotate_left(32) ^ u64::from(node.get()))),
+            dice: Mutex::new(Dice::new(self.seed ^ opens.rotate_left(32) ^ u64::from(node.get()))),
             late: Mutex::default(),
             holding: AtomicBool::new(false),
         }))

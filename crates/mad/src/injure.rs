@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use seeded_random::SplitMix64;
+
 use crate::header::Mad;
 use crate::in_process::Fabric;
 use crate::transport::{Address, Received};
@@ -28,23 +30,18 @@ pub struct Injured<F> {
     /// The fabric.
     pub fabric: F,
     harm: Harm,
-    random: u64,
+    random: SplitMix64,
     back: Vec<(Duration, Received)>,
 }
 
 impl<F: Fabric> Injured<F> {
     /// The fabric behind a network that does that much harm.
     pub fn new(fabric: F, harm: Harm, seed: u64) -> Self {
-        Self { fabric, harm, random: seed, back: Vec::new() }
+        Self { fabric, harm, random: SplitMix64::new(seed), back: Vec::new() }
     }
 
-    /// SplitMix64: small, and good enough for dice.
     fn dice(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.random;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
+        self.random.next_u64()
     }
 
     fn happens(&mut self, thousandths: u32) -> bool {

@@ -71,8 +71,9 @@ mod timers;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use seeded_random::mix;
+
 use crate::ids::{GroupId, NodeId};
-use crate::session::mix;
 use crate::time::Instant;
 use crate::wire::program::{ConnectionId, Imported, RequestId};
 use crate::wire::status::Counters;

@@ -16,6 +16,8 @@
 
 use std::time::Duration;
 
+use seeded_random::mix;
+
 use crate::ids::NodeId;
 use crate::manager::PeerConn;
 use crate::time::Instant;
@@ -483,12 +485,4 @@ impl Session {
 
 fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// Finaliser of splitmix64 (Steele, Lea, Flood, 2014): spreads a counter over all bits.
-pub(crate) fn mix(value: u64) -> u64 {
-    let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }

@@ -7,7 +7,6 @@ pub mod bandwidth;
 pub mod compare;
 pub mod loads;
 mod paths;
-pub(crate) mod random;
 pub mod single;
 #[cfg(test)]
 mod tests;

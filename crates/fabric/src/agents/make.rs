@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use mad::sm::{NodeDescription, NodeInfo, PortInfo, SwitchInfo, capability};
 use mad::values::{Gid, Guid, NodeKind, PhysicalState, PortState};
+use seeded_random::SplitMix64;
 use topology::{Graph, Kind, LinkSpec, NodeIx, PortIx, Speed, Width};
 
 use super::{
@@ -43,7 +44,7 @@ impl Agents {
             traps: Vec::new(),
             extended_errors: false,
             transaction: 0,
-            random: 1,
+            random: SplitMix64::new(1),
             graph,
         }
     }

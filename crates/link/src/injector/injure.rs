@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 
 use proto::fault::{LinkFaults, MILLION};
+use seeded_random::SplitMix64;
 use shm::window::Window;
 
 use super::late::MAX_HELD_BYTES;
@@ -60,17 +61,17 @@ pub(super) enum Fate {
     Reorder(u32),
 }
 
-/// Draws fates: splitmix64 (Steele, Lea, Flood, OOPSLA 2014), so that a seed gives the same run again.
+/// Draws the fates of blocks, the same again for the same seed.
 #[derive(Debug)]
-pub(super) struct Dice(pub(super) u64);
+pub(super) struct Dice(SplitMix64);
 
 impl Dice {
+    pub(super) const fn new(seed: u64) -> Self {
+        Self(SplitMix64::new(seed))
+    }
+
     fn roll(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.next_u64()
     }
 
     fn hits(&mut self, ppm: u32) -> bool {
@@ -104,7 +105,7 @@ mod tests {
 
     #[test]
     fn what_is_late_lets_a_drawn_number_of_puts_go_first() {
-        let mut dice = Dice(7);
+        let mut dice = Dice::new(7);
         let faults = LinkFaults { reorder_ppm: MILLION, ..LinkFaults::default() };
         let drawn: std::collections::BTreeSet<u32> = (0..1000)
             .map(|_| match dice.fate(&faults, 8) {
@@ -118,7 +119,7 @@ mod tests {
 
     #[test]
     fn a_share_of_a_million_is_hit_and_nothing_is_hit_at_none() {
-        let mut dice = Dice(7);
+        let mut dice = Dice::new(7);
         let faults = LinkFaults { lose_ppm: 10_000, ..LinkFaults::default() };
         let lost = (0..100_000).filter(|_| dice.fate(&faults, 8) == Fate::Lose).count();
         assert!((800..1200).contains(&lost), "{lost} of 100,000 at 1 %");

@@ -6,9 +6,9 @@
 //! what a flow leaves unused is given to no other.
 
 use rayon::prelude::*;
+use seeded_random::SplitMix64;
 
 use super::paths::Paths;
-use super::random::Random;
 use crate::routing::{Tables, View};
 use crate::{Graph, PortIx};
 
@@ -97,7 +97,7 @@ fn flows(pattern: Pattern, index: u32, hosts: usize) -> Vec<(u32, u32)> {
         }
         Pattern::Bisection { seed, .. } => {
             let mut order: Vec<u32> = (0..hosts as u32).collect();
-            Random::new(seed ^ u64::from(index).wrapping_mul(0xD134_2543_DE82_EF95)).shuffle(&mut order);
+            SplitMix64::new(seed ^ u64::from(index).wrapping_mul(0xD134_2543_DE82_EF95)).shuffle(&mut order);
             let pairs = order.chunks_exact(2);
             pairs.flat_map(|pair| [(pair[0], pair[1]), (pair[1], pair[0])]).collect()
         }

@@ -147,7 +147,7 @@ fn single_points_are_found_and_what_is_doubled_is_none() {
 /// Slowly and plainly: what is parted when something is taken away.
 #[test]
 fn single_points_are_those_that_part_hosts_when_they_are_taken_away() {
-    let mut random = random::Random::new(5);
+    let mut random = seeded_random::SplitMix64::new(5);
     for _ in 0..60 {
         let count = 2 + random.below(8);
         let hosts: Vec<u8> = (0..count).map(|_| random.below(3) as u8).collect();

@@ -441,7 +441,7 @@ proptest! {
     #[test]
     fn damaged_trees(radix in 2_u32..5, seed in any::<u64>(), share in 0_usize..40) {
         let whole = fat_tree(&FatTree::new(radix * 2, 3)).unwrap();
-        let mut random = crate::quality::random::Random::new(seed);
+        let mut random = seeded_random::SplitMix64::new(seed);
         let dead: Vec<PortIx> = cables(&whole).into_iter().filter(|_| random.below(100) < share).collect();
         let nodes: Vec<NodeIx> = whole.nodes_of(Kind::Switch).filter(|_| random.below(200) < share).collect();
         let graph = whole.without(&dead, &nodes);
@@ -459,7 +459,7 @@ proptest! {
     #[test]
     fn faults_and_repairs(radix in 2_u32..5, seed in any::<u64>(), steps in 1_usize..8) {
         let whole = fat_tree(&FatTree::new(radix * 2, 3)).unwrap();
-        let mut random = crate::quality::random::Random::new(seed);
+        let mut random = seeded_random::SplitMix64::new(seed);
         let (all, nodes) = (cables(&whole), whole.nodes_of(Kind::Switch).collect::<Vec<_>>());
         let (mut dead, mut down) = (std::collections::BTreeSet::new(), std::collections::BTreeSet::new());
         let first = routed(&whole, &Request::by(Engine::FatTree));

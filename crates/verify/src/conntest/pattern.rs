@@ -3,6 +3,8 @@
 //! Sixteen xorshift32 generators (Marsaglia, Journal of Statistical Software 8:14, 2003) side by side: their steps are
 //! the same instruction on sixteen lanes, so the compiler makes vector code of them.
 
+use seeded_random::mix;
+
 const LANES: usize = 16;
 /// Bytes that one step makes.
 pub(super) const LINE_BYTES: usize = LANES * 4;
@@ -11,14 +13,6 @@ pub(super) const LINE_BYTES: usize = LANES * 4;
 #[derive(Debug, Clone)]
 pub(super) struct Pattern {
     lanes: [u32; LANES],
-}
-
-/// Spreads a number over all bits (splitmix64: Steele, Lea, Flood, OOPSLA 2014).
-pub(super) fn mix(number: u64) -> u64 {
-    let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 impl Pattern {

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use node_client::ClientError;
 use proto::wire::program::Refusal;
+use seeded_random::mix;
 use tieline::{Error, Node, NodeId, RemoteSegment, Segment, SegmentId, SegmentOptions};
 
 use super::incoming::Incoming;
 use super::ledger::Ledger;
 use super::outgoing::{Blocked, Outgoing, Timing};
-use super::pattern::mix;
 use super::report::{PeerReport, Presence};
 use super::words::{DONE_AT, HELLO_AT, Route, inbox_bytes};
 

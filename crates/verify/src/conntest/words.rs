@@ -9,7 +9,7 @@
 //! A word carries the number of its block (32 bits), the attempt (8) and a check over pair, direction and meaning (24); a word
 //! with a wrong check was corrupted on the way.
 
-use super::pattern::mix;
+use seeded_random::mix;
 
 /// Blocks that may be under way to one peer.
 pub(super) const WINDOW: usize = 4;
