@@ -104,7 +104,7 @@ pub(crate) enum Command {
                             tieline query --node 8\n  tieline query --node 8 --json\n  \
                             tieline query --brief --host rack1-a   the number of the node on that host")]
     Query(Query),
-    /// Connection test: each link, whether it is up, who is at its other end, and whether that is who the plan says
+    /// Connection test: each link, whether it is up, which node is at its other end, and whether the plan says so
     #[command(
         after_help = "Examples:\n  tieline cable                          every node linked with every other?\n  \
                             tieline cable --generate > plan.toml   a plan to begin with\n  \
@@ -127,7 +127,7 @@ pub(crate) enum Command {
                             tieline conntest -t 60 --throttle 100   a minute, 100 MB/s a node: for a cluster that works\n  \
                             tieline conntest --node 4      one instance; start the others on their nodes")]
     Conntest(crate::commands::conntest::Conntest),
-    /// Do something to links on purpose, to see whether the tests notice
+    /// Inject faults into links, to check that the tests notice them
     #[command(after_help = "Examples:\n  tieline link list\n  tieline link down 4 8\n  \
                             tieline link flap 4 8 --count 5 --down 100ms\n  \
                             tieline link degrade 4 8 --loss 1%\n  \
@@ -146,7 +146,7 @@ pub(crate) enum Command {
                             tieline verify --running --bundle lab.tar.gz   for whoever has to help"
     )]
     Verify(Verify),
-    /// The manager of one node: run, start, stop, restart it, or ask how it is
+    /// The manager of one node: run, start, stop, restart it, or print its state
     #[command(after_help = "Examples:\n  tieline node start --node 12\n  tieline node status --node 12\n  \
                             tieline node stop --node 12")]
     Node {
@@ -212,7 +212,7 @@ pub(crate) struct Tune {
     /// Print the plan that is used now, and measure nothing
     #[arg(long, conflicts_with = "renew")]
     pub show: bool,
-    /// Measure again, and keep the new plan; nodes that run go on with the plan they have
+    /// Measure again, and keep the new plan; running nodes keep the plan they have
     #[arg(long)]
     pub renew: bool,
 }
@@ -243,10 +243,10 @@ pub(crate) struct Cable {
     /// With --generate: for so many nodes, numbered 4, 8, 12, … [default: the nodes of the cluster here]
     #[arg(long, value_name = "N", requires = "generate", conflicts_with_all = ["save", "measure", "force"], value_parser = clap::value_parser!(u32).range(1..=256))]
     pub nodes: Option<u32>,
-    /// Write what stands now as a plan, if nothing is wrong with it
+    /// Write the present links as a plan, if nothing is wrong with them
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
-    /// With --save: measure all links, and write limits that they keep now with room to spare
+    /// With --save: measure all links, and write limits that they keep now, with a margin
     #[arg(long, requires = "save")]
     pub measure: bool,
     /// With --save: replace a plan that is there already
@@ -265,16 +265,16 @@ pub(crate) struct Diag {
     /// Set the managers' counters to zero afterwards
     #[arg(long)]
     pub clear: bool,
-    /// Safe for a cluster in production: nothing that moves data or rings bells; says what it leaves out
+    /// Safe for a cluster in production: moves no data, triggers no interrupts, and lists what it leaves out
     #[arg(long)]
     pub prod: bool,
     /// Compare with this host file: lines `NODE-ID HOST`, or the classic HOSTNAME and ADAPTER lines
     #[arg(long, value_name = "FILE")]
     pub hosts: Option<PathBuf>,
-    /// All nodes, which is what happens anyway if none is named
+    /// All nodes, as if none were named
     #[arg(long, conflicts_with = "node")]
     pub all: bool,
-    /// Speak as the classic tool does
+    /// Print in the format of the classic tool
     #[arg(long, hide = true)]
     pub classic: bool,
 }
@@ -294,10 +294,10 @@ pub(crate) struct Verify {
     /// Every step but `curves`, each briefly: ten seconds
     #[arg(long, conflicts_with_all = ["thorough", "health"])]
     pub quick: bool,
-    /// Each test for long: about a minute and a half
+    /// Longer tests: about a minute and a half
     #[arg(long, conflicts_with = "health")]
     pub thorough: bool,
-    /// Who should be linked with whom: a plan as `tieline cable` writes it; without one, every node with every other
+    /// Which nodes should be linked: a plan as `tieline cable` writes it; without one, every node with every other
     #[arg(long, value_name = "FILE")]
     pub plan: Option<PathBuf>,
     /// Judge what is measured of one pair by limits from a file, as `tieline bench thresholds` prints them
@@ -312,10 +312,10 @@ pub(crate) struct Verify {
     /// Write the report as one HTML page, too
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
-    /// What stands at the top of the page, such as who tested what for whom
+    /// The heading of the page, such as the customer and the system
     #[arg(long, value_name = "TEXT", requires = "report")]
     pub title: Option<String>,
-    /// Pack the result with logs, configuration and the machine's facts, without secrets, for whoever has to help
+    /// Pack the result with logs, configuration and the machine's facts, without secrets, for support
     #[arg(long, value_name = "FILE", conflicts_with = "from")]
     pub bundle: Option<PathBuf>,
     /// Run nothing: make the page of --report from a file with the output of `tieline verify --json`

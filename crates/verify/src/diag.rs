@@ -61,7 +61,7 @@ impl Expected {
 /// What is done.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Safe for a cluster in production: nothing that moves data or rings bells.
+    /// Safe for a cluster in production: moves no data and triggers no interrupts.
     pub prod: bool,
     /// Which nodes should be there, and on which hosts.
     pub hosts: Option<HostFile>,

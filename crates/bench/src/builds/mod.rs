@@ -53,7 +53,7 @@ pub struct Options {
     pub cpus: Option<[usize; 2]>,
     /// Rounds of a figure.
     pub limits: Limits,
-    /// Figures of before that are not there now are no failure.
+    /// Earlier figures that are missing now are no failure.
     pub missing_ok: bool,
     /// Command line, for the record.
     pub argv: Vec<String>,
@@ -233,7 +233,7 @@ impl Comparison {
         Verdict::overall(self.figures.iter().map(of).chain(gone).chain(ended))
     }
 
-    /// Exit status of a command: 0 nothing is worse, 1 something is worse or no longer there, 3 something cannot be said.
+    /// Exit status of a command: 0 nothing is worse, 1 something is worse or no longer there, 3 something is inconclusive.
     pub fn exit_status(&self) -> u8 {
         self.verdict.exit_status()
     }

@@ -249,7 +249,7 @@ impl Comparison {
         Verdict::overall(self.figures.iter().map(of).chain(missing))
     }
 
-    /// Exit status of a command: 0 nothing worse, 1 something worse or missing, 3 something cannot be said.
+    /// Exit status of a command: 0 nothing worse, 1 something worse or missing, 3 something is inconclusive.
     pub fn exit_status(&self) -> u8 {
         self.verdict.exit_status()
     }

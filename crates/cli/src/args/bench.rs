@@ -37,7 +37,7 @@ pub(crate) enum Bench {
                             tieline bench intr --server --node 4 --rn 8     one end, and in another terminal\n  \
                             tieline bench intr --client --node 8 --rn 4     the other")]
     Intr(Intr),
-    /// Every round trip of a run: spikes, their rhythms, and what they may come from
+    /// Every round trip of a run: spikes, their rhythms, and their possible causes
     #[command(
         after_help = "Examples:\n  tieline bench jitter\n  tieline bench jitter --seconds 20 --json\n  \
                             tieline bench jitter --server --node 4 --rn 8     one end, and in another terminal\n  \
@@ -56,7 +56,7 @@ pub(crate) enum Bench {
                             tieline bench acceptance --only fabric\n  \
                             tieline bench acceptance --only put up       put.1MiB, put.4MiB, …, up.64, up.64.pss")]
     Acceptance(Acceptance),
-    /// Two results of one command, before and after: what got worse, better, stayed; a figure that is gone is a failure
+    /// Two results of one command, before and after: what is worse, better, unchanged; a figure that is gone is a failure
     #[command(
         after_help = "Examples:\n  tieline bench acceptance --json >old.json    and later the same into new.json\n  \
                             tieline bench compare old.json new.json\n  \
@@ -70,10 +70,10 @@ pub(crate) enum Bench {
         after_help = "Examples:\n  tieline bench compare-builds old/target/release/tieline target/release/tieline\n  \
                             tieline bench compare-builds old/tieline new/tieline --only put sockets.echo\n  \
                             tieline bench compare-builds old/tieline new/tieline --only put --list    what would be compared\n\n\
-                      Exit status: 0 no figure is worse, 1 one is (or is gone), 3 something cannot be said, 4 could not run."
+                      Exit status: 0 no figure is worse, 1 one is (or is gone), 3 something is inconclusive, 4 could not run."
     )]
     CompareBuilds(CompareBuilds),
-    /// What the acceptance figures must keep, as a file for --thresholds
+    /// Limits of the acceptance figures, as a file for --thresholds
     #[command(
         after_help = "Examples:\n  tieline bench thresholds >mine.toml    change what you like, delete the rest\n  \
                             tieline bench acceptance --thresholds mine.toml\n  tieline bench scipp --thresholds mine.toml"
@@ -111,7 +111,7 @@ pub(crate) struct Scipp {
     /// The classic table
     #[arg(long)]
     pub classic: bool,
-    /// Leave the result as JSON in this file too
+    /// Also write the result as JSON to this file
     #[arg(long, value_name = "FILE")]
     pub json_file: Option<PathBuf>,
     /// Judge the result by this file; see `tieline bench thresholds`
@@ -174,7 +174,7 @@ pub(crate) struct Acceptance {
     /// Only list the figures
     #[arg(long)]
     pub list: bool,
-    /// What figures must keep, from this file, instead of their goals; `tieline bench thresholds` prints one
+    /// Limits of figures from this file, instead of their goals; `tieline bench thresholds` prints one
     #[arg(long, value_name = "FILE")]
     pub thresholds: Option<PathBuf>,
 }
@@ -182,22 +182,22 @@ pub(crate) struct Acceptance {
 /// `bench compare`.
 #[derive(Debug, Args)]
 pub(crate) struct Compare {
-    /// JSON of before: of any benchmark, of acceptance, or of verify
+    /// Earlier JSON: of any benchmark, of acceptance, or of verify
     #[arg(value_name = "OLD.json")]
     pub old: PathBuf,
-    /// JSON of now, of the same command
+    /// Present JSON, of the same command
     #[arg(value_name = "NEW.json")]
     pub new: PathBuf,
     /// A change counts if it exceeds this share, and the absolute tolerance too
     #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = bench::quantity::share)]
     pub relative: f64,
-    /// What a change must exceed besides; once for each kind of unit [default: 2ns, 0.1GB/s, 0.5M/s, 0.1MB, 1ms/min]
+    /// What a change must also exceed; once for each kind of unit [default: 2ns, 0.1GB/s, 0.5M/s, 0.1MB, 1ms/min]
     #[arg(long, value_name = "QUANTITY", value_parser = bench::quantity::Quantity::parse)]
     pub absolute: Vec<bench::quantity::Quantity>,
-    /// Figures of before that are not there now are no failure
+    /// Earlier figures that are missing now are no failure
     #[arg(long)]
     pub missing_ok: bool,
-    /// For drawing blocks anew and for shuffling
+    /// Seed of resampling and shuffling
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
 }
@@ -205,10 +205,10 @@ pub(crate) struct Compare {
 /// `bench compare-builds`.
 #[derive(Debug, Args)]
 pub(crate) struct CompareBuilds {
-    /// `tieline` of the build of before, with its companions beside it
+    /// `tieline` of the earlier build, with its companions beside it
     #[arg(value_name = "OLD")]
     pub old: PathBuf,
-    /// `tieline` of the build of now
+    /// `tieline` of the present build
     #[arg(value_name = "NEW")]
     pub new: PathBuf,
     /// Only these figures, as for `bench acceptance`
@@ -220,13 +220,13 @@ pub(crate) struct CompareBuilds {
     /// Runs of each build for one figure at most; it ends with 6 where these agree
     #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u16).range(6..=1000))]
     pub rounds: u16,
-    /// Figures of before that are not there now are no failure
+    /// Earlier figures that are missing now are no failure
     #[arg(long)]
     pub missing_ok: bool,
-    /// What to call the build of before [default: its path]
+    /// Name of the earlier build [default: its path]
     #[arg(long, value_name = "NAME")]
     pub old_name: Option<String>,
-    /// What to call the build of now [default: its path]
+    /// Name of the present build [default: its path]
     #[arg(long, value_name = "NAME")]
     pub new_name: Option<String>,
     /// Only list the figures that would be compared

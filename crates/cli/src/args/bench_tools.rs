@@ -28,7 +28,7 @@ pub(crate) struct Ends {
     /// Threads that compete for the processors meanwhile
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub load: usize,
-    /// Leave the result as JSON in this file too
+    /// Also write the result as JSON to this file
     #[arg(long, value_name = "FILE")]
     pub json_file: Option<PathBuf>,
     /// Judge the result by this file; see `tieline bench thresholds`
@@ -111,7 +111,7 @@ pub(crate) struct Intr {
 /// How both sides of `intr` wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Waiting {
-    /// Both look for the trigger
+    /// Both ends poll for the trigger
     Awake,
     /// Both sleep until it comes
     Asleep,

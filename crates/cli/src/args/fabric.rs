@@ -307,7 +307,7 @@ pub(crate) struct Convert {
     /// ibnetdiscover, ibsim, lst, toml, dot, slurm-conf, slurm-yaml, svg or snapshot [default: by the extension of OUT]
     #[arg(long, value_name = "FORM")]
     pub to: Option<String>,
-    /// Read IN as this format, whatever it looks like
+    /// Read IN as this format, without detection
     #[arg(long, value_name = "FORM")]
     pub as_form: Option<String>,
 }

@@ -7,11 +7,11 @@ use tieline::{LinkFaults, NodeId};
 /// `link`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LinkAction {
-    /// All links: whether they stand, who is at the other end, what is done to them
+    /// All links: whether they are up, which node is at the other end, which faults are injected
     List,
     /// Take a link down: connections over it fail, and, with faults, raw stores lead nowhere
     Down(Ends),
-    /// Bring a link up again, whoever took it down
+    /// Bring a link up again, whatever took it down
     Up(Ends),
     /// Take a link down and up again, several times
     Flap(Flap),

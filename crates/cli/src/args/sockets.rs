@@ -34,7 +34,7 @@ pub(crate) enum SocketsAction {
     /// Programs started by `tieline run` that use connections now, one a line
     #[command(after_help = "Examples:\n  tieline sockets status\n  tieline sockets status --json")]
     Status,
-    /// What went through each connection, and why connections are on TCP
+    /// Bytes of each connection, and why connections are on TCP
     #[command(
         after_help = "Examples:\n  tieline sockets stat\n  tieline run --stats s -- curl -s example.org; tieline sockets stat --from s"
     )]
