@@ -1,4 +1,4 @@
-//! The management agents of a simulated fabric: their answers, and how datagrams reach them.
+//! The management agents of a simulated fabric: their responses, and how datagrams reach them.
 //!
 //! The state is that of hardware: ports with their links, tables, counters. It changes when a manager sets it, and when somebody
 //! pulls a cable ([`Agents::unlink`]). Datagrams are counted where they pass, as traffic is.
@@ -103,13 +103,13 @@ impl Agents {
         ports.find(|port| self.graph.peer(*port).is_some()).or_else(|| self.graph.port(node, 1))
     }
 
-    /// A port as it would answer.
+    /// A port as it would respond.
     #[must_use]
     pub fn port_info(&self, port: PortIx) -> &PortInfo {
         &self.ports[port.index()].info
     }
 
-    /// What a node would answer that is asked by this port.
+    /// What a node would respond that is asked by this port.
     #[must_use]
     pub fn node_info(&self, port: PortIx) -> NodeInfo {
         let node = self.graph.owner(port);

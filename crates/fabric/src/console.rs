@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-/// Hands on lines until the stream ends or the server is gone. Answers come as events of the server.
+/// Hands on lines until the stream ends or the server is gone. Responses come as events of the server.
 ///
 /// # Errors
 /// The control socket can't be reached.
@@ -19,7 +19,7 @@ pub fn hand_on(lines: impl BufRead, control: &Path) -> std::io::Result<()> {
         }
         stream.write_all(&line)?;
         stream.write_all(b"\n")?;
-        // The answer is waited for, so that many lines at once do not overrun the server.
+        // The response is waited for, so that many lines at once do not overrun the server.
         let mut answer = Vec::new();
         if answers.read_until(b'\n', &mut answer)? == 0 {
             return Ok(());

@@ -1,7 +1,7 @@
 //! Reads the counters of all ports at once. Nothing is discovered anew, and nothing is ever cleared.
 //!
 //! Performance datagrams have no directed form: a port without a LID can't be asked, and is said to be so. What a sweep found is
-//! made into a [`Plan`] once; each [`collect`] then asks all its ports, with many questions in flight.
+//! made into a [`Plan`] once; each [`collect`] then asks all its ports, with many requests in flight.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -18,7 +18,7 @@ mod tests;
 
 pub use crate::counting::Counters;
 
-/// A node that left so many questions in a row unanswered is not asked any more this time.
+/// A node that left so many requests in a row without a response is not asked any more this time.
 const MAX_UNANSWERED: u32 = 3;
 /// Of `ClassPortInfo::capability_mask2`: the counters of 64 bits hold errors too.
 const EXTENDED_ERRORS: u32 = 1 << 1;
@@ -32,7 +32,7 @@ const TRAFFIC_WITHOUT_CASTS: u64 = 0x0f;
 /// How to collect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// Questions in flight, and how long each may take.
+    /// Requests in flight, and how long each may take.
     pub limits: Limits,
     /// Ask for counters of 64 bits where a node has them: twice the datagrams.
     pub extended: bool,
@@ -81,7 +81,7 @@ impl Plan {
                 plan.without_lid.push(port);
             }
         }
-        // By number first, so that the questions to a node are far apart, and a silent one does not fill the window.
+        // By number first, so that the requests to a node are far apart, and a silent one does not fill the window.
         plan.targets.sort_by_key(|target| (target.number, target.port));
         debug_assert!(
             plan.targets
@@ -103,7 +103,7 @@ impl Plan {
 pub struct Reading {
     /// The port.
     pub port: PortIx,
-    /// When its (last) answer came, by the transport's clock.
+    /// When its (last) response came, by the transport's clock.
     pub at: Duration,
     /// The counters. Those that were only there in fewer bits stopped at their largest value.
     pub counters: Counters,

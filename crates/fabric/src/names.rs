@@ -206,7 +206,7 @@ fn either(graph: &Graph, name: &str, chosen: Named, meant: Named) -> NameError {
         },
     }
 }
-/// Who answers to a LID.
+/// Who responds to a LID.
 fn of_lid(graph: &Graph, lid: u16) -> Option<Named> {
     if lid == 0 {
         return None;

@@ -22,7 +22,7 @@ const MOST_CONCERNS: usize = 1_000;
 /// What to examine.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// Questions in flight, and how long each may take.
+    /// Requests in flight, and how long each may take.
     pub limits: Limits,
     /// Read the counters.
     pub counters: bool,

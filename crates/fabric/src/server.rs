@@ -2,8 +2,8 @@
 //! ([`mad::ibsim`]).
 //!
 //! One thread, one epoll. As many clients as the system has descriptors; a client that sent nonsense, vanished or reads nothing harms
-//! nobody else: its datagrams are dropped, as a network's are. Datagrams that no agent answers go to the programs behind the port
-//! that they arrive at: questions to the one that is its subnet manager, answers to the one that asked.
+//! nobody else: its datagrams are dropped, as a network's are. Datagrams that no agent responds to go to the programs behind the port
+//! that they arrive at: requests to the one that is its subnet manager, responses to the one that asked.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
@@ -97,7 +97,7 @@ pub enum Event {
     Command {
         /// The command.
         line: String,
-        /// Its answer.
+        /// Its response.
         answer: String,
     },
 }
@@ -113,7 +113,7 @@ pub struct Served {
     pub handed: u64,
     /// Of those, lost on the way.
     pub lost: u64,
-    /// Answers that a program had no room for.
+    /// Responses that a program had no room for.
     pub dropped: u64,
     /// Traps that were handed to a manager.
     pub traps: u64,

@@ -26,14 +26,14 @@ pub use settle::link_spec;
 /// How to sweep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// Questions in flight, and how long each may take.
+    /// Requests in flight, and how long each may take.
     pub limits: Limits,
     /// Nodes after which it gives up: no fabric has more LIDs, but a faulty switch may invent any number.
     pub most_nodes: usize,
     /// Ports that these nodes may have together. A fat tree with all LIDs that there are has fewer than 300,000; what is
     /// remembered of each, and what is asked of each, makes memory and time of a sweep.
     pub most_ports: usize,
-    /// Questions that may stay without an answer before nothing more is asked.
+    /// Requests that may stay without a response before nothing more is asked.
     pub most_silent: usize,
 }
 
@@ -51,7 +51,7 @@ impl Default for Options {
 pub struct Progress {
     /// Nodes found so far.
     pub nodes: usize,
-    /// Questions that have no answer yet.
+    /// Requests that have no response yet.
     pub open: usize,
     /// Datagrams so far.
     pub tally: Tally,

@@ -14,7 +14,7 @@ use topology::{Graph, Kind, NodeIx};
 
 use crate::sweep::Found;
 
-/// Questions of one switch that stay unanswered before it is not asked any more.
+/// Requests of one switch that stay without a response before it is not asked any more.
 const MAX_UNANSWERED: u32 = 3;
 
 /// Bytes of memory that tables may take together with what is known of ports. A fabric of more than some 35,000 hosts takes more; so

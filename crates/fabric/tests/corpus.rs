@@ -38,7 +38,7 @@ fn feed(agents: &mut Agents, bytes: &[u8]) {
     }
 }
 
-/// It still answers.
+/// It still responds.
 fn lives(agents: &mut Agents) {
     let host = agents.graph().nodes_of(Kind::Host).next().unwrap();
     let port = agents.place(host).unwrap();
@@ -79,7 +79,7 @@ proptest! {
             item.append(&mut bytes);
             feed(&mut agents, &item);
         }
-        // What a datagram may have done is done by a manager too; the local node answers whatever it was.
+        // What a datagram may have done is done by a manager too; the local node responds whatever it was.
         lives(&mut agents);
     }
 }

@@ -1,4 +1,4 @@
-//! Questions a second at a fabric simulator's socket: `rate BASE NODE [QUESTIONS [WINDOW]]`.
+//! Requests a second at a fabric simulator's socket: `rate BASE NODE [QUESTIONS [WINDOW]]`.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "its result is what it prints")]
 

@@ -25,11 +25,11 @@ layout! {
         class_version, set_class_version: u8 = 16 + 8;
         /// What is to be done.
         method, set_method: Method = 24 + 8;
-        /// Status of an answer; its first bit is the direction of a directed datagram.
+        /// Status of a response; its first bit is the direction of a directed datagram.
         status, set_status: Status = 32 + 16;
         /// What the class makes of it.
         class_specific, set_class_specific: u16 = 48 + 16;
-        /// Number that an answer has in common with its question. The upper half may be the agent's on the way, and not the sender's.
+        /// Number that a response has in common with its request. The upper half may be the agent's on the way, and not the sender's.
         transaction, set_transaction: u64 = 64 + 64;
         /// The attribute.
         attribute, set_attribute: u16 = 128 + 16;
@@ -67,7 +67,7 @@ layout! {
         capability_mask, set_capability_mask: u16 = 16 + 16;
         /// What else it can do.
         capability_mask2, set_capability_mask2: u32 = 32 + 27;
-        /// Longest time until an answer: 4.096 µs times two to this power.
+        /// Longest time until a response: 4.096 µs times two to this power.
         response_time, set_response_time: u8 = 59 + 5;
         /// Of whom to ask instead.
         redirect_traffic_class, set_redirect_traffic_class: u8 = 192 + 8;
@@ -359,7 +359,7 @@ impl std::fmt::Debug for Smp {
     }
 }
 
-/// Is it an answer to a directed or LID-routed question that was refused, and why? `None`: it was done.
+/// Is it a response to a directed or LID-routed request that was refused, and why? `None`: it was done.
 #[must_use]
 pub fn refusal(mad: &Mad) -> Option<Status> {
     let directed = mad.header().class() == Class::DIRECTED;

@@ -92,7 +92,7 @@ pub struct Control {
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct ClientInfo {
-    /// The client's process; in the answer its number.
+    /// The client's process; in the response its number.
     pub id: [u8; 4],
     /// Queue; 0.
     pub queue_pair: [u8; 4],
@@ -122,7 +122,7 @@ impl ClientInfo {
         String::from_utf8_lossy(bytes).into_owned()
     }
 
-    /// Writes the answer: the client's number, and the node where it is (as much of its name as fits).
+    /// Writes the response: the client's number, and the node where it is (as much of its name as fits).
     pub fn answer(mut self, client: u32, node: &str, data: &mut [u8; CONTROL_DATA]) {
         self.id = client.to_ne_bytes();
         self.node = [0; 32];

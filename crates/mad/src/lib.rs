@@ -2,7 +2,7 @@
 //!
 //! What it is for: the codec of the subnet-management, subnet-administration and performance classes as views over the bytes
 //! of a datagram; the trait [`MadTransport`] with three implementations (a kernel device, a fabric simulator's socket, a
-//! fabric in the same process); a client that keeps many requests in flight and repeats those that stay unanswered.
+//! fabric in the same process); a client that keeps many requests in flight and repeats those that stay without a response.
 //!
 //! What it must never do: judge what a datagram says (whose GUID it is, whether a port number exists: that is its caller's);
 //! panic or wait without limit, whatever comes in.

@@ -195,7 +195,7 @@ layout! {
         number, set_number: u16 = 208 + 16;
         /// Queue pair of the subscriber.
         queue_pair, set_queue_pair: u32 = 224 + 24;
-        /// Longest time until an answer.
+        /// Longest time until a response.
         response_time, set_response_time: u8 = 251 + 5;
         /// What issues it; 0xffffff is all.
         producer, set_producer: u32 = 264 + 24;

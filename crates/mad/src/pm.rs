@@ -70,7 +70,7 @@ pub mod capability {
     pub const XMIT_WAIT: u16 = 1 << 12;
 }
 
-/// A question for counters of one port: attribute and port, and which counters a Set clears.
+/// A request for counters of one port: attribute and port, and which counters a Set clears.
 #[must_use]
 pub fn question(method: Method, attribute: u16, port: u8) -> Mad {
     let mut mad = Mad::new(Class::PERFORMANCE, method, attribute, 0);

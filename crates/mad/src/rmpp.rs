@@ -30,7 +30,7 @@ pub struct Outward {
 }
 
 impl Outward {
-    /// Of the answer's header (method, status, attribute, number, record size are its) and the records.
+    /// Of the response's header (method, status, attribute, number, record size are its) and the records.
     #[must_use]
     pub fn new(answer: Mad, bytes: Vec<u8>) -> Self {
         // Nothing was let in yet but the first.
@@ -120,7 +120,7 @@ impl Inward {
         Self { bytes: Vec::new(), last: 0, window: 1 }
     }
 
-    /// Takes a datagram: a segment, or an answer that is whole.
+    /// Takes a datagram: a segment, or a response that is whole.
     pub fn take(&mut self, mad: &Mad) -> Step {
         let rmpp = sa::header(mad).rmpp();
         if rmpp.version() == 0 || rmpp.flags() & rmpp_flag::ACTIVE == 0 {
@@ -178,10 +178,10 @@ pub enum FetchError {
     /// Datagrams can't be sent.
     #[error(transparent)]
     Transport(#[from] TransportError),
-    /// Nobody answers.
+    /// Nobody responds.
     #[error("subnet administration (SA) does not respond: check with sminfo that a subnet manager (SM) runs")]
     Silent,
-    /// It answers with a refusal.
+    /// It responds with a refusal.
     #[error(
         "subnet administration (SA) rejects the request: {0}: check with sminfo which subnet manager (SM) runs"
     )]
@@ -192,10 +192,10 @@ pub enum FetchError {
 }
 
 /// Asks subnet administration for records, and waits for all of them. The result is the records and their size, for
-/// [`sa::records`]. One question at a time: what else comes meanwhile is dropped.
+/// [`sa::records`]. One request at a time: what else comes meanwhile is dropped.
 ///
 /// # Errors
-/// No answer after all repetitions; a refusal; a transfer that was given up.
+/// No response after all repetitions; a refusal; a transfer that was given up.
 pub fn fetch<T: MadTransport + ?Sized>(
     transport: &mut T,
     to: &Address,

@@ -64,7 +64,7 @@ layout! {
         version, set_version: u8 = 0 + 8;
         /// [`RmppKind`].
         kind, set_kind: u8 = 8 + 8;
-        /// Longest time until an answer: 4.096 µs times two to this power; 31 is not known.
+        /// Longest time until a response: 4.096 µs times two to this power; 31 is not known.
         response_time, set_response_time: u8 = 16 + 5;
         /// Set of [`rmpp_flag`].
         flags, set_flags: u8 = 21 + 3;
@@ -115,7 +115,7 @@ pub mod rmpp_flag {
     pub const LAST: u8 = 4;
 }
 
-/// A question to subnet administration.
+/// A request to subnet administration.
 #[must_use]
 pub fn question<T: Layout>(method: Method, attribute: u16, record: &T, component_mask: u64) -> Mad {
     const { assert!(size_of::<T>() <= DATA_LEN) };
@@ -137,7 +137,7 @@ pub fn header_mut(mad: &mut Mad) -> &mut SaHeader {
     mad.at_mut::<0, _>()
 }
 
-/// The records of an answer: `bytes` in steps of the header's record size; what is left over at the end is dropped.
+/// The records of a response: `bytes` in steps of the header's record size; what is left over at the end is dropped.
 pub fn records<T: Layout + 'static>(bytes: &[u8], record_size: u16) -> impl Iterator<Item = &T> {
     let step = usize::from(record_size) * 8;
     bytes.chunks(step.max(1)).filter(move |_| step >= T::LEN).filter_map(|chunk| T::view(chunk).ok())

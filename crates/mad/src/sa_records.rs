@@ -276,7 +276,7 @@ layout! {
         exit_port, set_exit_port: u8 = 360 + 8;
     }
 
-    /// A question for paths between several sources and destinations; more GIDs may follow it.
+    /// A request for paths between several sources and destinations; more GIDs may follow it.
     struct MultiPathRecord: 40 {
         /// For raw packets?
         raw, set_raw: bool = 0 + 1;

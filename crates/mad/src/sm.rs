@@ -96,7 +96,7 @@ layout! {
         device, set_device: u16 = 240 + 16;
         /// The revision of the product.
         revision, set_revision: u32 = 256 + 32;
-        /// Port by which the question came in.
+        /// Port by which the request came in.
         local_port, set_local_port: u8 = 288 + 8;
         /// The vendor ID.
         vendor, set_vendor: u32 = 296 + 24;
@@ -164,7 +164,7 @@ layout! {
         diagnostic_code, set_diagnostic_code: u16 = 192 + 16;
         /// How long a key protects without being renewed, in seconds.
         key_lease, set_key_lease: u16 = 208 + 16;
-        /// Port by which the question came in.
+        /// Port by which the request came in.
         local_port, set_local_port: u8 = 224 + 8;
         /// Widths that are allowed: a set of 1, 2 (4 lanes), 4 (8), 8 (12), 16 (2).
         width_enabled, set_width_enabled: u8 = 232 + 8;
@@ -234,7 +234,7 @@ layout! {
         multicast_trap_suppression, set_multicast_trap_suppression: u8 = 409 + 2;
         /// Longest way through the subnet: 4.096 µs times two to this power.
         subnet_timeout, set_subnet_timeout: u8 = 411 + 5;
-        /// Longest time until an answer: 4.096 µs times two to this power.
+        /// Longest time until a response: 4.096 µs times two to this power.
         response_time, set_response_time: u8 = 419 + 5;
         /// Errors before a link is found faulty.
         local_physical_errors, set_local_physical_errors: u8 = 424 + 4;

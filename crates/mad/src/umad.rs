@@ -2,7 +2,7 @@
 //! `rdma/ib_user_mad.h` are the description).
 //!
 //! It is opened, told and read by calls of the C library, and not by raw ones, so that a library that is preloaded into the process
-//! and stands for a device (`libumad2sim.so`) is met. That library knows only the older header of 56 bytes, whatever it answers.
+//! and stands for a device (`libumad2sim.so`) is met. That library knows only the older header of 56 bytes, whatever it responds.
 //!
 //! This was tested on such a library, and not on hardware.
 
@@ -17,7 +17,7 @@ use crate::values::{Class, Lid};
 /// Header without and with the index of a partition key.
 const OLD_HEADER: usize = 56;
 const HEADER: usize = 64;
-/// How long the kernel waits for an answer before it gives a datagram back: shorter than [`windowed`](crate::windowed) waits, because the
+/// How long the kernel waits for a response before it gives a datagram back: shorter than [`windowed`](crate::windowed) waits, because the
 /// kernel refuses a repetition while it still waits.
 const KERNEL_WAIT_MS: u32 = 200;
 /// Classes that are registered: class, version.
@@ -200,7 +200,7 @@ impl MadTransport for UmadTransport {
             Ok(()) => Ok(true),
             Err(error) => match error.raw_os_error() {
                 Some(libc::EAGAIN | libc::ENOMEM | libc::ENOSPC | libc::EINTR) => Ok(false),
-                // The kernel still waits for the answer to the same one.
+                // The kernel still waits for the response to the same one.
                 Some(libc::EINVAL) => Ok(true),
                 _ => Err(TransportError::io("send a MAD through the umad device", error, NEXT)),
             },

@@ -45,7 +45,7 @@ number!(
 );
 
 impl Lid {
-    /// What a port without a LID answers to, and where directed datagrams are sent.
+    /// What a port without a LID responds to, and where directed datagrams are sent.
     pub const PERMISSIVE: Self = Self(0xffff);
     /// The largest LID of one port.
     pub const LAST_UNICAST: Self = Self(0xbfff);
@@ -145,7 +145,7 @@ macro_rules! named {
 }
 
 named!(
-    /// Management class, which says who answers.
+    /// Management class, which says who responds.
     Class {
         /// Subnet management, routed by LID.
         SUBNET = 0x01, "subnet management";
@@ -171,7 +171,7 @@ named!(
         GET = 0x01, "Get";
         /// Change, and be told what it is then.
         SET = 0x02, "Set";
-        /// Sent, and no answer wanted.
+        /// Sent, and no response wanted.
         SEND = 0x03, "Send";
         /// Something happened.
         TRAP = 0x05, "Trap";
@@ -201,7 +201,7 @@ named!(
 );
 
 impl Method {
-    /// The bit that answers have.
+    /// The bit that responses have.
     #[must_use]
     pub fn is_response(self) -> bool {
         self.0 & 0x80 != 0 || self == Self::TRAP_REPRESS
@@ -274,7 +274,7 @@ named!(
     }
 );
 
-/// Status of an answer (the low 15 bits): busy, redirect, why it was refused, and what its class adds.
+/// Status of a response (the low 15 bits): busy, redirect, why it was refused, and what its class adds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Status(pub u16);
 

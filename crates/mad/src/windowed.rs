@@ -1,5 +1,5 @@
 //! A client with many requests in flight, matched by transaction ID, repeated without a response,
-//! and finally given up. Answers that come twice, too late or to nobody are counted and dropped.
+//! and finally given up. Responses that come twice, too late or to nobody are counted and dropped.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use crate::header::{Mad, refusal};
 use crate::transport::{Address, MadTransport, TransportError};
 use crate::values::{Class, Method, Status};
 
-/// A transport that took nothing and brought nothing for so long, and for all the time of a question, is held to be stuck.
+/// A transport that took nothing and brought nothing for so long, and for all the time of a request, is held to be stuck.
 const STUCK: Duration = Duration::from_secs(5);
 
 /// Between two tries to send to a transport that has no room.
@@ -17,9 +17,9 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// How many, how long, how often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Questions in flight; 0 is what the transport has room for.
+    /// Requests in flight; 0 is what the transport has room for.
     pub window: usize,
-    /// Until a question is repeated.
+    /// Until a request is repeated.
     pub timeout: Duration,
     /// Repetitions before it is given up.
     pub retries: u32,
@@ -31,7 +31,7 @@ impl Default for Limits {
     }
 }
 
-/// What became of a question.
+/// What became of a request.
 #[derive(Debug, Clone)]
 pub enum Outcome {
     /// Answered.
@@ -45,7 +45,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// The answer, if it is one.
+    /// The response, if it is one.
     #[must_use]
     pub fn answer(&self) -> Option<&Mad> {
         match self {
@@ -55,7 +55,7 @@ impl Outcome {
     }
 }
 
-/// A question's end.
+/// A request's end.
 #[derive(Debug, Clone)]
 pub struct Done<K> {
     /// What the asker knows it by.
@@ -71,11 +71,11 @@ pub struct Tally {
     pub sent: u64,
     /// Repetitions.
     pub repeated: u64,
-    /// Answers that were wanted.
+    /// Responses that were wanted.
     pub answered: u64,
-    /// Datagrams that were no answer to a question in flight: doubles, late ones, strangers'.
+    /// Datagrams that were no response to a request in flight: doubles, late ones, strangers'.
     pub strays: u64,
-    /// Questions that were given up.
+    /// Requests that were given up.
     pub given_up: u64,
 }
 
@@ -90,7 +90,7 @@ struct Flight<K> {
     undelivered: bool,
 }
 
-/// The client. `K` is what the asker knows a question by.
+/// The client. `K` is what the asker knows a request by.
 #[derive(Debug)]
 pub struct Windowed<K> {
     limits: Limits,
@@ -113,7 +113,7 @@ impl<K> Windowed<K> {
     /// None in flight.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
-        // Not the same numbers as the asker before, whose late answers may still come.
+        // Not the same numbers as the asker before, whose late responses may still come.
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         Self::starting_at(limits, since.subsec_nanos())
     }
@@ -132,12 +132,12 @@ impl<K> Windowed<K> {
         }
     }
 
-    /// Asks, as soon as there is room. The answer comes out of [`drive`](Self::drive).
+    /// Asks, as soon as there is room. The response comes out of [`drive`](Self::drive).
     pub fn ask(&mut self, to: Address, mad: Mad, key: K) {
         self.waiting.push_back((to, mad, key));
     }
 
-    /// Questions that have no end yet.
+    /// Requests that have no end yet.
     #[must_use]
     pub fn open(&self) -> usize {
         self.flights.len() + self.waiting.len()
@@ -149,11 +149,11 @@ impl<K> Windowed<K> {
         self.tally
     }
 
-    /// Sends what there is room for, and takes in what came; waits for at most `wait` while nothing ends. Questions that ended are
+    /// Sends what there is room for, and takes in what came; waits for at most `wait` while nothing ends. Requests that ended are
     /// appended to `done`.
     ///
     /// # Errors
-    /// Those of the transport, and that it takes nothing any more; the questions stay.
+    /// Those of the transport, and that it takes nothing any more; the requests stay.
     pub fn drive<T: MadTransport + ?Sized>(
         &mut self,
         transport: &mut T,
@@ -216,7 +216,7 @@ impl<K> Windowed<K> {
         Ok(())
     }
 
-    /// Whoever takes no datagram for so long will take none: without an end to it, questions that wait to be sent wait forever.
+    /// Whoever takes no datagram for so long will take none: without an end to it, requests that wait to be sent wait forever.
     fn still_takes(&self, now: Duration) -> Result<(), TransportError> {
         let longest = STUCK.max(self.limits.timeout.saturating_mul(self.limits.retries.saturating_add(1)));
         match self.full_since {
@@ -299,7 +299,7 @@ impl<K> Windowed<K> {
     }
 }
 
-/// Is `mad` the answer to `question` (or the question itself, come back), and not something else with the same number?
+/// Is `mad` the response to `question` (or the request itself, come back), and not something else with the same number?
 fn answers(question: &Mad, mad: &Mad, undelivered: bool) -> bool {
     let (asked, got) = (question.header(), mad.header());
     let method = match asked.method() {

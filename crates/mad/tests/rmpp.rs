@@ -38,7 +38,7 @@ impl Fabric for Administration {
     fn carry(&mut self, _: Duration, to: &Address, mad: &Mad, back: &mut Vec<(Duration, Received)>) {
         let header: &MadHeader = mad.header();
         if header.class() != Class::ADMINISTRATION || header.method() != Method::GET_TABLE {
-            // An acknowledgement has the method of the question, and is told by its kind.
+            // An acknowledgement has the method of the request, and is told by its kind.
             return;
         }
         if sa::header(mad).rmpp().kind() == 0 {

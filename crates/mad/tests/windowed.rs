@@ -17,7 +17,7 @@ use mad::values::{Method, Status};
 use mad::windowed::{Done, Limits, Outcome, Windowed};
 use mad::{Address, Mad, MadTransport, Received};
 
-/// Answers each question, after a while, with what `0` makes of it; `None` is silence.
+/// Responds to each request, after a while, with what `0` makes of it; `None` is silence.
 struct Echo<A>(A);
 
 impl<A: FnMut(&Mad) -> Option<Received>> Fabric for Echo<A> {

@@ -9,7 +9,7 @@ use topology::{Kind, NodeIx, PortIx};
 use super::{Agents, GUID_CAPACITY, LINEAR_CAPACITY, MULTICAST_CAPACITY, PARTITION_CAPACITY};
 
 impl Agents {
-    /// Answers a question of the subnet-management classes that came to `port`: what it says is put into `mad`.
+    /// Responds to a request of the subnet-management classes that came to `port`: what it says is put into `mad`.
     pub(crate) fn manage(&mut self, port: PortIx, mad: &mut Mad) -> Status {
         let set = mad.header().method() == Method::SET;
         let modifier = mad.header().modifier();
@@ -199,7 +199,7 @@ impl Agents {
     }
 }
 
-/// Zeros where the attribute goes: answers must not hold what the question had there.
+/// Zeros where the attribute goes: responses must not hold what the request had there.
 fn clear(mad: &mut Mad) {
     mad.0[DATA_AT..DATA_AT + 64].fill(0);
 }

@@ -1,4 +1,4 @@
-//! How a datagram travels from one port to another, and which agent answers it.
+//! How a datagram travels from one port to another, and which agent responds to it.
 
 use mad::header::MAX_HOPS;
 use mad::sm::attribute;
@@ -14,7 +14,7 @@ const WORDS: u64 = 72;
 /// What became of a datagram.
 #[derive(Debug, Clone)]
 pub enum Carried {
-    /// An agent answered, and the answer came back: from this LID.
+    /// An agent answered, and the response came back: from this LID.
     Answered(Lid, Box<Mad>),
     /// It arrived at a port where a program may want it: from this LID, as it arrived.
     Arrived(PortIx, Lid, Box<Mad>),
@@ -49,7 +49,7 @@ impl Agents {
         }
         self.answer(port, &mut mad, management);
         let back = self.ports[self.end_port(port).index()].info.lid();
-        // The answer has to find its way too.
+        // The response has to find its way too.
         let returned = match class {
             Class::DIRECTED => self.returned(port, from, to.lid, &mad),
             _ => port == from || self.by_lid(port, source, class == Class::SUBNET).is_some(),

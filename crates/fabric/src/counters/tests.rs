@@ -70,7 +70,7 @@ fn without_lids_all_are_missing_and_nobody_is_asked() {
     assert_eq!(collected.tally.sent, 0);
 }
 
-/// Swallows what one LID answers, refuses what another does.
+/// Swallows what one LID responds, refuses what another does.
 struct Partly(SimPort, Lid, Lid);
 
 impl Fabric for Partly {

@@ -34,15 +34,15 @@ pub struct Look {
     pub took_ms: u64,
     /// By port: what grew, and by how much. Traffic is left out.
     pub grown: Vec<(String, BTreeMap<&'static str, u64>)>,
-    /// Ports that do not answer any more, and why.
+    /// Ports that do not respond any more, and why.
     pub lost: Vec<(String, String)>,
-    /// Ports that answer again.
+    /// Ports that respond again.
     pub back: Vec<String>,
     /// Cables whose state is another one: a port, the state before and now.
     pub links: Vec<(String, String, String)>,
-    /// Nodes that do not answer any more, though some of their cables did before.
+    /// Nodes that do not respond any more, though some of their cables did before.
     pub nodes_gone: Vec<String>,
-    /// Nodes that answer again.
+    /// Nodes that respond again.
     pub nodes_back: Vec<String>,
     /// Why nobody else could be asked, if so: where this looks from has no active link. Then nothing else was examined.
     pub no_link: Option<String>,

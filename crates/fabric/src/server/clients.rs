@@ -11,13 +11,13 @@ use topology::PortIx;
 
 /// Datagrams for a program that has no room at the moment; further ones are lost, the oldest first.
 const WAITING: usize = 1024;
-/// Questions of a program whose answers are still expected.
+/// Requests of a program whose responses are still expected.
 const ASKED: usize = 4096;
 
-/// How long a program may take to answer another one's question before that gets it back.
+/// How long a program may take to respond to another one's request before that gets it back.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// A question of a program to another one.
+/// A request of a program to another one.
 struct Asked {
     transaction: u64,
     class: u8,
@@ -38,7 +38,7 @@ pub(super) struct Client {
     pub is_sm: bool,
     /// Classes of which it has sent something: only those does it listen to.
     speaks: [bool; 256],
-    /// Its questions to other programs, newest last.
+    /// Its requests to other programs, newest last.
     asked: VecDeque<Asked>,
     /// What it had no room for.
     pub waiting: VecDeque<Vec<u8>>,
@@ -65,7 +65,7 @@ impl Client {
         }
     }
 
-    /// It has sent this question to another program.
+    /// It has sent this request to another program.
     pub(super) fn asks(&mut self, at: Duration, packet: Packet, mad: &Mad) {
         if self.asked.len() >= ASKED {
             self.asked.pop_front();
@@ -74,7 +74,7 @@ impl Client {
         self.asked.push_back(Asked { transaction, class, at, packet });
     }
 
-    /// Its questions that were not answered in time.
+    /// Its requests that were not answered in time.
     pub(super) fn late(&mut self, now: Duration) -> Vec<Packet> {
         let late = |asked: &Asked| now.saturating_sub(asked.at) >= RESPONSE_TIMEOUT;
         // They stand in the order in which they were asked.
@@ -82,7 +82,7 @@ impl Client {
         self.asked.drain(..count).map(|asked| asked.packet).collect()
     }
 
-    /// Is this the answer to a question of its? Then it is so only once.
+    /// Is this the response to a request of its? Then it is so only once.
     pub(super) fn expects(&mut self, mad: &Mad) -> bool {
         let wanted = (mad.header().transaction(), mad.header().class().0);
         let at = self.asked.iter().rposition(|asked| (asked.transaction, asked.class) == wanted);

@@ -15,7 +15,7 @@
 //! | `clients` | says who is connected |
 //! | `quit` | ends the server |
 //!
-//! The answer is one line: `ok`, perhaps with what was asked for, or `error:` with the reason.
+//! The response is one line: `ok`, perhaps with what was asked for, or `error:` with the reason.
 
 use mad::values::PortState;
 use topology::{Kind, NodeIx, PortIx, counted};

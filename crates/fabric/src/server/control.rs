@@ -148,7 +148,7 @@ impl Server {
         }
     }
 
-    /// One who does not read its answers loses them.
+    /// One who does not read its responses loses them.
     fn say(&mut self, number: u32, answer: &str) {
         let lines = self.commands.as_mut().map(|commands| &mut commands.lines);
         if let Some((stream, _)) = lines.and_then(|lines| lines.get_mut(&number)) {

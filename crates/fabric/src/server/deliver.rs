@@ -53,7 +53,7 @@ impl Server {
         Ok(())
     }
 
-    /// To a program that does not take it in at once it is not sent: it waits for an answer, and would be the first to.
+    /// To a program that does not take it in at once it is not sent: it waits for a response, and would be the first to.
     fn reply(&self, message: &Control, to: &SocketAddrAny) {
         let _ = sendto(&self.control, &bytes_of(message), SendFlags::DONTWAIT | SendFlags::NOSIGNAL, to);
     }
@@ -260,7 +260,7 @@ impl Server {
         }
     }
 
-    /// The program gets its datagram back. An answer that got lost is nobody's affair but the asker's.
+    /// The program gets its datagram back. A response that got lost is nobody's affair but the asker's.
     fn undelivered(&mut self, number: u32, mut packet: Packet, event: &mut dyn FnMut(Event)) {
         self.served.lost += 1;
         if !Mad(packet.mad).header().method().is_response() {
@@ -339,7 +339,7 @@ impl Server {
         }
     }
 
-    /// What the system does for programs of a real fabric: questions to other programs that stay without an answer come back, and
+    /// What the system does for programs of a real fabric: requests to other programs that stay without a response come back, and
     /// programs that are gone are noticed.
     pub(super) fn housekeeping(&mut self, event: &mut dyn FnMut(Event)) {
         let now = self.now();

@@ -14,7 +14,7 @@ use super::{Anomaly, MAX_ANOMALIES, Options, PortLocation, Progress, SweepError}
 
 /// Ports that a node may have.
 const MOST_PORTS: u8 = 254;
-/// A node that left so many questions in a row unanswered is not asked any more by this way.
+/// A node that left so many requests in a row without a response is not asked any more by this way.
 const MAX_UNANSWERED: u32 = 3;
 /// Nodes with one GUID that are distinguished.
 const MOST_ALIKE: usize = 32;
@@ -33,7 +33,7 @@ pub(super) enum Question {
     Port(usize, u8),
 }
 
-/// Who is said to be behind a port: the node's answer to a question that came in by that link.
+/// Who is said to be behind a port: the node's response to a request that came in by that link.
 pub(super) type Claim = NodeInfo;
 
 #[derive(Debug)]
@@ -52,20 +52,20 @@ pub(super) struct Node {
     /// Behind which port of which node it was found; of the first one nothing.
     pub found_at: Option<(usize, u8)>,
     unanswered_in_a_row: u32,
-    /// Questions that were asked twice without success, or not any more.
+    /// Requests that were asked twice without success, or not any more.
     given_up: Vec<Question>,
     /// Counts the ways by which it was asked.
     way: u32,
 }
 
 impl Node {
-    /// Questions without an answer.
+    /// Requests without a response.
     pub(super) fn unanswered(&self) -> usize {
         self.given_up.len()
     }
 }
 
-/// A question on its way.
+/// A request on its way.
 #[derive(Debug, Clone, Copy)]
 struct Asked {
     question: Question,
@@ -78,7 +78,7 @@ struct Asked {
 pub(super) struct Explorer {
     options: Options,
     client: Windowed<Asked>,
-    /// Questions, and whether they were asked before by another way.
+    /// Requests, and whether they were asked before by another way.
     pub pending: VecDeque<(Question, bool)>,
     pub nodes: Vec<Node>,
     pub by_guid: HashMap<Guid, Vec<usize>>,
@@ -91,7 +91,7 @@ pub(super) struct Explorer {
     too_many_alike: HashSet<Guid>,
     /// Ports of all nodes, as these claim them.
     ports: usize,
-    /// Questions that stayed without an answer.
+    /// Requests that stayed without a response.
     unheard: usize,
     /// Anomalies that were only counted.
     pub more_anomalies: u64,
@@ -190,7 +190,7 @@ impl Explorer {
         }
     }
 
-    /// The question as a datagram; `None` where it is not worth asking any more.
+    /// The request as a datagram; `None` where it is not worth asking any more.
     fn datagram(&mut self, question: Question) -> Option<Mad> {
         let (node, attribute, modifier) = match question {
             Question::Local => {
@@ -234,7 +234,7 @@ impl Explorer {
                 self.alive(node);
                 let port = if let Question::Port(_, port) = question { port } else { 0 };
                 let (at, attribute) = (self.location(node, port), mad.header().attribute());
-                // Ports of a host need only answer for themselves.
+                // Ports of a host need only respond for themselves.
                 if !matches!(question, Question::Port(node, port) if !self.is_own_port(node, port)) {
                     self.anomaly(Anomaly::Refused { at, attribute, status: *status });
                 }
@@ -429,7 +429,7 @@ pub(crate) fn is_up(info: &PortInfo) -> bool {
     info.physical_state() == PhysicalState::LINK_UP || info.state() >= PortState::INITIALIZE
 }
 
-/// May these be two answers of one node, asked by different ports?
+/// May these be two responses of one node, asked by different ports?
 pub(super) fn alike(a: &NodeInfo, b: &NodeInfo) -> bool {
     a.kind() == b.kind()
         && a.ports() == b.ports()

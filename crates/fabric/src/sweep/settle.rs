@@ -22,7 +22,7 @@ pub(super) enum Partner {
     Nobody,
     /// Both ends say so, or the other end can't be asked.
     Agreed(usize, u8),
-    /// The other end was asked, and did not answer.
+    /// The other end was asked, and did not respond.
     Unheard(usize, u8),
     /// The other end says something else.
     Contradicted(usize, u8),

@@ -26,7 +26,7 @@ fn run<F: Fabric>(fabric: F) -> Found {
     sweep(&mut transport, &Options::default(), &mut |_| (), &|| false).unwrap()
 }
 
-/// A fabric some of whose answers are changed, or swallowed.
+/// A fabric some of whose responses are changed, or swallowed.
 struct Lying<F, L>(F, L);
 
 impl<F: Fabric, L: FnMut(&Mad, &mut Received) -> bool> Fabric for Lying<F, L> {
@@ -146,7 +146,7 @@ fn a_node_that_says_who_it_is_and_nothing_more_is_not_asked_for_ever() {
     let graph = tree();
     let guid = guid_of(&graph, "spine000");
     let fabric = sim_port(graph.clone());
-    // Its directed route is that of whoever asks it; its answers are known by what it said of itself.
+    // Its directed route is that of whoever asks it; its responses are known by what it said of itself.
     let paths = std::cell::RefCell::new(BTreeSet::new());
     let found = run(Lying(fabric, move |asked: &Mad, received: &mut Received| {
         let path = asked.smp().initial_path().unwrap().to_vec();
@@ -395,7 +395,7 @@ fn a_fabric_without_end_costs_no_more_ports_and_questions_than_allowed() {
     assert_eq!((*kept, *kept), (50_000 / 255, found.graph.node_count()));
     assert!(*ports <= 50_000 && at.port > 0, "{ports} {at}");
     assert!(found.anomalies.len() <= MAX_ANOMALIES + 2, "{}", found.anomalies.len());
-    // A question about each port and who is behind it, twice what does not fit; and a few of each node.
+    // A request about each port and who is behind it, twice what does not fit; and a few of each node.
     assert!(found.tally.sent < 50_000 * 6, "{:?}", found.tally);
     let concern = found.anomalies.first().unwrap().to_string();
     assert!(concern.contains("more nodes than the 196"), "{concern}");

@@ -22,7 +22,7 @@ use crate::sm::{NodeInfo, PortInfo};
 use crate::transport::{Address, MadTransport, Received, TransportError};
 use crate::values::Lid;
 
-/// How long the server may take for an answer to a control message.
+/// How long the server may take for a response to a control message.
 const CONTROL_WAIT: Duration = Duration::from_secs(5);
 /// Between two tries to send a control message.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -154,7 +154,7 @@ impl IbsimTransport {
         self.ask(control::SET_IS_SM, data).map(|_| ())
     }
 
-    /// One control message, and its answer.
+    /// One control message, and its response.
     fn ask(&mut self, kind: u32, data: [u8; CONTROL_DATA]) -> Result<[u8; CONTROL_DATA], TransportError> {
         let what = format!("get a response from the simulator at {:?}", self.base);
         let message = Control { magic: MAGIC, client: self.client, kind, len: CONTROL_DATA as u32, data };
@@ -162,7 +162,7 @@ impl IbsimTransport {
         self.tell(&message, until).map_err(|e| TransportError::io(what.clone(), e, SERVE))?;
         let mut answer = Control { magic: 0, client: 0, kind: 0, len: 0, data: [0; CONTROL_DATA] };
         loop {
-            // Whatever comes: what is no answer to this does not make the time longer.
+            // Whatever comes: what is no response to this does not make the time longer.
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Err(TransportError::io(what, Errno::TIMEDOUT, SERVE));
@@ -214,7 +214,7 @@ impl IbsimTransport {
             len: 0,
             data: [0; CONTROL_DATA],
         };
-        // The last message: nobody waits for its answer, and a server that is gone needs none.
+        // The last message: nobody waits for its response, and a server that is gone needs none.
         let _ = send(&self.control, message.as_bytes(), SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
     }
 }

@@ -89,7 +89,7 @@ impl Filler<'_> {
     pub(crate) fn fill(&self, tables: &mut Tables) {
         let places = self.places();
         let switches: Vec<&mut [u8]> = tables.rows_mut().collect();
-        switches.into_par_iter().enumerate().for_each(|(sw, table)| self.sw(sw, table, &places));
+        switches.into_par_iter().enumerate().for_each(|(sw, table)| self.fill_switch(sw, table, &places));
     }
 
     fn places(&self) -> Places {
@@ -118,7 +118,7 @@ impl Filler<'_> {
         Above { ports, places, over, whole }
     }
 
-    fn sw(&self, sw: usize, table: &mut [u8], places: &Places) {
+    fn fill_switch(&self, sw: usize, table: &mut [u8], places: &Places) {
         let above = self.above(sw, places);
         let mut left = Vec::new();
         for begin in (0..self.view.switch_count()).step_by(WIDTH) {
