@@ -1,4 +1,4 @@
-//! Groups: a copy per member; who is reached, and when.
+//! Groups: a copy per member; which members are reached, and when.
 
 use std::time::Duration;
 

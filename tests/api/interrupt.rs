@@ -200,7 +200,7 @@ fn messages_of_a_killed_sender_arrive_and_the_ring_goes_on() {
     }
 }
 
-/// Producers that come and go leave no descriptor with the owner, who never examines its ring meanwhile.
+/// Producers that come and go leave no descriptor with the owner, which never examines its ring meanwhile.
 #[test]
 fn an_owner_holds_no_descriptor_of_senders_that_have_left() {
     let _watchdog = Watchdog::usual("senders come and go");

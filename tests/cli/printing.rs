@@ -110,7 +110,7 @@ fn a_closed_standard_output_is_4_with_the_reason() {
         let err = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(4), "{arguments:?}: {err}");
         assert!(err.contains("standard output: it is closed"), "{arguments:?}: {err}");
-        // Whoever wants no output is served, however it was thrown away.
+        // A process that wants no output is served, however it was thrown away.
         let null = OpenOptions::new().read(true).write(true).open("/dev/null").unwrap();
         let status = cluster.command(&["status"]).unwrap().stdout(null).status().unwrap();
         assert_eq!(status.code(), Some(0));

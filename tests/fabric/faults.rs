@@ -56,7 +56,7 @@ fn a_cable_that_was_pulled_is_gone_from_the_plan_the_snapshot_and_the_tables() {
     assert_eq!((status, &checked["good"]), (1, &false.into()), "{checked:#}");
     let (status, difference) = place.json(&["diff", "before.json", "now.json"]);
     assert_eq!((status, difference["fabric"].as_array().unwrap().len()), (1, 1), "{difference:#}");
-    // Whoever pulls a cable changes no table.
+    // A process that pulls a cable changes no table.
     assert_eq!((&difference["tables_compared"], &difference["changed"]), (&true.into(), &0.into()));
     served.tell("relink leaf000 5");
     let (_, report) = place.json(&served.observe(&["--plan", "net.toml"]));

@@ -1,4 +1,4 @@
-//! Who keeps a segment from being removed: whoever has a map of it, and nobody else.
+//! Who keeps a segment from being removed: a process that has a map of it, and nobody else.
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tieline_tests::{Cluster, Peer, Watchdog};

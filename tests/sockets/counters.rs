@@ -119,7 +119,7 @@ fn sums_are_what_was_moved() {
         let run = run("sums", &[&seed.to_string(), "4"], rings);
         println!("seed {seed}, rings {rings}{}", if run.is_reset { ": a connection was reset" } else { "" });
         run.is_exact();
-        // What was on its way is counted by who sent it alone. That there is a reset at all is for other tests to judge.
+        // What was on its way is counted by the one that sent it alone. That there is a reset at all is for other tests to judge.
         resets += u32::from(run.is_reset);
         through_memory += if run.is_reset { 0 } else { run.ends_agree() };
         handed_back += run.handed_back();
@@ -189,7 +189,7 @@ fn small_messages_of_two_processes_are_not_mixed() {
     }
 }
 
-/// Also by its number: whoever the process was had the rings.
+/// Also by its number: whichever process it was had the rings.
 #[test]
 fn a_change_of_user_by_its_number_is_seen() {
     let _watchdog = watch("user");
@@ -204,7 +204,7 @@ fn a_change_of_user_by_its_number_is_seen() {
     assert_eq!(notes.iter().sum::<u64>(), 1, "{notes:?}");
 }
 
-/// Of who is killed between two calls all is known; of who is killed in one, all but that.
+/// Of a process that is killed between two calls all is known; of one that is killed in a call, all but that call.
 #[test]
 fn what_a_killed_process_has_moved_is_not_lost() {
     const CALL: u64 = 100;

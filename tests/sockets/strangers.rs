@@ -1,6 +1,6 @@
 //! Connections through memory beside other users, and in namespaces: who else can reach them, and what of a program's own they take.
 //!
-//! Other users are made by root only; who is not root leaves those tests out, and says so.
+//! Other users are made by root only; a process that is not root leaves those tests out, and says so.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};

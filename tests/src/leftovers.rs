@@ -14,7 +14,7 @@ static DIRECTORIES: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 /// Between two looks others may have been started.
 const LOOKS: usize = 20;
 
-/// Whoever has this directory in its environment belongs to this process.
+/// A process that has this directory in its environment belongs to this process.
 pub fn own(directory: &Path) {
     DIRECTORIES.lock().unwrap_or_else(PoisonError::into_inner).push(directory.to_path_buf());
 }

@@ -114,7 +114,7 @@ Num       RefCount Protocol Flags    Type St Inode Path
         assert_eq!(found("", "default", Path::new("/x")), None);
     }
 
-    /// Else whoever makes a directory below the one for temporary files would be taken for root.
+    /// Else a user that makes a directory below the one for temporary files would be taken for root.
     #[test]
     fn a_cluster_is_of_the_owner_of_its_own_directory() {
         let around = tempfile::tempdir().unwrap();

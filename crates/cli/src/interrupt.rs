@@ -44,7 +44,7 @@ static LAST_WORDS: Mutex<Option<Words>> = Mutex::new(None);
 pub(crate) fn take_away_on_signal(dir: ClusterDir) -> std::io::Result<()> {
     let mut signals = {
         let _later = SignalsBlocked::here();
-        // First: whoever has a handler that wakes the thread below must also know that a signal has come, or a signal
+        // First: a process that has a handler that wakes the thread below must also know that a signal has come, or a signal
         // between the two would end nothing: the thread would wait for a command that continues as if nothing had happened.
         note_which()?;
         note_arrival()?;

@@ -213,7 +213,7 @@ pub(crate) fn help(text: &clap::Error) -> u8 {
     }
 }
 
-/// For whoever reads JSON: there is no result, and why.
+/// For tools that read JSON: there is no result, and why.
 pub(crate) fn error_as_json(status: u8, text: &str) {
     let value = json!({ "schema": ERROR_SCHEMA, "status": status, "error": text });
     // It has been said on standard error, and the exit status says it again.
@@ -226,7 +226,7 @@ static RESULT: Kind = Kind {
     option: "--json-file",
     size_bytes: 0,
     mode: 0o666,
-    // Whoever names the file has always got the newest result there.
+    // A process that names the file has always got the newest result there.
     may_replace: |_| true,
 };
 

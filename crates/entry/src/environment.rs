@@ -88,7 +88,7 @@ fn is_ours(library: &[u8]) -> bool {
     [LIBRARY, BUILT].iter().any(|name| library.ends_with(name.as_bytes()))
 }
 
-/// Whether it is named by a path where nothing is. Whoever cannot be asked about counts as there, and so does a path in which the
+/// Whether it is named by a path where nothing is. A process that cannot be asked about counts as there, and so does a path in which the
 /// dynamic linker replaces something, and a name that it looks for in its folders.
 fn is_missing(library: &[u8]) -> bool {
     let plain = library.contains(&b'/') && !library.contains(&b'$');

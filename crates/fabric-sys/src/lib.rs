@@ -3,7 +3,7 @@
 //! What it is for: the structures ([`abi`]) and constants ([`constants`]) of the C headers, the library's exported functions by
 //! their versioned names ([`library`]), and the headers' inline functions, which are calls through tables of functions ([`calls`]).
 //!
-//! What it must never do: need libfabric at build or link time; guard anything. Whoever calls it keeps libfabric's rules: that is
+//! What it must never do: need libfabric at build or link time; guard anything. A process that calls it keeps libfabric's rules: that is
 //! crate `ofi`.
 //!
 //! Where to start reading: [`library::Library::load`]. What a field or a call means is in libfabric's manual pages

@@ -5,7 +5,7 @@
 //! [`server`] offers that fabric to other programs. [`observe`] takes a [`snapshot`] of a fabric, which files keep;
 //! [`report`] lists what is wrong with a snapshot, and [`what_if`] judges its routes and computes the effect of a fault.
 //!
-//! What it must never do: change a fabric that it examines (only the simulated one is ever set, by who is allowed to); clear
+//! What it must never do: change a fabric that it examines (only the simulated one is ever set, by users that may); clear
 //! a counter; crash, hang or guess silently, whatever a fabric responds.
 //!
 //! Where to start reading: [`sweep::sweep`]; then [`agents::Agents`] and [`server::serve`].

@@ -66,7 +66,7 @@ fn a_name_that_is_taken_keeps_no_program_out() {
     server.join().unwrap();
 }
 
-/// Whoever takes the path of the command socket first need not accept anybody.
+/// A process that takes the path of the command socket first need not accept anybody.
 #[test]
 fn a_command_socket_whose_listener_accepts_nobody_is_not_waited_for() {
     let path = std::env::temp_dir().join(format!("tieline-full-{}", std::process::id()));
@@ -108,7 +108,7 @@ fn what_strangers_send_beside_their_messages_holds_nobody_up() {
         let (fd, release) = lingering().unwrap();
         releases.push(release);
         let fd = if round % 2 == 0 { fd } else { nested(fd).unwrap() };
-        // Refused by a new kernel. Whoever closes the last copy sleeps: not this thread.
+        // Refused by a new kernel. A process that closes the last copy sleeps: not this thread.
         let _ = send_with(&stranger, b"x", &[std::os::fd::AsFd::as_fd(&fd)]);
         std::thread::spawn(move || drop(fd));
     }

@@ -10,7 +10,7 @@ use rustix::net::{
     socketpair, sockopt,
 };
 
-/// Ends the sleep of whoever closes the descriptor that it was made with, when it is dropped.
+/// Ends the sleep of a process that closes the descriptor that it was made with, when it is dropped.
 #[derive(Debug)]
 pub struct Unread {
     _listener: TcpListener,

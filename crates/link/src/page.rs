@@ -152,7 +152,7 @@ impl PageWriter {
     }
 
     fn changed(&self) -> Result<()> {
-        // Release: pairs with the Acquire load in `PageReader::changes`; who sees the count sees the words before it.
+        // Release: pairs with the Acquire load in `PageReader::changes`; a process that sees the count sees the words before it.
         self.word(CHANGES_AT)?.fetch_add(1, Ordering::Release);
         Ok(())
     }
@@ -174,7 +174,7 @@ impl PageWriter {
         let writing = version.load(Ordering::Relaxed) + 1;
         version.store(writing, Ordering::Relaxed);
         for (index, value) in faults.to_words().into_iter().enumerate() {
-            // Release: pairs with the Acquire loads in `PageReader::faults`; who sees a new word sees the odd version.
+            // Release: pairs with the Acquire loads in `PageReader::faults`; a process that sees a new word sees the odd version.
             self.word(at + (index + 1) * 8)?.store(value, Ordering::Release);
         }
         // Release: pairs with the first Acquire load in `PageReader::faults`.

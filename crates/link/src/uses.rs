@@ -2,7 +2,7 @@
 //!
 //! It tells by record locks ([`Region::tell_use`]), of which the kernel keeps one for each memory and process, however many times the
 //! memory is open, and which it takes back whenever the process closes any descriptor of the memory. So users are noted here, and
-//! whoever closes a descriptor tells again for those that are left. Between the two there is a moment in which the owner hears that
+//! a process that closes a descriptor tells again for those that are left. Between the two there is a moment in which the owner hears that
 //! this process uses nothing.
 
 use std::collections::BTreeMap;

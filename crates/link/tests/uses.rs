@@ -94,7 +94,7 @@ fn memories_are_not_taken_for_each_other() {
     assert!(!used.is_used() && other.is_used());
 }
 
-/// Also while threads come and go: whoever tells is heard when all is quiet.
+/// Also while threads come and go: a process that tells is heard when all is quiet.
 #[test]
 fn what_is_told_beside_others_that_end_is_heard() {
     let used = Used::new();

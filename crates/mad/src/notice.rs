@@ -55,7 +55,7 @@ layout! {
         details, set_details = 10 + 54;
     }
 
-    /// A notice with the GID of who issued it: what a report holds.
+    /// A notice with the GID of the one that issued it: what a report holds.
     struct IssuedNotice: 80 {
         @bytes /// GID of the issuer.
         issuer_gid, set_issuer_gid = 64 + 16;

@@ -216,7 +216,7 @@ impl<K> Windowed<K> {
         Ok(())
     }
 
-    /// Whoever takes no datagram for so long will take none: without an end to it, requests that wait to be sent wait forever.
+    /// A process that takes no datagram for so long will take none: without an end to it, requests that wait to be sent wait forever.
     fn still_takes(&self, now: Duration) -> Result<(), TransportError> {
         let longest = STUCK.max(self.limits.timeout.saturating_mul(self.limits.retries.saturating_add(1)));
         match self.full_since {

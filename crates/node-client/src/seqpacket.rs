@@ -82,7 +82,7 @@ impl Seqpacket {
         }
     }
 
-    /// [`Self::send`] for whoever is not let in yet: without the descriptors if the other end takes none. A manager takes none
+    /// [`Self::send`] for a process that is not let in yet: without the descriptors if the other end takes none. A manager takes none
     /// before it has welcomed a program (Linux 6.16 or later), and knows the program's process by its socket.
     pub fn send_hello(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<(), Errno> {
         match self.send(bytes, descriptors) {
@@ -241,7 +241,7 @@ mod tests {
         let datagram = b.receive(&mut buffer).unwrap().unwrap();
         assert!(datagram.descriptors_lost);
         assert_eq!(datagram.descriptors.len(), 100);
-        // They belong to who received them even if nothing else came.
+        // They belong to the one that received them even if nothing else came.
         sendmsg(&a, &[IoSlice::new(b"")], &mut control_of(&mut space, &many), SendFlags::empty()).unwrap();
         assert_eq!(b.receive(&mut buffer).unwrap().unwrap().descriptors.len(), 100);
         assert_eq!(a.send(b"x", &many).unwrap_err(), Errno::INVAL);

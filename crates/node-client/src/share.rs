@@ -16,7 +16,7 @@ impl Client {
         self.order(Request::ShareSegment { key }, &[])
     }
 
-    /// Attaches to a shared segment of this node: its life, its memory, its size in bytes. Who is attached may use
+    /// Attaches to a shared segment of this node: its life, its memory, its size in bytes. A process that is attached may use
     /// [`Client::set_available`] on it. It ends with [`Client::disconnect`].
     pub fn attach_segment(&self, key: SegmentKey) -> Result<(Import, OwnedFd, u64)> {
         let answer = self.ask(Request::AttachSegment { key }, &[])?;

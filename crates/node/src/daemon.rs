@@ -222,7 +222,7 @@ impl Daemon {
             Key::Stop => self.stop_asked(),
             Key::Lease => self.lease_news(flags),
             Key::Program(conn) => {
-                // An end is reported also to who does not want to read: what waits is dropped then, and the rest is read.
+                // An end is reported also to the one that does not want to read: what waits is dropped then, and the rest is read.
                 let end = epoll::EventFlags::HUP | epoll::EventFlags::ERR;
                 if flags.intersects(end) && self.put_off.contains(&conn) {
                     return self.drop_program(conn);

@@ -62,7 +62,7 @@ impl Listener {
         let address = SocketAddrUnix::new(&early).map_err(fail("name the socket"))?;
         bind(&fd, &address).map_err(fail("make the socket"))?;
         let door = Door::make(path, &early, sharing.unwrap_or(&Sharing::default()))?;
-        // What is accepted is born like that; who is welcomed may send descriptors. Without it, closers have more to do.
+        // What is accepted is born like that; a process that is welcomed may send descriptors. Without it, closers have more to do.
         let keeps_out = sharing.is_some() && foreign::refuse_descriptors(&fd, true);
         // All that wait there may have to be closed, when their user is shut out.
         let backlog = (descriptor_limit / 16).clamp(LEAST_BACKLOG, MOST_BACKLOG);

@@ -116,7 +116,7 @@ fn a_link_in_the_place_of_a_default_directory_is_not_followed() {
     for role in ["refused by default", "start by default"] {
         play(&mut by_default(&place, VICTIM, role, &temporary, "is not a directory"));
     }
-    // Not even to a directory of the victim's own: whoever made the link can turn it.
+    // Not even to a directory of the victim's own: a process that made the link can turn it.
     std::fs::remove_file(&root).unwrap();
     let own = temporary.join("own");
     std::fs::create_dir(&own).unwrap();
@@ -159,7 +159,7 @@ fn proto_cluster() -> node::runtime_dir::ClusterName {
     node::runtime_dir::ClusterName::new("default").unwrap()
 }
 
-/// A directory's owner proves nothing of who answers there.
+/// A directory's owner proves nothing of the one that answers there.
 #[test]
 fn a_stranger_who_listens_in_a_believed_directory_is_found_out() {
     let Some(place) = place_of_users() else { return };

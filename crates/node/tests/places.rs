@@ -165,7 +165,7 @@ fn only_a_process_of_the_owner_is_ended_as_a_manager() {
     let place = Place::new();
     prepare(&place.dir(), &Sharing::default()).unwrap();
     let mut other = std::process::Command::new("sleep").arg("600").spawn().unwrap();
-    // Whoever has the directory says that this process of another user is the manager of a node.
+    // A process that has the directory says that this process of another user is the manager of a node.
     std::fs::write(place.dir().lock_file(node(4)), format!("{}\n", other.id())).unwrap();
     let lock = std::fs::File::open(place.dir().lock_file(node(4))).unwrap();
     rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).unwrap();
@@ -307,7 +307,7 @@ fn without_descriptors_programs_are_turned_away_with_a_reason() {
     let refused = loop {
         assert!(held.len() < 60, "the limit was never met");
         let raw = Raw::connect(&place, 4);
-        // Whoever is accepted hears nothing yet; whoever is turned away hears why.
+        // A process that is accepted hears nothing yet; a process that is turned away hears why.
         let mut buffer = [0; 4096];
         raw.socket
             .wait(node_client::seqpacket::Wanted::Read, Some(std::time::Duration::from_millis(200)))

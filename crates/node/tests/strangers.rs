@@ -109,7 +109,7 @@ fn attack_unheard(place: &Place) -> Vec<impl Sized> {
     held
 }
 
-/// Closes one's own copy. Whoever closes the last one sleeps: if the manager was quicker, that is here, and the thread does not
+/// Closes one's own copy. A process that closes the last one sleeps: if the manager was quicker, that is here, and the thread does not
 /// end before the release.
 fn give_up(fd: OwnedFd) -> std::thread::JoinHandle<()> {
     std::thread::spawn(move || drop(fd))

@@ -121,7 +121,7 @@ impl Peer {
         self.state.failure.get().cloned()
     }
 
-    /// Tells that it is gone, which the control plane may know before the provider: whoever waits for it gets an error now.
+    /// Tells that it is gone, which the control plane may know before the provider: a process that waits for it gets an error now.
     pub fn lost(&self, reason: &str) {
         self.state.fail(&OfiError::Gone { peer: self.state.name.clone(), reason: reason.to_owned() });
         self.inside.engine.events.wake();

@@ -32,7 +32,7 @@
 //!   Until the grace is over a re-attached data interrupt takes no new producers (`NotAvailable`), because the numbers of the old
 //!   ones are not all known yet.
 //! - **A connection from before a restart** continues when its importer resumes it, and is announced to its owner once more unless
-//!   the owner has named it first: whoever is right about what has happened in between, both sides then know the same.
+//!   the owner has named it first: no matter which side is right about what has happened in between, both sides then know the same.
 //! - **A manager that was itself held up** (a timer is served late) extends what it waits for: the answer is probably in its sockets.
 //! - **Connection numbers** are never used again: 48 bits of a sequence that starts at a place drawn from the manager's
 //!   incarnation, then 16 bits for the producer's number. So a `Resume` for a number of this manager's own life that is

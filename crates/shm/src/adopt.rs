@@ -74,7 +74,7 @@ impl Region {
 }
 
 impl Adopted {
-    /// Makes the pages private memory again, with the content that they have; whoever has mapped the region does not see what
+    /// Makes the pages private memory again, with the content that they have; a process that has mapped the region does not see what
     /// is stored there from now on. Does nothing where the program has unmapped or replaced some of them meanwhile.
     ///
     /// # Errors
@@ -91,7 +91,7 @@ impl Adopted {
             .map_err(|errno| Error::System { what: "mmap of private memory", errno })?;
         let range = ptr::with_exposed_provenance_mut::<c_void>(start);
         let moved = replacement.protect(range, len).and_then(|protected| {
-            // SAFETY: both are mapped, `len` bytes long, and apart. Who has mapped the region elsewhere may write meanwhile, as
+            // SAFETY: both are mapped, `len` bytes long, and apart. A process that has mapped the region elsewhere may write meanwhile, as
             // at any time; the copy is no Rust reference.
             unsafe { ptr::copy_nonoverlapping(range.cast::<u8>(), fresh.cast::<u8>(), len) };
             // SAFETY: the new mapping is ours, and the range is still the region's mapping, as was just checked.

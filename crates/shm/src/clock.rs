@@ -57,7 +57,7 @@ impl Clock {
         calibrate::calibrate(duration_ns)
     }
 
-    /// The process's clock, calibrated for 5 ms by whoever asks first.
+    /// The process's clock, calibrated for 5 ms by the thread that asks first.
     #[must_use]
     pub fn global() -> Self {
         GLOBAL.get(|| Self::calibrate(GLOBAL_CALIBRATION_NS))
@@ -90,7 +90,7 @@ impl Clock {
     }
 }
 
-/// A value that is computed once and never waited for: who comes while another computes, computes its own.
+/// A value that is computed once and never waited for: a thread that comes while another one computes, computes its own.
 struct Once {
     state: AtomicU8,
     clock: UnsafeCell<MaybeUninit<Clock>>,

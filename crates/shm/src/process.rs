@@ -114,7 +114,7 @@ fn own_by_socket() -> core::result::Result<OwnedFd, Errno> {
 impl DeadProof {
     /// Proof that a process has ended of which nothing is known but its number, or `None` while that is not certain.
     ///
-    /// The number must once have been the process's in this PID namespace. Whoever has the number now and lives prevents the
+    /// The number must once have been the process's in this PID namespace. A process that has the number now and lives prevents the
     /// proof; and while this process may open no file, so does a dead one whose parent has not noticed.
     #[must_use]
     pub fn of_number(number: u32) -> Option<Self> {

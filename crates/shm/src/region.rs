@@ -62,7 +62,7 @@ pub struct RegionOptions<'a> {
     pub numa_node: Option<u32>,
     /// When memory is allocated.
     pub reserve: Reserve,
-    /// Whether only the mapping that is made with it can ever write: whoever else maps its descriptor can only read.
+    /// Whether only the mapping that is made with it can ever write: any other process that maps its descriptor can only read.
     pub read_only_for_others: bool,
 }
 
@@ -103,7 +103,7 @@ unsafe impl Sync for Region {}
 
 impl Region {
     /// Makes a region and maps it for reading and writing. Its bytes are zero. It is sealed against a change of its size and
-    /// against further seals: whoever is given its descriptor could otherwise seal all others out.
+    /// against further seals: a process that is given its descriptor could otherwise seal all others out.
     ///
     /// # Errors
     /// [`Error::Empty`], [`Error::BadName`], [`Error::TooLarge`] (before anything is allocated),

@@ -2,7 +2,7 @@
 //!
 //! Its own tests search the protocol as a whole, with stores that are delayed; here its races run with the orderings that it names:
 //! publishing against going to sleep, opening against withdrawing, revoking against reading, a write to the kernel against opening.
-//! Nobody really sleeps: who would is left there, armed, and then what was written must be in the kernel by the end, where it wakes.
+//! Nobody really sleeps: a process that would is left there, armed, and then what was written must be in the kernel by the end, where it wakes.
 
 use crate::sync::{AtomicU64, Ordering, fence, store_load_fence};
 use loom::sync::{Arc, Mutex};

@@ -61,7 +61,7 @@ fn more_locked_memory_than_allowed() {
     if !common::is_child("locked") {
         return common::must_pass_alone("more_locked_memory_than_allowed", "locked");
     }
-    // Whoever may lock everything has no limit, so this process gives that right up.
+    // A process that may lock everything has no limit, so this process gives that right up.
     let mut capabilities = rustix::thread::capabilities(None).unwrap();
     capabilities.effective -= CapabilitySet::IPC_LOCK;
     rustix::thread::set_capabilities(None, capabilities).unwrap();

@@ -66,7 +66,7 @@ impl Connection {
         }
     }
 
-    /// Whether the other end can be used now. A group always can: who is not there is not reached.
+    /// Whether the other end can be used now. A group always can: a process that is not there is not reached.
     pub fn check(&self) -> Result<()> {
         match self {
             Self::Segment { segment, .. } => Ok(segment.check()?),

@@ -18,10 +18,10 @@ use crate::time::{INFINITE, Until};
 
 /// Longest message in bytes. With the word of its slot it fills whole lines.
 pub const MESSAGE_BYTES_MAX: usize = 8176;
-/// Messages that are kept for a receiver who is busy.
+/// Messages that are kept for a receiver that is busy.
 const DEPTH: usize = 64;
 /// How long a sender waits for a receiver that has taken its messages up to now, and how often it looks. A receiver that took
-/// none in this time is not waited for again before it has taken one: whoever sends to one that never takes loses this once.
+/// none in this time is not waited for again before it has taken one: a process that sends to one that never takes loses this once.
 const FULL_LIMIT: Duration = Duration::from_millis(200);
 const FULL_PAUSE: Duration = Duration::from_micros(50);
 

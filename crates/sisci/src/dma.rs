@@ -344,7 +344,7 @@ pub fn enqueue(handle: Handle<DmaQueue>, transfer: &Transfer<'_>) -> Result<Stat
     let library = Library::get()?;
     let queue = library.dma_queues.get(handle)?;
     let mut turn = take(&queue)?;
-    // The engine: who posts later may want to be called back.
+    // The engine: a caller that posts later may want to be called back.
     let engine = queue.engine()?;
     if engine.gathered() + transfer.vector.len() > queue.max_entries {
         return Err(

@@ -119,7 +119,7 @@ impl LocalSegment {
         &self.maps
     }
 
-    /// Ends waits and callbacks, and removes it whoever uses it.
+    /// Ends waits and callbacks, and removes it, no matter which program uses it.
     pub fn stop(&self) {
         self.worker.stop(|| self.backing.cancel_waits());
         drop(self.backing.close(true));

@@ -129,7 +129,7 @@ pub fn barrier_of(handle: Handle<Sequence>) {
         && let Target::Remote(segment) = sequence.map.target()
         && let Ok(Connection::Group(group)) = segment.connection()
     {
-        // A function without an error argument: who cannot be followed now is followed by the library's thread.
+        // A function without an error argument: a process that cannot be followed now is followed by the library's thread.
         drop(group.follow());
     }
 }

@@ -34,7 +34,7 @@ impl Worker {
         self.thread.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether there is one: events then go to the callback, not to who waits.
+    /// Whether there is one: events then go to the callback, not to the one that waits.
     pub(crate) fn is_there(&self) -> bool {
         self.lock().is_some()
     }

@@ -92,7 +92,7 @@ pub struct Connection {
     pub only_processor: Option<u32>,
     /// What the process's calls have moved on it.
     pub moved: Moved,
-    /// What the kernel has carried of it, in its whole life and for whoever has it; none if the kernel does not tell.
+    /// What the kernel has carried of it, in its whole life and for all its holders; none if the kernel does not tell.
     pub kernel: Option<Moved>,
 }
 
@@ -376,7 +376,7 @@ impl Process {
             "  {} connections used; in: {bytes_in} bytes; out: {bytes_out} bytes",
             self.connections
         );
-        // Also of connections with rings that carried nothing: that is what whoever asks wants to know.
+        // Also of connections with rings that carried nothing: that is what the user wants to know.
         if self.bytes_past_kernel > 0 || self.reasons.iter().any(|it| it.count > 0 && has_rings(it.what)) {
             let Moved { bytes_in, bytes_out } = self.through_memory;
             let _ = writeln!(text, "  through memory: in {bytes_in}, out {bytes_out} of these bytes");
@@ -439,7 +439,7 @@ mod tests {
         assert!(none.summary().contains("no process") && none.details().contains("no process"));
     }
 
-    /// Whoever hands bytes back, those who put bytes into rings have as many less, and nobody has less than none.
+    /// If a process hands bytes back, the processes that put bytes into rings have as many less, and none has less than zero.
     #[test]
     fn what_another_holder_hands_back_is_taken_from_who_has_most() {
         let put = |bytes_out, returned| Counted {

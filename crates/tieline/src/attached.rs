@@ -88,7 +88,7 @@ impl AttachedSegment {
     }
 
     /// Lets nobody connect any more, as its owner could. With `disconnect`, those who are connected see
-    /// [`LossReason::Withdrawn`]; who is attached stays so.
+    /// [`LossReason::Withdrawn`]; a process that is attached stays so.
     pub fn withdraw(&self, disconnect: bool) -> Result<()> {
         self.set_available(false, disconnect)
     }

@@ -76,7 +76,7 @@ impl<T> Queue<T> {
 pub(crate) struct Members {
     nodes: OwnLock<BTreeSet<NodeId>>,
     version: shm::sync::AtomicU64,
-    /// One for each change, for who waits.
+    /// One for each change, for the one that waits.
     changes: Queue<()>,
 }
 

@@ -34,7 +34,7 @@ pub struct SegmentOptions {
     /// Place it on this NUMA node.
     pub numa_node: Option<u32>,
     /// When its memory is allocated: at once, so that a lack of it is an error and not a signal in the middle of a store; or,
-    /// for who has a use for the memory later, [`Reserve::Lazy`].
+    /// for the one that has a use for the memory later, [`Reserve::Lazy`].
     pub reserve: Reserve,
     /// Who may connect besides this user.
     pub access: Access,

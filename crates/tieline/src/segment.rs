@@ -1,7 +1,7 @@
 //! Segments: memory of this program that programs of other nodes may reach.
 //!
 //! Life cycle: create (the id is taken and the memory is there) → prepare → make available (others may connect) →
-//! withdraw (no new connections; on request the old ones end) → remove. Dropping a segment removes it by force: who was
+//! withdraw (no new connections; on request the old ones end) → remove. Dropping a segment removes it by force: a process that was
 //! connected keeps its mapping, sees [`LossReason::Removed`](crate::LossReason), and harms nobody with it.
 
 use std::os::fd::OwnedFd;
@@ -292,13 +292,13 @@ impl Segment {
     }
 
     /// Removes it. Without `force` it is an error while somebody is connected, and the segment is given back unharmed.
-    // The large error is the segment itself: whoever may not remove it goes on using it.
+    // The large error is the segment itself: a process that may not remove it goes on using it.
     #[allow(clippy::result_large_err)]
     pub fn remove(self, force: bool) -> std::result::Result<(), (Self, Error)> {
         self.close(force).map_err(|error| (self, error))
     }
 
-    /// As [`Self::remove`], for who shares it: nobody finds it any more, its memory stays while it is held. The second
+    /// As [`Self::remove`], for the one that shares it: nobody finds it any more, its memory stays while it is held. The second
     /// removal of a segment is an error.
     pub fn close(&self, force: bool) -> Result<()> {
         let _turn = self.turn()?;

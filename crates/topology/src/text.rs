@@ -40,7 +40,7 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// Text that is within JSON strings, with such characters as `\u…`: it says the same to who reads the JSON.
+/// Text that is within JSON strings, with such characters as `\u…`: it says the same to the one that reads the JSON.
 #[must_use]
 pub fn printable_json(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_hidden) {

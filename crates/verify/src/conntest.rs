@@ -1,7 +1,7 @@
 //! The load test: every node sends checked data to every other, under load, and counts what goes wrong.
 //!
 //! Each instance (a thread per node, or a program per node in the classic form) has an inbox for each peer. Blocks are
-//! pseudo-random, of varying length, numbered, and compared byte by byte by the receiver, who answers each; so what is
+//! pseudo-random, of varying length, numbered, and compared byte by byte by the receiver, which answers each; so what is
 //! lost, changed, late or out of order is counted exactly, by the words that are there and those that are missing.
 //!
 //! Where to start reading: `words` (what lies where), `outgoing` and `incoming` (the two halves), `instance` (the loop).

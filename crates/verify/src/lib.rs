@@ -2,7 +2,7 @@
 //!
 //! What it is for: [`cable`] compares the links with a plan, [`diag`] tests nodes statically, [`exchange`] sends checked data
 //! between every pair, [`run`] tests in order and says PASS, FAIL or INCONCLUSIVE, as text and as JSON, [`report`]
-//! makes a page of that, and [`bundle`] an archive for whoever has to help.
+//! makes a page of that, and [`bundle`] an archive for support.
 //!
 //! What it must never do: call something passed that did not run; print (it returns reports, the binary prints them).
 //!

@@ -231,7 +231,7 @@ pub fn run(options: &Options, control: &mut Control<'_>) -> Result<Report, Could
     })
 }
 
-/// The nodes that can be measured. Who answers for somebody else would only be waited for without success, and has been named.
+/// The nodes that can be measured. A process that answers for somebody else would only be waited for without success, and has been named.
 fn sound(target: &Target, names: &NamesReport) -> Target {
     let is_sound = |node: &NodeId| !names.swapped.iter().flatten().any(|swapped| swapped == node);
     let nodes: Vec<NodeId> = target.nodes.iter().copied().filter(is_sound).collect();

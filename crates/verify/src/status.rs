@@ -317,7 +317,7 @@ fn leads_elsewhere(node: NodeId, peer: NodeId, partner: NodeId) -> String {
 }
 
 fn problems(expected: &[NodeId], nodes: &[NodeReport]) -> Vec<String> {
-    // The cause before what follows from it: others have lost their sessions with who does not respond.
+    // The cause before what follows from it: others have lost their sessions with the one that does not respond.
     let silent = nodes.iter().filter(|report| report.status.is_none());
     let mut problems: Vec<String> = silent
         .map(|report| {

@@ -80,7 +80,7 @@ impl Writer {
         if fs::symlink_metadata(path).is_ok_and(|there| there.is_symlink())
             && !fs::exists(path).unwrap_or(true)
         {
-            // Whoever made the link expects the file where it points, and not in its place.
+            // A process that made the link expects the file where it points, and not in its place.
             return Err(unwritable(io::Error::other("it is a symbolic link to what does not exist")));
         }
         if path.is_file() && !may_replace(kind, path).map_err(unwritable)? {

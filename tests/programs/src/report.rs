@@ -9,7 +9,7 @@ use crate::{
     judge::{Outcome, Verdict},
 };
 
-/// A line on standard output. Whoever closed it does not want to know.
+/// A line on standard output. A process that closed it does not want to know.
 pub(crate) fn say(line: &str) {
     let _ = writeln!(std::io::stdout(), "{line}");
 }

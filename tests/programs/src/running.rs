@@ -121,7 +121,7 @@ impl Running {
         Ok(waitid(WaitId::Pid(Pid::from_child(&self.child)), options)?.is_some())
     }
 
-    /// Ends whoever is left of the group, and then waits for its leader.
+    /// Ends a process that is left of the group, and then waits for its leader.
     fn reap(&mut self) -> Result<ExitStatus> {
         let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
         self.is_reaped = true;

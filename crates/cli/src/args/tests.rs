@@ -73,7 +73,7 @@ fn each_source(mut check: impl FnMut(&Path, &str)) {
     }
 }
 
-/// `--id` is understood everywhere and is advice nowhere: a reader who meets both takes them for two things.
+/// `--id` is understood everywhere and is advice nowhere: a reader that meets both takes them for two things.
 #[test]
 fn a_node_is_named_by_one_option_in_all_messages() {
     each_source(|file, text| {

@@ -32,7 +32,7 @@ pub(super) fn run(common: &Common, arguments: &Verify, output: Output) -> Outcom
     }
     let options = options(common, arguments, &files)?;
     interrupt::end_with_what_there_is()?;
-    // A test of health is one line, for whoever collects those of many nodes.
+    // A test of health is one line, for a tool that collects those of many nodes.
     let mut tell = |text: &str| {
         if !arguments.health {
             output.progress(text)
@@ -49,7 +49,7 @@ pub(super) fn run(common: &Common, arguments: &Verify, output: Output) -> Outcom
     let report = match outcome {
         Ok(report) => report,
         Err(error) => {
-            // Why there is no result is what whoever has to help wants to know.
+            // Why there is no result is what support needs to know.
             bundle(Err(&error));
             return Err(error.into());
         }

@@ -146,7 +146,7 @@ fn a_node_that_says_who_it_is_and_nothing_more_is_not_asked_for_ever() {
     let graph = tree();
     let guid = guid_of(&graph, "spine000");
     let fabric = sim_port(graph.clone());
-    // Its directed route is that of whoever asks it; its responses are known by what it said of itself.
+    // Its directed route is that of a process that asks it; its responses are known by what it said of itself.
     let paths = std::cell::RefCell::new(BTreeSet::new());
     let found = run(Lying(fabric, move |asked: &Mad, received: &mut Received| {
         let path = asked.smp().initial_path().unwrap().to_vec();
@@ -259,7 +259,7 @@ fn odd_cables_are_found() {
     let found = run(sim_port(graph.clone()));
     assert_eq!(found.anomalies, []);
     assert_eq!(links(&found.graph), links(&graph));
-    // The plug: whoever asks behind that port asks the switch itself.
+    // The plug: a process that asks behind that port asks the switch itself.
     let found = run(Lying(sim_port(graph.clone()), |asked: &Mad, received: &mut Received| {
         if received.mad.header().attribute() == attribute::NODE_INFO
             && asked.smp().initial_path() == Some(&[1, 2])

@@ -1,8 +1,8 @@
 //! The cluster's directory as a program uses it: opened once, checked, and used by its descriptor.
 //!
 //! A default directory is believed only if it is the user's own or root's, because anybody may have made one of its name in the
-//! temporary directory. One that the user has named is believed whoever has it, as is what only its owner can have put into it.
-//! Who listens there is examined besides ([`OpenDir::connect`]): a socket's owner proves nothing of who answers.
+//! temporary directory. One that the user has named is believed no matter which user owns it, as is what only its owner can have put into it.
+//! Who listens there is examined besides ([`OpenDir::connect`]): a socket's owner proves nothing of the one that answers.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -107,7 +107,7 @@ impl OpenDir {
         let name = format!("node-{node}.sock");
         let by_descriptor = format!("/proc/self/fd/{}/{name}", self.fd.as_raw_fd());
         let socket = match Seqpacket::connect(Path::new(&by_descriptor)) {
-            // Without /proc the path has to do: whoever answers is examined in any case.
+            // Without /proc the path has to do: the process that answers is examined in any case.
             Err(Errno::NOENT | Errno::ACCESS) if !Path::new("/proc/self/fd").exists() => {
                 Seqpacket::connect(&self.path.join(name))?
             }

@@ -52,7 +52,7 @@ fn state_of(dir: &ClusterDir, node: NodeId) -> NodeState {
     match is_held(dir, node) {
         Some(true) => NodeState::Running { pid: pid_in_file(dir, node) },
         Some(false) => NodeState::Dead,
-        // Another user's cluster, opened to this one: whoever answers is there.
+        // Another user's cluster, opened to this one: a process that answers is there.
         None => match dir.open().ok().flatten().map(|open| open.connect(node)) {
             Some(Ok(_) | Err(ConnectError::System(rustix::io::Errno::AGAIN))) => {
                 NodeState::Running { pid: None }

@@ -150,8 +150,8 @@ fn order(dir: &ClusterDir, node: NodeId) -> Result<Option<Ending>> {
 /// afterwards: the lock is held (hence its holder lives), and the id in the lock file and the one that the kernel noted for
 /// the listening socket are still the one that was opened. The manager has had that id all its life.
 ///
-/// Whoever has the directory writes the lock file, and may name any process there. A manager is its user's, so a process of
-/// another user is none, and a caller who may end more than that user does not end it.
+/// A process that has the directory writes the lock file, and may name any process there. A manager is its user's, so a process of
+/// another user is none, and a caller that may end more than that user does not end it.
 fn identify(dir: &ClusterDir, node: NodeId) -> Result<Option<(u32, OwnedFd)>> {
     let owner = directory_metadata(dir.path())?.map(|metadata| metadata.uid());
     for _ in 0..20 {

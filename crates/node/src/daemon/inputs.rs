@@ -272,7 +272,7 @@ impl Daemon {
         Vec::new()
     }
 
-    /// Whoever is being turned away may go on talking; nobody listens.
+    /// A process that is being turned away may go on talking; nobody listens.
     fn read_closing(&mut self, key: Key) {
         let mut buffer = std::mem::take(&mut self.buffer);
         for _ in 0..MESSAGES_AT_ONCE {

@@ -103,7 +103,7 @@ impl Daemon {
         for token in tokens {
             match self.interrupt_sockets.sender(*token) {
                 Some(Ok(socket)) => descriptors.push(socket),
-                // Whoever has to do without it is told that something is missing.
+                // A process that has to do without it is told that something is missing.
                 Some(Err(failure)) => self.warn(failure.text),
                 None => descriptors.extend(self.descriptors.get(&[*token])),
             }

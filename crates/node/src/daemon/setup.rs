@@ -91,7 +91,7 @@ fn behind_the_lock(options: &DaemonOptions, sharing: &Sharing) -> Result<Daemon>
     add(peers_listener.as_fd(), Key::Peers)?;
     add(directory_watch.as_fd(), Key::Watch)?;
     add(stop_reader.as_fd(), Key::Stop)?;
-    // Whoever takes signals is a process of its own, and its standard input is its own too.
+    // A process that takes signals is a process of its own, and its standard input is its own too.
     if options.signals && crate::cluster::lease::is_on_stdin()? {
         add(std::io::stdin().as_fd(), Key::Lease)?;
     }

@@ -49,7 +49,7 @@ impl Daemon {
         is_free
     }
 
-    /// Whether what a user has connected before that is to be dropped. Who has just sent what can't be closed is shut out now.
+    /// Whether what a user has connected before that is to be dropped. A process that has just sent what can't be closed is shut out now.
     pub(super) fn is_shut_out(&mut self, uid: u32) -> bool {
         if self.is_own_or_root(uid) {
             return false;

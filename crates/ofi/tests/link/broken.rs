@@ -50,7 +50,7 @@ fn a_peer_is_killed_under_shm() {
     killed("shm", Place::Loopback);
 }
 
-/// The control plane knows sooner than the provider: who waits gets its error.
+/// The control plane knows sooner than the provider: a process that waits gets its error.
 #[test]
 fn a_peer_that_is_said_to_be_lost_is_waited_for_no_more() {
     let Some(mut pair) = Pair::open("tcp;ofi_rxm", Place::Loopback, 600_000) else { return };

@@ -107,7 +107,7 @@ impl Manager {
         let admin = &mut self.peer_entry(node).admin;
         let there = admin.down_there && down;
         admin.set_down(now, down, there);
-        // "Up" at either end is up: who brings a link up does not have to know who took it down.
+        // "Up" at either end is up: a process that brings a link up does not have to know who took it down.
         self.send_peer(node, PeerMessage::Carrier { up: !down }, Vec::new());
         self.show_link(node);
     }

@@ -1,7 +1,7 @@
 //! Decides which program gets a place.
 //!
 //! A connection that has not said hello is a *stranger*: strangers have few places of their own and a short time, and when these are
-//! taken, one of whoever holds most of them has to go. Of the places for programs, one process gets half, one other user
+//! taken, one of the process that holds most of them has to go. Of the places for programs, one process gets half, one other user
 //! than the manager's a quarter, and all other users three quarters, so that nobody locks everybody else out. The manager's
 //! own user and root have no limit as users: they could end the manager as well.
 

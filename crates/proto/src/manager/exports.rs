@@ -146,7 +146,7 @@ impl Manager {
         owner.is_some_and(|owner| owner.crowded)
     }
 
-    /// Tells an owner who has connected.
+    /// Tells an owner which program has connected.
     pub(super) fn announce_connection(&mut self, connection: ConnectionId, pidfd: Option<FdToken>) {
         let Some(export) = self.exports.by_id.get(&connection) else { return };
         let Some(object) = self.objects.get(&export.what) else { return };

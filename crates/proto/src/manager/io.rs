@@ -23,8 +23,8 @@ pub enum DescriptorKind {
         /// No writable mapping can be made any more (F_SEAL_FUTURE_WRITE or F_SEAL_WRITE).
         write_sealed: bool,
     },
-    /// A memfd of huge pages. Whoever can write it can give its pages back to the kernel (fallocate, FALLOC_FL_PUNCH_HOLE),
-    /// and when the pool of huge pages is empty then, the next touch kills whoever has mapped it (SIGBUS). No seal stops that and
+    /// A memfd of huge pages. A process that can write it can give its pages back to the kernel (fallocate, FALLOC_FL_PUNCH_HOLE),
+    /// and when the pool of huge pages is empty then, the next touch kills a process that has mapped it (SIGBUS). No seal stops that and
     /// leaves it writable. So it is shared only among programs of one user, who can kill each other anyway.
     HugeMemory {
         /// Its size.

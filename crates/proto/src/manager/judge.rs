@@ -3,7 +3,7 @@
 //! A connection belongs to the process that made it ([`Importer`]); its number alone is no proof, since numbers can be guessed. While
 //! re-attaching programs are waited for, an owner that has come back names its connections and their importers: until it has
 //! named one, whoever asks for that one waits. What it has not named by the end of the grace (it may not have heard of it yet)
-//! is taken up for whoever may connect at all.
+//! is taken up for a process that may connect at all.
 
 use super::exports::{Export, producer_of};
 use super::imports::Shown;
@@ -56,7 +56,7 @@ impl Manager {
         let earlier_life = !self.exports.was_ours(connection);
         match same {
             Some(true) if listing && earlier_life => Verdict::NotYet,
-            // It would be announced; who resumes and gives up again and again adds as much as who connects.
+            // It would be announced; a process that resumes and gives up again and again adds as much as the one that connects.
             Some(true) if self.is_owner_crowded(what) => {
                 Verdict::Over(Refusal::OwnerBusy { what: what.to_string(), node: self.own })
             }
@@ -145,7 +145,7 @@ impl Manager {
         if node == self.own {
             self.local_unconfirmed.insert(connection);
             if by.pid != 0 {
-                // Whoever died in the gap need not be waited for.
+                // A process that died in the gap need not be waited for.
                 self.out.push_back(Output::CheckProcess { pid: by.pid });
             }
         } else {

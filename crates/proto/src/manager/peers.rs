@@ -19,7 +19,7 @@ const MAX_OWED: usize = 1 << 16;
 pub(super) struct Peer {
     pub(super) session: Session,
     /// The link to it stands, as the state page says. A lost session does not end it: memory that is mapped stays
-    /// mapped whoever dies, so nothing is reported to programs; an orderly end of the node does.
+    /// mapped no matter which manager dies, so nothing is reported to programs; an orderly end of the node does.
     pub(super) link_up: bool,
     /// What an administrator has done to the link.
     pub(super) admin: Admin,

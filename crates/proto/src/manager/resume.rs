@@ -238,7 +238,7 @@ impl Manager {
         }
     }
 
-    /// The owner has named a connection: who waits for just that is answered.
+    /// The owner has named a connection: a process that waits for just that is answered.
     pub(super) fn answer_waiting_for(&mut self, what: Imported, node: NodeId, connection: ConnectionId) {
         let (first, last) = if node == self.own {
             let program = |number| Asker::Program(connection, ProgramConn(number));

@@ -34,7 +34,7 @@ struct Before {
 
 static BEFORE: [Before; LEVELS] =
     [const { Before { handler: AtomicUsize::new(libc::SIG_DFL), flags: AtomicUsize::new(0) } }; LEVELS];
-/// How many of ours are installed. Written by who has the turn.
+/// How many of ours are installed. Written by the one that has the turn.
 static INSTALLED: AtomicUsize = AtomicUsize::new(0);
 
 type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
@@ -186,7 +186,7 @@ fn may_be_store(_address: usize, _context: *mut c_void) -> bool {
 }
 
 /// Whether a store to the address would succeed: the kernel is asked to OR it with 0, atomically (futex(2), FUTEX_WAKE_OP).
-/// Whoever waits for the word may be woken without a reason, as always.
+/// A process that waits for the word may be woken without a reason, as always.
 fn is_writable(address: usize) -> bool {
     const OR_0: u32 = libc::FUTEX_OP_OR as u32 & 0xf;
     static NOBODY_WAITS: AtomicU32 = AtomicU32::new(0);

@@ -162,7 +162,7 @@ impl PartialMap {
 
 impl Drop for PartialMap {
     fn drop(&mut self) {
-        // SAFETY: the range is exactly this mapping; who was given its address was told that it ends here. It cannot fail for
+        // SAFETY: the range is exactly this mapping; a process that was given its address was told that it ends here. It cannot fail for
         // a range that was returned by mmap.
         let _ = unsafe { rustix::mm::munmap(self.address(), self.mapped_bytes) };
     }

@@ -1,7 +1,7 @@
 //! Which regions other processes use, by record locks of the memory file.
 //!
 //! The kernel keeps a lock of a process until the process takes it back, closes a descriptor of the file, or dies. So what is
-//! told is never told by a process that is gone, and it takes no word in memory that a peer could leave wrong. Whoever has a descriptor can
+//! told is never told by a process that is gone, and it takes no word in memory that a peer could leave wrong. A process that has a descriptor can
 //! lock: it can claim a use that it does not make, for as long as it lives.
 
 use super::Region;

@@ -97,7 +97,7 @@ pub(super) fn create(
     region.dont_fork()?;
     let window = region.window();
     for (index, value) in [(word::WHAT, what as u64), (word::SIZE, size), (word::SLOT_BYTES, slot_bytes)] {
-        // Relaxed: whoever reads this got the descriptor through the kernel, which orders it.
+        // Relaxed: a process that reads this got the descriptor through the kernel, which orders it.
         window.atomic_u64(index * 8)?.store(value, Ordering::Relaxed);
     }
     Ok(region)

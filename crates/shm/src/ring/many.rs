@@ -40,7 +40,7 @@ pub use consumer::{Consumer, pair};
 #[cfg(not(loom))]
 pub use producer::{Claim, Producer};
 
-/// Which producer: given out by whoever introduces producers to the consumer. It may be given to another process when
+/// Which producer: given out by a process that introduces producers to the consumer. It may be given to another process when
 /// the first one is proven dead and its claims have been discarded.
 pub type ProducerId = u16;
 

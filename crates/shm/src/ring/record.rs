@@ -7,7 +7,7 @@
 //! whole cost of a message, and a stream of small ones packs up to seven into each line. Longer records lie in one piece,
 //! so both sides can work on them in place ([`Producer::reserve`], [`Consumer::pop_with`]).
 //!
-//! Nothing here sleeps. Who wants to sleep attaches a doorbell to the words that are provided for it:
+//! Nothing here sleeps. A process that wants to sleep attaches a doorbell to the words that are provided for it:
 //! [`Consumer::waiter`] with [`Consumer::is_empty`], and [`Producer::ringer`]; for room, the other way round.
 //!
 //! ```

@@ -37,7 +37,7 @@ impl Phase {
     }
 
     fn now(&self) -> (Transfer, DmaState) {
-        // Acquire: pairs with the Release in `set`; who sees Done sees the copies as this process made them.
+        // Acquire: pairs with the Release in `set`; a process that sees Done sees the copies as this process made them.
         let word = self.word.load(Ordering::Acquire);
         let state = STATES.get((word & ((1 << STATE_BITS) - 1)) as usize).copied();
         (Transfer(word >> STATE_BITS), state.unwrap_or(DmaState::Idle))

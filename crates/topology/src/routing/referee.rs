@@ -53,7 +53,7 @@ fn end(graph: &Graph, tables: &Tables, port: PortIx, out: &mut impl Write) -> io
     };
     let node = node_guid(graph, owner);
     let system = Some(graph.system_guid(owner)).filter(|guid| *guid != 0).unwrap_or(node);
-    // Braces and line ends would end the name for who reads it.
+    // Braces and line ends would end the name for the one that reads it.
     let name: String =
         graph.name(owner).chars().map(|c| if "{}\n\r".contains(c) { '_' } else { c }).collect();
     write!(
@@ -88,7 +88,7 @@ fn port_guid(graph: &Graph, port: PortIx) -> u64 {
     }
 }
 
-/// Writes the tables as OpenSM's `opensm.fdbs`: of each entry the port, and the cables from the switch to who answers (255 where
+/// Writes the tables as OpenSM's `opensm.fdbs`: of each entry the port, and the cables from the switch to the one that answers (255 where
 /// the tables do not lead there).
 ///
 /// # Errors

@@ -64,7 +64,7 @@ pub struct ConntestReport {
     pub verdict: Verdict,
     /// Ended early, by request: what is here is what was measured until then.
     pub partial: bool,
-    /// That request came while the instances still waited for each other: who was not found may have been about to answer.
+    /// That request came while the instances still waited for each other: an instance that was not found may have been about to answer.
     #[serde(default)]
     pub ended_while_meeting: bool,
     /// How many times the exchange was run.
@@ -114,7 +114,7 @@ impl PeerReport {
             .then(|| format!("{}; {} blocks were right", parts.join(", "), ledger.blocks_checked))
     }
 
-    /// Nothing contradicts it but that answers took long: who has no processor gives none.
+    /// Nothing contradicts it but that answers took long: a process that has no processor gives none.
     fn was_only_late(&self) -> bool {
         let Ledger { failures, lost, corrupt, out_of_order, refused, .. } = self.ledger;
         let late = !self.found || failures > 0;

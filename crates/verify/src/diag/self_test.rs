@@ -157,7 +157,7 @@ fn put_and_get(ends: &Ends<'_>) -> Outcome {
     if back == block { Ok(()) } else { Err("what was read differs from what was written".into()) }
 }
 
-/// Puts that took too long in all. If each of them does, that is the link: who has no processor is held up a few times for long,
+/// Puts that took too long in all. If each of them does, that is the link: a process that has no processor is held up a few times for long,
 /// and puts thousands of times in between.
 fn too_slow(bytes: usize, mut took: Vec<Duration>) -> Trouble {
     took.sort_unstable();

@@ -79,7 +79,7 @@ pub(super) struct Plot<'a> {
     /// Of the page, so that the title can be found by those who hear it.
     pub id: String,
     pub title: &'a str,
-    /// What it shows, in a sentence or two: what a reader who sees no picture is told.
+    /// What it shows, in a sentence or two: what a reader that sees no picture is told.
     pub said: String,
     pub x: (Kind, &'a str),
     pub y: (Kind, &'a str),

@@ -7,7 +7,7 @@ use super::{Start, Step, Verdict};
 use crate::status::ClusterReport;
 use crate::suspect::{Suspect, Suspected};
 
-/// What advice depends on, beside who is to blame.
+/// What advice depends on, beside the suspects.
 pub(super) struct Known<'a> {
     pub(super) steps: &'a [Step],
     /// All links, each with the end that says it.

@@ -25,7 +25,7 @@ impl ReaderHalf {
         Ok(Self { region: ends::create(What::ByteReader, 0, 0, 0, false)? })
     }
 
-    /// The descriptor for the writer, who can only read it.
+    /// The descriptor for the writer, which can only read it.
     #[must_use]
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.region.fd()

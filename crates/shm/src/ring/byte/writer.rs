@@ -33,7 +33,7 @@ impl WriterHalf {
         Ok(Self { region, lines: count })
     }
 
-    /// The descriptor for the reader, who can only read it.
+    /// The descriptor for the reader, which can only read it.
     #[must_use]
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.region.fd()

@@ -53,13 +53,13 @@ impl Consumer {
         Ok(Self { taker: Taker::new(row), own: ends::count_row(own)? })
     }
 
-    /// The descriptor of the slots, for producers, who may write there.
+    /// The descriptor of the slots, for producers, which may write there.
     #[must_use]
     pub fn slots_fd(&self) -> BorrowedFd<'_> {
         self.taker.slots().data().region().fd()
     }
 
-    /// The descriptor of the consumer's words, for producers, who can only read it.
+    /// The descriptor of the consumer's words, for producers, which can only read it.
     #[must_use]
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.own.region().fd()
@@ -138,7 +138,7 @@ impl Consumer {
 
     /// For sleeping until a message comes: producers have to ring [`Producer::ringer`].
     ///
-    /// The death of a producer rings nothing: whoever watches its process must end the wait.
+    /// The death of a producer rings nothing: a process that watches its process must end the wait.
     #[inline]
     #[must_use]
     pub fn waiter(&self) -> Waiter<'_> {

@@ -157,7 +157,7 @@ impl<D: Words> Slots<D> {
     /// Moves the tail on, unless somebody else did.
     #[inline]
     fn move_tail(&self, from: u64, to: u64) {
-        // Release: pairs with the Acquire in claim. Whoever sees the new tail sees the slot's claim too.
+        // Release: pairs with the Acquire in claim. A process that sees the new tail sees the slot's claim too.
         let _ = self.data.word(TAIL).compare_exchange(from, to, Ordering::Release, Ordering::Relaxed);
     }
 

@@ -78,7 +78,7 @@ impl<D: Words> Taker<D> {
         self.broken.is_none() && word.ahead_of(self.head) == 0 && nothing_ready
     }
 
-    /// Throws away all claims of an owner who cannot act any more: how many.
+    /// Throws away all claims of an owner that cannot act any more: how many.
     pub(in crate::ring) fn discard_all_of(&mut self, owner: ProducerId) -> u64 {
         // All live positions lie within one turn from the head, and a dead owner claims no new ones.
         (0..self.slots.count()).filter(|i| self.slots.discard(self.head.wrapping_add(*i), owner)).count()

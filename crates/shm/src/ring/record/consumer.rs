@@ -26,7 +26,7 @@ impl ConsumerHalf {
         Ok(Self { region: ends::create(What::RecordConsumer, 0, 0, 0, false)? })
     }
 
-    /// The descriptor for the producer, who can only read it.
+    /// The descriptor for the producer, which can only read it.
     #[must_use]
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.region.fd()

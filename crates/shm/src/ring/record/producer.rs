@@ -31,7 +31,7 @@ impl ProducerHalf {
         Ok(Self { region, lines: count })
     }
 
-    /// The descriptor for the consumer, who can only read it.
+    /// The descriptor for the consumer, which can only read it.
     #[must_use]
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.region.fd()

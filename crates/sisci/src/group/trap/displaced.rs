@@ -95,7 +95,7 @@ fn is_there(instruction: usize) -> bool {
         .is_some_and(|ground| instruction.checked_sub(ground.run).is_some_and(|offset| offset < PLACE_BYTES))
 }
 
-/// Waits for its turn. Who is there runs one instruction, takes no signals, waits for nobody, and leaves.
+/// Waits for its turn. The thread that has it runs one instruction, takes no signals, waits for nobody, and leaves.
 fn take() -> &'static Place {
     let own = Origin::here().pid();
     loop {
