@@ -50,7 +50,7 @@ pub enum ObserveError {
     NoLink(String),
 }
 
-/// Where the sweep stood, in words, if no way leads on from there: not by the one port that is a host's way out, nor by any port of a
+/// Where the sweep stood, in words, if no link leads on from there: not by the one port of a host, nor by any port of a
 /// switch. A port that did not say how it is counts as one that may lead on.
 fn unlinked(found: &Found) -> Option<String> {
     let (here, graph) = (NodeIx(0), &found.graph);
@@ -85,7 +85,7 @@ pub struct Observed {
     /// For reading counters without looking for ports anew.
     pub plan: Plan,
     /// The directed route to each node.
-    pub ways: Vec<Path>,
+    pub paths: Vec<Path>,
     /// Seconds: sweep, tables, counters.
     pub seconds: [f64; 3],
 }
@@ -134,7 +134,7 @@ pub fn observe<T: MadTransport + ?Sized>(
         of_switches = read.tables;
     }
     let mut plan = Plan::new(&found.graph);
-    let ways: Vec<Path> = found.nodes.iter().map(|node| node.path).collect();
+    let paths: Vec<Path> = found.nodes.iter().map(|node| node.path).collect();
     let mut snapshot = Snapshot {
         taken: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
         source: source.to_owned(),
@@ -149,7 +149,7 @@ pub fn observe<T: MadTransport + ?Sized>(
     };
     snapshot.concerns.truncate(MOST_CONCERNS);
     if let Some(tables) = &snapshot.tables {
-        snapshot.vl_maps = vls::read(transport, &snapshot, &ways, tables, options.limits, stop)?;
+        snapshot.vl_maps = vls::read(transport, &snapshot, &paths, tables, options.limits, stop)?;
     }
     if options.counters {
         tell("reading the counters of all ports");
@@ -161,7 +161,7 @@ pub fn observe<T: MadTransport + ?Sized>(
     if stop() {
         return Err(SweepError::Stopped(snapshot.graph.node_count()).into());
     }
-    Ok(Observed { snapshot, plan, ways, seconds })
+    Ok(Observed { snapshot, plan, paths, seconds })
 }
 
 /// Puts what was collected into a snapshot.

@@ -14,7 +14,7 @@ use topology::{Graph, Kind, PortIx};
 use crate::observe::vantage_point;
 use crate::sweep;
 
-/// Requests to one node without a response after which it is polled no more this way.
+/// Requests to one node without a response after which it is polled no more by this path.
 const MAX_UNANSWERED: u8 = 2;
 
 /// A cable, by one of its ports.
@@ -42,7 +42,7 @@ fn ends(graph: &Graph) -> Vec<PortIx> {
 pub fn cables<T: MadTransport + ?Sized>(
     transport: &mut T,
     graph: &Graph,
-    ways: &[Path],
+    paths: &[Path],
     limits: Limits,
     stop: &dyn Fn() -> bool,
 ) -> Result<Option<Vec<PolledCable>>, TransportError> {
@@ -61,7 +61,7 @@ pub fn cables<T: MadTransport + ?Sized>(
                 let mad = Mad::new(Class::SUBNET, Method::GET, attribute::PORT_INFO, number);
                 return address(port).map(|lid| (Address::management(lid), mad));
             }
-            let path = ways.get(graph.owner(port).index())?;
+            let path = paths.get(graph.owner(port).index())?;
             Some((Address::DIRECTED, Smp::directed(Method::GET, attribute::PORT_INFO, number, path)))
         };
         let mut unanswered = vec![0_u8; graph.node_count()];
@@ -112,11 +112,11 @@ pub fn cables<T: MadTransport + ?Sized>(
 pub fn without_link<T: MadTransport + ?Sized>(
     transport: &mut T,
     graph: &Graph,
-    ways: &[Path],
+    paths: &[Path],
     limits: Limits,
     stop: &dyn Fn() -> bool,
 ) -> Result<Option<String>, TransportError> {
-    let exits: BTreeSet<u8> = ways.iter().filter_map(|way| way.ports().first().copied()).collect();
+    let exits: BTreeSet<u8> = paths.iter().filter_map(|path| path.ports().first().copied()).collect();
     let mut client: Windowed<u8> = Windowed::new(limits);
     for exit in &exits {
         let asked = Smp::directed(Method::GET, attribute::PORT_INFO, u32::from(*exit), &Path::LOCAL);
@@ -169,7 +169,7 @@ mod tests {
         let seen = observe(&mut transport, "a test", &Options::default(), &mut |_| (), &|| false).unwrap();
         let graph = &seen.snapshot.graph;
         let without = |transport: &mut InProcess<SimPort>| {
-            without_link(transport, graph, &seen.ways, Limits::default(), &|| false).unwrap()
+            without_link(transport, graph, &seen.paths, Limits::default(), &|| false).unwrap()
         };
         assert_eq!(without(&mut transport), None);
         let agents = transport.fabric.agents.graph();
@@ -198,7 +198,7 @@ mod tests {
         let mut watch = Watch::new(&seen.snapshot);
         let mut look = |transport: &mut InProcess<SimPort>| {
             let limits = Limits { retries: 1, ..Limits::default() };
-            let cables = cables(transport, graph, &seen.ways, limits, &|| false).unwrap().unwrap();
+            let cables = cables(transport, graph, &seen.paths, limits, &|| false).unwrap().unwrap();
             assert_eq!(cables.len(), graph.link_count());
             let mut look = Look::default();
             watch.cables(&seen.snapshot, &cables, &mut look);

@@ -16,19 +16,19 @@ mod errors;
 mod html;
 mod links;
 mod plan;
+mod route;
 mod since;
 #[cfg(test)]
 mod tests;
 mod text;
 pub mod watch;
-mod way;
 
 pub use components::lost_switches;
 pub use errors::{Category, Thresholds, Worst, worst};
 pub use html::page;
 pub use links::{LinkLine, links};
+pub use route::{Route, Step, route};
 pub use text::render;
-pub use way::{Step, Way, way};
 
 /// The form's name.
 pub const SCHEMA: &str = "tieline.fabric.observe/1";
@@ -199,7 +199,7 @@ pub struct Report {
     pub routes: Option<Routes>,
     /// The route that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub route: Option<Way>,
+    pub route: Option<Route>,
     /// The worst ports of a category.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worst: Option<Worst>,
@@ -253,11 +253,11 @@ impl Report {
         if let Some(since) = wanted.since {
             findings.extend(since::findings(since, snapshot));
         }
-        let route = wanted.route.as_ref().map(|(a, b)| way(snapshot, a, b)).transpose()?;
-        if let Some(way) = &route
-            && let Some(why) = &way.broken
+        let route = wanted.route.as_ref().map(|(a, b)| route(snapshot, a, b)).transpose()?;
+        if let Some(route) = &route
+            && let Some(why) = &route.broken
         {
-            findings.push(Finding::failed("route", vec![way.from.clone(), way.to.clone()], why.clone()));
+            findings.push(Finding::failed("route", vec![route.from.clone(), route.to.clone()], why.clone()));
         }
         let worst = wanted.worst.map(|category| worst(snapshot, wanted.since, category)).transpose()?;
         let mut counts = BTreeMap::new();

@@ -80,7 +80,7 @@ pub struct NodeFacts {
     pub description: Option<NodeDescription>,
     /// Of a switch; `None` where it did not say.
     pub switch: Option<SwitchInfo>,
-    /// The way by which it was asked.
+    /// The path by which it was asked.
     pub path: Path,
 }
 

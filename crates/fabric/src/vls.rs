@@ -39,7 +39,7 @@ fn turns(graph: &Graph, cycle: &[Waiting]) -> Vec<(PortIx, PortIx)> {
 pub fn read<T: MadTransport + ?Sized>(
     transport: &mut T,
     snapshot: &Snapshot,
-    ways: &[Path],
+    paths: &[Path],
     tables: &Tables,
     limits: Limits,
     stop: &dyn Fn() -> bool,
@@ -52,7 +52,7 @@ pub fn read<T: MadTransport + ?Sized>(
     }
     let mut client: Windowed<(PortIx, PortIx)> = Windowed::new(limits);
     for (from, to) in turns(graph, &check(graph, tables).credit_loop) {
-        let Some(path) = ways.get(graph.owner(to).index()) else { continue };
+        let Some(path) = paths.get(graph.owner(to).index()) else { continue };
         let modifier = u32::from(graph.number(from)) << 8 | u32::from(graph.number(to));
         let mad = Smp::directed(Method::GET, attribute::LANE_MAP, modifier, path);
         client.ask(Address::DIRECTED, mad, (from, to));

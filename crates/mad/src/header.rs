@@ -210,7 +210,7 @@ impl std::fmt::Debug for Mad {
     }
 }
 
-/// Which way a directed datagram goes: the port to leave by, at each node.
+/// The path of a directed datagram: the port to leave by, at each node.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Path {
     hops: u8,

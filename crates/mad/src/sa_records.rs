@@ -180,11 +180,11 @@ layout! {
         raw, set_raw: bool = 352 + 1;
         /// Flow label.
         flow_label, set_flow_label: u32 = 356 + 20;
-        /// Most routers on the way.
+        /// Most routers on the path.
         hop_limit, set_hop_limit: u8 = 376 + 8;
         /// Traffic class.
         traffic_class, set_traffic_class: u8 = 384 + 8;
-        /// Does the way back work with the same?
+        /// Does the path back work with the same?
         reversible, set_reversible: bool = 392 + 1;
         /// Most paths that are wanted.
         paths, set_paths: u8 = 393 + 7;
@@ -240,7 +240,7 @@ layout! {
         service_level, set_service_level: u8 = 352 + 4;
         /// Flow label.
         flow_label, set_flow_label: u32 = 356 + 20;
-        /// Most routers on the way.
+        /// Most routers on the path.
         hop_limit, set_hop_limit: u8 = 376 + 8;
         /// How far the group reaches.
         scope, set_scope: u8 = 384 + 4;
@@ -254,7 +254,7 @@ layout! {
         port_gid, set_port_gid = 16 + 16;
     }
 
-    /// A node on the way of a path.
+    /// A node of a path.
     struct TraceRecord: 48 {
         /// Prefix of its subnet.
         gid_prefix, set_gid_prefix: u64 = 0 + 64;
@@ -282,11 +282,11 @@ layout! {
         raw, set_raw: bool = 0 + 1;
         /// Flow label.
         flow_label, set_flow_label: u32 = 4 + 20;
-        /// Most routers on the way.
+        /// Most routers on the path.
         hop_limit, set_hop_limit: u8 = 24 + 8;
         /// Traffic class.
         traffic_class, set_traffic_class: u8 = 32 + 8;
-        /// Does the way back work with the same?
+        /// Does the path back work with the same?
         reversible, set_reversible: bool = 40 + 1;
         /// Most paths that are wanted.
         paths, set_paths: u8 = 41 + 7;

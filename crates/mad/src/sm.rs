@@ -232,7 +232,7 @@ layout! {
         client_reregister, set_client_reregister: bool = 408 + 1;
         /// A bit mask of the multicast traps that are suppressed.
         multicast_trap_suppression, set_multicast_trap_suppression: u8 = 409 + 2;
-        /// Longest way through the subnet: 4.096 µs times two to this power.
+        /// Longest path through the subnet: 4.096 µs times two to this power.
         subnet_timeout, set_subnet_timeout: u8 = 411 + 5;
         /// Longest time until a response: 4.096 µs times two to this power.
         response_time, set_response_time: u8 = 419 + 5;

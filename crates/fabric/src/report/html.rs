@@ -90,10 +90,10 @@ fn findings(report: &Report) -> Markup {
 
 fn lists(report: &Report) -> Markup {
     html! {
-        @if let Some(way) = &report.route {
-            h2 { "Route from " (way.from) " to " (way.to) }
-            table { @for step in &way.steps { tr { td { (step.out) } td { (step.into) } td { (step.rate) } } } }
-            @if let Some(why) = &way.broken { p class="failed" { (why) } }
+        @if let Some(route) = &report.route {
+            h2 { "Route from " (route.from) " to " (route.to) }
+            table { @for step in &route.steps { tr { td { (step.out) } td { (step.into) } td { (step.rate) } } } }
+            @if let Some(why) = &route.broken { p class="failed" { (why) } }
         }
         @if let Some(worst) = &report.worst {
             h2 { "Most " (Counters::specified(worst.category)) }

@@ -67,17 +67,17 @@ fn write(report: &Report, out: &mut String) -> std::fmt::Result {
 }
 
 fn lists(report: &Report, out: &mut String) -> std::fmt::Result {
-    if let Some(way) = &report.route {
-        let by = if way.by_tables {
-            format!("by the LFTs, LID {}", way.lid)
+    if let Some(route) = &report.route {
+        let by = if route.by_tables {
+            format!("by the LFTs, LID {}", route.lid)
         } else {
             "a shortest path over the cables, as no LFTs were read".to_owned()
         };
-        writeln!(out, "\nroute from {} to {} ({by}):", way.from, way.to)?;
-        for step in &way.steps {
+        writeln!(out, "\nroute from {} to {} ({by}):", route.from, route.to)?;
+        for step in &route.steps {
             writeln!(out, "  {} -> {}  {}", step.out, step.into, step.rate)?;
         }
-        if let Some(why) = &way.broken {
+        if let Some(why) = &route.broken {
             writeln!(out, "  broken: {why}")?;
         }
     }

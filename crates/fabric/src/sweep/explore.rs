@@ -14,12 +14,12 @@ use super::{Anomaly, MAX_ANOMALIES, Options, PortLocation, Progress, SweepError}
 
 /// Ports that a node may have.
 const MOST_PORTS: u8 = 254;
-/// A node that left so many requests in a row without a response is not asked any more by this way.
+/// A node that left so many requests in a row without a response is not asked any more by this path.
 const MAX_UNANSWERED: u32 = 3;
 /// Nodes with one GUID that are distinguished.
 const MOST_ALIKE: usize = 32;
-/// Other ways to a node that are remembered, and tried, when the first one breaks.
-const OTHER_WAYS: usize = 3;
+/// Other paths to a node that are remembered, and tried, when the first one breaks.
+const MAX_OTHER_PATHS: usize = 3;
 
 /// What is asked. Numbers are indices of [`Explorer::nodes`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub(super) struct Node {
     pub description: Option<NodeDescription>,
     pub switch: Option<SwitchInfo>,
     pub path: Path,
-    pub other_ways: Vec<Path>,
+    pub other_paths: Vec<Path>,
     /// By port number.
     pub ports: Vec<Option<PortInfo>>,
     /// By port number.
@@ -54,8 +54,8 @@ pub(super) struct Node {
     unanswered_in_a_row: u32,
     /// Requests that were asked twice without success, or not any more.
     given_up: Vec<Question>,
-    /// Counts the ways by which it was asked.
-    way: u32,
+    /// Counts the paths by which it was asked.
+    path_number: u32,
 }
 
 impl Node {
@@ -71,14 +71,14 @@ struct Asked {
     question: Question,
     /// It was asked before.
     again: bool,
-    /// [`Node::way`] at that time.
-    way: u32,
+    /// [`Node::path_number`] at that time.
+    path_number: u32,
 }
 
 pub(super) struct Explorer {
     options: Options,
     client: Windowed<Asked>,
-    /// Requests, and whether they were asked before by another way.
+    /// Requests, and whether they were asked before by another path.
     pub pending: VecDeque<(Question, bool)>,
     pub nodes: Vec<Node>,
     pub by_guid: HashMap<Guid, Vec<usize>>,
@@ -147,8 +147,8 @@ impl Explorer {
             while self.client.open() < ahead {
                 let Some((question, again)) = self.pending.pop_front() else { break };
                 if let Some(mad) = self.datagram(question) {
-                    let way = self.way(question);
-                    self.client.ask(Address::DIRECTED, mad, Asked { question, again, way });
+                    let path_number = self.path_number(question);
+                    self.client.ask(Address::DIRECTED, mad, Asked { question, again, path_number });
                 }
             }
             if self.client.open() == 0 {
@@ -156,10 +156,12 @@ impl Explorer {
             }
             self.client.drive(transport, Duration::from_millis(100), &mut done)?;
             for Done { key, outcome } in done.drain(..) {
-                let Asked { question, again, way } = key;
+                let Asked { question, again, path_number } = key;
                 self.unheard += usize::from(matches!(outcome, Outcome::Silent));
-                if matches!(outcome, Outcome::Silent | Outcome::Unreachable) && way != self.way(question) {
-                    // Meanwhile its node is asked by another way.
+                if matches!(outcome, Outcome::Silent | Outcome::Unreachable)
+                    && path_number != self.path_number(question)
+                {
+                    // Meanwhile its node is asked by another path.
                     self.pending.push_back((question, again));
                 } else {
                     self.take(question, again, outcome);
@@ -275,13 +277,13 @@ impl Explorer {
         self.nodes[node].unanswered_in_a_row = 0;
     }
 
-    fn way(&self, question: Question) -> u32 {
+    fn path_number(&self, question: Question) -> u32 {
         match question {
             Question::Local => 0,
             Question::Behind(node, _)
             | Question::Description(node)
             | Question::Switch(node)
-            | Question::Port(node, _) => self.nodes.get(node).map_or(0, |node| node.way),
+            | Question::Port(node, _) => self.nodes.get(node).map_or(0, |node| node.path_number),
         }
     }
 
@@ -290,7 +292,7 @@ impl Explorer {
         it.unanswered_in_a_row += 1;
         if again {
             it.given_up.push(question);
-            // Twice without success: perhaps it is the way.
+            // Twice without success: perhaps the path is broken.
             it.unanswered_in_a_row = it.unanswered_in_a_row.max(MAX_UNANSWERED);
         } else {
             self.pending.push_back((question, true));
@@ -298,15 +300,15 @@ impl Explorer {
         self.other_way(node);
     }
 
-    /// A node that does not respond any more is asked by another way, if one is known.
+    /// A node that does not respond any more is asked by another path, if one is known.
     fn other_way(&mut self, node: usize) {
         let it = &mut self.nodes[node];
-        if it.unanswered_in_a_row < MAX_UNANSWERED || it.way as usize >= OTHER_WAYS {
+        if it.unanswered_in_a_row < MAX_UNANSWERED || it.path_number as usize >= MAX_OTHER_PATHS {
             return;
         }
-        let Some(path) = it.other_ways.pop() else { return };
+        let Some(path) = it.other_paths.pop() else { return };
         it.path = path;
-        it.way += 1;
+        it.path_number += 1;
         it.unanswered_in_a_row = 0;
         self.pending.extend(it.given_up.drain(..).map(|question| (question, true)));
     }
@@ -344,14 +346,14 @@ impl Explorer {
             description: None,
             switch: None,
             path,
-            other_ways: Vec::new(),
+            other_paths: Vec::new(),
             ports: vec![None; count],
             behind: vec![None; count],
             instance: HashMap::new(),
             found_at,
             unanswered_in_a_row: 0,
             given_up: Vec::new(),
-            way: 0,
+            path_number: 0,
         });
         self.pending.push_back((Question::Description(node), false));
         let switch = info.kind() == NodeKind::SWITCH;
@@ -402,9 +404,9 @@ impl Explorer {
             .and_then(|nodes| nodes.iter().copied().find(|other| alike(&self.nodes[*other].info, info)));
         match same {
             Some(other) => {
-                let ways = &mut self.nodes[other].other_ways;
-                if ways.len() < OTHER_WAYS {
-                    ways.push(path);
+                let paths = &mut self.nodes[other].other_paths;
+                if paths.len() < MAX_OTHER_PATHS {
+                    paths.push(path);
                 }
                 self.other_way(other);
             }

@@ -301,7 +301,7 @@ fn a_cable_that_is_pulled_during_the_sweep_is_said() {
                 assert!(fabric.agents.unlink(cable));
             }
         }));
-        // All nodes are still reached by other ways, and their links are those of before or of after.
+        // All nodes are still reached by other paths, and their links are those of before or of after.
         assert_eq!(found.graph.node_count(), 36, "after {after}: {:?}", found.anomalies);
         assert!((47..=48).contains(&found.graph.link_count()), "after {after}: {:?}", found.anomalies);
     }

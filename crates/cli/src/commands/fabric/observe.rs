@@ -49,8 +49,8 @@ pub(super) fn run(arguments: &Observe, output: Shown) -> Outcome {
         Some(path) => opened(snapshot::open(path, None))?,
         None => {
             let (transport, seen) = look(arguments, output)?;
-            let Observed { snapshot, plan, ways, .. } = seen;
-            live = Some((transport, plan, ways));
+            let Observed { snapshot, plan, paths, .. } = seen;
+            live = Some((transport, plan, paths));
             snapshot
         }
     };
@@ -82,8 +82,8 @@ pub(super) fn run(arguments: &Observe, output: Shown) -> Outcome {
         writer.write(report::page(&report, element).as_bytes())?;
     }
     output.form(SCHEMA, || serde_json::to_value(&report), || report::render(&report))?;
-    if let (Some(seconds), Some((mut transport, plan, ways))) = (arguments.watch, live) {
-        watch(arguments, (seconds, plan, &ways), &snapshot, &mut *transport, output)?;
+    if let (Some(seconds), Some((mut transport, plan, paths))) = (arguments.watch, live) {
+        watch(arguments, (seconds, plan, &paths), &snapshot, &mut *transport, output)?;
     }
     Ok(match report.verdict {
         Verdict::Pass => PASS,
@@ -133,7 +133,7 @@ fn look(arguments: &Observe, output: Shown) -> Result<(Box<dyn MadTransport>, Ob
 /// Reads the counters and the states of the cables again and again, until there were enough looks or a signal comes.
 fn watch(
     arguments: &Observe,
-    (seconds, mut plan, ways): (u32, counters::Plan, &[mad::header::Path]),
+    (seconds, mut plan, paths): (u32, counters::Plan, &[mad::header::Path]),
     snapshot: &Snapshot,
     transport: &mut dyn MadTransport,
     output: Shown,
@@ -149,7 +149,7 @@ fn watch(
         if interrupt::has_arrived() {
             break;
         }
-        let Some(look) = look_again(&mut watch, snapshot, &mut plan, ways, transport, &options)? else {
+        let Some(look) = look_again(&mut watch, snapshot, &mut plan, paths, transport, &options)? else {
             break;
         };
         output.line(|| serde_json::to_value(&look), || look.render())?;
@@ -163,19 +163,19 @@ fn look_again(
     watch: &mut Watch,
     snapshot: &Snapshot,
     plan: &mut counters::Plan,
-    ways: &[mad::header::Path],
+    paths: &[mad::header::Path],
     transport: &mut dyn MadTransport,
     options: &counters::Options,
 ) -> Result<Option<Look>, Failure> {
     let (graph, limits, stop) = (&snapshot.graph, options.limits, &interrupt::has_arrived);
-    if let Some(place) = poll::without_link(transport, graph, ways, limits, stop)? {
+    if let Some(place) = poll::without_link(transport, graph, paths, limits, stop)? {
         return Ok(Some(watch.without_link(&place)));
     }
     let collected = counters::collect(transport, plan, options, stop)?;
-    let cables = poll::cables(transport, graph, ways, limits, stop)?;
+    let cables = poll::cables(transport, graph, paths, limits, stop)?;
     let Some(seen) = cables.filter(|_| !collected.stopped) else { return Ok(None) };
     // The cable may have been pulled meanwhile.
-    if let Some(place) = poll::without_link(transport, graph, ways, limits, stop)? {
+    if let Some(place) = poll::without_link(transport, graph, paths, limits, stop)? {
         return Ok(Some(watch.without_link(&place)));
     }
     let mut look = watch.look(snapshot, &collected);

@@ -23,7 +23,7 @@ pub struct Step {
 
 /// A route.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Way {
+pub struct Route {
     /// Where it begins.
     pub from: String,
     /// Where it should end.
@@ -42,10 +42,10 @@ pub struct Way {
 ///
 /// # Errors
 /// A name leads to nothing, or to several nodes.
-pub fn way(snapshot: &Snapshot, from: &str, to: &str) -> Result<Way, ReportError> {
+pub fn route(snapshot: &Snapshot, from: &str, to: &str) -> Result<Route, ReportError> {
     let graph = &snapshot.graph;
     let (start, end) = (names::end(graph, from)?, names::end(graph, to)?);
-    let mut way = Way {
+    let mut route = Route {
         from: snapshot.place(start),
         to: snapshot.place(end),
         lid: 0,
@@ -54,15 +54,15 @@ pub fn way(snapshot: &Snapshot, from: &str, to: &str) -> Result<Way, ReportError
         broken: None,
     };
     match &snapshot.tables {
-        Some(tables) => follow(snapshot, tables, (start, end), &mut way),
-        None => shortest(snapshot, (start, end), &mut way),
+        Some(tables) => follow(snapshot, tables, (start, end), &mut route),
+        None => shortest(snapshot, (start, end), &mut route),
     }
-    Ok(way)
+    Ok(route)
 }
 
-fn step(snapshot: &Snapshot, way: &mut Way, port: PortIx) -> Option<PortIx> {
+fn step(snapshot: &Snapshot, route: &mut Route, port: PortIx) -> Option<PortIx> {
     let peer = snapshot.graph.peer(port)?;
-    way.steps.push(Step {
+    route.steps.push(Step {
         out: snapshot.place(port),
         into: snapshot.place(peer),
         rate: super::rate_word(snapshot.rate(port)),
@@ -71,12 +71,12 @@ fn step(snapshot: &Snapshot, way: &mut Way, port: PortIx) -> Option<PortIx> {
 }
 
 /// As each switch's table says.
-fn follow(snapshot: &Snapshot, tables: &Tables, (start, end): (PortIx, PortIx), way: &mut Way) {
+fn follow(snapshot: &Snapshot, tables: &Tables, (start, end): (PortIx, PortIx), route: &mut Route) {
     let graph = &snapshot.graph;
     let target = graph.owner(end);
-    way.lid = graph.lid(end);
-    if way.lid == 0 {
-        way.broken = Some(format!("{} has no LID, so no forwarding table leads there", way.to));
+    route.lid = graph.lid(end);
+    if route.lid == 0 {
+        route.broken = Some(format!("{} has no LID, so no forwarding table leads there", route.to));
         return;
     }
     let mut at = start;
@@ -84,8 +84,8 @@ fn follow(snapshot: &Snapshot, tables: &Tables, (start, end): (PortIx, PortIx), 
         if start == end {
             return;
         }
-        let Some(peer) = step(snapshot, way, start) else {
-            way.broken = Some(format!("{} has no cable", way.from));
+        let Some(peer) = step(snapshot, route, start) else {
+            route.broken = Some(format!("{} has no cable", route.from));
             return;
         };
         at = peer;
@@ -98,25 +98,25 @@ fn follow(snapshot: &Snapshot, tables: &Tables, (start, end): (PortIx, PortIx), 
         }
         let name = names::label(graph, here);
         if graph.kind(here) != Kind::Switch {
-            way.broken =
-                Some(format!("the route to {} (LID {}) ends at {}", way.to, way.lid, snapshot.place(at)));
+            route.broken =
+                Some(format!("the route to {} (LID {}) ends at {}", route.to, route.lid, snapshot.place(at)));
             return;
         }
         if std::mem::replace(&mut seen[here.index()], true) {
-            way.broken = Some(format!(
+            route.broken = Some(format!(
                 "the route to {} (LID {}) returns to switch {name}: a forwarding loop",
-                way.to, way.lid
+                route.to, route.lid
             ));
             return;
         }
-        let out = tables.port(here, way.lid);
-        let next = out.and_then(|out| graph.port(here, out)).and_then(|port| step(snapshot, way, port));
+        let out = tables.port(here, route.lid);
+        let next = out.and_then(|out| graph.port(here, out)).and_then(|port| step(snapshot, route, port));
         let Some(next) = next else {
-            way.broken = Some(match out {
-                None => format!("switch {name} has no LFT entry for LID {} ({})", way.lid, way.to),
+            route.broken = Some(match out {
+                None => format!("switch {name} has no LFT entry for LID {} ({})", route.lid, route.to),
                 Some(out) => format!(
                     "switch {name} forwards LID {} ({}) to port {out}, which has no link",
-                    way.lid, way.to
+                    route.lid, route.to
                 ),
             });
             return;
@@ -126,19 +126,19 @@ fn follow(snapshot: &Snapshot, tables: &Tables, (start, end): (PortIx, PortIx), 
 }
 
 /// Over the fewest cables.
-fn shortest(snapshot: &Snapshot, (start, end): (PortIx, PortIx), way: &mut Way) {
+fn shortest(snapshot: &Snapshot, (start, end): (PortIx, PortIx), route: &mut Route) {
     let graph = &snapshot.graph;
     let (from, to) = (graph.owner(start), graph.owner(end));
     let Some(ports) = search(graph, from, to) else {
-        way.broken = Some(format!("no cables connect {} and {}", way.from, way.to));
+        route.broken = Some(format!("no cables connect {} and {}", route.from, route.to));
         return;
     };
     for port in ports {
-        step(snapshot, way, port);
+        step(snapshot, route, port);
     }
 }
 
-/// Ports by which the nodes on the shortest way are left.
+/// Ports by which the nodes on the shortest path are left.
 fn search(graph: &Graph, from: NodeIx, to: NodeIx) -> Option<Vec<PortIx>> {
     let mut by: Vec<Option<PortIx>> = vec![None; graph.node_count()];
     let mut queue = VecDeque::from([from]);
