@@ -174,12 +174,12 @@ fn reroute(context: &Context<'_>, entry: &Entry, at_most: f64) -> Result<Figure>
     })?;
     if changed.1 > 0 {
         return Err(BenchError::Fabric(format!(
-            "{} of {} changed entries belong to ways that the cable was not part of",
+            "{} of {} changed entries belong to routes that the cable was not part of",
             changed.1, changed.0
         )));
     }
     let notes = vec![
-        format!("{} entries changed, all of them of ways that the cable was part of", changed.0),
+        format!("{} entries changed, all of them of routes that the cable was part of", changed.0),
         "known of OpenSM 3.3.23: its ftree refuses the tree, and all is routed anew in 16 to 22 s; not run here"
             .to_owned(),
     ];

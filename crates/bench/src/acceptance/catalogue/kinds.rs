@@ -139,7 +139,7 @@ pub enum Fabric {
         /// Seconds.
         at_most: f64,
     },
-    /// The same after one cable is gone, in s at most; only entries of ways through it may change.
+    /// The same after one cable is gone, in s at most; only entries of routes through it may change.
     Reroute {
         /// Seconds.
         at_most: f64,
