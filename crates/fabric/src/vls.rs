@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use mad::header::{Path, Smp};
-use mad::sm::{VlMap, attribute};
+use mad::sm::{SlToVlMap, attribute};
 use mad::values::Method;
 use mad::windowed::{Done, Limits, Outcome, Windowed};
 use mad::{Address, MadTransport, TransportError};
@@ -54,7 +54,7 @@ pub fn read<T: MadTransport + ?Sized>(
     for (from, to) in turns(graph, &check(graph, tables).credit_loop) {
         let Some(path) = paths.get(graph.owner(to).index()) else { continue };
         let modifier = u32::from(graph.number(from)) << 8 | u32::from(graph.number(to));
-        let mad = Smp::directed(Method::GET, attribute::LANE_MAP, modifier, path);
+        let mad = Smp::directed(Method::GET, attribute::SL_TO_VL_MAP, modifier, path);
         client.ask(Address::DIRECTED, mad, (from, to));
     }
     let mut done = Vec::new();
@@ -62,7 +62,7 @@ pub fn read<T: MadTransport + ?Sized>(
         client.drive(transport, std::time::Duration::from_millis(100), &mut done)?;
         for Done { key, outcome } in done.drain(..) {
             if let Outcome::Answer(mad) = outcome {
-                let map: &VlMap = mad.data();
+                let map: &SlToVlMap = mad.data();
                 maps.insert(key, std::array::from_fn(|level| map.vl(level).unwrap_or(MANAGEMENT)));
             }
         }

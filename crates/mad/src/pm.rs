@@ -22,21 +22,21 @@ pub mod attribute {
     /// [`FlowControlCounters`](super::FlowControlCounters).
     pub const FLOW_CONTROL_COUNTERS: u16 = 0x18;
     /// [`VlPackets`](super::VlPackets).
-    pub const LANE_PACKETS: u16 = 0x19;
+    pub const VL_PACKETS: u16 = 0x19;
     /// [`VlData`](super::VlData).
-    pub const LANE_DATA: u16 = 0x1a;
-    /// [`LaneUpdateErrors`](super::LaneUpdateErrors).
-    pub const LANE_UPDATE_ERRORS: u16 = 0x1b;
-    /// [`LaneWait`](super::LaneWait).
-    pub const LANE_WAIT: u16 = 0x1c;
+    pub const VL_DATA: u16 = 0x1a;
+    /// [`VlUpdateErrors`](super::VlUpdateErrors).
+    pub const VL_UPDATE_ERRORS: u16 = 0x1b;
+    /// [`VlXmitWait`](super::VlXmitWait).
+    pub const VL_XMIT_WAIT: u16 = 0x1c;
     /// [`PortCountersExtended`](super::PortCountersExtended).
     pub const PORT_COUNTERS_EXTENDED: u16 = 0x1d;
     /// [`SamplesResultExtended`](super::SamplesResultExtended).
     pub const SAMPLES_RESULT_EXTENDED: u16 = 0x1e;
     /// [`ExtendedSpeedsCounters`](super::ExtendedSpeedsCounters).
     pub const EXTENDED_SPEEDS_COUNTERS: u16 = 0x1f;
-    /// [`LaneCongestion`](super::LaneCongestion).
-    pub const LANE_CONGESTION: u16 = 0x30;
+    /// [`VlCongestion`](super::VlCongestion).
+    pub const VL_CONGESTION: u16 = 0x30;
     /// [`CongestionReceived`](super::CongestionReceived).
     pub const CONGESTION_RECEIVED: u16 = 0x31;
     /// [`ForwardCongestion`](super::ForwardCongestion).
@@ -45,8 +45,8 @@ pub mod attribute {
     pub const BACKWARD_CONGESTION: u16 = 0x33;
     /// [`CongestionTime`](super::CongestionTime).
     pub const CONGESTION_TIME: u16 = 0x34;
-    /// [`LaneCongestionTime`](super::LaneCongestionTime).
-    pub const LANE_CONGESTION_TIME: u16 = 0x35;
+    /// [`VlCongestionTime`](super::VlCongestionTime).
+    pub const VL_CONGESTION_TIME: u16 = 0x35;
     /// [`LevelSent`](super::LevelSent).
     pub const LEVEL_SENT: u16 = 0x36;
     /// [`LevelReceived`](super::LevelReceived).
@@ -267,7 +267,7 @@ layout! {
     }
 
     /// Errors of flow control on each VL.
-    struct LaneUpdateErrors: 8 {
+    struct VlUpdateErrors: 8 {
         /// The port number.
         port, set_port: u8 = 8 + 8;
         /// Which counters a Set changes.
@@ -277,7 +277,7 @@ layout! {
     }
 
     /// Ticks of waiting on each VL.
-    struct LaneWait: 36 {
+    struct VlXmitWait: 36 {
         /// The port number.
         port, set_port: u8 = 8 + 8;
         /// Which counters a Set changes.
@@ -287,7 +287,7 @@ layout! {
     }
 
     /// Congestion on each VL of a switch's port.
-    struct LaneCongestion: 36 {
+    struct VlCongestion: 36 {
         /// The port number.
         port, set_port: u8 = 8 + 8;
         /// Which counters a Set changes.
@@ -421,7 +421,7 @@ layout! {
     }
 
     /// How long each VL was congested.
-    struct LaneCongestionTime: 64 {
+    struct VlCongestionTime: 64 {
         /// The port number.
         port, set_port: u8 = 8 + 8;
         /// Which counters a Set changes.

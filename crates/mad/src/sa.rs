@@ -21,8 +21,8 @@ pub mod attribute {
     pub const NODE: u16 = 0x11;
     /// [`PortInfoRecord`](crate::sa_records::PortInfoRecord).
     pub const PORT_INFO: u16 = 0x12;
-    /// [`LaneMapRecord`](crate::sa_records::LaneMapRecord).
-    pub const LANE_MAP: u16 = 0x13;
+    /// [`SlToVlMapRecord`](crate::sa_records::SlToVlMapRecord).
+    pub const SL_TO_VL_MAP: u16 = 0x13;
     /// [`SwitchInfoRecord`](crate::sa_records::SwitchInfoRecord).
     pub const SWITCH_INFO: u16 = 0x14;
     /// [`LinearTableRecord`](crate::sa_records::LinearTableRecord).
@@ -43,8 +43,8 @@ pub mod attribute {
     pub const PARTITION_TABLE: u16 = 0x33;
     /// [`PathRecord`](crate::sa_records::PathRecord).
     pub const PATH: u16 = 0x35;
-    /// [`LaneArbitrationRecord`](crate::sa_records::LaneArbitrationRecord).
-    pub const LANE_ARBITRATION: u16 = 0x36;
+    /// [`VlArbitrationRecord`](crate::sa_records::VlArbitrationRecord).
+    pub const VL_ARBITRATION: u16 = 0x36;
     /// [`GroupMemberRecord`](crate::sa_records::GroupMemberRecord).
     pub const GROUP_MEMBER: u16 = 0x38;
     /// [`TraceRecord`](crate::sa_records::TraceRecord).

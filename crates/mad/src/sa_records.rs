@@ -2,8 +2,8 @@
 
 use crate::notice::InformInfo;
 use crate::sm::{
-    GuidInfo, LaneArbitration, LinearTable, MulticastTable, NodeDescription, NodeInfo, PartitionTable,
-    PortInfo, RandomTable, SmInfo, SwitchInfo, VlMap,
+    GuidInfo, LinearTable, MulticastTable, NodeDescription, NodeInfo, PartitionTable, PortInfo, RandomTable,
+    SlToVlMap, SmInfo, SwitchInfo, VlArbitration,
 };
 use crate::values::{Guid, Lid, NodeKind};
 
@@ -29,7 +29,7 @@ layout! {
     }
 
     /// VLs of service levels between two ports of a switch.
-    struct LaneMapRecord: 16 {
+    struct SlToVlMapRecord: 16 {
         /// LID of the port, or of its switch.
         lid, set_lid: Lid = 0 + 16;
         /// Port in.
@@ -37,7 +37,7 @@ layout! {
         /// Port out.
         output, set_output: u8 = 24 + 8;
         @inner /// The map.
-        map, map_mut: VlMap = 8;
+        map, map_mut: SlToVlMap = 8;
     }
 
     /// A switch.
@@ -81,7 +81,7 @@ layout! {
     }
 
     /// A block of a table of priority.
-    struct LaneArbitrationRecord: 72 {
+    struct VlArbitrationRecord: 72 {
         /// LID of the port, or of its switch.
         lid, set_lid: Lid = 0 + 16;
         /// The port number.
@@ -89,7 +89,7 @@ layout! {
         /// Which block: 1 and 2 low, 3 and 4 high priority.
         block, set_block: u8 = 24 + 8;
         @inner /// The block.
-        table, table_mut: LaneArbitration = 8;
+        table, table_mut: VlArbitration = 8;
     }
 
     /// A subnet manager.

@@ -18,10 +18,10 @@ pub mod attribute {
     pub const PORT_INFO: u16 = 0x15;
     /// [`PartitionTable`](super::PartitionTable); the modifier is port and block.
     pub const PARTITION_TABLE: u16 = 0x16;
-    /// [`VlMap`](super::VlMap); the modifier is port in and port out.
-    pub const LANE_MAP: u16 = 0x17;
-    /// [`LaneArbitration`](super::LaneArbitration); the modifier is block and port.
-    pub const LANE_ARBITRATION: u16 = 0x18;
+    /// [`SlToVlMap`](super::SlToVlMap); the modifier is port in and port out.
+    pub const SL_TO_VL_MAP: u16 = 0x17;
+    /// [`VlArbitration`](super::VlArbitration); the modifier is block and port.
+    pub const VL_ARBITRATION: u16 = 0x18;
     /// [`LinearTable`](super::LinearTable); the modifier is the block.
     pub const LINEAR_TABLE: u16 = 0x19;
     /// [`RandomTable`](super::RandomTable); the modifier is the block.
@@ -56,7 +56,7 @@ pub mod capability {
     /// Sends traps.
     pub const TRAP: u32 = 1 << 3;
     /// Can map service levels to VLs.
-    pub const LANE_MAP: u32 = 1 << 6;
+    pub const SL_TO_VL_MAP: u32 = 1 << 6;
     /// Knows the extended speeds (14 Gb/s a lane and up).
     pub const EXTENDED_SPEEDS: u32 = 1 << 14;
     /// [`PortInfo::capability_mask2`](super::PortInfo::capability_mask2) says more.
@@ -291,13 +291,13 @@ layout! {
     }
 
     /// Lane of each service level.
-    struct VlMap: 8 {
+    struct SlToVlMap: 8 {
         @row /// Lane of a service level.
         vl, set_vl: u8 = 0 + 4 * 16;
     }
 
     /// Who sends next: 32 entries of a table of priority.
-    struct LaneArbitration: 64 {
+    struct VlArbitration: 64 {
         @row /// VL and weight: the VL in bits 8 to 11, the weight in units of 64 bytes in the low 8.
         entry, set_entry: u16 = 0 + 16 * 32;
     }

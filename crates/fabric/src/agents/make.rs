@@ -100,7 +100,7 @@ fn port_info(graph: &Graph, port: PortIx) -> PortInfo {
     let switch = graph.kind(graph.owner(port)) == Kind::Switch;
     let mut info = PortInfo::default();
     let mut can =
-        capability::TRAP | capability::NOTICE | capability::LANE_MAP | capability::DESCRIPTION_CHANGE;
+        capability::TRAP | capability::NOTICE | capability::SL_TO_VL_MAP | capability::DESCRIPTION_CHANGE;
     can |= capability::EXTENDED_SPEEDS;
     info.set_gid_prefix(Gid::DEFAULT_PREFIX)
         .set_capability_mask(can)

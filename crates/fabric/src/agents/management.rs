@@ -31,8 +31,8 @@ impl Agents {
             attribute::MULTICAST_TABLE => self.multicast(port, mad, set, modifier),
             attribute::GUID_INFO => self.guids(port, mad, set, modifier),
             attribute::PARTITION_TABLE => self.partitions(port, mad, set, modifier),
-            attribute::LANE_MAP => self.lane_map(port, mad, set, modifier),
-            attribute::LANE_ARBITRATION => self.arbitration(port, mad, set, modifier),
+            attribute::SL_TO_VL_MAP => self.vl_map(port, mad, set, modifier),
+            attribute::VL_ARBITRATION => self.arbitration(port, mad, set, modifier),
             attribute::LED_INFO => self.table(port, attribute::LED_INFO, 0, LedInfo::LEN, mad, set, |_| ()),
             // A vendor's own, which managers ask of its devices: no speed but the standard's.
             attribute::VENDOR_PORT_INFO => {
@@ -138,7 +138,7 @@ impl Agents {
         self.table(of, attribute::PARTITION_TABLE, block, 64, mad, set, full)
     }
 
-    fn lane_map(&mut self, port: PortIx, mad: &mut Mad, set: bool, modifier: u32) -> Status {
+    fn vl_map(&mut self, port: PortIx, mad: &mut Mad, set: bool, modifier: u32) -> Status {
         let node = self.graph.owner(port);
         let (input, output) = ((modifier >> 8) as u8, modifier as u8);
         let switch = self.graph.kind(node) == Kind::Switch;
@@ -153,7 +153,7 @@ impl Agents {
             }
         };
         let part = if switch { input.into() } else { 0 };
-        self.table(of, attribute::LANE_MAP, part, 8, mad, set, turn)
+        self.table(of, attribute::SL_TO_VL_MAP, part, 8, mad, set, turn)
     }
 
     fn arbitration(&mut self, port: PortIx, mad: &mut Mad, set: bool, modifier: u32) -> Status {
@@ -162,7 +162,7 @@ impl Agents {
             return Status::BAD_FIELD;
         }
         let Some(of) = self.chosen(port, number) else { return Status::BAD_FIELD };
-        self.table(of, attribute::LANE_ARBITRATION, block, 64, mad, set, |_| ())
+        self.table(of, attribute::VL_ARBITRATION, block, 64, mad, set, |_| ())
     }
 
     /// A switch's port of this number; of a host the one that was asked.

@@ -86,8 +86,8 @@ fn tables_keep_what_is_set_and_refuse_what_is_out_of_range() {
         (attribute::PORT_INFO, 0xff, &[], Status::BAD_FIELD),
         (attribute::PARTITION_TABLE, 4, &[], Status::BAD_FIELD),
         (attribute::PARTITION_TABLE, 9 << 16, &[1], Status::BAD_FIELD),
-        (attribute::LANE_ARBITRATION, 5 << 16 | 1, &[1], Status::BAD_FIELD),
-        (attribute::LANE_MAP, 9, &[1], Status::BAD_FIELD),
+        (attribute::VL_ARBITRATION, 5 << 16 | 1, &[1], Status::BAD_FIELD),
+        (attribute::SL_TO_VL_MAP, 9, &[1], Status::BAD_FIELD),
         (attribute::GUID_INFO, 16, &[], Status::BAD_FIELD),
         (attribute::MULTICAST_TABLE, 0xf000_0000, &[1], Status::BAD_FIELD),
         (attribute::VENDOR_DIAGNOSTICS, 0, &[], Status::ATTRIBUTE_NOT_SUPPORTED),
@@ -102,8 +102,8 @@ fn tables_keep_what_is_set_and_refuse_what_is_out_of_range() {
     for (attribute, modifier, path) in [
         (attribute::MULTICAST_TABLE, 3, &[1][..]),
         (attribute::PARTITION_TABLE, 2 << 16 | 1, &[1]),
-        (attribute::LANE_MAP, 1 << 8 | 2, &[1]),
-        (attribute::LANE_ARBITRATION, 3 << 16 | 2, &[1]),
+        (attribute::SL_TO_VL_MAP, 1 << 8 | 2, &[1]),
+        (attribute::VL_ARBITRATION, 3 << 16 | 2, &[1]),
     ] {
         let answer = set(&mut agents, from, path, attribute, modifier, &LinearTable::default());
         assert_eq!(status(&answer), Status::OK);

@@ -133,13 +133,13 @@ pub(crate) fn counters(pairs: &mut Vec<Pair>) {
     );
     add::<pm::VlPackets>(pairs, &[("packets", "PC_PORT_VL_OP_PACKETS0")]);
     add::<pm::VlData>(pairs, &[("data", "PC_PORT_VL_OP_DATA0")]);
-    add::<pm::LaneUpdateErrors>(pairs, &[("errors", "PC_PORT_VL_XMIT_FLOW_CTL_UPDATE_ERRORS0")]);
-    add::<pm::LaneWait>(pairs, &[("wait", "PC_PORT_VL_XMIT_WAIT0")]);
-    add::<pm::LaneCongestion>(pairs, &[("times", "PC_SW_PORT_VL_CONGESTION0")]);
+    add::<pm::VlUpdateErrors>(pairs, &[("errors", "PC_PORT_VL_XMIT_FLOW_CTL_UPDATE_ERRORS0")]);
+    add::<pm::VlXmitWait>(pairs, &[("wait", "PC_PORT_VL_XMIT_WAIT0")]);
+    add::<pm::VlCongestion>(pairs, &[("times", "PC_SW_PORT_VL_CONGESTION0")]);
     add::<pm::CongestionReceived>(
         pairs,
         &[("forward", "PC_RCV_CON_CTRL_PKT_RCV_FECN"), ("backward", "PC_RCV_CON_CTRL_PKT_RCV_BECN")],
     );
     add::<pm::CongestionTime>(pairs, &[("time", "PC_XMIT_CON_CTRL_TIME_CONG")]);
-    add::<pm::LaneCongestionTime>(pairs, &[("time", "PC_VL_XMIT_TIME_CONG0")]);
+    add::<pm::VlCongestionTime>(pairs, &[("time", "PC_VL_XMIT_TIME_CONG0")]);
 }
