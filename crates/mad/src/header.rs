@@ -11,7 +11,7 @@ pub const MAD_LEN: usize = 256;
 pub const DATA_AT: usize = 64;
 /// Hops of the longest directed route.
 pub const MAX_HOPS: usize = 63;
-/// Attribute of every class but subnet management: what the agent can do, and whom to ask instead.
+/// Attribute of every class but subnet management: what the agent can do, and where it redirects requests.
 pub const CLASS_PORT_INFO: u16 = 0x01;
 
 layout! {
@@ -23,11 +23,11 @@ layout! {
         class, set_class: Class = 8 + 8;
         /// Version of the class: 1, and 2 for subnet administration.
         class_version, set_class_version: u8 = 16 + 8;
-        /// What is to be done.
+        /// The method.
         method, set_method: Method = 24 + 8;
         /// Status of a response; its first bit is the direction of a directed datagram.
         status, set_status: Status = 32 + 16;
-        /// What the class makes of it.
+        /// Defined by the class.
         class_specific, set_class_specific: u16 = 48 + 16;
         /// Number that a response has in common with its request. The upper half may be the agent's on the way, and not the sender's.
         transaction, set_transaction: u64 = 64 + 64;
@@ -39,15 +39,15 @@ layout! {
 
     /// Header of a subnet-management datagram, with the fields of those that are directed.
     struct SmpHeader: 64 {
-        /// On its way back to the asker?
+        /// The direction bit: whether it is a response on its path back.
         returning, set_returning: bool = 32 + 1;
         /// Status without the direction.
         status, set_status: Status = 33 + 15;
-        /// How far along its route it is.
+        /// The hop pointer: the hops done.
         hop_pointer, set_hop_pointer: u8 = 48 + 8;
         /// Hops of its route.
         hop_count, set_hop_count: u8 = 56 + 8;
-        /// Key by which a port tells its manager from others.
+        /// M_Key: the management key.
         management_key, set_management_key: u64 = 192 + 64;
         /// Where the LID-routed part before the directed one begins; permissive where there is none.
         directed_source, set_directed_source: Lid = 256 + 16;
@@ -69,39 +69,39 @@ layout! {
         capability_mask2, set_capability_mask2: u32 = 32 + 27;
         /// Longest time until a response: 4.096 µs times two to this power.
         response_time, set_response_time: u8 = 59 + 5;
-        /// Of whom to ask instead.
+        /// Redirection: the traffic class of the agent to ask instead.
         redirect_traffic_class, set_redirect_traffic_class: u8 = 192 + 8;
-        /// Of whom to ask instead.
+        /// Redirection: the service level of the agent to ask instead.
         redirect_service_level, set_redirect_service_level: u8 = 200 + 4;
-        /// Of whom to ask instead.
+        /// Redirection: the flow label of the agent to ask instead.
         redirect_flow_label, set_redirect_flow_label: u32 = 204 + 20;
-        /// Of whom to ask instead; zero where nobody.
+        /// Redirection: the LID of the agent to ask instead. Zero if there is none.
         redirect_lid, set_redirect_lid: Lid = 224 + 16;
-        /// Of whom to ask instead.
+        /// Redirection: the partition key of the agent to ask instead.
         redirect_partition, set_redirect_partition: u16 = 240 + 16;
-        /// Of whom to ask instead.
+        /// Redirection: the queue pair of the agent to ask instead.
         redirect_queue_pair, set_redirect_queue_pair: u32 = 264 + 24;
-        /// Of whom to ask instead.
+        /// Redirection: the queue key of the agent to ask instead.
         redirect_queue_key, set_redirect_queue_key: u32 = 288 + 32;
-        /// Of whom to send traps to.
+        /// The traffic class of the manager that gets traps.
         trap_traffic_class, set_trap_traffic_class: u8 = 448 + 8;
-        /// Of whom to send traps to.
+        /// The service level of the manager that gets traps.
         trap_service_level, set_trap_service_level: u8 = 456 + 4;
-        /// Of whom to send traps to.
+        /// The flow label of the manager that gets traps.
         trap_flow_label, set_trap_flow_label: u32 = 460 + 20;
-        /// Of whom to send traps to.
+        /// The LID of the manager that gets traps.
         trap_lid, set_trap_lid: Lid = 480 + 16;
-        /// Of whom to send traps to.
+        /// The partition key of the manager that gets traps.
         trap_partition, set_trap_partition: u16 = 496 + 16;
-        /// Of whom to send traps to.
+        /// The hop limit of the manager that gets traps.
         trap_hop_limit, set_trap_hop_limit: u8 = 512 + 8;
-        /// Of whom to send traps to.
+        /// The queue pair of the manager that gets traps.
         trap_queue_pair, set_trap_queue_pair: u32 = 520 + 24;
-        /// Of whom to send traps to.
+        /// The queue key of the manager that gets traps.
         trap_queue_key, set_trap_queue_key: u32 = 544 + 32;
-        @bytes /// Of whom to ask instead.
+        @bytes /// Redirection: the GID of the agent to ask instead.
         redirect_gid, set_redirect_gid = 8 + 16;
-        @bytes /// Of whom to send traps to.
+        @bytes /// The GID of the manager that gets traps.
         trap_gid, set_trap_gid = 40 + 16;
     }
 }

@@ -86,43 +86,43 @@ layout! {
         port, set_port: u8 = 8 + 8;
         /// Which counters a Set changes.
         select, set_select: u16 = 16 + 16;
-        /// Symbols that are none.
+        /// SymbolErrorCounter: minor link errors on the lanes.
         symbol_errors, set_symbol_errors: u16 = 32 + 16;
-        /// Recoveries of the link that went well.
+        /// LinkErrorRecoveryCounter: recoveries of the link that succeeded.
         link_recoveries, set_link_recoveries: u8 = 48 + 8;
-        /// Recoveries of the link that failed.
+        /// LinkDownedCounter: recoveries of the link that failed.
         link_downed, set_link_downed: u8 = 56 + 8;
-        /// Packets that came in wrong.
+        /// PortRcvErrors: received packets with an error.
         receive_errors, set_receive_errors: u16 = 64 + 16;
-        /// Packets that were marked as wrong before they came in.
+        /// PortRcvRemotePhysicalErrors: received packets that were marked bad by their sender.
         remote_physical_errors, set_remote_physical_errors: u16 = 80 + 16;
-        /// Packets that could not be passed on.
+        /// PortRcvSwitchRelayErrors: received packets that the switch could not relay.
         relay_errors, set_relay_errors: u16 = 96 + 16;
-        /// Packets that were dropped on the way out.
+        /// PortXmitDiscards: outbound packets that were dropped.
         discards, set_discards: u16 = 112 + 16;
-        /// Packets that were not let out.
+        /// PortXmitConstraintErrors: packets that were not transmitted because of a filter.
         transmit_constraint_errors, set_transmit_constraint_errors: u8 = 128 + 8;
-        /// Packets that were not let in.
+        /// PortRcvConstraintErrors: received packets that were dropped because of a filter.
         receive_constraint_errors, set_receive_constraint_errors: u8 = 136 + 8;
         /// Which of further counters a Set changes.
         select2, set_select2: u8 = 144 + 8;
-        /// Errors of the link that passed the port's threshold.
+        /// LocalLinkIntegrityErrors: link errors over the threshold.
         integrity_errors, set_integrity_errors: u8 = 152 + 4;
-        /// Overruns that passed the port's threshold.
+        /// ExcessiveBufferOverrunErrors: buffer overruns over the threshold.
         overrun_errors, set_overrun_errors: u8 = 156 + 4;
-        /// Datagrams that were dropped at queue 1.
+        /// QP1Dropped: datagrams that were dropped at queue pair 1.
         queue1_dropped, set_queue1_dropped: u16 = 160 + 16;
-        /// Management datagrams that were dropped.
+        /// VL15Dropped: subnet-management datagrams that were dropped.
         vl15_dropped, set_vl15_dropped: u16 = 176 + 16;
-        /// Sent, in units of four bytes.
+        /// PortXmitData, in units of four bytes.
         transmit_data, set_transmit_data: u32 = 192 + 32;
-        /// Received, in units of four bytes.
+        /// PortRcvData, in units of four bytes.
         receive_data, set_receive_data: u32 = 224 + 32;
-        /// Packets sent.
+        /// PortXmitPkts: packets sent.
         transmit_packets, set_transmit_packets: u32 = 256 + 32;
-        /// Packets received.
+        /// PortRcvPkts: packets received.
         receive_packets, set_receive_packets: u32 = 288 + 32;
-        /// Ticks in which there was something to send, and no leave to.
+        /// PortXmitWait: ticks in which there was data to send and no credit.
         transmit_wait, set_transmit_wait: u32 = 320 + 32;
     }
 
@@ -180,39 +180,39 @@ layout! {
         queue1_dropped, set_queue1_dropped: u64 = 1408 + 64;
     }
 
-    /// Why packets came in wrong.
+    /// PortRcvErrorDetails: the reasons of receive errors.
     struct ReceiveErrorDetails: 16 {
         /// The port number.
         port, set_port: u8 = 8 + 8;
         /// Which counters a Set changes.
         select, set_select: u16 = 16 + 16;
-        /// Physical errors.
+        /// PortLocalPhysicalErrors.
         local_physical, set_local_physical: u16 = 32 + 16;
-        /// Packets that are malformed.
+        /// PortMalformedPacketErrors.
         malformed, set_malformed: u16 = 48 + 16;
-        /// Overruns of a buffer.
+        /// PortBufferOverrunErrors.
         overrun, set_overrun: u16 = 64 + 16;
-        /// LIDs that lead nowhere.
+        /// PortDLIDMappingErrors: destination LIDs without an output port.
         lid_mapping, set_lid_mapping: u16 = 80 + 16;
-        /// Levels that have no VL.
+        /// PortVLMappingErrors: service levels without a VL.
         vl_mapping, set_vl_mapping: u16 = 96 + 16;
-        /// Packets that would leave by the port that they came in.
+        /// PortLoopingErrors: packets that would leave by the port that they came in.
         looping, set_looping: u16 = 112 + 16;
     }
 
-    /// Why packets were dropped on the way out.
+    /// PortXmitDiscardDetails: the reasons of discards.
     struct DiscardDetails: 12 {
         /// The port number.
         port, set_port: u8 = 8 + 8;
         /// Which counters a Set changes.
         select, set_select: u16 = 16 + 16;
-        /// The port is not active.
+        /// PortInactiveDiscards: the port was not active.
         inactive, set_inactive: u16 = 32 + 16;
-        /// Too long for the neighbour.
+        /// PortNeighborMTUDiscards: longer than the MTU of the link.
         neighbor_mtu, set_neighbor_mtu: u16 = 48 + 16;
-        /// Too long in the switch.
+        /// PortSwLifetimeLimitDiscards: longer in the switch than allowed.
         life_time, set_life_time: u16 = 64 + 16;
-        /// Too long at the head of the queue.
+        /// PortSwHOQLifetimeLimitDiscards: longer at the head of the queue than allowed.
         head_of_queue, set_head_of_queue: u16 = 80 + 16;
     }
 
@@ -242,7 +242,7 @@ layout! {
         received, set_received: u32 = 64 + 32;
     }
 
-    /// Packets of one operation on each VL.
+    /// PortVLOpPackets: packets of one operation on each VL.
     struct VlPackets: 36 {
         /// The operation code.
         operation, set_operation: u8 = 0 + 8;
@@ -254,7 +254,7 @@ layout! {
         packets, set_packets: u16 = 32 + 16 * 16;
     }
 
-    /// Data of one operation on each VL.
+    /// PortVLOpData: data of one operation on each VL.
     struct VlData: 68 {
         /// The operation code.
         operation, set_operation: u8 = 0 + 8;
@@ -266,7 +266,7 @@ layout! {
         data, set_data: u32 = 32 + 32 * 16;
     }
 
-    /// Errors of flow control on each VL.
+    /// PortVLXmitFlowCtlUpdateErrors: flow-control errors on each VL.
     struct VlUpdateErrors: 8 {
         /// The port number.
         port, set_port: u8 = 8 + 8;
@@ -276,7 +276,7 @@ layout! {
         errors, set_errors: u8 = 32 + 2 * 16;
     }
 
-    /// Ticks of waiting on each VL.
+    /// PortVLXmitWaitCounters: ticks of waiting on each VL.
     struct VlXmitWait: 36 {
         /// The port number.
         port, set_port: u8 = 8 + 8;
@@ -286,7 +286,7 @@ layout! {
         wait, set_wait: u16 = 32 + 16 * 16;
     }
 
-    /// Congestion on each VL of a switch's port.
+    /// SwPortVLCongestion: congestion on each VL of a switch's port.
     struct VlCongestion: 36 {
         /// The port number.
         port, set_port: u8 = 8 + 8;

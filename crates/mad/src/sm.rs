@@ -68,13 +68,13 @@ pub mod capability {
 }
 
 layout! {
-    /// A node's text, by which people know it.
+    /// The NodeDescription.
     struct NodeDescription: 64 {
         @bytes /// UTF-8, to the first zero.
         text, set_text = 0 + 64;
     }
 
-    /// What a node is, and by which port it was asked.
+    /// NodeInfo: the kind of a node, and the port by which the request came in.
     struct NodeInfo: 40 {
         /// Base version that it speaks.
         base_version, set_base_version: u8 = 0 + 8;
@@ -92,7 +92,7 @@ layout! {
         port_guid, set_port_guid: Guid = 160 + 64;
         /// Partition keys that it can hold.
         partition_capacity, set_partition_capacity: u16 = 224 + 16;
-        /// Which product, in the vendor's counting.
+        /// The device ID, assigned by the vendor.
         device, set_device: u16 = 240 + 16;
         /// The revision of the product.
         revision, set_revision: u32 = 256 + 32;
@@ -102,7 +102,7 @@ layout! {
         vendor, set_vendor: u32 = 296 + 24;
     }
 
-    /// What a switch can, and how far its tables are used.
+    /// SwitchInfo: capacities of a switch, and how far its tables are used.
     struct SwitchInfo: 20 {
         /// Entries of the linear table.
         linear_capacity, set_linear_capacity: u16 = 0 + 16;
@@ -128,13 +128,13 @@ layout! {
         lids_per_port, set_lids_per_port: u16 = 96 + 16;
         /// Partition keys by which a port can filter.
         partition_enforcement, set_partition_enforcement: u16 = 112 + 16;
-        /// Filters by partition what comes in?
+        /// Whether inbound packets are filtered by partition.
         inbound_enforcement, set_inbound_enforcement: bool = 128 + 1;
-        /// Filters by partition what goes out?
+        /// Whether outbound packets are filtered by partition.
         outbound_enforcement, set_outbound_enforcement: bool = 129 + 1;
-        /// Filters raw packets that come in?
+        /// Whether inbound raw packets are dropped.
         filter_raw_inbound, set_filter_raw_inbound: bool = 130 + 1;
-        /// Filters raw packets that go out?
+        /// Whether outbound raw packets are dropped.
         filter_raw_outbound, set_filter_raw_outbound: bool = 131 + 1;
         /// Its port 0 is like a host's.
         enhanced_port0, set_enhanced_port0: bool = 132 + 1;
@@ -150,29 +150,29 @@ layout! {
 
     /// A port and its link.
     struct PortInfo: 64 {
-        /// Key by which the port tells its manager from others.
+        /// M_Key: the management key.
         management_key, set_management_key: u64 = 0 + 64;
         /// Prefix of the subnet.
         gid_prefix, set_gid_prefix: u64 = 64 + 64;
-        /// Its address, or the first of several.
+        /// The LID, or the first of several.
         lid, set_lid: Lid = 128 + 16;
-        /// Where its subnet manager is.
+        /// The LID of its subnet manager.
         sm_lid, set_sm_lid: Lid = 144 + 16;
         /// What it can do: [`capability`].
         capability_mask, set_capability_mask: u32 = 160 + 32;
-        /// What a self-test found.
+        /// The result of the self-test.
         diagnostic_code, set_diagnostic_code: u16 = 192 + 16;
         /// How long a key protects without being renewed, in seconds.
         key_lease, set_key_lease: u16 = 208 + 16;
         /// Port by which the request came in.
         local_port, set_local_port: u8 = 224 + 8;
-        /// Widths that are allowed: a set of 1, 2 (4 lanes), 4 (8), 8 (12), 16 (2).
+        /// Enabled widths: a set of 1, 2 (4 lanes), 4 (8), 8 (12), 16 (2).
         width_enabled, set_width_enabled: u8 = 232 + 8;
-        /// Widths that it can.
+        /// Supported widths.
         width_supported, set_width_supported: u8 = 240 + 8;
         /// The width of the link: one of the set.
         width_active, set_width_active: u8 = 248 + 8;
-        /// Speeds that it can: a set of 1 (2.5 Gb/s a lane), 2 (5), 4 (10).
+        /// Supported speeds: a set of 1 (2.5 Gb/s a lane), 2 (5), 4 (10).
         speed_supported, set_speed_supported: u8 = 256 + 4;
         /// Logical state.
         state, set_state: PortState = 260 + 4;
@@ -180,23 +180,23 @@ layout! {
         physical_state, set_physical_state: PhysicalState = 264 + 4;
         /// What it does when the link goes down: 1 sleep, 2 look for a partner.
         down_default, set_down_default: u8 = 268 + 4;
-        /// Who may read and write without the key.
+        /// M_Key protection: what is permitted without the key.
         key_protection, set_key_protection: u8 = 272 + 2;
-        /// Two to this power LIDs are the port's.
+        /// LMC: the port has two to this power LIDs.
         mask_control, set_mask_control: u8 = 277 + 3;
         /// The speed of the link, where it is no extended one.
         speed_active, set_speed_active: u8 = 280 + 4;
-        /// Speeds that are allowed.
+        /// Enabled speeds.
         speed_enabled, set_speed_enabled: u8 = 284 + 4;
-        /// Longest packet of the link: 1 is 256 bytes, each further one doubles.
+        /// NeighborMTU: the MTU of the link; 1 is 256 bytes, each further step doubles.
         neighbor_mtu, set_neighbor_mtu: u8 = 288 + 4;
         /// Service level towards the subnet manager.
         sm_service_level, set_sm_service_level: u8 = 292 + 4;
-        /// VLs that it can: 1, 2 (two), 3 (four), 4 (eight), 5 (fifteen).
+        /// VLCap, the supported VLs: 1, 2 (two), 3 (four), 4 (eight), 5 (fifteen).
         vl_capacity, set_vl_capacity: u8 = 296 + 4;
-        /// What is to be kept over an initialisation.
+        /// InitType: what is to be kept over an initialisation.
         init_type, set_init_type: u8 = 300 + 4;
-        /// How much of high priority may go before low.
+        /// VLHighLimit: how much of high priority may go before low priority.
         vl_high_limit, set_vl_high_limit: u8 = 304 + 8;
         /// Entries of its table of high priority.
         arbitration_high_capacity, set_arbitration_high_capacity: u8 = 312 + 8;
@@ -204,13 +204,13 @@ layout! {
         arbitration_low_capacity, set_arbitration_low_capacity: u8 = 320 + 8;
         /// What was kept.
         init_type_reply, set_init_type_reply: u8 = 328 + 4;
-        /// Longest packet that it can.
+        /// MTUCap: the largest supported MTU.
         mtu_capacity, set_mtu_capacity: u8 = 332 + 4;
-        /// Packets lost at the head of the queue before a VL stalls.
+        /// VLStallCount: packets lost at the head of the queue before a VL stalls.
         stall_count, set_stall_count: u8 = 336 + 3;
         /// How long a packet may stay at the head of the queue: 4.096 µs times two to this power.
         head_of_queue_life, set_head_of_queue_life: u8 = 339 + 5;
-        /// VLs that are used.
+        /// OperationalVLs: the VLs in use, in the coding of VLCap.
         operational_vls, set_operational_vls: u8 = 344 + 4;
         /// Filters by partition what comes in.
         inbound_enforcement, set_inbound_enforcement: bool = 348 + 1;
@@ -228,7 +228,7 @@ layout! {
         queue_key_violations, set_queue_key_violations: u16 = 384 + 16;
         /// GUIDs that it can have.
         guid_capacity, set_guid_capacity: u8 = 400 + 8;
-        /// Its clients have to register anew.
+        /// ClientReregister: its clients have to register again.
         client_reregister, set_client_reregister: bool = 408 + 1;
         /// A bit mask of the multicast traps that are suppressed.
         multicast_trap_suppression, set_multicast_trap_suppression: u8 = 409 + 2;
@@ -266,21 +266,21 @@ layout! {
         capability_mask, set_capability_mask: u32 = 0 + 32;
         /// The correction that is used.
         fec_active, set_fec_active: u16 = 32 + 16;
-        /// Corrections that it can at 14 Gb/s a lane.
+        /// Supported error correction at 14 Gb/s a lane.
         fdr_fec_supported, set_fdr_fec_supported: u16 = 48 + 16;
-        /// Corrections that are allowed at 14 Gb/s a lane.
+        /// Enabled error correction at 14 Gb/s a lane.
         fdr_fec_enabled, set_fdr_fec_enabled: u16 = 64 + 16;
-        /// Corrections that it can at 25 Gb/s a lane.
+        /// Supported error correction at 25 Gb/s a lane.
         edr_fec_supported, set_edr_fec_supported: u16 = 80 + 16;
-        /// Corrections that are allowed at 25 Gb/s a lane.
+        /// Enabled error correction at 25 Gb/s a lane.
         edr_fec_enabled, set_edr_fec_enabled: u16 = 96 + 16;
-        /// Corrections that it can at 50 Gb/s a lane.
+        /// Supported error correction at 50 Gb/s a lane.
         hdr_fec_supported, set_hdr_fec_supported: u16 = 112 + 16;
-        /// Corrections that are allowed at 50 Gb/s a lane.
+        /// Enabled error correction at 50 Gb/s a lane.
         hdr_fec_enabled, set_hdr_fec_enabled: u16 = 128 + 16;
-        /// Corrections that it can at 100 Gb/s a lane.
+        /// Supported error correction at 100 Gb/s a lane.
         ndr_fec_supported, set_ndr_fec_supported: u16 = 144 + 16;
-        /// Corrections that are allowed at 100 Gb/s a lane.
+        /// Enabled error correction at 100 Gb/s a lane.
         ndr_fec_enabled, set_ndr_fec_enabled: u16 = 160 + 16;
     }
 
@@ -290,13 +290,13 @@ layout! {
         key, set_key: u16 = 0 + 16 * 32;
     }
 
-    /// Lane of each service level.
+    /// The VL of each service level.
     struct SlToVlMap: 8 {
-        @row /// Lane of a service level.
+        @row /// The VL of a service level.
         vl, set_vl: u8 = 0 + 4 * 16;
     }
 
-    /// Who sends next: 32 entries of a table of priority.
+    /// VL arbitration: 32 entries of a table of one priority.
     struct VlArbitration: 64 {
         @row /// VL and weight: the VL in bits 8 to 11, the weight in units of 64 bytes in the low 8.
         entry, set_entry: u16 = 0 + 16 * 32;
@@ -332,7 +332,7 @@ layout! {
         ports, set_ports: u16 = 0 + 16 * 32;
     }
 
-    /// A subnet manager, as it tells others.
+    /// What a subnet manager reports of itself.
     struct SmInfo: 24 {
         /// GUID of its port.
         guid, set_guid: Guid = 0 + 64;
@@ -342,11 +342,11 @@ layout! {
         activity, set_activity: u32 = 128 + 32;
         /// Highest is master; the lowest GUID among equals.
         priority, set_priority: u8 = 160 + 4;
-        /// What it does at the moment.
+        /// The state of the manager.
         state, set_state: SmState = 164 + 4;
     }
 
-    /// What a vendor has to say.
+    /// Diagnostic data of a vendor.
     struct VendorDiagnostics: 64 {
         /// Where it continues; zero is the end.
         next, set_next: u16 = 0 + 16;
@@ -354,7 +354,7 @@ layout! {
         data, set_data = 4 + 60;
     }
 
-    /// The light by which people find a port.
+    /// The beacon LED of a port.
     struct LedInfo: 4 {
         /// Is it on?
         on, set_on: bool = 0 + 1;
@@ -397,7 +397,7 @@ impl NodeDescription {
 }
 
 impl PortInfo {
-    /// Speed of the link in Gb/s a lane as people count it (2.5, 5, 10, 14, 25, 50, 100, 200); `None` for what is not known.
+    /// Speed of the link in Gb/s a lane by its nominal value (2.5, 5, 10, 14, 25, 50, 100, 200); `None` for what is not known.
     #[must_use]
     pub fn speed_gbps(&self) -> Option<f32> {
         let extended = self.capability_mask() & capability::EXTENDED_SPEEDS != 0;
