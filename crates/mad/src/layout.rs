@@ -23,7 +23,7 @@ pub struct Field {
 
 /// A structure of fixed length, all of whose byte patterns are valid.
 pub trait Layout: FromBytes + IntoBytes + KnownLayout + Immutable + Unaligned + Copy {
-    /// As the specification calls it.
+    /// The name of the type, for errors.
     const NAME: &'static str;
     /// The size in bytes.
     const LEN: usize;

@@ -186,7 +186,7 @@ fn pair(owner: &Node, writer: &Node, to: NodeId, seed: u64) -> Result<u64, Troub
     bell.trigger()?;
     let rung =
         interrupt.wait(Some(TIMEOUT)).map_err(|error| Trouble::of("the interrupt did not arrive", error));
-    // What was changed or lost says more than a bell that may only be late.
+    // What was changed or lost says more than a doorbell that may only be late.
     compare("in the owner's memory", &local(&segment)?, &expected)?;
     let mut back = vec![0; size];
     remote.get(0, &mut back)?;

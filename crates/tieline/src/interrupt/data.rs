@@ -27,7 +27,7 @@ use crate::remote::{check_link, lost};
 use crate::senders::Senders;
 use crate::spin::new_spin;
 
-/// How often a claim that stays uncommitted is asked whether its owner has died: death rings no bell.
+/// How often a claim that stays uncommitted is asked whether its owner has died: death rings no doorbell.
 const CLAIM_WATCH: Duration = Duration::from_millis(5);
 
 /// How long the introduction of a producer may take: many thousand times what it does take.
@@ -48,7 +48,7 @@ pub struct DataInterrupt {
     latch: Option<Latch>,
     /// Nobody waits for it any more.
     cancelled: AtomicBool,
-    /// Only for its bell: it sends nothing.
+    /// Only for its doorbell: it sends nothing.
     waker: Producer,
     receiving: Mutex<Receiving>,
     senders: Arc<Senders>,
@@ -170,7 +170,7 @@ impl DataInterrupt {
         Ok(())
     }
 
-    /// As [`Self::wait`]; `None` when `stop` says so and the bell has been rung.
+    /// As [`Self::wait`]; `None` when `stop` says so and the doorbell has been rung.
     fn wait_unless(
         &self,
         buffer: &mut [u8],
@@ -207,7 +207,7 @@ impl DataInterrupt {
         }
     }
 
-    /// A wait uses the bell for itself; a pollable interrupt wants it back.
+    /// A wait uses the doorbell for itself; a pollable interrupt wants it back.
     fn rearm(&self, receiving: &Receiving) {
         if let Some(latch) = &self.latch {
             receiving.ring.waiter().arm_eventfd();
@@ -304,7 +304,7 @@ impl Receiving {
             slice.map(|slice| Deadline::after_ns(u64::try_from(slice.as_nanos()).unwrap_or(u64::MAX / 2)));
         let ring = &self.ring;
         if pending {
-            // Something is there, so the ring is not empty; only its owner's bell, or time, changes anything.
+            // Something is there, so the ring is not empty; only its owner's doorbell, or time, changes anything.
             let waiter = ring.waiter();
             waiter.wait(waiter.value(), &mut Spin::never(), deadline);
         } else {

@@ -99,7 +99,7 @@ impl Interrupt {
         self.words.ring_self()
     }
 
-    /// As [`Self::wait`]; ends, with what came, also when `stop` says so and the bell has been rung.
+    /// As [`Self::wait`]; ends, with what came, also when `stop` says so and the doorbell has been rung.
     fn wait_unless(&self, timeout: Option<Duration>, stop: &dyn Fn() -> bool) -> Result<u32> {
         check_origin(self.origin, self.number)?;
         let mut waiting = self.lock()?;

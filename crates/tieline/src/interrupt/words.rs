@@ -18,7 +18,7 @@ use crate::node::Node;
 use crate::options::InterruptOptions;
 use crate::remote::forked;
 
-/// Where the bell's words lie in their regions.
+/// Where the doorbell's words lie in their regions.
 const SIGNAL_AT: usize = 0;
 const ARMED_AT: usize = 0;
 /// Each region is as small as a region can be.
@@ -81,7 +81,7 @@ impl OwnerWords {
         Ok(Waiter::new(signal, armed))
     }
 
-    /// Rings one's own bell, to wake a waiting library thread.
+    /// Rings one's own doorbell, to wake a waiting library thread.
     pub(super) fn ring_self(&self) -> Result<()> {
         let signal = self.trigger.window().atomic_u32(SIGNAL_AT)?;
         let armed = self.waiter.window().atomic_u32(ARMED_AT)?;

@@ -76,7 +76,7 @@ pub enum PlanError {
 }
 
 impl PlanError {
-    /// The caller can mend it on the command line or in the file.
+    /// The caller can correct it on the command line or in the file.
     pub fn is_usage(&self) -> bool {
         !matches!(self, Self::Unwritable { .. })
     }
