@@ -91,7 +91,7 @@ struct Maker {
     hosts: u64,
 }
 
-/// GUIDs lie in the range that nobody was assigned (the second bit of the first byte), and are the same every time.
+/// GUIDs are in a range that is assigned to no manufacturer (the second bit of the first byte), and the same every time.
 const GUIDS: u64 = 0x0254_4c00_0000_0000;
 
 impl Maker {

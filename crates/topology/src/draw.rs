@@ -1,6 +1,6 @@
 //! Draws a fabric as SVG, deterministically and without external files.
 //!
-//! Where a switch stands follows from what the fabric is [recognised](crate::recognise) as: trees level by level, dragonflies
+//! The place of a switch follows from the [recognised](crate::recognise) shape: trees level by level, dragonflies
 //! group by group, grids along their directions, anything else by springs or on a circle. Hosts are a block of small marks
 //! under their switch. Each node has a title with its name and GUID.
 

@@ -19,9 +19,9 @@ mod tests;
 pub use builder::{GraphBuilder, GraphError, NodeSpec};
 pub use link::{LinkSpec, Speed, Width};
 
-/// No port: what the array of peers says of a port without a cable.
+/// No port: the entry of a port without a cable in the array of peers.
 const NONE: u32 = u32::MAX;
-/// No link: what the array of link rates says of a port without a cable.
+/// No link: the entry of a port without a cable in the array of link rates.
 const NO_LINK: u8 = u8::MAX;
 
 /// A node of a graph: an index into its columns.
@@ -95,7 +95,7 @@ struct Fixed {
     port_guid: Vec<u64>,
     lid: Vec<u16>,
     lmc: Vec<u8>,
-    /// What is printed on the chassis beside a port, where a dump says it; in the order of ports.
+    /// The label of a port on the chassis, where a dump gives it; in the order of ports.
     external: Vec<(u32, u16)>,
 }
 
@@ -193,7 +193,7 @@ impl Graph {
         self.fixed.shared_name[node.index()]
     }
 
-    /// The node with this GUID, the first if there are several; 0 is nobody's.
+    /// The node with this GUID, the first if there are several; no node has 0.
     #[must_use]
     pub fn node_by_guid(&self, guid: u64) -> Option<NodeIx> {
         let order = &self.fixed.by_guid;
@@ -261,13 +261,13 @@ impl Graph {
         self.fixed.lid[self.end_port(port).index()]
     }
 
-    /// The port answers to 2 to the power of this many consecutive LIDs.
+    /// LMC: the port has 2 to this power consecutive LIDs.
     #[must_use]
     pub fn lmc(&self, port: PortIx) -> u8 {
         self.fixed.lmc[self.end_port(port).index()]
     }
 
-    /// The number that is printed on the chassis beside the port, where a dump says it.
+    /// The number of the port on the chassis, where a dump gives it.
     #[must_use]
     pub fn external(&self, port: PortIx) -> Option<u16> {
         let labels = &self.fixed.external;

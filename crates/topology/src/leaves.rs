@@ -5,7 +5,7 @@
 //! switches that reach the same leaves. So a leaf of one host is a leaf, and a spine with a node for storage or management is
 //! none, also where cables are missing.
 //!
-//! The rank of a switch is its distance from the leaves, unless its cables say otherwise: where leaves hang from the top (an island
+//! The rank of a switch is its distance from the leaves, unless its cables contradict: where leaves hang from the top (an island
 //! of storage), the top is next to them and stands no lower for that.
 
 use std::cmp::Reverse;

@@ -2,7 +2,7 @@
 //! believed.
 //!
 //! A reader never guesses silently: what it can't understand, or what contradicts itself, becomes an [`Anomaly`] with its line,
-//! and the rest is read. A file that is no topology at all is an error that says what was looked for.
+//! and the rest is read. A file that is no topology at all is an error that names the expected formats.
 
 use std::fmt;
 
@@ -112,7 +112,7 @@ pub enum ReadError {
     /// It is larger than any topology.
     #[error("the file has {0} bytes, and at most {MOST_BYTES} are read: name a topology file")]
     TooLong(usize),
-    /// It says of more nodes and ports than any fabric has.
+    /// The file has more nodes and ports than any fabric.
     #[error("line {line}: more than {most} {what}, which no fabric has: name a topology file")]
     TooLarge {
         /// Where it became too much.
@@ -123,7 +123,7 @@ pub enum ReadError {
         most: usize,
     },
     /// No format fits.
-    // What is in a file of another kind is nobody's business who reads this error in a log.
+    // The content of a file of another kind does not belong into a log.
     #[error(
         "not a topology file: name the output of ibnetdiscover, a net file of ibsim, opensm-subnet.lst, an Omni-Path report or a \
          file of tieline (iblinkinfo and ibdiagnet2.db_csv are not read)"

@@ -1,7 +1,7 @@
 //! Recognises the shape of a fabric (tree, dragonfly, torus, …), also with missing cables and
 //! switches, with a confidence.
 //!
-//! Each family has a judge, which examines the switches alone and says what it sees, how sure it is, and what contradicts
+//! Each family has a judge, which examines the switches alone and returns the shape, its confidence, and what contradicts
 //! it. The surest wins. Nothing of names is used.
 
 use crate::graph::{Graph, NodeIx};
@@ -16,7 +16,7 @@ mod tree;
 
 use switches::Switches;
 
-/// From this confidence on an answer may be relied upon.
+/// The least confidence of a reliable result.
 pub const SURE: f64 = 0.75;
 
 /// From here on no other judge is asked.
@@ -102,13 +102,13 @@ fn grid_name(sizes: &[u32], lines: &[Line]) -> String {
 /// What a fabric was recognised as.
 #[derive(Debug, Clone)]
 pub struct Recognition {
-    /// What it looks most like; [`Shape::Unknown`] if it looks like nothing.
+    /// The most similar shape; [`Shape::Unknown`] if there is none.
     pub shape: Shape,
     /// From 0 to 1.
     pub confidence: f64,
     /// What contradicts it, in words.
     pub against: Vec<String>,
-    /// What else it looks like, and how much; surer ones first.
+    /// Other similar shapes with their confidence; surer ones first.
     pub rivals: Vec<(String, f64)>,
 }
 
@@ -120,7 +120,7 @@ impl Recognition {
     }
 }
 
-/// What a judge says.
+/// The result of a judge.
 struct Opinion {
     shape: Shape,
     confidence: f64,
@@ -133,14 +133,14 @@ pub fn recognise(graph: &Graph) -> Recognition {
     let switches = Switches::of(graph);
     let mut opinions: Vec<Opinion> = Vec::new();
     let tree = tree::judge(&switches);
-    // Nothing that is a tree beyond doubt is one of the others, whose judges take their time.
+    // A tree beyond doubt is none of the other shapes, whose judges are slow.
     if tree.as_ref().is_none_or(|tree| tree.confidence < BEYOND_DOUBT) {
         opinions.extend(grid::judge(&switches));
         let judges = [dragonfly::judge, dragonfly::judge_plus];
         opinions.extend(judges.iter().filter_map(|judge| judge(&switches)));
     }
     opinions.extend(tree);
-    // Judges of equal confidence keep their order: the more a shape says, the earlier it is asked.
+    // Judges of equal confidence keep their order: more specific shapes come first.
     opinions.sort_by(|a, b| b.confidence.total_cmp(&a.confidence));
     let mut opinions = opinions.into_iter().filter(|one| one.confidence > 0.05);
     let Some(mut first) = opinions.next() else {

@@ -180,7 +180,7 @@ pub enum RouteError {
         /// How many there are.
         have: u8,
     },
-    /// Where switches stand is not known.
+    /// The places of switches are not known.
     #[error(
         "the engine `{0}` needs {1}, which are not known: take the engine `layered`, which routes any fabric"
     )]

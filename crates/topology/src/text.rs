@@ -27,7 +27,7 @@ pub fn verb<'a, N: PartialEq + From<u8>>(count: N, one: &'a str, many: &'a str) 
 }
 
 /// A text in which nothing moves the cursor, ends the line or turns the direction of writing around: such characters, and those
-/// that nobody sees, come out as `\u{…}`. Two different texts stay different to the eye.
+/// that are invisible, become `\u{…}`. Two different texts still look different.
 #[must_use]
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_hidden) {
@@ -40,7 +40,7 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// Text that is within JSON strings, with such characters as `\u…`: it says the same to the one that reads the JSON.
+/// Text that is within JSON strings, with such characters as `\u…`: a JSON reader gets the same text.
 #[must_use]
 pub fn printable_json(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_hidden) {

@@ -205,7 +205,7 @@ impl Grid<'_> {
     }
 }
 
-/// Cables that the formulas give for a shape, without those of hosts; for tests and for those who plan.
+/// Cables that the formulas give for a shape, without those of hosts; for tests and planning.
 #[cfg(test)]
 pub(super) fn cables(sizes: &[u32], complete: bool, wrap: bool) -> u64 {
     let line = if complete {

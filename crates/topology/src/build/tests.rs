@@ -1,4 +1,4 @@
-//! What is built has as many parts as its formula says.
+//! Built fabrics have as many parts as their formulas give.
 
 use super::*;
 use crate::graph::LinkSpec;

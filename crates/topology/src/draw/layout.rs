@@ -12,7 +12,7 @@ pub(super) struct Place {
     pub(super) y: f64,
 }
 
-/// Up to so many switches springs are computed; more stand on a circle.
+/// The most switches that are placed by springs; more are placed on a circle.
 const SPRINGS: usize = 300;
 /// Steps of the springs.
 const STEPS: usize = 150;

@@ -12,7 +12,7 @@ const VENDOR: u32 = 0x2c9;
 const DEVICES: [u32; 2] = [0xcf08, 0xcf09];
 /// What they describe themselves as, where a dump lost the model.
 const WORDS: &str = "Aggregation Node";
-/// Of so many switches one may lack its aggregation node: it did not answer.
+/// One of so many switches may lack its aggregation node, which did not respond.
 const LACKS: usize = 10;
 
 impl Graph {

@@ -12,8 +12,8 @@ impl Graph {
     /// (missing, additional, other rate). LIDs don't count, and dead nodes are not there.
     ///
     /// A node is known again by its GUID if that is its alone, else by its name if that is, else by where it is wired to nodes
-    /// that are known. GUIDs that no manufacturer gave (`ibsim`'s) say less than names. What can't be distinguished by all that
-    /// is a difference too, which says how many nodes and cables were not compared.
+    /// that are known. GUIDs that no manufacturer assigned (`ibsim`'s) identify less than names. What can't be distinguished by all that
+    /// is a difference too, with the number of nodes and cables that were not compared.
     #[must_use]
     pub fn differences(&self, other: &Self, most: usize) -> Vec<String> {
         if self == other {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{Fixed, Graph, Kind, NodeIx};
 
-/// Where GUIDs that are made up lie: in the range that nobody was assigned, beside those of shapes that are built.
+/// The range of made-up GUIDs: assigned to no manufacturer, beside those of built shapes.
 const MADE_UP: u64 = 0x0254_8000_0000_0000;
 /// Bits of a name's hash that fit between that and the eight that ports count in.
 const HASH: u64 = 0x7F_FFFF_FFFF;

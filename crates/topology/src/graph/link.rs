@@ -147,7 +147,7 @@ pub struct LinkSpec {
 }
 
 impl LinkSpec {
-    /// Four lanes of EDR: 100 Gb/s. What builders use unless told otherwise.
+    /// Four lanes of EDR: 100 Gb/s; the default of builders.
     pub const EDR4X: Self = Self { width: Width::X4, speed: Speed::Edr };
 
     /// What the link carries of data in one direction, in Mb/s; 0 if its width or speed is not known.
@@ -161,7 +161,7 @@ impl LinkSpec {
         (self.width as u8) << 4 | self.speed as u8
     }
 
-    /// Both from a byte, unless it says that there is no link.
+    /// Both from a byte; `None` if it means that there is no link.
     pub(super) fn unpack(byte: u8) -> Option<Self> {
         if byte == NO_LINK {
             return None;

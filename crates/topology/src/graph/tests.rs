@@ -1,4 +1,4 @@
-//! A graph says what its builder was told, and the builder refuses what can't be.
+//! A graph contains what its builder was given, and the builder refuses impossible graphs.
 
 use super::*;
 
@@ -118,7 +118,7 @@ fn fabrics_without_guids_differ_by_names() {
     assert_eq!(found, expect);
     let slow = chain(&[("a", 0), ("b", 0), ("c", 0)], LinkSpec { speed: Speed::Hdr, ..four });
     assert_eq!(one.differences(&slow, 9).len(), 2);
-    // GUIDs that a simulator counts up say less than names.
+    // GUIDs that a simulator counts up identify less than names.
     let counted = chain(&[("b", 0x20_0000), ("a", 0x20_0001)], four);
     let other = chain(&[("a", 0x20_0000), ("b", 0x20_0001)], four);
     let found = counted.differences(&other, 9);

@@ -12,7 +12,7 @@ use super::paths::Paths;
 use crate::routing::{Tables, View};
 use crate::{Graph, PortIx};
 
-/// Who sends to whom.
+/// The pattern of sources and destinations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Pattern {
     /// Hosts in random pairs, both of a pair sending to the other; so many patterns from this seed.

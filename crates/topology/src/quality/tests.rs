@@ -1,4 +1,4 @@
-//! Measures on fabrics where the answer is known.
+//! Measures on fabrics with known results.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ fn two_spines_of_which_one_dies_leave_half() {
     assert_eq!(what_if.cut_off, []);
     let worst = what_if.comparison.after.shifts.worst_pattern;
     assert!((worst - 0.5).abs() < 1e-9, "{worst}");
-    // Drained, it is still there to be talked to, and carries nobody else.
+    // Drained, it can still be reached, and carries no other traffic.
     let drained = drain(&graph, &routing, &request, spine).unwrap();
     let checked = check(&graph, &drained.routing.tables);
     assert!(checked.is_good() && checked.lost_switches == 0, "{checked:?}");

@@ -246,7 +246,7 @@ struct Make<'a> {
     depth: usize,
 }
 
-/// What a deeper description says counts.
+/// A deeper description takes precedence.
 fn over(deep: LinkSpec, shallow: LinkSpec) -> LinkSpec {
     let width = if deep.width == Width::Unknown { shallow.width } else { deep.width };
     let speed = if deep.speed == Speed::Unknown { shallow.speed } else { deep.speed };

@@ -10,7 +10,7 @@ pub fn is_known(bytes: &[u8]) -> bool {
     detect(bytes).is_ok()
 }
 
-/// The format that most lines speak for, and the first of them as the reason.
+/// The format that most lines indicate, and the first of them as the reason.
 pub(super) fn detect(bytes: &[u8]) -> Result<(Format, String), ReadError> {
     let mut found: Vec<(Format, usize, usize)> = Vec::new();
     let mut is_empty = true;
@@ -36,7 +36,7 @@ pub(super) fn detect(bytes: &[u8]) -> Result<(Format, String), ReadError> {
     Ok((format, format!("{count} lines like line {line}: {}", format.mark())))
 }
 
-/// What a line speaks for.
+/// The format that a line indicates.
 fn of_line(line: &str) -> Option<Format> {
     if let Some(header) = header(line) {
         let dumped =

@@ -15,7 +15,7 @@ const MOST_PORTS: usize = 1 << 23;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Id(u32);
 
-/// One end of a cable says where the other is.
+/// One end of a cable that names the other end.
 #[derive(Debug, Clone, Copy)]
 struct Half {
     line: u32,
@@ -24,18 +24,18 @@ struct Half {
     spec: LinkSpec,
 }
 
-/// What was said so far.
+/// What the file has described so far.
 #[derive(Debug)]
 pub(super) struct Draft {
     graph: GraphBuilder,
     /// Where the file names each node that it mentions.
     ids: HashMap<String, Id>,
-    /// What node an id is; nothing as long as it was only mentioned.
+    /// The node of an id; `None` while it was only mentioned.
     known: Vec<Option<NodeIx>>,
     guids: HashMap<u64, NodeIx>,
     halves: Vec<Half>,
     ports: usize,
-    /// Does it take only one end to say that there is a cable?
+    /// Whether one end alone is enough for a cable.
     one_end_is_enough: bool,
 }
 
@@ -113,7 +113,7 @@ impl Draft {
         Ok(Some(node))
     }
 
-    /// An end of a cable speaks. Numbers that no port has are anomalies.
+    /// Adds the report of one end of a cable. Numbers that no port has are anomalies.
     pub(super) fn half(
         &mut self,
         line: usize,
@@ -261,7 +261,7 @@ fn wire(
 fn join(graph: &mut GraphBuilder, half: &Half, to: End, anomalies: &mut Anomalies) {
     let line = half.line as usize;
     match graph.peer(half.from.0, half.from.1) {
-        // The other end, or this one, said so before. What one end knows of the rate, the other may not.
+        // One of the two ends was reported before. One end may know a rate that the other does not.
         Some(peer) if peer == to => {
             let before = graph.link_spec(half.from.0, half.from.1).unwrap_or_default();
             match merge(before, half.spec) {

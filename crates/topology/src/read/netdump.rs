@@ -66,7 +66,7 @@ fn comment(rest: &str) -> (&str, Option<&str>, &str) {
     }
 }
 
-/// What the lines `key=value` before a node say of it.
+/// The attributes of the lines `key=value` before a node.
 #[derive(Debug, Default, Clone, Copy)]
 struct Keys {
     vendor: u32,
@@ -109,7 +109,7 @@ enum Current {
     None,
     /// Of a node that was left out, with an anomaly.
     Skipped,
-    /// Of nobody: what begins in this line is not a header that could be read.
+    /// Of no node: this line begins no readable header.
     Lost(usize),
     Node(NodeIx, Kind),
 }
@@ -121,7 +121,7 @@ struct Reader {
     node: Current,
     hosts: u64,
     switches: u64,
-    /// Was the last line that says something empty?
+    /// Was the last relevant line empty?
     gap: bool,
     /// The first line of a node whose GUID is in the quotes only, and how many there are.
     systems: Option<(usize, usize)>,
@@ -251,7 +251,7 @@ impl Reader {
         guid
     }
 
-    /// `lid 7 lmc 0`, if it is said.
+    /// `lid 7 lmc 0`, if given.
     fn address(&mut self, number: usize, port: (NodeIx, u8), text: &str, anomalies: &mut Anomalies) {
         let (lid, lmc) = (after(text, "lid"), after(text, "lmc"));
         let Some(lid) = lid else { return };

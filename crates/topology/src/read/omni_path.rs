@@ -1,7 +1,7 @@
 //! Reads Omni-Path topologies in XML, as `opareport -o topology -x` writes them.
 //!
 //! `LinkSummary` holds a `Link` for each cable with two `Port`s, `Nodes` a `Node` for each node. How many ports a node has is
-//! not said: it is as many as are mentioned, unless a `NumPorts` says more. What else a report says is passed over.
+//! not given: it is as many as are mentioned, unless a `NumPorts` is larger. Other elements of a report are skipped.
 
 use std::collections::HashMap;
 
@@ -46,7 +46,7 @@ struct Link {
     ends: Vec<Element>,
 }
 
-/// All that was said.
+/// The parsed report.
 #[derive(Default)]
 struct Parsed {
     nodes: Vec<(usize, Element)>,

@@ -1,6 +1,6 @@
 //! Reads our own format, in TOML, which holds everything that a graph holds.
 //!
-//! It is ours, so that what it says must be right: an unknown key or a wrong type is an error and not an anomaly. Cables are
+//! The format is ours, so files must be right: an unknown key or a wrong type is an error and not an anomaly. Cables are
 //! judged as in any other format.
 
 use std::ops::Range;
@@ -43,7 +43,7 @@ struct File {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Node {
-    /// What links call it; its name, if it says none.
+    /// Its id in links; its name, if it has none.
     id: Option<String>,
     name: String,
     kind: Word,

@@ -155,7 +155,7 @@ fn a_cable_that_is_contradicted_is_left_out_whoever_is_right() {
     assert_eq!(reading.graph.link_count(), 2);
     let said: Vec<String> = reading.anomalies.iter().map(ToString::to_string).collect();
     assert!(said[0].contains("in line 22") && said[1].contains("in line 15"), "{said:?}");
-    // Two cables into one port that does not speak itself.
+    // Two cables into one port that has no line of its own.
     let net = "Switch 4 \"a\"\n[1] \"c\"[1]\nSwitch 4 \"b\"\n[1] \"c\"[1]\nSwitch 4 \"c\"\n";
     let reading = read(net.as_bytes(), Some(Format::IbNetDiscover)).unwrap();
     assert_eq!((reading.graph.link_count(), reading.anomalies.count(Cause::Contradiction)), (0, 2));
@@ -181,7 +181,7 @@ fn ports_after_a_header_that_can_t_be_read_are_nobody_s() {
         assert_eq!(found.iter().filter(|anomaly| anomaly.1 == Cause::NoHeader).count(), 1, "{to}: {found:?}");
         assert!(found.contains(&(15, Cause::Dangling)), "{found:?}");
     }
-    // An attribute that nobody knows is skipped, and the node is kept.
+    // An unknown attribute is skipped, and the node is kept.
     let (reading, found) = anomalies("caguid=", "aguid=");
     assert_eq!(found, [(27, Cause::NotUnderstood)]);
     assert_eq!((reading.graph.link_count(), reading.graph.node_guid(NodeIx(2))), (3, 0x2_c903_00a1_b2c0));

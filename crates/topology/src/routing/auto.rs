@@ -90,7 +90,7 @@ pub struct Measured {
     pub why: String,
     /// The tables.
     pub routing: Routing,
-    /// What the checker says of them.
+    /// The result of the checker.
     pub checked: Checked,
     /// Seconds for the tables, those of other engines that were tried beside too; and for checking and measuring.
     pub seconds: [f64; 2],

@@ -262,7 +262,7 @@ impl Halves {
 /// One hop more than the nearest of some neighbours knows.
 #[inline]
 fn further(hops: &[u16], neighbours: &[u32]) -> [u16; WIDTH] {
-    // As signed numbers, whose minimum every processor has an instruction for; nothing here is as large as their sign.
+    // As signed numbers, for whose minimum every processor has an instruction; no value here reaches the sign bit.
     let mut best = [NONE as i16; WIDTH];
     for near in neighbours {
         for (best, there) in best.iter_mut().zip(&hops[*near as usize * WIDTH..][..WIDTH]) {

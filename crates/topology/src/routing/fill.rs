@@ -28,7 +28,7 @@ pub(crate) struct Filler<'a> {
     pub(crate) distances: &'a Distances,
     pub(crate) plan: &'a Plan,
     pub(crate) destinations: &'a Destinations,
-    /// Take what the plan says? Otherwise every entry goes where least is.
+    /// Whether entries follow the plan. Otherwise every entry takes the least loaded port.
     pub(crate) planned: bool,
     pub(crate) prior: Option<&'a Tables>,
 }
@@ -150,7 +150,7 @@ impl Filler<'_> {
         }
     }
 
-    /// Routes up, where the plan says and if they lead on.
+    /// Routes up by the ports of the plan, if they lead on.
     #[inline]
     fn up(
         &self,

@@ -8,7 +8,7 @@ use crate::{Graph, Kind, NodeIx, PortIx};
 /// The highest unicast LID (InfiniBand Architecture Specification, volume 1, 4.1.1).
 pub const TOP: u16 = 0xBFFF;
 
-/// Nobody's.
+/// No port.
 const NOBODY: u32 = u32::MAX;
 
 /// Why LIDs can't be given.
@@ -30,7 +30,7 @@ pub enum LidsError {
     Lmc(u8),
 }
 
-/// Which port answers to which LID.
+/// The ports and their LIDs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lids {
     /// One per port of the graph; 0 is none.
@@ -43,7 +43,7 @@ pub struct Lids {
 
 impl Lids {
     /// Gives every end port its LIDs: each switch one, each cabled port of a host or router 2 to the power of `lmc`.
-    /// What `known` says of a port is kept, unless another port has it already or it is not a multiple of that power.
+    /// The LID of a port in `known` is kept, unless another port has it already or it is not a multiple of that power.
     ///
     /// # Errors
     /// See [`LidsError`].
@@ -109,7 +109,7 @@ impl Lids {
         self.base(graph.port(switch, 0)?)
     }
 
-    /// The port that answers to a LID.
+    /// The port that has a LID.
     #[must_use]
     pub fn port(&self, lid: u16) -> Option<PortIx> {
         self.port.get(usize::from(lid)).filter(|port| **port != NOBODY).map(|port| PortIx(*port))

@@ -47,7 +47,7 @@ pub struct Plan {
     up: Vec<(u32, u32)>,
     /// Ports by position and cable; 0 is none.
     ports: Vec<u8>,
-    /// Number of the destination that answers to a LID.
+    /// Number of the destination that has a LID.
     number: Vec<u32>,
     class: Vec<u8>,
     /// Switches along the leaves.

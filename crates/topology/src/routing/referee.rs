@@ -112,7 +112,7 @@ struct Hops {
     cables: Vec<u8>,
 }
 
-/// More cables than a dump can say.
+/// More cables than a dump can express.
 const UNREACHED: u8 = 255;
 
 impl Hops {

@@ -6,7 +6,7 @@ use super::lids::Lids;
 use super::vls::VlAssignment;
 use crate::NodeIx;
 
-/// No route: what a switch's table says of a LID that it can't reach.
+/// No route: the table entry of a LID that the switch can't reach.
 pub const NO_PATH: u8 = 255;
 /// LIDs in a block: what one management datagram writes (InfiniBand Architecture Specification, volume 1, 14.2.5.10).
 pub const BLOCK: usize = 64;
@@ -43,7 +43,7 @@ impl Tables {
         Self { lids, switches: switches.into(), width, ports, vls: VlAssignment::default() }
     }
 
-    /// Which port answers to which LID.
+    /// The ports and their LIDs.
     #[must_use]
     pub fn lids(&self) -> &Arc<Lids> {
         &self.lids

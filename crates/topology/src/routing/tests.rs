@@ -24,7 +24,7 @@ fn routed(graph: &Graph, request: &Request<'_>) -> Routing {
     route(graph, &lids(graph, 0), request).unwrap()
 }
 
-/// Switches that are wired as told, with a number of hosts at each.
+/// Switches that are wired as given, with a number of hosts at each.
 fn wired(hosts: &[u8], cables: &[(usize, usize)]) -> Graph {
     let mut builder = GraphBuilder::new();
     let mut next = vec![1_u8; hosts.len()];

@@ -93,7 +93,7 @@ fn row(graph: &Graph, node: NodeIx, id: &Option<String>, out: &mut dyn Write) ->
     writeln!(out, " }},")
 }
 
-/// What a port has that its node does not say.
+/// What a port has that its node has not.
 fn notes(graph: &Graph, port: PortIx) -> Option<String> {
     let (node, number) = (graph.owner(port), graph.number(port));
     let is_switch = graph.kind(node) == Kind::Switch;

@@ -14,7 +14,7 @@ pub(super) fn is_given(guid: u64) -> bool {
     guid >= MADE_UP
 }
 
-/// Has the node a GUID of a manufacturer, and nobody else the same?
+/// Has the node a GUID of a manufacturer, and no other node the same?
 pub(super) fn is_own(graph: &Graph, node: NodeIx) -> bool {
     let guid = graph.node_guid(node);
     let order = &graph.fixed.by_guid;
@@ -24,7 +24,7 @@ pub(super) fn is_own(graph: &Graph, node: NodeIx) -> bool {
     is_given(guid) && same.filter(|node| !graph.is_dead(*node)).take(2).count() == 1
 }
 
-/// Nodes of two graphs that are taken for the same, and those that nothing tells apart.
+/// Nodes of two graphs that are taken for the same, and nodes that cannot be distinguished.
 pub(super) struct Pairs<'a> {
     pub(super) a: &'a Graph,
     pub(super) b: &'a Graph,
@@ -149,7 +149,7 @@ impl<'a> Pairs<'a> {
         living(self.b).filter(|node| self.to_a[node.index()].is_none() && !self.unclear_b[node.index()])
     }
 
-    /// Is it known of both ends whose they are?
+    /// Are the owners of both ends known?
     pub(super) fn is_clear(&self, graph: &Graph, (a, b): (PortIx, PortIx)) -> bool {
         let unclear = if std::ptr::eq(graph, self.a) { &self.unclear_a } else { &self.unclear_b };
         ![a, b].iter().any(|port| unclear[graph.owner(*port).index()])
@@ -165,7 +165,7 @@ impl<'a> Pairs<'a> {
         self.a.port(self.to_a[self.b.owner(port).index()]?, self.b.number(port))
     }
 
-    /// Says what can't be distinguished, name by name, and how many cables that concerns.
+    /// Lists the nodes that can't be distinguished, name by name, with the number of their cables.
     pub(super) fn unclear(&self, found: &mut Vec<String>) {
         let mut counts: BTreeMap<&str, [usize; 2]> = BTreeMap::new();
         for (side, graph, unclear) in [(0, self.a, &self.unclear_a), (1, self.b, &self.unclear_b)] {
@@ -195,7 +195,7 @@ fn living(graph: &Graph) -> impl Iterator<Item = NodeIx> + '_ {
     graph.nodes().filter(|node| !graph.is_dead(*node))
 }
 
-/// What has to be the same of two nodes that only their cables tell apart.
+/// What must be equal in two nodes that only their cables distinguish.
 fn look(graph: &Graph, node: NodeIx) -> (super::super::Kind, &str, u8, u64) {
     let guid = Some(graph.node_guid(node)).filter(|guid| is_given(*guid)).unwrap_or(0);
     (graph.kind(node), graph.name(node), graph.port_count(node), guid)

@@ -117,7 +117,7 @@ impl Library {
 
     fn wire(&mut self, line: &str) -> Option<()> {
         let Some((port, rate, rest)) = arrow(line) else {
-            // An attribute of a part, which says nothing of cables.
+            // An attribute of a part; not about cables.
             return line.contains('=').then_some(());
         };
         let mut words = rest.split_whitespace();

@@ -73,7 +73,7 @@ impl Walker<'_> {
         };
         for block in blocks {
             self.load(&mut scratch, block);
-            // Nobody sends to what was taken out of the fabric on purpose.
+            // Nothing is sent to what was taken out of the fabric on purpose.
             for (lid, end) in block.iter().filter(|(_, end)| !self.graph.is_dead(self.graph.owner(*end))) {
                 let Some((sw, port)) = self.view.attachment(self.graph, *end) else {
                     let lost = scratch.sources.len() as u64 * u64::from(is_host(self.graph, *end));
@@ -157,7 +157,7 @@ impl Walker<'_> {
             if self.components[source] != self.components[end.sw] {
                 continue;
             }
-            // Entries that no host's route uses are nobody's fault: they are counted, not named.
+            // Entries that no host's route uses do no harm: they are counted, not named.
             let named = scratch.checked.findings.len();
             if scratch.hops[source] == FRESH {
                 self.follow(scratch, end, source, false);
@@ -256,7 +256,7 @@ impl Walker<'_> {
 
     fn follow_vl(&self, scratch: &mut Scratch, end: &End, vls: &VlAssignment, source: usize, level: u8) {
         let stride = self.view.stride();
-        // Hosts send on the VL that their own table says; it is the switches' that wait for each other.
+        // Hosts send on the VL of their own table; only buffers of switches wait for each other.
         let (mut sw, mut came) = (source, None::<(usize, u8)>);
         let mut entry = 0;
         loop {

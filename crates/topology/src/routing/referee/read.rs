@@ -51,7 +51,7 @@ enum Line<'a> {
 }
 
 fn line(row: &str) -> Line<'_> {
-    // Entries come first: what they tell of a node may be any words.
+    // Entries come first: their text about a node may be any words.
     if row.starts_with("0x") {
         let mut words = row.split(|c: char| c.is_whitespace() || c == ':').filter(|word| !word.is_empty());
         let lid = words.next().and_then(number).and_then(|lid| u16::try_from(lid).ok());
@@ -72,7 +72,7 @@ fn line(row: &str) -> Line<'_> {
     Line::Strange
 }
 
-/// The lowest LID of each port by its GUID, as far as a dump of tables says it: `opensm-lfts.dump` does, beside each
+/// The lowest LID of each port by its GUID, as far as a dump of tables gives it: `opensm-lfts.dump` does, beside each
 /// entry, and `opensm.fdbs` does not.
 #[must_use]
 pub fn read_lids(text: &str) -> HashMap<u64, u16> {
