@@ -93,7 +93,7 @@ impl Agents {
         self.graph.nodes().find(|node| self.nodes[node.index()].1.to_text() == named)
     }
 
-    /// Where a program that runs on this node stands: a switch's port 0, a host's first port that has a cable, or else its first.
+    /// The port of programs that run on this node: a switch's port 0, a host's first port that has a cable, or else its first.
     #[must_use]
     pub fn place(&self, node: NodeIx) -> Option<PortIx> {
         if self.graph.kind(node) == Kind::Switch {
@@ -130,7 +130,7 @@ impl Agents {
         self.nodes[node.index()].1.to_text()
     }
 
-    /// Gives a node another text, of which its manager is told.
+    /// Changes the NodeDescription of a node, and notifies the subnet manager.
     pub fn describe(&mut self, node: NodeIx, text: &str) {
         self.nodes[node.index()].1 = NodeDescription::new(text);
         if let Some(port) = self.place(node) {
@@ -149,8 +149,8 @@ impl Agents {
         &mut self.ports[port.index()].counters
     }
 
-    /// Do nodes say that their counters of 64 bits hold errors too? Not unless told: the library by which stock programs speak to a
-    /// simulator cuts the last 32 bytes of each datagram, where some of those counters stand.
+    /// Whether nodes report error counters of 64 bits. Off by default: the library by which stock programs talk to a
+    /// simulator cuts the last 32 bytes of each datagram, where some of those counters are.
     pub fn announce_extended_errors(&mut self, announce: bool) {
         self.extended_errors = announce;
     }
@@ -219,7 +219,7 @@ impl Agents {
         }
     }
 
-    /// Both ends look for each other, and the link comes up unless one is switched off.
+    /// Both ends train, and the link comes up unless one of them is disabled.
     pub(crate) fn train(&mut self, a: PortIx, b: PortIx) {
         let looks = |port: PortIx| {
             matches!(
@@ -240,7 +240,7 @@ impl Agents {
         }
     }
 
-    /// A port has another state than before: its switch notes it, and tells its manager.
+    /// A port changed its state: its switch records it, and notifies the subnet manager.
     pub(crate) fn state_changed(&mut self, port: PortIx) {
         let node = self.graph.owner(port);
         if let Some(switch) = self.switches.get_mut(&node) {

@@ -1,6 +1,6 @@
 //! Reads the counters of all ports at once. Nothing is discovered anew, and nothing is ever cleared.
 //!
-//! Performance datagrams have no directed form: a port without a LID can't be asked, and is said to be so. What a sweep found is
+//! Performance datagrams have no directed form: a port without a LID can't be asked, and is reported so. What a sweep found is
 //! made into a [`Plan`] once; each [`collect`] then asks all its ports, with many requests in flight.
 
 use std::collections::{HashMap, VecDeque};
@@ -118,7 +118,7 @@ pub enum Missing {
     NoLid,
     /// Nothing came back.
     Silent,
-    /// The network said that it can't be delivered.
+    /// The transport reported that the request cannot be delivered.
     Unreachable,
     /// It refuses, with this status.
     Refused(u16),
@@ -146,7 +146,7 @@ pub struct Collected {
     pub tally: Tally,
     /// How long it took, by the transport's clock.
     pub took: Duration,
-    /// It was told to stop before all was asked.
+    /// `stop` returned true before all ports were read.
     pub stopped: bool,
 }
 

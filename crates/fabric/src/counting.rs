@@ -39,7 +39,7 @@ macro_rules! counters {
                 $( $( out.$narrow_set(self.$name.min($most) as $narrow_type); )? )*
             }
 
-            /// Those that `select` names become what the attribute says.
+            /// Sets the counters that `select` names to the values of the attribute.
             pub(crate) fn store(&mut self, from: &PortCounters, select: u32) {
                 $( $( if select & 1 << $bit != 0 { self.$name = from.$narrow().into(); } )? )*
             }
@@ -102,7 +102,7 @@ macro_rules! extended {
                 $( out.$set(self.$name); )*
             }
 
-            /// Those that `select` (the errors' selection in its upper half) names become what the attribute says.
+            /// Those that `select` (the errors' selection in its upper half) names are set to the values of the attribute.
             pub(crate) fn store_extended(&mut self, from: &PortCountersExtended, $select: u64) {
                 $( if $select & 1 << $bit != 0 { self.$name = from.$name(); } )*
             }

@@ -9,7 +9,7 @@ const NAMED: usize = 5;
 /// A name that leads to nothing, or to too much.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// Nobody has it.
+    /// No node has it.
     #[error(
         "nothing here is named `{name}`: give a NodeDescription, a GUID (0x…), a LID, or one of these with /PORT{near}"
     )]
@@ -29,7 +29,7 @@ pub enum NameError {
         /// The GUIDs of the first.
         guids: String,
     },
-    /// It is somebody's description, and means another one as a LID or as NODE/PORT.
+    /// It is the description of one node, and names another one as a LID or as NODE/PORT.
     #[error(
         "`{name}` is ambiguous: it is the NodeDescription of {chosen}, and {meant}: give a GUID or `lid N`"
     )]
@@ -112,7 +112,7 @@ pub fn text(graph: &Graph, node: NodeIx) -> String {
 /// could be a number or a port as well as somebody's description is an error that names both.
 ///
 /// # Errors
-/// It is nobody's, or that of several.
+/// No node has it, or several have it.
 pub fn find(graph: &Graph, name: &str) -> Result<Named, NameError> {
     let whole = node_of(graph, name);
     if matches!(whole, Err(NameError::Ambiguous { .. } | NameError::Either { .. })) {
@@ -188,7 +188,7 @@ fn owner(graph: &Graph, named: Named) -> NodeIx {
     }
 }
 
-/// A name that somebody chose, and that means something else of itself.
+/// A chosen name that also has another meaning.
 fn either(graph: &Graph, name: &str, chosen: Named, meant: Named) -> NameError {
     let node = owner(graph, meant);
     let lid = name.trim().parse::<u16>().ok();

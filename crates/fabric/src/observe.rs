@@ -51,7 +51,7 @@ pub enum ObserveError {
 }
 
 /// Where the sweep stood, in words, if no link leads on from there: not by the one port of a host, nor by any port of a
-/// switch. A port that did not say how it is counts as one that may lead on.
+/// switch. A port that reported no state counts as one that may lead on.
 fn unlinked(found: &Found) -> Option<String> {
     let (here, graph) = (NodeIx(0), &found.graph);
     let info = &found.node(here)?.info;
@@ -90,10 +90,10 @@ pub struct Observed {
     pub seconds: [f64; 3],
 }
 
-/// Looks at the fabric behind a transport. `tell` is told what is being done; `stop` ends it.
+/// Observes the fabric behind a transport. `tell` gets the progress; `stop` ends it.
 ///
 /// # Errors
-/// There is nothing to stand on, no cable that leads on from there, or `stop` said so.
+/// No local node, no link that leads on from there, or `stop` returned true.
 pub fn observe<T: MadTransport + ?Sized>(
     transport: &mut T,
     source: &str,
@@ -180,7 +180,7 @@ mod tests {
     use mad::in_process::InProcess;
     use topology::build::{FatTree, fat_tree};
 
-    /// A look from the first host or switch, some cables of which were pulled.
+    /// An observation from the first host or switch, some cables of which were pulled.
     fn look_from(kind: Kind, pulled: impl Fn(u8) -> bool) -> Result<Observed, ObserveError> {
         let mut agents = Agents::new(fat_tree(&FatTree::new(4, 2)).unwrap());
         assert!(agents.bring_up());
@@ -194,7 +194,7 @@ mod tests {
         observe(&mut transport, "a test", &Options::default(), &mut |_| (), &|| false)
     }
 
-    /// Without a way out there is no fabric to judge: all that a plan names would be called missing.
+    /// Without an active link there is no fabric to judge: everything in a plan would be missing.
     #[test]
     fn who_stands_behind_a_pulled_cable_is_told_so() {
         let said = |kind| look_from(kind, |_| true).unwrap_err().to_string();

@@ -104,8 +104,8 @@ pub fn cables<T: MadTransport + ?Sized>(
     Ok(Some(seen))
 }
 
-/// Why nobody else can be asked, in words, if none of the ports by which looks left has an active link now: then silence of all others says nothing of
-/// them. A port that does not say how it is counts as one that leads on.
+/// Why no other node can be polled, in words, if no port by which requests leave has an active link now: then the silence of the others says nothing of
+/// them. A port that reports no state counts as one that leads on.
 ///
 /// # Errors
 /// Of the transport.

@@ -127,7 +127,7 @@ pub struct Summary {
     pub tables: bool,
 }
 
-/// What the check says of the forwarding tables in the switches.
+/// The check of the forwarding tables in the switches.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Routes {
     /// Pairs of a switch with CAs and a LID of a CA.
@@ -147,10 +147,10 @@ pub struct Routes {
     pub loop_is_open: bool,
 }
 
-/// What to say.
+/// The options of a report.
 #[derive(Debug, Clone, Default)]
 pub struct Wanted<'a> {
-    /// Judge by this plan: where its file is, and what it says.
+    /// Judge by this plan: its file and its content.
     pub plan: Option<&'a Snapshot>,
     /// Say what changed since then.
     pub since: Option<&'a Snapshot>,
@@ -211,7 +211,7 @@ pub struct Report {
     pub links: Option<Vec<LinkLine>>,
 }
 
-/// Why something that was asked for can't be said.
+/// Why a requested part of the report cannot be made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReportError {
     /// A name that leads nowhere.
@@ -232,10 +232,10 @@ pub enum ReportError {
 }
 
 impl Report {
-    /// What there is to say of a snapshot.
+    /// The report of a snapshot.
     ///
     /// # Errors
-    /// Something that was asked for can't be said.
+    /// A requested part of the report cannot be made.
     pub fn of(snapshot: &Snapshot, wanted: &Wanted<'_>) -> Result<Self, ReportError> {
         let mut findings: Vec<Finding> = concerns(snapshot);
         findings.extend(links::findings(snapshot));
@@ -396,7 +396,7 @@ fn route_findings(snapshot: &Snapshot, checked: &Checked) -> Vec<Finding> {
     found
 }
 
-/// Is it a LID that somebody really has?
+/// Is it a LID that a port has?
 fn snapshot_lid(snapshot: &Snapshot, lid: u16) -> bool {
     let tables = snapshot.tables.as_ref();
     let port = tables.and_then(|tables| tables.lids().port(lid));

@@ -51,7 +51,7 @@ pub enum ServeError {
     /// There is nothing to serve.
     #[error("the fabric has no node: name a file with nodes")]
     Empty,
-    /// Somebody sends what can't be closed. Only before Linux 6.16: later kernels keep it out.
+    /// A program sends descriptors that can't be closed. Only before Linux 6.16: later kernels refuse them.
     #[error(
         "a process sends this server descriptors that cannot be closed: end that process, then serve again, in a separate \
          network namespace or on Linux 6.16 or later"
@@ -62,7 +62,7 @@ pub enum ServeError {
     TooManyPorts(u16),
 }
 
-/// What happened, for those who want to tell.
+/// Events, for callers that print them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     /// Sockets are there: programs may come.
@@ -78,7 +78,7 @@ pub enum Event {
     Went {
         /// Its number.
         client: u32,
-        /// It did not say so itself.
+        /// It did not announce it.
         vanished: bool,
     },
     /// A program was refused.
@@ -111,7 +111,7 @@ pub struct Served {
     pub answered: u64,
     /// Of those, handed to another program.
     pub handed: u64,
-    /// Of those, lost on the way.
+    /// Of those, lost.
     pub lost: u64,
     /// Responses that a program had no room for.
     pub dropped: u64,
@@ -121,7 +121,7 @@ pub struct Served {
     pub clients: u64,
 }
 
-/// Serves a fabric until `stop` says so. `event` is told what happens.
+/// Serves a fabric until `stop` returns true. `event` gets each event.
 ///
 /// # Errors
 /// When the sockets can't be made: another server has that base, the path of the control socket can't be made.
@@ -242,7 +242,7 @@ impl Server {
     /// Waits for something to happen, and does it.
     fn turn(&mut self, event: &mut dyn FnMut(Event)) -> Result<(), ServeError> {
         let mut ready = Vec::with_capacity(64);
-        // Somebody had no room: the system does not say when there is some again.
+        // A program had no room: the system does not report when there is room again.
         let tick = if self.flush_all(event) { Duration::from_millis(1) } else { TICK };
         let wait = Timespec { tv_sec: 0, tv_nsec: i64::from(tick.subsec_nanos()) };
         match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut ready), Some(&wait)) {

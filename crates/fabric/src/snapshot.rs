@@ -21,7 +21,7 @@ mod tests;
 
 pub use file::{OpenError, SCHEMA, open, read, write};
 
-/// What a port said of itself. Sets of widths are those of `PortInfo`; sets of speeds have a bit per generation, slow ones first.
+/// What a port reports of itself. Sets of widths are those of `PortInfo`; sets of speeds have a bit per generation, slow ones first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortFacts {
     /// Logical state, as a number of `PortInfo`.
@@ -170,7 +170,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// What a port said of itself.
+    /// What a port reports of itself.
     #[must_use]
     pub fn port(&self, port: PortIx) -> Option<&PortFacts> {
         self.ports.get(port.index())?.as_ref()
@@ -186,7 +186,7 @@ impl Snapshot {
         facts.filter(|facts| facts.is_active() && facts.vls > 0).map(|facts| facts.vls).min()
     }
 
-    /// Width and speed of a cable: as its end says, or else as the file does.
+    /// Width and speed of a cable: as its end reports, or else as the file gives them.
     #[must_use]
     pub fn rate(&self, port: PortIx) -> LinkSpec {
         self.graph.link(port).unwrap_or_default()

@@ -76,9 +76,9 @@ pub enum SweepError {
 pub struct NodeFacts {
     /// What it is.
     pub info: NodeInfo,
-    /// Its text; `None` where it did not say.
+    /// Its NodeDescription; `None` if it was not reported.
     pub description: Option<NodeDescription>,
-    /// Of a switch; `None` where it did not say.
+    /// Of a switch; `None` if it was not reported.
     pub switch: Option<SwitchInfo>,
     /// The path by which it was asked.
     pub path: Path,
@@ -89,9 +89,9 @@ pub struct NodeFacts {
 pub struct Found {
     /// The fabric. Node 0 is where the sweep stood; the others follow in the order of their distance and port numbers.
     pub graph: Graph,
-    /// What the nodes said, by [`NodeIx`].
+    /// What the nodes report, by [`NodeIx`].
     pub nodes: Vec<NodeFacts>,
-    /// What was said of the ports, by [`PortIx`]; `None` where nothing was.
+    /// What the ports report, by [`PortIx`]; `None` for ports without a response.
     pub ports: Vec<Option<PortInfo>>,
     /// What does not fit.
     pub anomalies: Vec<Anomaly>,
@@ -110,14 +110,14 @@ impl Found {
         self.nodes.get(node.index())
     }
 
-    /// What was said of a port.
+    /// What a port reports.
     #[must_use]
     pub fn port(&self, port: PortIx) -> Option<&PortInfo> {
         self.ports.get(port.index())?.as_ref()
     }
 }
 
-/// Sweeps the fabric behind `transport`. `progress` is told now and then; `stop` is asked now and then, and ends it.
+/// Sweeps the fabric behind `transport`. `progress` is called now and then; so is `stop`, which ends the sweep if it returns true.
 ///
 /// # Errors
 /// No transport, no local node, or `stop` returned true. All else is an [`Anomaly`].

@@ -67,10 +67,10 @@ pub fn has_lids(graph: &Graph) -> bool {
     graph.nodes().any(|node| graph.ports(node).any(|port| graph.lid(port) != 0))
 }
 
-/// Reads all tables, as far as each switch says that it is filled.
+/// Reads all tables up to the last entry that each switch reports as valid.
 ///
 /// # Errors
-/// Of the transport. What switches do not say is in the result.
+/// Of the transport. Missing responses of switches are in the result.
 pub fn read<T: MadTransport + ?Sized>(
     transport: &mut T,
     found: &Found,

@@ -35,7 +35,7 @@ fn turns(graph: &Graph, cycle: &[Waiting]) -> Vec<(PortIx, PortIx)> {
 /// Reads the maps of levels to VLs where tables have a cycle, and nothing where they have none.
 ///
 /// # Errors
-/// Of the transport. Maps that were not said are missing.
+/// Of the transport. Maps without a response are missing.
 pub fn read<T: MadTransport + ?Sized>(
     transport: &mut T,
     snapshot: &Snapshot,

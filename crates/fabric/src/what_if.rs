@@ -94,7 +94,7 @@ pub struct Routed {
     pub why: String,
     /// The tables.
     pub routing: Routing,
-    /// What the checker says.
+    /// The result of the checker.
     pub checked: Checked,
     /// Seconds for the tables, and for checking them.
     pub seconds: [f64; 2],
@@ -169,7 +169,7 @@ impl Routed {
     }
 }
 
-/// What is said of switches whose cables differ in bandwidth.
+/// Notes on switches whose cables differ in bandwidth.
 fn speeds(graph: &Graph) -> Option<String> {
     let mut rates = std::collections::BTreeMap::<u32, (usize, String)>::new();
     let is_switch = |port: PortIx| graph.kind(graph.owner(port)) == Kind::Switch;
@@ -235,7 +235,7 @@ pub fn fault_words(fault: Fault, port: u8) -> String {
     }
 }
 
-/// What the checker says, in a form that is printed.
+/// The result of the checker, in a form that is printed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Judged {
     /// Every two hosts reach each other, and there is no credit loop.
@@ -265,7 +265,7 @@ pub struct Judged {
 }
 
 impl Judged {
-    /// Of tables that are there, which do not say which VLs traffic uses.
+    /// Of existing tables, which do not contain the VLs of the traffic.
     #[must_use]
     pub fn of_snapshot(snapshot: &Snapshot, checked: &Checked) -> Self {
         let open = || vls::why_open(snapshot, &checked.credit_loop);
@@ -425,7 +425,7 @@ pub struct Loss {
     pub switches: usize,
     /// LFT blocks of 64 entries that a subnet manager has to write.
     pub blocks: usize,
-    /// What the checker says of the new tables.
+    /// The check of the new tables.
     pub judged: Judged,
     /// The quality before the loss.
     pub before: Quality,

@@ -29,7 +29,7 @@ layout! {
         status, set_status: Status = 32 + 16;
         /// Defined by the class.
         class_specific, set_class_specific: u16 = 48 + 16;
-        /// Number that a response has in common with its request. The upper half may be the agent's on the way, and not the sender's.
+        /// Number that a response has in common with its request. The upper half may be assigned by the agent in between, and not by the sender.
         transaction, set_transaction: u64 = 64 + 64;
         /// The attribute.
         attribute, set_attribute: u16 = 128 + 16;
@@ -275,9 +275,9 @@ impl std::fmt::Debug for Path {
 #[repr(transparent)]
 pub struct Smp(pub [u8; MAD_LEN]);
 
-/// Where the ports to leave by stand; the first is not used.
+/// The offset of the initial path: ports to leave by; the first is not used.
 const INITIAL_PATH_AT: usize = 128;
-/// Where the ports that were entered by stand; the first is not used.
+/// The offset of the return path: ports that were entered by; the first is not used.
 const RETURN_PATH_AT: usize = 192;
 
 impl Smp {

@@ -38,7 +38,7 @@ impl<F: Fabric> InProcess<F> {
         Self { fabric, now: Duration::ZERO, coming: BTreeMap::new(), sent: 0, back: Vec::new() }
     }
 
-    /// Lets something come that nobody asked for.
+    /// Delivers a datagram that was not requested.
     pub fn inject(&mut self, after: Duration, received: Received) {
         self.sent += 1;
         self.coming.insert((self.now + after, self.sent), received);

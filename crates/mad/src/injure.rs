@@ -9,7 +9,7 @@ use crate::in_process::Fabric;
 use crate::transport::{Address, Received};
 use crate::values::Lid;
 
-/// How often what happens, in thousandths of all datagrams, each way.
+/// The rates of faults, in thousandths of all datagrams, in each direction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Harm {
     /// Lost.

@@ -4,7 +4,7 @@
 //! of a datagram; the trait [`MadTransport`] with three implementations (a kernel device, a fabric simulator's socket, a
 //! fabric in the same process); a client that keeps many requests in flight and repeats those that stay without a response.
 //!
-//! What it must never do: judge what a datagram says (whose GUID it is, whether a port number exists: that is its caller's);
+//! What it must never do: judge the content of a datagram (whose GUID it is, whether a port number exists: callers do that);
 //! panic or wait without limit, whatever comes in.
 //!
 //! Where to start reading: [`layout`] (how a structure is written down), [`header`], [`sm`], [`sa`], [`pm`]; then

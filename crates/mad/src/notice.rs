@@ -35,7 +35,7 @@ pub mod trap {
 }
 
 layout! {
-    /// A notice in subnet management: who says what. In subnet administration the issuer's GID follows ([`IssuedNotice`]).
+    /// A notice in subnet management: its issuer and its event. In subnet administration the issuer's GID follows ([`IssuedNotice`]).
     struct Notice: 64 {
         /// Is it one that the specification defines?
         generic, set_generic: bool = 0 + 1;
@@ -87,7 +87,7 @@ layout! {
     struct CapabilityDetails: 54 {
         /// LID of the port.
         lid, set_lid: Lid = 16 + 16;
-        /// Do the bits below say what changed?
+        /// Whether the bits below name the change.
         other_changes, set_other_changes: bool = 47 + 1;
         /// The mask as it is now.
         capability_mask, set_capability_mask: u32 = 48 + 32;

@@ -1,7 +1,7 @@
 //! Multi-packet transfers of subnet administration: tables that are longer than one datagram.
 //!
 //! Both ends as state machines without input and output: [`Outward`] cuts a table into segments and sends as many as the other
-//! side lets it, [`Inward`] puts them together and says which came. [`fetch`] asks for a table over a transport.
+//! side permits, [`Inward`] puts them together and acknowledges them. [`fetch`] asks for a table over a transport.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const WINDOW: u32 = 32;
 /// Bytes of the longest table that is taken: all records of the largest subnet are fewer.
 const MOST_BYTES: usize = 64 << 20;
 
-/// A table on its way out.
+/// A table that is sent.
 #[derive(Debug, Clone)]
 pub struct Outward {
     answer: Mad,
@@ -104,7 +104,7 @@ pub enum Step {
     Broken(&'static str),
 }
 
-/// A table on its way in.
+/// A table that is received.
 #[derive(Debug, Clone, Default)]
 pub struct Inward {
     bytes: Vec<u8>,
@@ -178,7 +178,7 @@ pub enum FetchError {
     /// Datagrams can't be sent.
     #[error(transparent)]
     Transport(#[from] TransportError),
-    /// Nobody responds.
+    /// No response.
     #[error("subnet administration (SA) does not respond: check with sminfo that a subnet manager (SM) runs")]
     Silent,
     /// It responds with a refusal.

@@ -132,7 +132,7 @@ layout! {
         guids, guids_mut: GuidInfo = 8;
     }
 
-    /// A service that somebody offers.
+    /// A service that is offered.
     struct ServiceRecord: 176 {
         /// The service ID.
         id, set_id: u64 = 0 + 64;
@@ -246,7 +246,7 @@ layout! {
         scope, set_scope: u8 = 384 + 4;
         /// 1 full, 2 not, 4 only sends.
         join_state, set_join_state: u8 = 388 + 4;
-        /// Did somebody join for another?
+        /// Whether the join was made on behalf of another port.
         proxy, set_proxy: bool = 392 + 1;
         @bytes /// The group.
         group_gid, set_group_gid = 0 + 16;

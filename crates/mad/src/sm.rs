@@ -59,7 +59,7 @@ pub mod capability {
     pub const SL_TO_VL_MAP: u32 = 1 << 6;
     /// Knows the extended speeds (14 Gb/s a lane and up).
     pub const EXTENDED_SPEEDS: u32 = 1 << 14;
-    /// [`PortInfo::capability_mask2`](super::PortInfo::capability_mask2) says more.
+    /// [`PortInfo::capability_mask2`](super::PortInfo::capability_mask2) has further bits.
     pub const MASK2: u32 = 1 << 15;
     /// Sends a trap when its description changes.
     pub const DESCRIPTION_CHANGE: u32 = 1 << 20;
@@ -286,7 +286,7 @@ layout! {
 
     /// Partition keys of a port, 32 a block.
     struct PartitionTable: 64 {
-        @row /// Key; the first bit says full member.
+        @row /// Key; the first bit means full member.
         key, set_key: u16 = 0 + 16 * 32;
     }
 

@@ -54,15 +54,15 @@ pub enum TransportError {
     Io {
         /// What was tried, as words that follow "cannot".
         what: String,
-        /// What the system said.
+        /// The error of the system.
         cause: std::io::Error,
         /// What to do about it.
         next: &'static str,
     },
-    /// The other side said something that it should not.
+    /// The other side broke the protocol.
     #[error("{what}: {next}")]
     Protocol {
-        /// What it said.
+        /// What it sent.
         what: String,
         /// What to do about it.
         next: &'static str,
@@ -103,7 +103,7 @@ pub trait MadTransport {
     /// LID of the fabric's subnet manager by what is known here; 0 where there is none.
     fn sm_lid(&self) -> Lid;
 
-    /// Datagrams that may be on their way at once without this transport losing some.
+    /// Datagrams that may be in flight at once without this transport losing some.
     fn room(&self) -> usize {
         64
     }

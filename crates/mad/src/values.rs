@@ -145,7 +145,7 @@ macro_rules! named {
 }
 
 named!(
-    /// Management class, which says who responds.
+    /// Management class, which selects the agent.
     Class {
         /// Subnet management, routed by LID.
         SUBNET = 0x01, "subnet management";
@@ -169,13 +169,13 @@ named!(
     Method {
         /// Ask.
         GET = 0x01, "Get";
-        /// Change, and be told what it is then.
+        /// Set a value, and get the result.
         SET = 0x02, "Set";
         /// Sent, and no response wanted.
         SEND = 0x03, "Send";
         /// Something happened.
         TRAP = 0x05, "Trap";
-        /// What a subscriber is told.
+        /// A report to a subscriber.
         REPORT = 0x06, "Report";
         /// The manager has heard the trap.
         TRAP_REPRESS = 0x07, "TrapRepress";

@@ -40,7 +40,7 @@ pub enum Outcome {
     Refused(Box<Mad>, Status),
     /// Not answered, though repeated.
     Silent,
-    /// Could not be delivered, though repeated: the network said so.
+    /// Could not be delivered, though repeated, as the transport reported.
     Unreachable,
 }
 
@@ -64,7 +64,7 @@ pub struct Done<K> {
     pub outcome: Outcome,
 }
 
-/// What was counted on the way.
+/// Counters of the client.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Datagrams sent, repetitions included.
@@ -86,7 +86,7 @@ struct Flight<K> {
     mad: Mad,
     due: Duration,
     tries: u32,
-    /// The network said at least once that it can't be delivered.
+    /// The transport reported at least once that it cannot be delivered.
     undelivered: bool,
 }
 

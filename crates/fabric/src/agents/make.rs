@@ -132,7 +132,7 @@ fn port_info(graph: &Graph, port: PortIx) -> PortInfo {
     info
 }
 
-/// Width and speed as the fields say it. What is not known is 4 lanes of 25 Gb/s.
+/// Width and speed from the fields. Unknown ones become 4 lanes of 25 Gb/s.
 fn set_link(info: &mut PortInfo, link: LinkSpec) {
     let (width, widths) = match link.width {
         Width::X1 => (1, 1),

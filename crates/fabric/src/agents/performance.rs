@@ -12,7 +12,7 @@ use super::{Agents, Counters, asks_class_port_info};
 const EXTENDED_ERRORS: u32 = 1 << 1;
 
 impl Agents {
-    /// Responds to a request of the performance class that came to `port`: what it says is put into `mad`.
+    /// Responds to a request of the performance class that came to `port`: the response is put into `mad`.
     pub(crate) fn perform(&mut self, port: PortIx, mad: &mut Mad) -> Status {
         let method = mad.header().method();
         if asks_class_port_info(mad) {

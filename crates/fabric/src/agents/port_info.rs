@@ -135,7 +135,7 @@ impl Agents {
     }
 }
 
-/// May a port in this state be told to go to that one?
+/// May a port be set from this state to that one?
 fn allowed(now: PortState, wanted: PortState) -> bool {
     match wanted {
         PortState::NO_CHANGE | PortState::DOWN => true,

@@ -18,9 +18,9 @@ pub enum Carried {
     Answered(Lid, Box<Mad>),
     /// It arrived at a port where a program may want it: from this LID, as it arrived.
     Arrived(PortIx, Lid, Box<Mad>),
-    /// It arrived at an agent that has nothing to say to it.
+    /// It arrived at an agent that does not respond to it.
     Taken,
-    /// It got lost on the way.
+    /// It was lost.
     Lost,
 }
 
@@ -49,7 +49,7 @@ impl Agents {
         }
         self.answer(port, &mut mad, management);
         let back = self.ports[self.end_port(port).index()].info.lid();
-        // The response has to find its way too.
+        // The response has to be routed, too.
         let returned = match class {
             Class::DIRECTED => self.returned(port, from, to.lid, &mad),
             _ => port == from || self.by_lid(port, source, class == Class::SUBNET).is_some(),
@@ -197,7 +197,7 @@ impl Agents {
     fn returned(&mut self, port: PortIx, to: PortIx, lid: Lid, mad: &Mad) -> bool {
         let header = mad.smp().header();
         if header.directed_destination() != Lid::PERMISSIVE || lid != Lid::PERMISSIVE {
-            // Partly by LID: that way back is the tables' affair, and the asker's LID is known to them or not.
+            // Partly by LID: the path back depends on the tables, which may or may not know the requester's LID.
             return header.directed_source() == Lid::PERMISSIVE
                 || self.by_lid(port, header.directed_source(), true).is_some();
         }

@@ -10,7 +10,7 @@ use topology::{Kind, NodeIx, PortIx};
 
 use super::Agents;
 
-/// Until a trap is repeated that nobody heard.
+/// Until a trap without a repress is repeated.
 pub const REPEAT_AFTER: Duration = Duration::from_secs(1);
 /// How often it is sent at most.
 pub const MOST_TIMES: u32 = 30;
@@ -54,7 +54,7 @@ impl Agents {
     fn trap<D: Layout>(&mut self, port: PortIx, number: u16, severity: u8, details: D) {
         let info = &self.ports[port.index()].info;
         let lid = info.lid();
-        // Nobody manages it yet, or the same is being said already.
+        // There is no subnet manager yet, or the same trap is pending already.
         let said = |trap: &&mut Trap| trap.port == port && trap.mad.data::<Notice>().number() == number;
         if lid == Lid(0) || info.sm_lid() == Lid(0) || self.traps.len() >= MOST {
             return;
@@ -102,7 +102,7 @@ impl Agents {
         !self.traps.is_empty()
     }
 
-    /// The manager says that it heard: its notice is the trap's.
+    /// The manager represses a trap: its notice is the trap's.
     pub(crate) fn repress(&mut self, port: PortIx, mad: &Mad) {
         let (end, number) = (self.end_port(port), mad.data::<Notice>().number());
         self.traps.retain(|trap| {

@@ -9,7 +9,7 @@ use super::{Finding, ReportError, Weight};
 use crate::counting::Counters;
 use crate::snapshot::Snapshot;
 
-/// How many worst ports are said.
+/// The number of worst ports that are listed.
 const WORST: usize = 10;
 
 /// What counters may reach: more than that is a finding.

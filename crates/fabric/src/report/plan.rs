@@ -92,7 +92,7 @@ struct Cables<'a> {
     planned: &'a Graph,
     twins: &'a Twins,
     found: &'a mut Vec<Finding>,
-    /// Ports of the fabric of which something was said.
+    /// Ports of the fabric that have been reported.
     told: BTreeSet<PortIx>,
 }
 
@@ -113,7 +113,7 @@ impl Cables<'_> {
                         broken.push((one, other));
                     }
                 }
-                // That a node is missing has been said.
+                // The missing node has been reported.
                 (one, other) => self.told.extend(one.into_iter().chain(other)),
             }
         }

@@ -70,7 +70,7 @@ fn step(snapshot: &Snapshot, route: &mut Route, port: PortIx) -> Option<PortIx> 
     Some(peer)
 }
 
-/// As each switch's table says.
+/// Follows the route by the table of each switch.
 fn follow(snapshot: &Snapshot, tables: &Tables, (start, end): (PortIx, PortIx), route: &mut Route) {
     let graph = &snapshot.graph;
     let target = graph.owner(end);

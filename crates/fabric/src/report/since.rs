@@ -34,7 +34,7 @@ pub(super) fn findings(before: &Snapshot, now: &Snapshot) -> Vec<Finding> {
     }
     for (a, b) in old.links() {
         let here = |port| twins.port(old, new, port);
-        // That a node is gone has been said.
+        // The missing node has been reported.
         let (Some(one), Some(other)) = (here(a), here(b)) else { continue };
         if new.peer(one) == Some(other) {
             found.extend(same_cable(before, now, a, one, other));

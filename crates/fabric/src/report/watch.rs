@@ -23,10 +23,10 @@ const TRAFFIC: [&str; 8] = [
     "multicast_received",
 ];
 
-/// What differs from the look before.
+/// The differences from the previous reading.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Look {
-    /// Which look, from 1 on.
+    /// The number of the reading, from 1 on.
     pub look: u64,
     /// Ports that answered.
     pub counted: usize,
@@ -44,11 +44,11 @@ pub struct Look {
     pub nodes_gone: Vec<String>,
     /// Nodes that respond again.
     pub nodes_back: Vec<String>,
-    /// Why nobody else could be asked, if so: where this looks from has no active link. Then nothing else was examined.
+    /// Why no other node could be polled, if so: the local port has no active link. Then nothing else was polled.
     pub no_link: Option<String>,
     /// Whether it has one again.
     pub link_again: bool,
-    /// Whether the look before said the same, which is printed once.
+    /// Whether the previous reading had the same reason, which is printed once.
     #[serde(skip)]
     was_said: bool,
 }
@@ -65,7 +65,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// From what a snapshot says.
+    /// From a snapshot.
     #[must_use]
     pub fn new(snapshot: &Snapshot) -> Self {
         Self {
@@ -83,7 +83,7 @@ impl Watch {
         }
     }
 
-    /// A look from where nobody else can be asked, and why ([`crate::poll::without_link`]): nothing is said of anybody else.
+    /// A reading without an active link, and why ([`crate::poll::without_link`]): no other node is reported.
     pub fn without_link(&mut self, why: &str) -> Look {
         self.look += 1;
         let was_said = self.no_link.replace(why.to_owned()).as_deref() == Some(why);
@@ -110,7 +110,7 @@ impl Watch {
             let grown: BTreeMap<&'static str, u64> = pairs
                 .filter(|((name, _), _)| !TRAFFIC.contains(name))
                 .filter(|((_, old), (_, new))| old != new)
-                // One that went back was cleared by somebody: what it shows came after that.
+                // A counter that decreased was cleared: its value has grown since then.
                 .map(|((name, old), (_, new))| (name, if new < old { new } else { new - old }))
                 .filter(|(_, by)| *by > 0)
                 .collect();
@@ -128,7 +128,7 @@ impl Watch {
 }
 
 impl Watch {
-    /// What cables differ in, as part of that look.
+    /// The changes of cables, as part of that reading.
     pub fn cables(&mut self, snapshot: &Snapshot, seen: &[PolledCable], look: &mut Look) {
         let graph = &snapshot.graph;
         let words = |(state, physical)| format!("{} ({})", PortState(state), PhysicalState(physical));

@@ -32,7 +32,7 @@ pub(super) struct Client {
     pub name: u32,
     /// Its datagrams come here, and it is connected to where they are expected.
     pub socket: Inbox,
-    /// Where it stands.
+    /// The port where it is.
     pub port: PortIx,
     /// It is a subnet manager.
     pub is_sm: bool,
@@ -77,7 +77,7 @@ impl Client {
     /// Its requests that were not answered in time.
     pub(super) fn late(&mut self, now: Duration) -> Vec<Packet> {
         let late = |asked: &Asked| now.saturating_sub(asked.at) >= RESPONSE_TIMEOUT;
-        // They stand in the order in which they were asked.
+        // They are in the order of the requests.
         let count = self.asked.iter().take_while(|asked| late(asked)).count();
         self.asked.drain(..count).map(|asked| asked.packet).collect()
     }
@@ -111,12 +111,12 @@ pub(super) struct Clients {
 }
 
 impl Clients {
-    /// The numbers that nobody has, lowest first.
+    /// The free numbers, lowest first.
     pub(super) fn free_numbers(&self) -> impl Iterator<Item = u32> {
         (0..).filter(|number| !self.by_number.contains_key(number))
     }
 
-    /// Programs at a node's port that may be told this.
+    /// Programs at a node's port that may get this.
     pub(super) fn at(&self, port: PortIx) -> impl Iterator<Item = (u32, &Client)> {
         self.by_number
             .iter()

@@ -1,4 +1,4 @@
-//! Parses commands to a served fabric, one per line. Names with blanks stand in double quotes; a
+//! Parses commands to a served fabric, one per line. Names with blanks are in double quotes; a
 //! node may be named by `0x` and its GUID.
 //!
 //! | line | what it does |
@@ -8,11 +8,11 @@
 //! | `down NODE` | pulls all cables of a node |
 //! | `up NODE` | puts them back |
 //! | `counter NODE PORT NAME VALUE` | sets a counter |
-//! | `counters NODE PORT` | says all counters |
+//! | `counters NODE PORT` | prints all counters |
 //! | `describe NODE TEXT` | gives a node another text |
 //! | `lose NODE PORT THOUSANDTHS` | loses that many of what comes in |
-//! | `port NODE PORT` | says state, LID and peer |
-//! | `clients` | says who is connected |
+//! | `port NODE PORT` | prints state, LID and peer |
+//! | `clients` | prints the connected programs |
 //! | `quit` | ends the server |
 //!
 //! The response is one line: `ok`, perhaps with what was asked for, or `error:` with the reason.
@@ -37,7 +37,7 @@ pub enum Command {
     Lose(String, u8, u32),
     /// Says how a port is.
     Port(String, u8),
-    /// Says who is connected.
+    /// Prints the connected programs.
     Clients,
     /// Ends the server.
     Quit,

@@ -31,7 +31,7 @@ pub(super) struct ControlSocket {
     closer: Closer,
 }
 
-/// A commander, and what it has said of its next command.
+/// A connection for commands, and the bytes of its next command.
 type Line = (Foreign<Stream>, Vec<u8>);
 
 /// A connection that can be given to a closer.
@@ -51,13 +51,13 @@ impl ControlSocket {
             cause,
             next: "name a path that does not exist yet, in a directory that you may write to",
         };
-        // One that a server left behind which was killed: nobody listens.
+        // Left behind by a server that was killed: no process listens.
         if is_deserted(path) {
             std::fs::remove_file(path).map_err(failed)?;
         }
         let listener = UnixListener::bind(path).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
-        // Commands are this user's affair, and root's; and what they might send beside them is nobody's.
+        // Only this user and root may send commands; anything that comes with them is ignored.
         std::fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(failed)?;
         foreign::refuse_descriptors(&listener, true);
         let closer = closer.clone();
@@ -69,7 +69,7 @@ impl ControlSocket {
     }
 }
 
-/// Whether a socket is there that nobody listens at. Asked without waiting: a listener need not accept. A file that is no socket refuses in the same
+/// Whether there is a socket on which no process listens. Asked without waiting: a listener need not accept. A file that is no socket refuses in the same
 /// way (connect(2)), and is somebody's.
 fn is_deserted(path: &Path) -> bool {
     if !is_socket(path) {
@@ -86,7 +86,7 @@ fn is_socket(path: &Path) -> bool {
 
 impl Drop for ControlSocket {
     fn drop(&mut self) {
-        // It may have been removed by somebody else, who has put another file there.
+        // Another process may have replaced it by another file.
         if is_socket(&self.path) {
             let _ = std::fs::remove_file(&self.path);
         }

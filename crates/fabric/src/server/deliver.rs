@@ -170,7 +170,7 @@ impl Server {
         Ok((number, socket))
     }
 
-    /// The port says whether a subnet manager is behind it.
+    /// Sets the port's bit that a subnet manager is behind it.
     fn tell_is_sm(&mut self, port: PortIx) {
         let is = self.clients.at(port).any(|(_, client)| client.is_sm);
         self.agents.set_is_sm(port, is);
@@ -182,7 +182,7 @@ impl Server {
         event(Event::Went { client: number, vanished });
     }
 
-    /// Programs that are gone without a word: nobody has their socket any more.
+    /// Programs that ended without a message: no process has their socket any more.
     fn sweep_dead(&mut self, event: &mut dyn FnMut(Event)) {
         let gone = |client: &Client| {
             SocketAddrUnix::new_abstract_name(&inward_name(&self.base, client.name))
@@ -260,7 +260,7 @@ impl Server {
         }
     }
 
-    /// The program gets its datagram back. A response that got lost is nobody's affair but the asker's.
+    /// The program gets its datagram back. A lost response concerns only the requester.
     fn undelivered(&mut self, number: u32, mut packet: Packet, event: &mut dyn FnMut(Event)) {
         self.served.lost += 1;
         if !Mad(packet.mad).header().method().is_response() {
@@ -292,7 +292,7 @@ impl Server {
             let to_sm = |client: &Client| client.is_sm && !report;
             let all: Vec<(u32, &Client)> = self.clients.at(at).collect();
             let sm = all.iter().find(|(_, client)| to_sm(client));
-            // Only who speaks a class listens to it: programs that don't have no queue for it.
+            // Only programs that registered a class get its datagrams: others have no queue for it.
             sm.or_else(|| {
                 all.iter().find(|(number, client)| client.speaks(class) && (report || *number != from))
             })

@@ -196,7 +196,7 @@ fn table(tables: &Tables, row: usize) -> String {
 fn port_of(snapshot: &Snapshot, node: NodeIx, port: PortIx) -> Option<Port> {
     let graph = &snapshot.graph;
     let number = graph.number(port);
-    // What belongs to a switch as a whole is said at its port 0.
+    // Facts of a switch as a whole are those of its port 0.
     let own = graph.kind(node) != Kind::Switch || number == 0;
     let counters = snapshot.counters.as_ref().and_then(|counters| counters.get(&port)).map(|counters| {
         counters.all().filter(|(_, value)| *value > 0).map(|(name, value)| (name.to_owned(), value)).collect()
@@ -210,7 +210,7 @@ fn port_of(snapshot: &Snapshot, node: NodeIx, port: PortIx) -> Option<Port> {
     said.then_some(Port { number, guid, lid, lmc, info, counters, uncounted })
 }
 
-/// Opens a file that tells of a fabric: a snapshot, or a topology in any format that can be read.
+/// Opens a file of a fabric: a snapshot, or a topology in any format that can be read.
 ///
 /// # Errors
 /// It can't be read, or there is no fabric in it.

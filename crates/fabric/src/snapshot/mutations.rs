@@ -1,4 +1,4 @@
-//! Snapshots that somebody has edited or damaged: whatever a file says, it is a snapshot or an error, and what is a snapshot can
+//! Snapshots that were edited or damaged: any file is a snapshot or an error, and what is a snapshot can
 //! be reported on and written.
 
 use proptest::prelude::*;

@@ -24,16 +24,16 @@ const MAX_OTHER_PATHS: usize = 3;
 /// What is asked. Numbers are indices of [`Explorer::nodes`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Question {
-    /// Who stands here?
+    /// The NodeInfo of the local node.
     Local,
-    /// Who is behind this port?
+    /// The NodeInfo of the node behind this port.
     Behind(usize, u8),
     Description(usize),
     Switch(usize),
     Port(usize, u8),
 }
 
-/// Who is said to be behind a port: the node's response to a request that came in by that link.
+/// A claim about the node behind a port: its response to a request that came in by that link.
 pub(super) type Claim = NodeInfo;
 
 #[derive(Debug)]
@@ -65,7 +65,7 @@ impl Node {
     }
 }
 
-/// A request on its way.
+/// A request in flight.
 #[derive(Debug, Clone, Copy)]
 struct Asked {
     question: Question,
@@ -83,11 +83,11 @@ pub(super) struct Explorer {
     pub nodes: Vec<Node>,
     pub by_guid: HashMap<Guid, Vec<usize>>,
     pub anomalies: Vec<Anomaly>,
-    /// Ports behind which nobody answered, and whether the network said that it can't be delivered.
+    /// Ports behind which no node responded, and whether the transport reported that the request cannot be delivered.
     pub silent: BTreeMap<(usize, u8), bool>,
     too_many: bool,
     gave_up: bool,
-    /// GUIDs of which that was said.
+    /// GUIDs for which that was reported.
     too_many_alike: HashSet<Guid>,
     /// Ports of all nodes, as these claim them.
     ports: usize,
@@ -181,13 +181,13 @@ impl Explorer {
         }
     }
 
-    /// Asks nothing more: what is on its way is still waited for.
+    /// Sends no further request: responses to requests in flight are still waited for.
     fn give_up(&mut self) {
         let left = self.pending.len();
         self.pending = VecDeque::new();
         if !self.gave_up {
             self.gave_up = true;
-            // This one is always said, whatever else was.
+            // This anomaly is always kept.
             self.anomalies.insert(0, Anomaly::GaveUp { unanswered: self.unheard, left });
         }
     }

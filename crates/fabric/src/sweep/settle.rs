@@ -18,13 +18,13 @@ const PATHS: usize = 8;
 /// The other end of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Partner {
-    /// Nobody was found.
+    /// No node was found.
     Nobody,
-    /// Both ends say so, or the other end can't be asked.
+    /// Both ends agree, or the other end can't be asked.
     Agreed(usize, u8),
     /// The other end was asked, and did not respond.
     Unheard(usize, u8),
-    /// The other end says something else.
+    /// The other end disagrees.
     Contradicted(usize, u8),
     /// The port itself.
     Itself,
@@ -60,7 +60,7 @@ impl Explorer {
         best
     }
 
-    /// Does `b`, who is said to be behind `a`, agree?
+    /// Does `b`, which `a` claims as its peer, agree?
     fn judge(&self, a: (usize, u8), b: (usize, u8)) -> Partner {
         let other = &self.nodes[b.0];
         if !self.leads_on(b.0, b.1) {
@@ -78,7 +78,7 @@ impl Explorer {
             && back.local_port() == a.1
             && alike(back, me)
             && other.instance.get(&b.1).is_none_or(|instance| *instance == a.0)
-            // Where the sweep stands, a GUID that came twice is another node's.
+            // At the local node, a GUID that came twice is another node's.
             && self.nodes[a.0].instance.get(&a.1).is_none_or(|instance| *instance == b.0);
         if mutual { Partner::Agreed(b.0, b.1) } else { Partner::Contradicted(b.0, b.1) }
     }
@@ -157,7 +157,7 @@ impl Explorer {
         }
     }
 
-    /// Each link from both its ends. What only one end says is a link if the other end is free, and an anomaly in any case.
+    /// Each link from both its ends. A claim of only one end is a link if the other end is free, and an anomaly in any case.
     fn links(&mut self) -> BTreeMap<(usize, u8), (usize, u8)> {
         let mut links = BTreeMap::new();
         let mut one_sided = Vec::new();
@@ -364,7 +364,7 @@ impl Explorer {
     }
 }
 
-/// Width and speed of a link, as its port says.
+/// Width and speed of a link, as its port reports them.
 #[must_use]
 pub fn link_spec(info: &PortInfo) -> LinkSpec {
     let width =

@@ -4,7 +4,7 @@ use topology::{counted, verb};
 
 use super::{Judged, Loss, Quality, Routed};
 
-/// What is said of tables that were made.
+/// The text about computed tables.
 #[must_use]
 pub fn routed(switches: usize, lids: usize, routed: &Routed) -> String {
     let mut text = format!("engine: {}: {}\n", routed.engine.word(), routed.why);
@@ -21,7 +21,7 @@ pub fn routed(switches: usize, lids: usize, routed: &Routed) -> String {
     text
 }
 
-/// What the checker said.
+/// The text about a check.
 #[must_use]
 pub fn judged(judged: &Judged) -> String {
     let mut text = format!(

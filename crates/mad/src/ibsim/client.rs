@@ -117,7 +117,7 @@ impl IbsimTransport {
         &self.node
     }
 
-    /// Asks the server for the port's LID and those of its manager anew: they are told once, and may have changed since.
+    /// Asks the server again for the LIDs of the port and of its manager, which may have changed.
     ///
     /// # Errors
     /// When the server does not respond.
@@ -214,7 +214,7 @@ impl IbsimTransport {
             len: 0,
             data: [0; CONTROL_DATA],
         };
-        // The last message: nobody waits for its response, and a server that is gone needs none.
+        // The last message: its response is not waited for, and a server that is gone needs none.
         let _ = send(&self.control, message.as_bytes(), SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
     }
 }
