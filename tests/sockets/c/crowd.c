@@ -226,11 +226,23 @@ static void says_where(void)
     }
 }
 
+static uint64_t moved(void)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < 2; i++)
+        for (int who = 0; who < WRITERS; who++) sum += all->ways[i].sent[who] + all->ways[i].got[who];
+    return sum;
+}
+
 static void waits_for_the_ends(const pid_t *ends)
 {
+    // On a busy machine a round of a second takes half a minute; what hangs moves nothing for as long.
     double limit = now() + 30;
+    uint64_t before = 0;
     for (int left = 2, status; left > 0;) {
         pid_t one = waitpid(-1, &status, WNOHANG);
+        uint64_t sum = moved();
+        if (sum != before) { before = sum; limit = now() + 30; }
         if (now() > limit) { says_where(); FAIL("hangs"); }
         if (all->failed) FAIL("over");
         if (one <= 0) { usleep(300); continue; }
