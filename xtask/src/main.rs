@@ -79,15 +79,13 @@ fn release_binary() -> PathBuf {
 }
 
 /// The figures that the README shows.
-const README_FIGURES: [&str; 9] = [
+const README_FIGURES: [&str; 7] = [
     "scipp.half_rtt.4B",
     "scipp.half_rtt.8KiB",
     "ring.record.8B.batch16",
     "put.16MiB",
     "intr.spinning",
     "connect_map",
-    "redis.get.c50",
-    "nginx.keepalive64",
     "up.64",
 ];
 
