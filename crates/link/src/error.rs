@@ -6,7 +6,7 @@ use proto::ids::NodeId;
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
     /// The link cannot do this at all.
-    #[error("the {link} link cannot {what}: {why}")]
+    #[error("the {link} link cannot {what}: {why}: `tieline query` shows what it can")]
     NotSupported {
         /// The type of the link.
         link: &'static str,
@@ -28,7 +28,9 @@ pub enum LinkError {
         size_bytes: usize,
     },
     /// Not a multiple of what the operation needs.
-    #[error("offset {offset} is not aligned to {align} bytes, which this operation needs")]
+    #[error(
+        "offset {offset} is not aligned to {align} bytes, which this operation needs: give a multiple of {align}"
+    )]
     Misaligned {
         /// The offset.
         offset: usize,
@@ -47,7 +49,7 @@ pub enum LinkError {
         node: NodeId,
     },
     /// The network between, or the other end, failed.
-    #[error("the {link} link to node {node} failed: {why}")]
+    #[error("the {link} link to node {node} failed: {why}: check it with `tieline cable`")]
     Failed {
         /// The type of the link.
         link: &'static str,

@@ -70,6 +70,23 @@ pub mod control {
     pub const SET_IS_SM: u32 = 9;
     /// The first block of partition keys.
     pub const PARTITIONS: u32 = 10;
+
+    /// What a message asks for, as people read it.
+    pub(super) const fn name(kind: u32) -> &'static str {
+        match kind {
+            CONNECT => "to connect",
+            DISCONNECT => "to disconnect",
+            PORT => "for the LID and state of the port",
+            VENDOR => "for the vendor of the node",
+            GID => "for the GID of the port",
+            GUID => "for the GUID of the node",
+            NODE_INFO => "for NodeInfo",
+            PORT_INFO => "for PortInfo",
+            SET_IS_SM => "to be a subnet manager",
+            PARTITIONS => "for the partition keys",
+            _ => "of an unknown kind",
+        }
+    }
 }
 
 /// A control message: 80 bytes.

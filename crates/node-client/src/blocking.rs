@@ -39,7 +39,8 @@ impl BlockingClient {
         let socket = connect(dir, node, deadline)?;
         let myself = PidFd::of_this().map_err(io("open a pidfd of this process"))?;
         let hello = encode(&ToManager::Hello { name: name.to_owned(), reattach })?;
-        let mut waiting = Waiting { node, socket: &socket, what: "the hello", limit, deadline, reset: false };
+        let mut waiting =
+            Waiting { node, socket: &socket, what: "the connection", limit, deadline, reset: false };
         waiting.send_hello(&hello, &[myself.as_fd()])?;
         let mut buffer = vec![0; MAX_DATAGRAM_BYTES];
         let (message, descriptors) = waiting.receive(&mut buffer)?;
@@ -238,7 +239,7 @@ fn connect(dir: &ClusterDir, node: NodeId, deadline: Instant) -> Result<Seqpacke
             }
             Errno::NOENT => return Err(no_socket()),
             Errno::CONNREFUSED => {
-                let why = "its socket is there, but no process listens on it: the manager died".into();
+                let why = "its socket refuses connections".into();
                 return Err(ClientError::ManagerGone { node, why });
             }
             Errno::ACCESS | Errno::PERM => {

@@ -59,7 +59,8 @@ impl Source {
 pub enum PlanError {
     /// Its file cannot be read.
     #[error(
-        "the copy plan {path} cannot be read: {source}: write one with `tieline tune --renew`, or unset {ENV_COPY_PLAN}"
+        "{ENV_COPY_PLAN}: the copy plan {path} cannot be read: {source}: name an existing file, `libc` or `table`, or unset it and run \
+         `tieline tune`"
     )]
     Unreadable {
         /// The path of the file.
@@ -69,7 +70,7 @@ pub enum PlanError {
     },
     /// It is another file.
     #[error(
-        "{path}, line {line}: {what}: write a copy plan with `tieline tune --renew`, or unset {ENV_COPY_PLAN}"
+        "{ENV_COPY_PLAN}: {path}, line {line}: {what}: name another file, `libc` or `table`, or unset it and run `tieline tune`"
     )]
     Malformed {
         /// The path of the file.
@@ -194,7 +195,11 @@ mod tests {
             assert!(at == line || what.is_empty(), "{at}: {said}");
         }
         let error = PlanFile::read(Path::new("/nonexistent/plan")).unwrap_err().to_string();
-        assert!(error.contains("/nonexistent/plan") && error.contains("tieline tune --renew"), "{error}");
+        // While the variable stands, `tieline tune` fails by the same error: it has to be unset first.
+        assert!(
+            error.contains("/nonexistent/plan") && error.contains("unset it and run `tieline tune`"),
+            "{error}"
+        );
     }
 
     #[test]

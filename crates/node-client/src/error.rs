@@ -89,8 +89,8 @@ pub enum ClientError {
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// No answer in time.
-    #[error("no response from node {node} to {what} within {} ms: is its manager stopped or overloaded? Try `tieline status`",
-            .limit.as_millis())]
+    #[error("node {node}: its manager did not respond to {what} within {} (it is stopped or overloaded): see `tieline node status --node \
+             {node}`; a stopped process continues with `kill -CONT PID`", seconds(*.limit))]
     TimedOut {
         /// Whose manager.
         node: NodeId,
@@ -101,8 +101,8 @@ pub enum ClientError {
     },
     /// The manager of this program's node is not there at the moment. What is connected continues working.
     #[error(
-        "the manager of node {node} is gone ({why}): what is connected goes on working, new requests need it: \
-             start it again with `tieline node start --node {node}`, the program re-attaches by itself"
+        "the manager of node {node} has ended ({why}): start it with `tieline node start --node {node}`; established connections \
+         continue meanwhile, and this program attaches again by itself"
     )]
     ManagerGone {
         /// The node.
@@ -126,7 +126,8 @@ pub enum ClientError {
     },
     /// The manager said something that makes no sense here.
     #[error(
-        "the manager of node {node} broke the protocol ({what}): is another program listening in its place?"
+        "invalid answer from the manager of node {node} ({what}): see with `tieline query` whether both are of the same version, and with \
+         `ss -xlp` which program listens"
     )]
     Protocol {
         /// The node.
@@ -135,7 +136,9 @@ pub enum ClientError {
         what: String,
     },
     /// What is asked does not fit into a message.
-    #[error("request cannot be sent: {0}")]
+    #[error(
+        "request cannot be sent: {0}: see with `tieline query` whether the manager is of the version of `tieline --version`"
+    )]
     Codec(#[from] CodecError),
     /// The manager's state page is not usable.
     #[error("state page of node {node}: {source}")]
@@ -162,6 +165,15 @@ pub type Result<T> = std::result::Result<T, ClientError>;
 pub(crate) fn list(nodes: &[NodeId]) -> String {
     let names: Vec<_> = nodes.iter().map(ToString::to_string).collect();
     names.join(", ")
+}
+
+/// A limit of time as people read it.
+pub(crate) fn seconds(limit: Duration) -> String {
+    if limit.as_millis().is_multiple_of(1000) {
+        format!("{} s", limit.as_secs())
+    } else {
+        format!("{} ms", limit.as_millis())
+    }
 }
 
 fn hint(errno: Errno) -> &'static str {
@@ -210,7 +222,7 @@ mod tests {
             (ClientError::Version { theirs: 9 }, &["version 9", "install the same"]),
             (
                 ClientError::TimedOut { node: node(8), what: "a probe", limit: Duration::from_secs(2) },
-                &["node 8", "a probe", "2000 ms", "tieline status"],
+                &["node 8", "a probe", "within 2 s", "tieline node status --node 8"],
             ),
             (
                 ClientError::ManagerGone { node: node(4), why: "closed".into() },

@@ -115,7 +115,10 @@ fn hint(what: &str, error: &std::io::Error) -> &'static str {
             ": have its owner list this user under [access] in the configuration, or name a directory of your own with \
              --runtime-dir or TIELINE_RUNTIME_DIR"
         }
-        std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {
+        std::io::ErrorKind::PermissionDenied
+        | std::io::ErrorKind::ReadOnlyFilesystem
+        | std::io::ErrorKind::NotFound
+        | std::io::ErrorKind::NotADirectory => {
             ": name a directory of your own with --runtime-dir or TIELINE_RUNTIME_DIR"
         }
         std::io::ErrorKind::StorageFull => ": free some space there, or name another with --runtime-dir",

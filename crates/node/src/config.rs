@@ -53,7 +53,8 @@ pub enum ConfigError {
         message: String,
     },
     /// A value that cannot be.
-    #[error("{path}{}, {key}: {message}", line.map(|line| format!(", line {line}")).unwrap_or_default())]
+    #[error("{path}{}, {key}: {message}: correct it, or name another configuration with --config",
+            line.map(|line| format!(", line {line}")).unwrap_or_default())]
     Value {
         /// The path of the file.
         path: PathBuf,

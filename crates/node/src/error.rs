@@ -32,7 +32,9 @@ pub enum NodeError {
     #[error(transparent)]
     Client(#[from] ClientError),
     /// The state page cannot be made.
-    #[error("state page of node {node} cannot be made: {source}")]
+    #[error(
+        "node {node}: its shared status memory cannot be created: {source}: check the memory limits (`ulimit -v`, the cgroup's)"
+    )]
     Page {
         /// The node.
         node: NodeId,
@@ -40,10 +42,10 @@ pub enum NodeError {
         source: link::LinkError,
     },
     /// No id was given.
-    #[error("which node? Give --node, or set `id` under [node] in the configuration")]
+    #[error("--node is missing: give the ID of the node, or set `id` under [node] in the configuration")]
     NoId,
     /// Ids cannot be given out.
-    #[error("{count} nodes from node {first} on do not fit: {why}")]
+    #[error("{count} nodes from node {first} on are too many: {why}: start fewer nodes")]
     Ids {
         /// How many were wanted.
         count: usize,
@@ -74,8 +76,8 @@ pub enum NodeError {
     },
     /// The sessions did not become valid in time.
     #[error(
-        "after {} s these nodes still wait for sessions: {}. What was started is stopped again; try when the machine has more \
-         time, or with fewer nodes. Logs of nodes that ran before are in {dir}", .seconds, waiting(.nodes)
+        "nodes that have not connected within {} s: {}; those that were started are stopped again: start fewer nodes, or try when the \
+         machine is idle; logs of nodes that ran before are in {dir}", .seconds, waiting(.nodes)
     )]
     NotReady {
         /// How long was waited.
@@ -90,8 +92,8 @@ pub enum NodeError {
     Stopped,
     /// A manager that runs does not respond.
     #[error(
-        "the manager of node {node}{} holds its lock but does not respond (is it stopped?): let it go on, or end it with \
-         `tieline node stop --node {node}`{}",
+        "the manager of node {node}{} holds its lock but does not respond (it may be stopped): continue it with `kill -CONT`, or end it \
+         with `tieline node stop --node {node}`{}",
         .pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default(),
         .pid.map(|pid| format!(" or `kill -KILL {pid}`")).unwrap_or_default()
     )]
@@ -102,7 +104,7 @@ pub enum NodeError {
         pid: Option<u32>,
     },
     /// What a manager's life depends on is not understood.
-    #[error("the environment variable TIELINE_LEASE: `{place}` is not `stdin`; correct or unset it")]
+    #[error("the environment variable TIELINE_LEASE: `{place}` is not `stdin`: unset it (it is for tests)")]
     Lease {
         /// What was said.
         place: String,

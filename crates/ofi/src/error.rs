@@ -95,7 +95,7 @@ pub enum OfiError {
         reason: &'static str,
     },
     /// A card that came from a peer cannot be read.
-    #[error("a card of {len} bytes cannot be read ({why}): both ends must be of the same version")]
+    #[error("an endpoint address of {len} bytes is malformed ({why}): both ends must be of the same version")]
     BadCard {
         /// How long it is.
         len: usize,

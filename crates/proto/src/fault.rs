@@ -65,6 +65,13 @@ impl fmt::Display for LinkChange {
     }
 }
 
+/// A time in the largest unit in which it is whole, as the command line takes it.
+fn time(ns: u64) -> String {
+    let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1000, "us")];
+    let unit = units.into_iter().find(|(length, _)| ns > 0 && ns.is_multiple_of(*length));
+    unit.map_or_else(|| format!("{ns} ns"), |(length, name)| format!("{} {name}", ns / length))
+}
+
 impl LinkFaults {
     /// Nothing is made worse.
     pub fn is_none(&self) -> bool {
@@ -80,20 +87,24 @@ impl LinkFaults {
             ("reordering", self.reorder_ppm),
         ] {
             if ppm > MILLION {
-                return Err(format!("{what} of {ppm} in a million puts: at most all of them can be hit"));
+                let percent = f64::from(ppm) / f64::from(MILLION) * 100.0;
+                return Err(format!("{what} of {percent} % of the puts: give 100 % at most"));
             }
         }
         if self.delay_ns > MAX_DELAY_NS {
-            return Err(format!("a delay of {} ns: at most {MAX_DELAY_NS} ns are possible", self.delay_ns));
+            return Err(format!("a delay of {}: give {} at most", time(self.delay_ns), time(MAX_DELAY_NS)));
         }
         if self.speed_percent > 100 {
-            return Err(format!("a speed of {} %: at most 100 % are possible", self.speed_percent));
+            return Err(format!("a speed of {} %: give 100 % at most", self.speed_percent));
         }
-        if (self.stall_ns == 0) != (self.stall_every_ns == 0) || self.stall_ns > self.stall_every_ns / 2 {
+        let (stall, period) = (time(self.stall_ns), time(self.stall_every_ns));
+        if (self.stall_ns == 0) != (self.stall_every_ns == 0) {
             return Err(format!(
-                "stalls of {} ns every {} ns: both must be given, and a stall may take half of its period at most",
-                self.stall_ns, self.stall_every_ns
+                "stalls of {stall} every {period}: give a time and a period, such as 5ms/1s"
             ));
+        }
+        if self.stall_ns > self.stall_every_ns / 2 {
+            return Err(format!("stalls of {stall} every {period}: give half of the period at most"));
         }
         Ok(())
     }
@@ -203,7 +214,7 @@ mod tests {
         assert!(refused(LinkFaults { lose_ppm: MILLION + 1, ..all() }).starts_with("loss of 1000001"));
         assert!(refused(LinkFaults { speed_percent: 101, ..all() }).contains("101 %"));
         assert!(refused(LinkFaults { delay_ns: MAX_DELAY_NS + 1, ..all() }).contains("delay"));
-        assert!(refused(LinkFaults { stall_every_ns: 0, ..all() }).contains("both must be given"));
-        assert!(refused(LinkFaults { stall_every_ns: 9_000_000, ..all() }).contains("half of its period"));
+        assert!(refused(LinkFaults { stall_every_ns: 0, ..all() }).contains("give a time and a period"));
+        assert!(refused(LinkFaults { stall_every_ns: 9_000_000, ..all() }).contains("half of the period"));
     }
 }

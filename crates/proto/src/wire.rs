@@ -34,10 +34,14 @@ pub fn is_printable(c: char) -> bool {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CodecError {
     /// Longer than [`MAX_DATAGRAM_BYTES`].
-    #[error("control message of {0} bytes is longer than the limit of {MAX_DATAGRAM_BYTES}")]
+    #[error(
+        "control message of {0} bytes is longer than the limit of {MAX_DATAGRAM_BYTES}: ask for less at a time"
+    )]
     TooLong(usize),
     /// Not from a tieline program.
-    #[error("control message does not start with the tieline magic: is another program using this socket?")]
+    #[error(
+        "control message does not start with the tieline magic: see with `ss -xp` which program uses this socket"
+    )]
     BadMagic,
     /// From another version of tieline.
     #[error(
@@ -48,7 +52,7 @@ pub enum CodecError {
         theirs: u16,
     },
     /// The right version, and yet not decodable.
-    #[error("control message is malformed ({0})")]
+    #[error("control message is malformed ({0}): install the same tieline on both sides")]
     Malformed(String),
 }
 

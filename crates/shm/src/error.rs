@@ -176,7 +176,9 @@ pub enum Error {
         why: &'static str,
     },
     /// The content of shared memory makes no sense: the other side is wrong or hostile.
-    #[error("corrupt shared memory: {what}; close this connection")]
+    #[error(
+        "invalid control data in shared memory: {what}: disconnect, and restart the program at the other end"
+    )]
     Corrupt {
         /// What does not make sense.
         what: &'static str,
@@ -193,7 +195,7 @@ pub enum Error {
     #[error("the descriptor is no process (pidfd)")]
     NotProcess,
     /// A system call failed that has no error of its own here.
-    #[error("{what} failed ({errno})")]
+    #[error("{what} failed ({errno}): see the limits of this process (`ulimit -a`)")]
     System {
         /// The system call or what it was for.
         what: &'static str,

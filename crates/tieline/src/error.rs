@@ -47,7 +47,7 @@ pub enum Error {
         what: String,
     },
     /// No room.
-    #[error("{what}: the limit of {limit} is reached")]
+    #[error("{what}: the limit of {limit} is reached: release some first")]
     Limit {
         /// The resource that is limited.
         what: String,
@@ -71,7 +71,9 @@ pub enum Error {
         limit: usize,
     },
     /// What was waited for did not happen.
-    #[error("{what}: nothing happened within the time given")]
+    #[error(
+        "{what}: timed out: nothing happened within the time given; see with `tieline status` whether the other node runs"
+    )]
     TimedOut {
         /// What was waited for.
         what: String,
@@ -97,7 +99,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The kernel refused.
-    #[error("{what} failed: {source}")]
+    #[error("{what} failed: {source}: see the limits of this process (`ulimit -a`)")]
     System {
         /// The object, in words.
         what: &'static str,
@@ -108,7 +110,10 @@ pub enum Error {
     #[error("{0}")]
     Invalid(String),
     /// The other side broke a rule of shared memory.
-    #[error("{what} of node {node} broke a rule of shared memory and is not used any more: {detail}")]
+    #[error(
+        "{what} of node {node}: invalid control data in shared memory ({detail}), so it is not used any more: restart the program at the \
+         other end, then connect again"
+    )]
     Corrupt {
         /// The object, in words.
         what: String,
@@ -118,7 +123,7 @@ pub enum Error {
         detail: String,
     },
     /// Stopped for a reason that was told once already.
-    #[error("{what} failed earlier; its error has been returned already")]
+    #[error("{what} failed earlier, and that call returned the cause: create a new one")]
     Failed {
         /// The object, in words.
         what: String,

@@ -181,7 +181,11 @@ impl IbsimTransport {
         }
         if answer.kind == control::ERROR {
             return Err(TransportError::Protocol {
-                what: format!("the simulator at {:?} rejected control message {kind}", self.base),
+                what: format!(
+                    "the simulator at {:?} rejected the request {}",
+                    self.base,
+                    control::name(kind)
+                ),
                 next: "read what the simulator printed",
             });
         }

@@ -178,8 +178,11 @@ fn identify(dir: &ClusterDir, node: NodeId) -> Result<Option<(u32, OwnedFd)>> {
         }
     }
     let pid = pid_in_file(dir, node).unwrap_or_default();
-    let why = "its lock file and its socket do not name the same living process of the directory's owner"
-        .to_owned();
+    let why = format!(
+        "its lock file and its socket do not name the same living process of the directory's owner: compare {} with `ss -xlp`, and end \
+         the process by hand",
+        dir.lock_file(node).display()
+    );
     Err(NodeError::NotStopped { node, pid, why })
 }
 
@@ -212,7 +215,10 @@ impl Ending {
                 return Ok(true);
             }
         }
-        let why = "it survived SIGKILL: is it stuck in the kernel?".to_owned();
+        let why = format!(
+            "it survived SIGKILL: see with `ps -o stat,wchan {}` what it waits for in the kernel (state D)",
+            self.pid
+        );
         Err(NodeError::NotStopped { node: self.node, pid: self.pid, why })
     }
 

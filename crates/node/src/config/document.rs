@@ -134,8 +134,12 @@ pub(super) fn apply(settings: &mut Settings, path: &Path, text: &str) -> Result<
         Some(Group::Number(gid)) => settings.attach.gid = Some(gid),
         Some(Group::Name(name)) => {
             let gid = gid_of(&name, &std::fs::read_to_string("/etc/group").unwrap_or_default());
-            let unknown =
-                || wrong("access.group", format!("`{name}` is not in /etc/group: give the group's number"));
+            let unknown = || {
+                wrong(
+                    "access.group",
+                    format!("`{name}` is not in /etc/group (a group's number is possible, too)"),
+                )
+            };
             settings.attach.gid = Some(gid.ok_or_else(unknown)?);
         }
         None => {}

@@ -61,23 +61,34 @@ fn errors_name_file_line_key_and_what_is_wrong() {
         (
             "[manager]\nheartbeat_interval_ms = 400\nheartbeat_limit_ms = 500\n",
             "t.toml, line 3, manager.heartbeat_limit_ms: 500 ms is less than twice the heartbeat interval (400 ms), so that \
-             one late heartbeat would lose a session",
+             one late heartbeat would lose a session: correct it, or name another configuration with --config",
         ),
-        ("[manager]\nmax_programs = 0\n", "t.toml, line 2, manager.max_programs: must be at least 1"),
+        (
+            "[manager]\nmax_programs = 0\n",
+            "t.toml, line 2, manager.max_programs: must be at least 1: correct it, or name another configuration with --config",
+        ),
         (
             "[access]\ngroup = \"no-such-group\"\n",
-            "t.toml, line 2, access.group: `no-such-group` is not in /etc/group: give the group's number",
+            "t.toml, line 2, access.group: `no-such-group` is not in /etc/group (a group's number is possible, too): \
+             correct it, or name another configuration with --config",
         ),
-        ("[node]\nname = \"\"\n", "t.toml, line 2, node.name: 0 bytes, but 1 to 64 are possible"),
+        (
+            "[node]\nname = \"\"\n",
+            "t.toml, line 2, node.name: 0 bytes, but 1 to 64 are possible: correct it, or name another configuration with --config",
+        ),
         (
             "# a name\n[node]\n\nname = \"a\\u001bb\"\n",
-            "t.toml, line 4, node.name: the character U+001B is possible in no name: it would confuse terminals",
+            "t.toml, line 4, node.name: the character U+001B is possible in no name: it would confuse terminals: \
+             correct it, or name another configuration with --config",
         ),
         (
             "[manager]\nheartbeat_interval_ms = 9\n",
-            "t.toml, line 2, manager.heartbeat_interval_ms: must be at least 10",
+            "t.toml, line 2, manager.heartbeat_interval_ms: must be at least 10: correct it, or name another configuration with --config",
         ),
-        ("manager.max_programs = 0\n", "t.toml, line 1, manager.max_programs: must be at least 1"),
+        (
+            "manager.max_programs = 0\n",
+            "t.toml, line 1, manager.max_programs: must be at least 1: correct it, or name another configuration with --config",
+        ),
     ] {
         assert_eq!(read(text).unwrap_err(), expected);
     }

@@ -405,7 +405,8 @@ pub enum Refusal {
     },
     /// It exists, but is not open to connections.
     #[error(
-        "{what} on node {node} is not available: its owner has not made it available, or has withdrawn it"
+        "{what} on node {node} is not available: its owner has to make it available (set_available, SCISetSegmentAvailable); connect \
+         with a time-out to wait for it"
     )]
     NotAvailable {
         /// The object, in words.
@@ -440,7 +441,10 @@ pub enum Refusal {
         why: String,
     },
     /// Still connected.
-    #[error("{what} is still in use by {connections} connection(s): unmap or disconnect first, or force")]
+    #[error(
+        "{what} is still in use by {connections} connection(s): let them disconnect first, or remove it by force (`remove(true)`, \
+         SCI_FLAG_FORCE_REMOVE)"
+    )]
     Busy {
         /// The object, in words.
         what: String,
@@ -470,8 +474,8 @@ pub enum Refusal {
     },
     /// The owner is behind with what it was told; nobody is added to what it has to be told meanwhile.
     #[error(
-        "the owner of {what} on node {node} does not read what it is told (it is stopped, or overloaded): let it run, then \
-         try again"
+        "the program that owns {what} on node {node} does not read its events (it is stopped or overloaded): let it continue, then \
+         connect again"
     )]
     OwnerBusy {
         /// What was to be connected.

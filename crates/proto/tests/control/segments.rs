@@ -140,7 +140,8 @@ fn what_is_not_there_or_not_open_is_refused_at_once() {
         let refusal = try_connect(world, importer, 4, segment(1)).expect_err("closed");
         assert_eq!(
             refusal.to_string(),
-            "segment 1 on node 4 is not available: its owner has not made it available, or has withdrawn it"
+            "segment 1 on node 4 is not available: its owner has to make it available (set_available, SCISetSegmentAvailable); connect with \
+             a time-out to wait for it"
         );
         let open = Request::SetAvailable { key: segment(1), available: true, disconnect: false };
         assert_eq!(world.ask(owner, open), Ok(Reply::Done));
@@ -239,7 +240,8 @@ fn removing_needs_force_while_connected() {
         let refusal = world.ask(owner, Request::RemoveSegment { key: segment(1), force: false });
         assert_eq!(
             refusal.expect_err("busy").to_string(),
-            "segment 1 is still in use by 1 connection(s): unmap or disconnect first, or force"
+            "segment 1 is still in use by 1 connection(s): let them disconnect first, or remove it by force (`remove(true)`, \
+             SCI_FLAG_FORCE_REMOVE)"
         );
         world.actors[importer].events.clear();
         world.ask(owner, Request::RemoveSegment { key: segment(1), force: true }).expect("removed");

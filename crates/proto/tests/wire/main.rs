@@ -119,7 +119,7 @@ fn other_programs_are_recognised() {
     }
     assert_eq!(
         CodecError::BadMagic.to_string(),
-        "control message does not start with the tieline magic: is another program using this socket?"
+        "control message does not start with the tieline magic: see with `ss -xp` which program uses this socket"
     );
 }
 
