@@ -52,14 +52,18 @@ pub enum BenchError {
         value: f64,
     },
     /// The clock cannot measure what is asked.
-    #[error("the clock of this machine is not fit for this: {reason}")]
+    #[error(
+        "the clock of this machine cannot measure this: {reason}: see /sys/devices/system/clocksource/clocksource0/current_clocksource \
+         (`tsc` is expected)"
+    )]
     Clock {
         /// The reason.
         reason: String,
     },
     /// The other end did not answer in time.
     #[error(
-        "{what}: the other end did not respond within {seconds} s: is it running, and not on the same processor?"
+        "{what}: the other end did not respond within {seconds} s: start it with `tieline bench WHAT --server`; if both ends share a \
+         processor, give each its own with --cpus"
     )]
     NoAnswer {
         /// What was waited for.
@@ -131,7 +135,7 @@ pub enum BenchError {
         got: u8,
     },
     /// The other end says that bytes arrived that were not sent.
-    #[error("{what}: the other end received wrong bytes")]
+    #[error("{what}: the other end received wrong bytes: check the link with `tieline conntest --peers A,B`")]
     WrongDataThere {
         /// In which pattern.
         what: &'static str,
@@ -164,14 +168,13 @@ pub enum BenchError {
     #[error("the cluster: {0}")]
     Cluster(String),
     /// Nothing of this name.
-    #[error(
-        "there is no figure `{id}`; did you mean `{nearest}`? All names: `tieline bench acceptance --list`"
-    )]
+    #[error("there is no figure `{id}`{}: `tieline bench acceptance --list` prints all names",
+            .nearest.map(|nearest| format!(" (a similar name is `{nearest}`)")).unwrap_or_default())]
     UnknownId {
         /// The name given.
         id: String,
-        /// The figure whose name is most like it.
-        nearest: &'static str,
+        /// The figure whose name differs from it by two letters at most.
+        nearest: Option<&'static str>,
     },
     /// Another build could not be measured.
     #[error("{reason}")]
@@ -244,8 +247,8 @@ mod tests {
     fn texts() {
         let cpus = BenchError::TooFewCpus { what: "scipp", allowed: vec![3] }.to_string();
         assert!(cpus.contains("scipp") && cpus.contains("[3]") && cpus.contains("--cpus"), "{cpus}");
-        let id = BenchError::UnknownId { id: "x".into(), nearest: "up.64" }.to_string();
-        assert!(id.contains("`x`") && id.contains("`up.64`") && id.contains("--list"), "{id}");
+        let id = BenchError::UnknownId { id: "up.63".into(), nearest: Some("up.64") }.to_string();
+        assert!(id.contains("`up.63`") && id.contains("`up.64`") && id.contains("--list"), "{id}");
         let wrong =
             BenchError::WrongData { what: "scipp", message: 7, size_bytes: 64, at: 3, want: 1, got: 0xff }
                 .to_string();

@@ -467,7 +467,8 @@ pub(crate) fn is_within(id: &str, name: &str) -> bool {
     id.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// The name of the figure that is most similar to this one.
-fn nearest(name: &str) -> &'static str {
-    ALL.iter().map(|entry| entry.id).min_by_key(|id| edits(name, id)).unwrap_or(GROUP)
+/// The name of the figure that is most similar to this one, if it differs by two letters at most.
+fn nearest(name: &str) -> Option<&'static str> {
+    let distances = ALL.iter().map(|entry| (edits(name, entry.id), entry.id));
+    distances.min().filter(|(distance, _)| *distance <= 2).map(|(_, id)| id)
 }

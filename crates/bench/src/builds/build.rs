@@ -87,8 +87,10 @@ impl Builds {
             let program = std::path::absolute(program).unwrap_or_else(|_| program.to_owned());
             if !program.is_file() {
                 return Err(BenchError::Usage(format!(
-                    "{} is no program: name the `tieline` of a build, which has its companions beside it",
-                    program.display()
+                    "{} {}: name the program `tieline` of a build, such as target/release/tieline, with tieline-commands and the libraries \
+                     in the same folder",
+                    program.display(),
+                    if program.exists() { "is not a file" } else { "does not exist" }
                 )));
             }
             Ok(Build { program, cpus: options.cpus })
@@ -112,7 +114,10 @@ impl Build {
     /// The names of all its figures.
     pub fn ids(&self) -> Result<Vec<String>> {
         let failed = |reason: String| BenchError::Build {
-            reason: format!("{} does not name its figures: {reason}", self.program.display()),
+            reason: format!(
+                "{} cannot be asked for its figures (`bench acceptance --list`): {reason}: name the program `tieline` of a build",
+                self.program.display()
+            ),
         };
         let mut run = Run::start(self, &["--list"]).map_err(failed)?;
         let status = run.wait(RUN_LIMIT, &crate::progress::Quiet).map_err(|why| failed(why.text()))?;

@@ -269,7 +269,7 @@ fn a_verification_is_compared_section_by_section() {
     assert_eq!(go(&of(1.0, 1.0), &gone_pair).verdict, Verdict::Fail, "a pair that is gone is");
     for (old_busy, new_busy) in [(false, true), (true, false)] {
         let (mut old, mut new) = (of(1.0, 1.0), of(1.5, 1.5));
-        let reason = json!("the machine was busy: other work had 80 % of the 2 processors (in pairs)");
+        let reason = json!("the machine was busy: other work used 80 % of the 2 processors (in pairs)");
         for (document, _) in
             [(&mut old, old_busy), (&mut new, new_busy)].into_iter().filter(|(_, busy)| *busy)
         {
@@ -277,7 +277,7 @@ fn a_verification_is_compared_section_by_section() {
         }
         let beside_work = go(&old, &new);
         assert_eq!(beside_work.verdict, Verdict::Inconclusive);
-        assert!(beside_work.to_text().contains("other work had 80 %"), "{}", beside_work.to_text());
+        assert!(beside_work.to_text().contains("other work used 80 %"), "{}", beside_work.to_text());
     }
     let mut without = of(1.0, 1.0);
     without["benchmarks"] = json!([]);

@@ -45,7 +45,7 @@ impl Load {
         self.others_percent.is_some_and(|percent| percent >= BUSY_PERCENT)
     }
 
-    /// `other work had 63 % of the 2 processors`, if the machine was busy.
+    /// `other work used 63 % of the 2 processors`, if the machine was busy.
     pub fn reason(&self) -> Option<String> {
         let mut reasons = Vec::new();
         if let Some(percent) = self.others_percent.filter(|_| self.others_are_busy()) {
@@ -53,10 +53,10 @@ impl Load {
                 1 => "processor".to_owned(),
                 many => format!("{many} processors"),
             };
-            reasons.push(format!("other work had {percent:.0} % of the {of}"));
+            reasons.push(format!("other work used {} of the {of}", share(percent)));
         }
         if let Some(percent) = self.waited_percent.filter(|_| self.kept_waiting()) {
-            reasons.push(format!("the test had no processor for {percent:.0} % of its time"));
+            reasons.push(format!("the measuring thread was preempted for {} of its time", share(percent)));
         }
         (!reasons.is_empty()).then(|| reasons.join(", "))
     }
@@ -74,6 +74,11 @@ impl Load {
             waited_percent: worse(self.waited_percent, other.waited_percent),
         }
     }
+}
+
+/// A share that is not all: a test that has given a result had some of the time, however little.
+fn share(percent: f64) -> String {
+    if percent >= 99.5 { "more than 99 %".to_owned() } else { format!("{percent:.0} %") }
 }
 
 /// Watches from its making on.
@@ -203,13 +208,15 @@ mod tests {
         let of = |others, waited| Load { processors: 2, others_percent: others, waited_percent: waited };
         assert_eq!(of(Some(3.0), Some(2.0)).reason(), None);
         assert_eq!(of(None, None).reason(), None);
-        assert_eq!(of(Some(63.4), None).reason().unwrap(), "other work had 63 % of the 2 processors");
+        assert_eq!(of(Some(63.4), None).reason().unwrap(), "other work used 63 % of the 2 processors");
         assert_eq!(
             of(Some(1.0), Some(40.0)).reason().unwrap(),
-            "the test had no processor for 40 % of its time"
+            "the measuring thread was preempted for 40 % of its time"
         );
+        let all = of(Some(99.9), Some(99.7)).reason().unwrap();
+        assert!(!all.contains("100 %") && all.matches("more than 99 %").count() == 2, "{all}");
         let one = Load { processors: 1, others_percent: Some(50.0), waited_percent: None };
-        assert_eq!(one.reason().unwrap(), "other work had 50 % of the processor");
+        assert_eq!(one.reason().unwrap(), "other work used 50 % of the processor");
         assert!(of(Some(3.0), None).or_worse(of(Some(50.0), Some(1.0))).is_busy());
     }
 

@@ -31,7 +31,7 @@ pub enum DocumentError {
     },
     /// It is no JSON.
     #[error(
-        "{path}, line {line}, column {column}: no JSON ({reason}): was the benchmark that wrote it interrupted?"
+        "{path}, line {line}, column {column}: not JSON ({reason}): give what a benchmark wrote with --json"
     )]
     NotJson {
         /// The path of the file.

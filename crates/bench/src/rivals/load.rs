@@ -31,8 +31,7 @@ impl Load {
         let most = THREADS_A_CPU_MAX * crate::cpus::allowed()?.len();
         if threads > most {
             return Err(BenchError::Usage(format!(
-                "a load of {threads} threads is more than {THREADS_A_CPU_MAX} on each processor that this process may use: \
-                 {most} at most"
+                "--load {threads}: give at most {most}, {THREADS_A_CPU_MAX} for each processor that this process may use"
             )));
         }
         let mut load = Self { stop: Arc::default(), threads: Vec::new() };

@@ -31,11 +31,8 @@ pub enum Sharing {
 
 /// `0,1`, or `0` for both on one.
 pub fn parse(text: &str) -> Result<[usize; 2]> {
-    let wrong = || {
-        BenchError::Usage(format!(
-            "`{text}` names no processors: give two numbers such as 0,1, or one for both ends"
-        ))
-    };
+    let wrong =
+        || BenchError::Usage(format!("`{text}`: give two processors, such as 0,1, or one for both ends"));
     let numbers: Vec<usize> =
         text.split(',').map(|number| number.trim().parse().map_err(|_| wrong())).collect::<Result<_>>()?;
     match numbers[..] {

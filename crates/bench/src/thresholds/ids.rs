@@ -143,7 +143,7 @@ pub fn like(wrong: &str) -> Option<String> {
 }
 
 /// Letters to insert, remove or change to make one text the other.
-pub(crate) fn edits(a: &str, b: &str) -> usize {
+pub fn edits(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, from) in a.chars().enumerate() {

@@ -46,7 +46,7 @@ pub enum ThresholdsError {
         source: std::io::Error,
     },
     /// Something in it is wrong.
-    #[error("{source_name}:{line}: {message}")]
+    #[error("{source_name}, line {line}: {message}")]
     Malformed {
         /// The name of the file.
         source_name: String,

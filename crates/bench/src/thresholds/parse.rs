@@ -31,7 +31,10 @@ pub(super) fn parse(source: &str, text: &str) -> Result<Thresholds, ThresholdsEr
     let reader = Reader { source, text };
     let table = DeTable::parse(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
-        reader.wrong(at, format!("no TOML: {}", error.message()))
+        reader.wrong(
+            at,
+            format!("not TOML: {}: `tieline bench thresholds` prints a valid file", error.message()),
+        )
     })?;
     let mut entries = Vec::new();
     for (name, value) in table.get_ref() {

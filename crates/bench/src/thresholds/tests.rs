@@ -47,7 +47,7 @@ fn a_name_wins_over_a_pattern_and_a_long_pattern_over_a_short_one() {
 #[test]
 fn what_is_wrong_is_said_with_its_line_and_what_was_expected() {
     for (text, line, words) in [
-        ("[\"put.*\"\n", 1, &["no TOML"][..]),
+        ("[\"put.*\"\n", 1, &["not TOML"][..]),
         (
             "\n[\"scip.half_rtt.4B\"]\nupper_ratio = 1.0",
             2,
@@ -73,7 +73,7 @@ fn what_is_wrong_is_said_with_its_line_and_what_was_expected() {
         ),
     ] {
         let error = Thresholds::parse("limits.toml", text).unwrap_err().to_string();
-        assert!(error.starts_with(&format!("limits.toml:{line}: ")), "{text}: {error}");
+        assert!(error.starts_with(&format!("limits.toml, line {line}: ")), "{text}: {error}");
         assert!(words.iter().all(|word| error.contains(word)), "{text}: {error}");
     }
     let unreadable = Thresholds::read(Path::new("/nonexistent/x.toml")).unwrap_err().to_string();

@@ -66,7 +66,7 @@ impl Client {
     ) -> Result<Self> {
         let node = place.attach(place.near, tool.name())?;
         let server = place.far.ok_or_else(|| {
-            BenchError::Usage(format!("{}: which node is the server on? Give --rn ID", tool.name()))
+            BenchError::Usage(format!("{}: --rn is missing: give the node ID of the server", tool.name()))
         })?;
         let mine = open(&node, tool, Role::Client, server, extra(&node)?)?;
         let absent = |error| match error {
