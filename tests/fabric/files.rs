@@ -28,6 +28,19 @@ fn swapped_cables_are_one_finding_that_names_both() {
     }
 }
 
+/// A topology has neither counters nor tables: that nothing is wrong with it says nothing about them.
+#[test]
+fn what_was_not_read_is_named_beside_nothing_is_wrong() {
+    let _watchdog = Watchdog::usual("a topology alone");
+    let place = place();
+    let (status, out, err) = place.run(&["observe", "--from", "net.toml"]);
+    assert_eq!(status, 0, "{out}{err}");
+    assert!(
+        out.contains("nothing is wrong in what was read; not checked: counters, forwarding tables (LFTs)"),
+        "{out}"
+    );
+}
+
 #[test]
 fn windows_line_ends_and_noise_change_only_the_anomalies() {
     let _watchdog = Watchdog::usual("noise");

@@ -337,7 +337,7 @@ fn route_findings(snapshot: &Snapshot, checked: &Checked) -> Vec<Finding> {
         .count();
     if no_lid > 0 {
         let text = format!(
-            "{} {} no LID, so no forwarding table leads there",
+            "{} {} no LID, so no forwarding table leads there: look whether a subnet manager (SM) runs",
             counted(no_lid, "CA port"),
             verb(no_lid, "has", "have")
         );
@@ -354,7 +354,8 @@ fn route_findings(snapshot: &Snapshot, checked: &Checked) -> Vec<Finding> {
             )
         });
         let text = format!(
-            "the forwarding tables have no route for {} of {} (switch with CAs, CA LID){where_}",
+            "the forwarding tables have no route for {} of {} of a leaf switch and a destination LID{where_}: let the subnet manager (SM) \
+             sweep again; `tieline fabric route` shows whether there are routes",
             checked.lost,
             counted(checked.pairs, "pair")
         );
@@ -372,7 +373,7 @@ fn route_findings(snapshot: &Snapshot, checked: &Checked) -> Vec<Finding> {
     }
     if checked.cut > 0 {
         let text = format!(
-            "the fabric is partitioned: no cables connect {} of a switch and a CA",
+            "the fabric is partitioned: no cables connect {} of a switch and a CA: see the links that are down",
             counted(checked.cut, "pair")
         );
         found.push(Finding::failed("cut", Vec::new(), text));
@@ -386,7 +387,10 @@ fn route_findings(snapshot: &Snapshot, checked: &Checked) -> Vec<Finding> {
         );
         let open = vls::why_open(snapshot, &checked.credit_loop);
         found.push(match open {
-            None => Finding::failed("credit loop", places, text),
+            None => {
+                let next = "route with an engine without credit loops, such as `updn` or `dfsssp`";
+                Finding::failed("credit loop", places, format!("{text}: {next}"))
+            }
             Some(why) => {
                 let text = format!("if all traffic uses one VL, {text}; {why}; not judged");
                 Finding { weight: Weight::Open, kind: "credit loop", places, text }

@@ -182,7 +182,8 @@ pub enum RouteError {
     },
     /// The places of switches are not known.
     #[error(
-        "the engine `{0}` needs {1}, which are not known: take the engine `layered`, which routes any fabric"
+        "the engine `{0}` needs {1}, which this fabric was not recognised to have: take the engine `auto`, or `layered`, which routes \
+         any fabric"
     )]
     NoShape(&'static str, &'static str),
     /// What is known of the shape is of another graph.
@@ -316,7 +317,7 @@ impl Job<'_> {
             counted(empty.of_hosts, "LFT entry")
         );
         let between = format!(
-            "{} between switches without CAs left empty: no up/down route leads there, and no CA sends there",
+            "{} between switches without CAs left empty: no up/down route leads there, and no CA sends there (normal for a tree)",
             counted(empty.between_switches, "LFT entry")
         );
         let both = [(empty.of_hosts, of_hosts), (empty.between_switches, between)];

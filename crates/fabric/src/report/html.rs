@@ -48,7 +48,7 @@ pub fn page(report: &Report, drawing: Option<&str>) -> String {
                     tr { th { "forwarding tables (LFTs)" } td {
                         @match &report.routes {
                             Some(routes) => {
-                                (routes.pairs - routes.lost - routes.cut) " of " (counted(routes.pairs, "pair")) " (switch with CAs, CA LID) routed; "
+                                (routes.pairs - routes.lost - routes.cut) " of " (counted(routes.pairs, "pair")) " of a leaf switch and a destination LID routed; "
                                 (routes.loop_text())
                             }
                             None => { "n/a" }

@@ -81,7 +81,9 @@ fn states(snapshot: &Snapshot) -> Vec<Finding> {
     let one = |(port, place): (&PortIx, String)| {
         let facts = snapshot.port(*port);
         let state = facts.map(PortFacts::state_word).unwrap_or_default();
-        let text = format!("{place} has a link, but its state is {state}, not Active");
+        let text = format!(
+            "{place} has a link, but its state is {state}, not Active: let the subnet manager (SM) sweep again"
+        );
         Finding::failed("not active", vec![place], text)
     };
     idle.iter().zip(places).map(one).collect()
@@ -115,7 +117,7 @@ fn of_facts(snapshot: &Snapshot, a: (PortIx, &PortFacts), b: (PortIx, &PortFacts
     }
     if less(enabled, supported) {
         let text = format!(
-            "{between} is limited to {}, but both ends support {}",
+            "{between} is limited to {}, but both ends support {}: enable it with `ibportstate`, if it is not meant to be limited",
             rate_word(enabled),
             rate_word(supported)
         );
@@ -131,7 +133,7 @@ fn of_facts(snapshot: &Snapshot, a: (PortIx, &PortFacts), b: (PortIx, &PortFacts
     if a.1.mtu[1] != b.1.mtu[1] && a.1.is_active() && b.1.is_active() {
         let bytes = |mtu: u8| 128_u32.checked_shl(mtu.into()).unwrap_or(0);
         let text = format!(
-            "{between}: the MTU is {} bytes at one end and {} at the other",
+            "{between}: the MTU is {} bytes at one end and {} at the other: let the subnet manager (SM) set it",
             bytes(a.1.mtu[1]),
             bytes(b.1.mtu[1])
         );

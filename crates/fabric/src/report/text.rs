@@ -48,7 +48,7 @@ fn write(report: &Report, out: &mut String) -> std::fmt::Result {
     match &report.routes {
         Some(routes) => writeln!(
             out,
-            "forwarding tables (LFTs): {} of {} (switch with CAs, CA LID) routed, over at most {}; {}",
+            "forwarding tables (LFTs): {} of {} of a leaf switch and a destination LID routed, over at most {}; {}",
             routes.pairs - routes.lost - routes.cut,
             counted(routes.pairs, "pair"),
             counted(routes.most_switches, "switch"),
@@ -114,7 +114,14 @@ fn lists(report: &Report, out: &mut String) -> std::fmt::Result {
 
 fn findings(report: &Report, out: &mut String) -> std::fmt::Result {
     if report.findings.is_empty() {
-        return writeln!(out, "\nnothing is wrong");
+        let of = &report.summary;
+        let unread =
+            [(of.counted.is_none(), "counters"), (report.routes.is_none(), "forwarding tables (LFTs)")];
+        let unread: Vec<&str> = unread.into_iter().filter(|(is, _)| *is).map(|(_, what)| what).collect();
+        return match unread.is_empty() {
+            true => writeln!(out, "\nnothing is wrong"),
+            false => writeln!(out, "\nnothing is wrong in what was read; not checked: {}", unread.join(", ")),
+        };
     }
     writeln!(out)?;
     let mut kinds: Vec<(Weight, &str)> =
@@ -130,7 +137,7 @@ fn findings(report: &Report, out: &mut String) -> std::fmt::Result {
             .collect();
         let word = match weight {
             Weight::Failed => "FAILED",
-            Weight::Open => "OPEN",
+            Weight::Open => "INCONCLUSIVE",
             Weight::Warning => "WARNING",
         };
         for finding in of_kind.iter().take(PRINTED) {

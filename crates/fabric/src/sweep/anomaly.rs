@@ -146,9 +146,9 @@ impl fmt::Display for Anomaly {
         match self {
             Self::Silent { at, undeliverable } => {
                 let how = if *undeliverable { "cannot be reached" } else { "does not respond" };
-                write!(f, "{at}: the link is up, but the node behind it {how}")
+                write!(f, "{at}: the link is up, but the node behind it {how}: look whether it runs")
             }
-            Self::WentDown { at } => write!(f, "{at}: the link went down during the sweep"),
+            Self::WentDown { at } => write!(f, "{at}: the link went down during the sweep: run it again"),
             Self::Nonsense { at, what } => {
                 write!(f, "{at}: the node behind it sent an invalid response: {what}")
             }
@@ -164,16 +164,22 @@ impl fmt::Display for Anomaly {
                 if paths.len() < *count { f.write_str(" and others") } else { Ok(()) }
             }
             Self::DuplicatePortGuid { guid, a, b } => {
-                write!(f, "two ports have the GUID {guid}: {a}, and {b}")
+                write!(f, "two ports have the GUID {guid}: {a}, and {b}: give one of them a GUID of its own")
             }
-            Self::DuplicateLid { lid, a, b } => write!(f, "two ports have the LID {lid}: {a}, and {b}"),
-            Self::OneWay { at, to, other } => {
-                write!(f, "{at} leads to {to}, but that port reports as its peer: {other}")
-            }
-            Self::Loopback { at } => write!(f, "{at} is connected to itself"),
-            Self::Unmatched { at, state } => {
-                write!(f, "{at} is {state}, but no port was found at its other end")
-            }
+            Self::DuplicateLid { lid, a, b } => write!(
+                f,
+                "two ports have the LID {lid}: {a}, and {b}: restart the subnet manager (SM), which assigns LIDs"
+            ),
+            Self::OneWay { at, to, other } => write!(
+                f,
+                "{at} leads to {to}, but that port reports as its peer: {other}: run the sweep again, as the cable may have been moved \
+                 meanwhile"
+            ),
+            Self::Loopback { at } => write!(f, "{at} is connected to itself: look at the cable"),
+            Self::Unmatched { at, state } => write!(
+                f,
+                "{at} is {state}, but no port was found at its other end: run the sweep again, as the link may have changed meanwhile"
+            ),
             Self::TooFar { at } => {
                 write!(f, "{at}: the node behind it is farther away than a directed route reaches")
             }

@@ -25,7 +25,7 @@ pub fn routed(switches: usize, lids: usize, routed: &Routed) -> String {
 #[must_use]
 pub fn judged(judged: &Judged) -> String {
     let mut text = format!(
-        "check: {} of {} (switch with CAs, CA LID) routed, over at most {}, on {}\n",
+        "check: {} of {} of a leaf switch and a destination LID routed, over at most {}, on {}\n",
         judged.pairs - judged.lost - judged.lost_aggregation - judged.cut,
         counted(judged.pairs, "pair"),
         counted(judged.most_switches, "switch"),
@@ -72,7 +72,9 @@ fn credit_loop(judged: &Judged) -> String {
     let mut text = match &judged.not_judged {
         None => format!("FAILED credit loop (deadlock) of {cables}:\n"),
         Some(why) => {
-            format!("OPEN possible credit loop of {cables}, if all traffic uses one VL; {why}; not judged:\n")
+            format!(
+                "INCONCLUSIVE possible credit loop of {cables}, if all traffic uses one VL; {why}; not judged:\n"
+            )
         }
     };
     for wait in judged.credit_loop.iter().take(20) {

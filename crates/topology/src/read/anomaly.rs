@@ -54,13 +54,13 @@ impl Cause {
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
-            Self::NotUnderstood => "not understood",
+            Self::NotUnderstood => "unrecognised line",
             Self::NotText => "not text",
             Self::BadNumber => "bad number",
             Self::NoSuchPort => "no such port",
-            Self::Dangling => "dangling link",
-            Self::OneWay => "one-way link",
-            Self::Contradiction => "contradiction",
+            Self::Dangling => "cable to a node that is not described",
+            Self::OneWay => "cable with one end",
+            Self::Contradiction => "conflict with an earlier line",
             Self::SelfLink => "cable from a node to itself",
             Self::NoHeader => "port without a node header",
             Self::DuplicateNode => "node described twice",

@@ -221,7 +221,7 @@ fn what_is_no_topology_is_an_error_that_says_what_was_looked_for() {
         assert_eq!(Format::of_word(format.word()), Some(format));
     }
     let forced = read(b"nothing\n", Some(Format::SubnetList)).unwrap_err().to_string();
-    assert!(forced.contains("line 1: not understood: `nothing`"), "{forced}");
+    assert!(forced.contains("line 1: unrecognised line: `nothing`"), "{forced}");
     let big: String = (0..40_000).map(|at| format!("Switch 254 \"s{at}\"\n")).collect();
     assert!(why(big.as_bytes()).contains("no fabric has"));
 }
