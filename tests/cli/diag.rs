@@ -121,8 +121,8 @@ fn a_link_that_is_down_is_an_error_of_both_ends_and_the_nodes_that_see_less_are_
             && warnings[0].1.starts_with("Node 12 not reachable")
     );
     let expected = json!([
-        "node 4 sees another topology than most, without node 12",
-        "node 12 sees another topology than most, without node 4"
+        "node 4 sees another topology than most, without node 12: `tieline cable` shows the links that are down",
+        "node 12 sees another topology than most, without node 4: `tieline cable` shows the links that are down"
     ]);
     assert_eq!(report["disagreements"], expected);
     assert_eq!(report["nodes"][0]["nodes_seen"], json!([4, 8, 16]));

@@ -274,7 +274,7 @@ const STATES: [State; 13] = [
         words: &[
             "TEST RESULT: *INCONCLUSIVE*",
             "CONNTEST RESULT: INCONCLUSIVE",
-            "health: INCONCLUSIVE: ",
+            "verify --health: INCONCLUSIVE: ",
             "1 node, 0 pairs",
             "needs two nodes",
         ],

@@ -108,12 +108,30 @@ fn health_is_one_line_about_the_running_cluster_and_names_what_is_wrong() {
     cluster.run(&["up", "--nodes", "3", "--faults"]).unwrap();
     let (status, out, err) = cluster.run(&["verify", "--health"]).unwrap();
     assert_eq!(status, 0, "{out}{err}");
-    assert!(out.starts_with("tieline health: PASS: ") && out.lines().count() == 1, "{out}");
+    assert!(out.starts_with("tieline verify --health: PASS: ") && out.lines().count() == 1, "{out}");
+    assert!(out.contains("3 nodes (4, 8, 12; those that run; no --plan)"), "{out}");
     cluster.run(&["link", "degrade", "4", "12", "--corrupt", "50%"]).unwrap();
     let (status, out, err) = cluster.run(&["verify", "--health"]).unwrap();
     assert_eq!(status, 1, "{out}{err}");
-    assert!(out.starts_with("tieline health: FAIL: ") && out.lines().count() == 1, "{out}");
+    assert!(out.starts_with("tieline verify --health: FAIL: ") && out.lines().count() == 1, "{out}");
     assert!(out.contains("link 4-12"), "{out}");
+}
+
+/// A node that was stopped in an orderly way is not missed without a plan, and the line says so.
+#[test]
+fn health_misses_a_stopped_node_by_a_plan_and_says_when_it_has_none() {
+    let _watchdog = Watchdog::usual("health of fewer nodes");
+    let cluster = Cluster::up(3).unwrap();
+    let plan = cluster.runtime_dir().join("plan.toml");
+    let (status, text, err) = cluster.run(&["cable", "--generate"]).unwrap();
+    assert_eq!(status, 0, "{err}");
+    std::fs::write(&plan, text).unwrap();
+    assert_eq!(cluster.run(&["node", "stop", "--node", "8"]).unwrap().0, 0);
+    let (status, out, err) = cluster.run(&["verify", "--health"]).unwrap();
+    assert_eq!(status, 0, "{out}{err}");
+    assert!(out.contains("2 nodes (4, 12; those that run; no --plan)"), "{out}");
+    let (status, out, err) = cluster.run(&["verify", "--health", "--plan", plan.to_str().unwrap()]).unwrap();
+    assert!(status != 0 && format!("{out}{err}").contains("node 8"), "{status} {out}{err}");
 }
 
 #[test]

@@ -84,19 +84,23 @@ impl Options {
 
     /// Whether this can be done; the text names what to change.
     pub fn check(&self) -> Result<(), String> {
-        if self.min_bytes == 0 || self.block_bytes < self.min_bytes || self.block_bytes > MAX_BLOCK_BYTES {
+        let Self { min_bytes, block_bytes, .. } = *self;
+        if block_bytes == 0 || block_bytes > MAX_BLOCK_BYTES {
+            return Err(format!("--size {block_bytes}: give 1 to {MAX_BLOCK_BYTES} bytes"));
+        }
+        if min_bytes == 0 {
+            return Err(format!("--min-size 0: give 1 to {block_bytes} bytes, the --size"));
+        }
+        if block_bytes < min_bytes {
             return Err(format!(
-                "blocks of {} to {} bytes: the shortest must be at least 1, the longest not below it and at most {MAX_BLOCK_BYTES}",
-                self.min_bytes, self.block_bytes
+                "--min-size {min_bytes} is above --size {block_bytes}: give a larger --size, up to {MAX_BLOCK_BYTES}, or a smaller --min-size"
             ));
         }
         if self.loops == 0 || self.duration.is_zero() {
             return Err("the test must run at least one loop of more than 0 seconds".into());
         }
         if self.throttle_bytes_per_s == Some(0) {
-            return Err(
-                "a throttle of 0 bytes a second would send nothing: leave it out, or give more".into()
-            );
+            return Err("--throttle 0 would send nothing: give more, or leave it out".into());
         }
         Ok(())
     }

@@ -73,7 +73,9 @@ impl LatencyReport {
                     row.readings,
                 )
             }
-            _ => format!("nodes {near} and {far}: too few samples"),
+            _ => format!(
+                "nodes {near} and {far}: too few readings without an interruption (the machine is busy)"
+            ),
         };
         if self.looks.len() > 1 {
             let looks: Vec<String> = self.looks.iter().map(ToString::to_string).collect();
@@ -326,7 +328,7 @@ mod tests {
         assert!(matches!(silent(quiet), NotMeasured::Link(named, _) if named == link));
         let load = Load { processors: 2, others_percent: Some(70.0), waited_percent: None };
         let NotMeasured::Busy(why) = silent(load) else { panic!("{:?}", silent(load)) };
-        assert!(why.contains("other work had 70 % of the 2 processors"), "{why}");
+        assert!(why.contains("other work used 70 % of the 2 processors"), "{why}");
     }
 
     /// Readings as one machine gave them whose line takes 25 ns or 55, as its processors are moved.

@@ -456,11 +456,11 @@ impl PairsReport {
         let bad = self.pairs.iter().filter(|pair| pair.verdict == Verdict::Fail).count();
         text.push_str(&format!(", {} bad, {} not measured", bad, self.obstacles.len()));
         if !self.second_pass.is_empty() {
-            text.push_str(&format!(", {} measured twice", self.second_pass.len()));
+            text.push_str(&format!(", {} measured again", self.second_pass.len()));
         }
         let unsure = self.pairs.iter().filter(|pair| pair.verdict == Verdict::Inconclusive).count();
         if unsure > 0 {
-            text.push_str(&format!(", {unsure} in doubt"));
+            text.push_str(&format!(", {unsure} inconclusive"));
         }
         text
     }

@@ -234,6 +234,8 @@ fn why_no_answer(error: &NodeError) -> String {
         NodeError::Client(ClientError::TimedOut { what, limit, .. }) => {
             format!("no response to {what} within {} ms: it is stopped or overloaded", limit.as_millis())
         }
+        // What follows from it for attached programs is not the question here, and the next step is the report's to say.
+        NodeError::Client(ClientError::ManagerGone { why, .. }) => format!("it has ended ({why})"),
         other => other.to_string(),
     }
 }
@@ -324,7 +326,8 @@ fn problems(expected: &[NodeId], nodes: &[NodeReport]) -> Vec<String> {
             let why = report.error.as_deref().unwrap_or("no response");
             let log =
                 report.log.as_ref().map(|log| format!("; its log: {}", log.display())).unwrap_or_default();
-            format!("node {}: its manager does not respond: {why}{log}", report.node)
+            let next = format!("restart it with `tieline node restart --node {}`", report.node);
+            format!("node {}: its manager does not respond: {why}: {next}{log}", report.node)
         })
         .collect();
     for report in nodes {

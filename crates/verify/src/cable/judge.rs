@@ -59,9 +59,7 @@ fn silent(plan: &Plan, node: &NodeCables) -> Option<Deviation> {
         found: None,
         links,
         text: format!("node {id} does not respond: {why}{lost}"),
-        next_step: format!(
-            "check it with `tieline node status --node {id}`, then restart it with `tieline node restart --node {id}`"
-        ),
+        next_step: format!("restart it with `tieline node restart --node {id}`"),
     })
 }
 

@@ -82,7 +82,7 @@ impl CableReport {
             let _ = write!(text, ": {}", some.join(", "));
         }
         if !self.doubts.is_empty() {
-            let _ = write!(text, ", {} in doubt", self.doubts.len());
+            let _ = write!(text, ", {} inconclusive", self.doubts.len());
         }
         text
     }

@@ -99,7 +99,7 @@ impl PeerReport {
         let mut parts = Vec::new();
         if ledger.failures > 0 {
             let longest_ms = ledger.longest_failure_ns as f64 / 1e6;
-            parts.push(format!("{} failure(s), the longest {longest_ms:.2} ms", ledger.failures));
+            parts.push(format!("{} outage(s), the longest {longest_ms:.2} ms", ledger.failures));
         }
         for (count, what) in [
             (ledger.lost, "put(s) lost"),
@@ -188,7 +188,7 @@ impl ConntestReport {
     pub fn summary(&self) -> String {
         let totals = self.totals();
         let mut text = format!(
-            "{:.1} MB checked at {:.2} GB/s, {} failure(s), {} lost, {} corrupt, {} out of order",
+            "{:.1} MB checked at {:.2} GB/s, {} outage(s), {} put(s) lost, {} corrupt, {} out of order",
             totals.bytes_checked as f64 / 1e6,
             self.rate_bytes_per_s() / 1e9,
             totals.failures,

@@ -125,7 +125,8 @@ fn link_tests(diag: &mut NodeDiag, busy: Option<&str>) {
             test.failures().map(move |(why, in_doubt)| {
                 let LinkTest { peer, .. } = test;
                 let text = format!(
-                    "link from node {node} to node {peer}: {why}; load it with `tieline conntest --peers {node},{peer}`"
+                    "link from node {node} to node {peer}: test transfer: {why}; `tieline conntest --peers {node},{peer}` shows whether data \
+                     is lost or changed"
                 );
                 weigh(text, in_doubt, busy)
             })

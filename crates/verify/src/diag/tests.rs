@@ -35,13 +35,19 @@ fn seen(node: u32, sees: &[u32]) -> NodeDiag {
 fn the_node_that_disagrees_is_named_with_the_difference() {
     let nodes = [seen(4, &[4, 8, 12]), seen(8, &[4, 8]), seen(12, &[4, 8, 12])];
     let all: Vec<&NodeDiag> = nodes.iter().collect();
-    assert_eq!(compare(&all), ["node 8 sees another topology than most, without node 12"]);
+    let next = ": `tieline cable` shows the links that are down";
+    assert_eq!(compare(&all), [format!("node 8 sees another topology than most, without node 12{next}")]);
     assert!(compare(&all[..1]).is_empty());
     // Of two that disagree neither is most of them.
     let apart = [seen(4, &[4]), seen(8, &[8])];
     let both: Vec<&NodeDiag> = apart.iter().collect();
-    let own = |node: u32| format!("node {node} sees another topology than the others: node {node}");
+    let own = |node: u32| format!("node {node} sees another topology than the others: node {node}{next}");
     assert_eq!(compare(&both), [own(4), own(8)]);
+    // A link between two of three is down: the third sees all, and nothing is wrong with it.
+    let one_link = [seen(4, &[4, 12]), seen(8, &[8, 12]), seen(12, &[4, 8, 12])];
+    let without =
+        |node, other| format!("node {node} sees another topology than others, without node {other}{next}");
+    assert_eq!(compare(&one_link.iter().collect::<Vec<_>>()), [without(4, 8), without(8, 4)]);
 }
 
 #[test]
@@ -134,7 +140,7 @@ fn late(others_percent: f64) -> NodeDiag {
 fn what_is_late_on_a_busy_machine_is_in_doubt_and_names_the_load() {
     let busy = late(80.0);
     assert_eq!((busy.verdict, busy.count(Level::Warning)), (Verdict::Inconclusive, 2), "{busy:?}");
-    assert!(busy.findings[0].text.contains("other work had 80 % of the 2 processors"), "{busy:?}");
+    assert!(busy.findings[0].text.contains("other work used 80 % of the 2 processors"), "{busy:?}");
     let quiet = late(1.0);
     assert_eq!((quiet.verdict, quiet.count(Level::Error)), (Verdict::Fail, 2), "{quiet:?}");
     let mut wrong = late(80.0);
@@ -145,7 +151,7 @@ fn what_is_late_on_a_busy_machine_is_in_doubt_and_names_the_load() {
         duration_ns: 0,
     });
     wrong.findings.clear();
-    judge(&mut wrong, Others::default(), None, Some("other work had 80 %"));
+    judge(&mut wrong, Others::default(), None, Some("other work used 80 %"));
     wrong.conclude();
     assert_eq!(wrong.verdict, Verdict::Fail, "what is wrong is wrong beside other work, too");
 }

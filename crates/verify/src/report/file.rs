@@ -30,7 +30,7 @@ pub enum ReportError {
         length_bytes: usize,
     },
     /// A saved document cannot be read.
-    #[error("cannot read {}: {source}", path.display())]
+    #[error("{} cannot be read: {source}: give a file that `tieline verify --json` has written", path.display())]
     Unreadable {
         /// The path of the file.
         path: PathBuf,

@@ -333,10 +333,10 @@ fn what_is_worse_than_an_earlier_run_is_told() {
 fn a_busy_machine_stands_beside_the_verdict() {
     let mut document = healthy(2);
     document["verdict"] = json!("INCONCLUSIVE");
-    document["busy"] = json!("the machine was busy: other work had 63 % of the 2 processors (in pairs)");
+    document["busy"] = json!("the machine was busy: other work used 63 % of the 2 processors (in pairs)");
     let page = render(&document).unwrap();
     let said =
-        page.find("The machine was busy: other work had 63 % of the 2 processors (in pairs).").unwrap();
+        page.find("The machine was busy: other work used 63 % of the 2 processors (in pairs).").unwrap();
     assert!(page.find("class=\"word\"").unwrap() < said && said < page.find("<nav").unwrap());
 }
 

@@ -250,7 +250,7 @@ mod tests {
         let (steps, link_status) = ([step("pairs", 80.0), step("scipp", 1.0)], changed(|_| {}));
         let busy = super::super::busy::reason(&steps);
         let both = advice(&[], &Known { busy: busy.as_deref(), ..known(&steps, &link_status) });
-        assert!(both[0].starts_with("pairs: the machine was busy: other work had 80 %"), "{both:?}");
+        assert!(both[0].starts_with("pairs: the machine was busy: other work used 80 %"), "{both:?}");
         assert!(!both[0].contains("longer") && both[1].starts_with("scipp: too close"), "{both:?}");
         assert!(advice(&[], &known(&[step("scipp", 1.0)], &link_status))[0].contains("measure longer"));
     }

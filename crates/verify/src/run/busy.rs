@@ -46,7 +46,7 @@ mod tests {
         let busy = [step("load", 2.0), step("pairs", 40.0), step("scipp", 60.4)];
         assert_eq!(
             reason(&busy).unwrap(),
-            "the machine was busy: other work had 60 % of the 2 processors (in pairs, scipp)"
+            "the machine was busy: other work used 60 % of the 2 processors (in pairs, scipp)"
         );
     }
 }

@@ -141,12 +141,12 @@ mod tests {
     #[test]
     fn a_transfer_that_timed_out_blames_its_link_unless_the_machine_was_busy() {
         let late = || BenchError::Api(tieline::Error::TimedOut { what: "DMA transfer".into() });
-        let busy = of(late(), Some("other work had 80 % of the 2 processors"));
+        let busy = of(late(), Some("other work used 80 % of the 2 processors"));
         assert!(busy.unanswered && !busy.failed && busy.bad_links.is_empty(), "{busy:?}");
         assert!(busy.missing[0].contains("DMA transfer") && busy.missing[0].contains("80 %"), "{busy:?}");
         let quiet = of(late(), None);
         assert!(quiet.failed && quiet.bad_links.len() == 1, "{quiet:?}");
-        let wrong = of(BenchError::WrongDataThere { what: "dma" }, Some("other work had 80 %"));
+        let wrong = of(BenchError::WrongDataThere { what: "dma" }, Some("other work used 80 %"));
         assert!(wrong.failed && wrong.bad_links.len() == 1, "{wrong:?}");
     }
 }

@@ -1,8 +1,10 @@
 //! The result as text: the steps, the findings, the verdict.
 
 use std::fmt::Write;
+use std::path::Path;
 
 use serde_json::{Value, json};
+use tieline::NodeId;
 
 use super::{Report, SCHEMA, Step};
 use crate::verdict::Verdict;
@@ -18,13 +20,13 @@ impl Report {
         }
         let problems = self.problems();
         if !problems.is_empty() {
-            text.push_str("\nWhat is wrong:\n");
+            text.push_str("\nProblems:\n");
             for problem in problems {
                 let _ = writeln!(text, "  {problem}");
             }
         }
         if !self.suspects.is_empty() {
-            text.push_str("\nWho is to blame:\n");
+            text.push_str("\nSuspects:\n");
             for suspected in &self.suspects {
                 let _ = writeln!(text, "  {}", suspected.suspect);
                 for evidence in &suspected.evidence {
@@ -33,7 +35,7 @@ impl Report {
             }
         }
         if !self.advice.is_empty() {
-            text.push_str("\nWhat to do next:\n");
+            text.push_str("\nNext steps:\n");
             for advice in &self.advice {
                 let _ = writeln!(text, "  {advice}");
             }
@@ -54,11 +56,13 @@ impl Report {
 
     /// In one line, for a job's prolog.
     pub fn render_line(&self) -> String {
+        let nodes: Vec<_> = self.status.nodes.iter().map(|node| node.node).collect();
+        let plan = self.cable.as_ref().and_then(|cable| cable.plan.path.as_deref());
         let mut text = format!(
-            "tieline health: {}: cluster `{}`, {}, {}, {:.1} s",
+            "tieline verify --health: {}: cluster `{}`, {}, {}, {:.1} s",
             self.verdict,
             self.cluster,
-            counted(self.status.nodes.len(), "node"),
+            compared(&nodes, plan),
             counted(self.exchange.pairs.len(), "pair"),
             self.duration_s
         );
@@ -84,6 +88,21 @@ impl Report {
         problems.extend(self.diag.disagreements.iter().cloned());
         problems
     }
+}
+
+/// Which nodes were tested, and against what: without a plan nobody misses a node that is stopped.
+fn compared(nodes: &[NodeId], plan: Option<&Path>) -> String {
+    /// More are not listed.
+    const LISTED: usize = 12;
+    let ids = match nodes {
+        [first, .., last] if nodes.len() > LISTED => format!("{first} … {last}"),
+        _ => nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+    };
+    let against = match plan {
+        Some(plan) => format!("compared with {}", plan.display()),
+        None => "those that run; no --plan".to_owned(),
+    };
+    format!("{} ({ids}; {against})", counted(nodes.len(), "node"))
 }
 
 fn counted(count: usize, what: &str) -> String {
@@ -137,12 +156,12 @@ fn reason(blamed: &[String], problems: &[String]) -> String {
         (_, Some(problem)) => problem.clone(),
         (Some(suspect), None) => suspect.clone(),
     };
-    let more = [(blamed.len().saturating_sub(1), "to blame"), (problems.len().saturating_sub(1), "wrong")];
-    let more: Vec<String> = more
-        .into_iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, what)| format!("{count} more {what}"))
-        .collect();
+    let more = [
+        (blamed.len().saturating_sub(1), "more suspect"),
+        (problems.len().saturating_sub(1), "more problem"),
+    ];
+    let more: Vec<String> =
+        more.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| counted(count, what)).collect();
     if more.is_empty() {
         return format!(": {first}");
     }
@@ -176,6 +195,15 @@ mod tests {
     }
 
     #[test]
+    fn a_line_of_health_says_what_was_compared_with_what() {
+        let nodes = |count: usize| (0..count).map(|at| NodeId::nth(at).unwrap()).collect::<Vec<_>>();
+        assert_eq!(compared(&nodes(2), None), "2 nodes (4, 8; those that run; no --plan)");
+        let plan = Some(Path::new("p.toml"));
+        assert_eq!(compared(&nodes(1), plan), "1 node (4; compared with p.toml)");
+        assert_eq!(compared(&nodes(13), plan), "13 nodes (4 … 52; compared with p.toml)");
+    }
+
+    #[test]
     fn a_verdict_that_nobody_is_blamed_for_names_its_step() {
         let step = |name, verdict, detail: &str| Step {
             name,
@@ -202,9 +230,9 @@ mod tests {
         let all = "; all: `tieline verify --running --quick`)";
         assert_eq!(
             said(&["node 8", "link 4-12"], &["x", "y"]),
-            format!(": node 8: x (1 more to blame, 1 more wrong{all}")
+            format!(": node 8: x (1 more suspect, 1 more problem{all}")
         );
         assert_eq!(said(&["node 8"], &["node 8 is dead"]), ": node 8 is dead");
-        assert_eq!(said(&[], &["x", "y"]), format!(": x (1 more wrong{all}"));
+        assert_eq!(said(&[], &["x", "y", "z"]), format!(": x (2 more problems{all}"));
     }
 }

@@ -189,7 +189,7 @@ impl<'a, 'b> Steps<'a, 'b> {
                 Ok(report) => {
                     let links: usize = report.nodes.iter().map(|node| node.links.len()).sum();
                     let detail = format!(
-                        "{links} ends of links, {} {} from {judged_by}, {} in doubt",
+                        "{links} ends of links, {} {} from {judged_by}, {} inconclusive",
                         report.deviations.len(),
                         if report.deviations.len() == 1 { "deviation" } else { "deviations" },
                         report.doubts.len()

@@ -119,7 +119,7 @@ fn logins_in_addresses_go_and_the_address_stays() {
 fn innocent_text_survives() {
     let innocent = "\
 2026-01-02T03:04:05Z INFO node 4: session with node 8 is valid (generation 3)
-tieline health: PASS: 3 nodes, 6 pairs
+tieline verify --health: PASS: 3 nodes, 6 pairs
 VERDICT: PASS
 monkey = 3, keyboard: us, turnkey=1
 passed: 12, author: nobody, bypass=on
