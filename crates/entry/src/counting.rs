@@ -22,7 +22,7 @@ const LONGEST_PATH_BYTES: usize = 511;
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StatisticsError {
     /// It cannot be made or read.
-    #[error("{what} {}: {errno}", shown(path))]
+    #[error("{what} {}: {errno}{}", shown(path), next(what))]
     System {
         /// What was tried.
         what: &'static str,
@@ -44,6 +44,20 @@ pub enum StatisticsError {
 
 /// Result about statistics.
 pub type Result<T> = core::result::Result<T, StatisticsError>;
+
+/// What to do about it.
+fn next(what: &str) -> &'static str {
+    match what {
+        CREATE => ": name another file with --stats",
+        READ => ": give the file of `tieline run --stats`",
+        USE => ": name a directory of your own with --runtime-dir or TIELINE_RUNTIME_DIR",
+        _ => "",
+    }
+}
+
+const CREATE: &str = "cannot create the statistics file";
+const READ: &str = "cannot read the statistics file";
+const USE: &str = "cannot use the directory";
 
 fn failed(what: &'static str, path: &[u8], errno: Errno) -> StatisticsError {
     StatisticsError::System { what, path: path.to_owned(), errno }
@@ -79,7 +93,7 @@ pub fn file_in(folder: &[u8]) -> Text {
 
 /// Has a file at this place: the one that is there, or a new one. With `fresh`, always a new one, in the place of an old one.
 pub fn create(path: &[u8], fresh: bool) -> Result<()> {
-    let failed = |errno| failed("cannot make", path, errno);
+    let failed = |errno| failed(CREATE, path, errno);
     if path.len() > LONGEST_PATH_BYTES {
         // The library would not say that it counts nothing.
         return Err(failed(Errno::NAMETOOLONG));
@@ -128,7 +142,7 @@ pub fn create_private(path: &[u8]) -> Result<()> {
 
 /// Has a directory of the user's own, in which nobody else may write.
 pub fn private_folder(folder: &[u8]) -> Result<()> {
-    let failed = |errno| failed("cannot use", folder, errno);
+    let failed = |errno| failed(USE, folder, errno);
     let made = || make_folders(folder).and_then(|()| rustix::fs::stat(folder));
     let metadata = rustix::fs::stat(folder).or_else(|_| made()).map_err(failed)?;
     let own = rustix::fs::lstat(folder).map_err(failed)?;
@@ -160,7 +174,7 @@ pub fn open(path: &[u8]) -> Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let failed = |errno| match errno {
         Errno::WOULDBLOCK => StatisticsError::Leased(path.to_owned()),
-        errno => failed("cannot read", path, errno),
+        errno => failed(READ, path, errno),
     };
     let file = rustix::fs::open(path, flags, Mode::empty()).map_err(failed)?;
     let metadata = rustix::fs::fstat(&file).map_err(failed)?;
@@ -212,5 +226,19 @@ mod tests {
         std::fs::write(folder.path().join("file"), "").unwrap();
         let refused = create_private(&path("/file/x/s")).unwrap_err();
         assert!(matches!(refused, StatisticsError::System { errno: Errno::NOTDIR, .. }), "{refused}");
+    }
+
+    #[test]
+    fn what_fails_is_said_with_the_next_step() {
+        let missing = open(b"/nowhere/s").unwrap_err().to_string();
+        assert!(
+            missing.contains("/nowhere/s") && missing.ends_with("give the file of `tieline run --stats`"),
+            "{missing}"
+        );
+        let refused = create(b"/nowhere/s", false).unwrap_err().to_string();
+        assert!(
+            refused.contains("/nowhere/s") && refused.ends_with("name another file with --stats"),
+            "{refused}"
+        );
     }
 }

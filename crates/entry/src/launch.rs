@@ -36,10 +36,14 @@ pub struct Options {
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
     /// There is no such file.
-    #[error("{}: no such program", shown(.0))]
+    #[error("{}: {}", shown(.0), if .0.contains(&b'/') { "no such file" } else { "not found in PATH" })]
     NotFound(Text),
     /// It is there, and what it is to be read by is not.
-    #[error("{}: its interpreter {:?} is not there", shown(program), shown(interpreter))]
+    #[error(
+        "{}: its interpreter {:?} is not there: install it, or correct the first line of the file",
+        shown(program),
+        shown(interpreter)
+    )]
     NoInterpreter {
         /// The program.
         program: Text,
@@ -47,7 +51,7 @@ pub enum LaunchError {
         interpreter: Text,
     },
     /// The file can't be executed by this user.
-    #[error("{}: it may not be executed", shown(.0))]
+    #[error("{}: not executable (no execute permission, or no program): `chmod +x` it, or name its interpreter before it", shown(.0))]
     NotExecutable(Text),
     /// The kernel refuses for another reason.
     #[error("{} cannot be executed: {errno}", shown(path))]

@@ -79,14 +79,16 @@ fn without_room_for_the_library_it_is_plain() {
 #[test]
 fn errors_name_what_is_to_blame() {
     let (_, end) = tried(&texts(&["x"]), &options(), &[Errno::NOENT, Errno::NOENT]);
-    assert_eq!(end.to_string(), "x: no such program");
+    assert_eq!(end.to_string(), "x: not found in PATH");
+    assert_eq!(LaunchError::NotFound(b"./x".to_vec()).to_string(), "./x: no such file");
+    assert!(LaunchError::NotExecutable(b"/x".to_vec()).to_string().contains("`chmod +x` it"));
     let folder = tempfile::tempdir().unwrap();
     let script = folder.path().join("script");
     std::fs::write(&script, "#!/nowhere/interpreter -x\n").unwrap();
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
     let (_, end) = tried(&[bytes(&script)], &options(), &[Errno::NOENT]);
     assert!(
-        end.to_string().ends_with("its interpreter \"/nowhere/interpreter\" is not there")
+        end.to_string().contains("its interpreter \"/nowhere/interpreter\" is not there: install it")
             && end.is_not_found()
     );
     let (starts, end) = tried(&texts(&[""]), &options(), &[]);
