@@ -78,7 +78,7 @@ fn results_are_compared_with_older_ones() {
     let empty = file("empty.json", &figures(&[]));
     for (files, words) in [
         (["/nonexistent.json", &old], &["/nonexistent.json", "cannot be read"][..]),
-        ([half.to_str().unwrap(), &old], &["half.json, line 2", "no JSON"]),
+        ([half.to_str().unwrap(), &old], &["half.json, line 2", "not JSON"]),
         ([&old, &other], &["other.json", "tieline.status/1", "tieline.figures/1"]),
         ([&old, &empty], &["empty.json", "nothing to compare"]),
     ] {
@@ -162,7 +162,7 @@ fn thresholds_judge_and_override() {
         (1, &"FAIL".into(), &"connect_map".into())
     );
     for (text, call, words) in [
-        ("[\"scip.*\"]\nupper_ratio = 1\n", &scipp[..], &["mine.toml:1", "`scip.*`"][..]),
+        ("[\"scip.*\"]\nupper_ratio = 1\n", &scipp[..], &["mine.toml, line 1", "`scip.*`"][..]),
         ("[\"scipp.*\"]\nuper_ratio = 1\n", &scipp, &["mine.toml:2", "`uper_ratio`", "expected"]),
         ("[\"dma.*\"]\nupper_ratio = 1\n", &scipp, &["no threshold for scipp"]),
         ("[\"dma.*\"]\nupper_ratio = 1\n", &["acceptance", "--only", "put"], &["no threshold for"]),

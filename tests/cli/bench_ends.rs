@@ -95,7 +95,7 @@ fn an_absent_server_is_missed_in_time_and_named() {
         assert!(status == 4 && err.contains(&advice), "{tool}: {status} {err}");
         for end in ["--server", "--client"] {
             let (status, _, err) = cluster.run(&["bench", tool, end]).unwrap();
-            assert!(status == 2 && err.contains("Give --rn"), "{tool} {end}: {err}");
+            assert!(status == 2 && err.contains("--rn is missing"), "{tool} {end}: {err}");
         }
     }
 }

@@ -62,6 +62,38 @@ fn a_load_test_of_a_node_that_is_not_here_could_not_run() {
     assert_eq!(out, "");
 }
 
+/// Two others run; it is the option that leaves them out.
+#[test]
+fn a_load_test_of_one_node_names_the_option_that_leaves_the_others_out() {
+    let _watchdog = Watchdog::usual("conntest of one node");
+    let cluster = Cluster::up(3).unwrap();
+    let (status, out, err) = cluster.run(&["conntest", "--peers", "12", "--time", "0.2"]).unwrap();
+    assert!(status == 2 && err.contains("--peers names node 12 only"), "{status} {out}{err}");
+}
+
+#[test]
+fn a_process_that_is_not_counted_is_none() {
+    let cluster = Cluster::empty().unwrap();
+    let (status, out, err) = cluster.run(&["sockets", "stat", "--pid", "1"]).unwrap();
+    assert!(status == 4 && err.contains("process 1 is not counted"), "{status} {out}{err}");
+}
+
+#[test]
+fn no_error_shows_how_the_language_prints_numbers_and_ranges() {
+    let cluster = Cluster::empty().unwrap();
+    for words in [
+        &["diag", "-V", "10"][..],
+        &["link", "flap", "4", "8", "--count", "0"],
+        &["verify", "--from", "/nowhere/x", "--report", "x.html"],
+        &["fabric", "observe", "--from", "/nowhere/x"],
+        &["sockets", "stat", "--from", "/nowhere/x"],
+        &["up", "--config", "/nowhere/x"],
+    ] {
+        let (status, _, err) = cluster.run(words).unwrap();
+        assert!(status == 2 && !err.contains("os error") && !err.contains("..="), "{words:?}: {err}");
+    }
+}
+
 #[test]
 fn several_nodes_are_listed_when_one_must_be_chosen() {
     let _watchdog = Watchdog::usual("several nodes");

@@ -60,7 +60,7 @@ fn a_plan_that_is_named_is_shown_and_a_wrong_one_is_refused_by_all() {
             let (status, _, err) = run(&cluster, command, plan);
             assert_eq!(status, 2, "{command:?}: {err}");
             assert!(
-                err.contains(plan) && err.contains(what) && err.contains("tieline tune --renew"),
+                err.contains(plan) && err.contains(what) && err.contains("unset it and run `tieline tune`"),
                 "{err}"
             );
         }

@@ -40,6 +40,13 @@ fn wrong_words_say_what_would_be_right() {
         (&["observe", "--from", "net.toml", "--ibsim", "x"], "cannot be used with"),
         (&["check", "net.toml"], "--lfts"),
         (&["observe", "--cluster", "x"], "belongs to no cluster"),
+        (&["generate", "x.toml", "dragonfly", "4", "--hosts", "9"], "--hosts does not apply to dragonfly"),
+        (
+            &["generate", "x.toml", "pgft", "4,4", "1,2", "1,1", "--hosts", "9"],
+            "--hosts does not apply to pgft",
+        ),
+        (&["draw", "net.toml", "x.png"], "name x.svg"),
+        (&["convert", "net.toml", "-"], "standard output has no extension"),
     ] {
         refused(&place, words, 2, says);
     }

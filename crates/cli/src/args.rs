@@ -58,12 +58,13 @@ pub(crate) fn parse<W: Into<OsString> + Clone>(
 
 /// What all commands take. The environment fills in what is not given: see `environment`.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Common options")]
 pub(crate) struct Common {
     /// Directory of the clusters' sockets [env: TIELINE_RUNTIME_DIR] [default: /run/tieline as root, else
     /// $XDG_RUNTIME_DIR/tieline, else a private one]
     #[arg(long, global = true, value_name = "DIR")]
     pub runtime_dir: Option<PathBuf>,
-    /// Which cluster, where several run side by side [env: TIELINE_CLUSTER] [default: default]
+    /// Which cluster, if several run on this machine [env: TIELINE_CLUSTER] [default: default]
     #[arg(long, global = true, value_name = "NAME")]
     pub cluster: Option<String>,
     /// Which node, for a command about one [env: TIELINE_NODE] [default: the only one]
@@ -72,10 +73,10 @@ pub(crate) struct Common {
     /// Configuration, a file or a directory of them, instead of /etc/tieline/*.toml and the user's [env: TIELINE_CONFIG]
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Print the result as JSON; of an error, an object with the field `error`
+    /// Print the result as JSON; an error as an object with the field `error`
     #[arg(long, global = true)]
     pub json: bool,
-    /// No progress on standard error
+    /// Print no progress on standard error
     #[arg(long, short, global = true)]
     pub quiet: bool,
 }
@@ -91,20 +92,22 @@ pub(crate) enum Command {
     #[command(after_help = "Examples:\n  tieline down\n  tieline down --cluster lab\n  \
                             tieline node stop --node 8     only one node")]
     Down,
-    /// Which nodes run, and whether each has a valid session with each other
+    /// List the nodes and their sessions with each other
     #[command(after_help = "Examples:\n  tieline status                 all nodes of the cluster\n  \
                             tieline status --node 8        the services of one node\n  tieline status --json")]
     Status,
-    /// Which clusters there are on this machine, and which of their nodes run
-    #[command(after_help = "Examples:\n  tieline clusters               with what removes the dead ones\n  \
-                            tieline clusters --json")]
+    /// List the clusters on this machine and their nodes
+    #[command(
+        after_help = "Examples:\n  tieline clusters               with the command that removes what is left of dead ones\n  \
+                            tieline clusters --json"
+    )]
     Clusters,
-    /// This node: its id, adapters and what their links can do
+    /// Show a node's ID, its adapters and the capabilities of their links
     #[command(after_help = "Examples:\n  tieline query                  the only node here\n  \
                             tieline query --node 8\n  tieline query --node 8 --json\n  \
                             tieline query --brief --host rack1-a   the number of the node on that host")]
     Query(Query),
-    /// Connection test: each link, whether it is up, which node is at its other end, and whether the plan says so
+    /// Test the links: is each up, and does it lead to the node that the plan says?
     #[command(
         after_help = "Examples:\n  tieline cable                          every node linked with every other?\n  \
                             tieline cable --generate > plan.toml   a plan to begin with\n  \
@@ -115,19 +118,19 @@ pub(crate) enum Command {
                             open, 4 could not run or not be written."
     )]
     Cable(Cable),
-    /// Static test: adapter, links, self test, nodes seen, sessions; on all nodes, and their topologies compared
+    /// Run the static test on all nodes: adapter, links, self test, nodes seen, sessions; compare their topologies
     #[command(after_help = "Examples:\n  tieline diag                   all nodes of the cluster\n  \
                             tieline diag --node 8          one of them\n  tieline diag -V 9              with all counters\n  \
-                            tieline diag -V 0              only what is wrong\n  \
-                            tieline diag --prod            while others work on the cluster\n  \
-                            tieline diag --hosts hosts     are all that should be there, there?")]
+                            tieline diag -V 0              the findings, and each node's result\n  \
+                            tieline diag --prod            on a cluster in use\n  \
+                            tieline diag --hosts hosts     compared with a list of the nodes")]
     Diag(Diag),
-    /// Load test: every node sends checked data to every other
+    /// Run the load test: every node sends checked data to every other
     #[command(after_help = "Examples:\n  tieline conntest               all nodes here, ten seconds\n  \
-                            tieline conntest -t 60 --throttle 100   a minute, 100 MB/s a node: for a cluster that works\n  \
+                            tieline conntest -t 60 --throttle 100   a minute, 100 MB/s per node: for a cluster in use\n  \
                             tieline conntest --node 4      one instance; start the others on their nodes")]
     Conntest(crate::commands::conntest::Conntest),
-    /// Inject faults into links, to check that the tests notice them
+    /// Inject link faults: down, flap, swap, degrade
     #[command(after_help = "Examples:\n  tieline link list\n  tieline link down 4 8\n  \
                             tieline link flap 4 8 --count 5 --down 100ms\n  \
                             tieline link degrade 4 8 --loss 1%\n  \
@@ -137,16 +140,20 @@ pub(crate) enum Command {
         #[command(subcommand)]
         action: link::LinkAction,
     },
-    /// Bring up a cluster (or take one that runs), test every node and every pair, measure, print a verdict
+    /// Test every node and every pair of a cluster, measure them, and print a verdict
     #[command(
         after_help = "Examples:\n  tieline verify                 nine nodes, started and stopped for it\n  \
                             tieline verify --nodes 4\n  tieline verify --running       the cluster that runs, left running\n  \
                             tieline verify --report verify.html\n  \
                             tieline verify --from verify.json --report verify.html   of an earlier run\n  \
-                            tieline verify --running --bundle lab.tar.gz   for whoever has to help"
+                            tieline verify --running --bundle lab.tar.gz   for support\n\n\
+                            Steps: up (start the cluster), status (managers and sessions), diag (static test), cable (links), names (does each \
+                            node answer for itself), exchange (checked transfer between every pair), load (all pairs at once), pairs (speed of \
+                            every pair), scipp (latency by message size on one pair), curves (bandwidth, DMA, interrupts, jitter on one pair), \
+                            thresholds (if given), closing (have managers or links changed?)."
     )]
     Verify(Verify),
-    /// The manager of one node: run, start, stop, restart it, or print its state
+    /// Run, start, stop, restart or query the manager of one node
     #[command(after_help = "Examples:\n  tieline node start --node 12\n  tieline node status --node 12\n  \
                             tieline node stop --node 12")]
     Node {
@@ -154,21 +161,21 @@ pub(crate) enum Command {
         #[command(subcommand)]
         action: NodeAction,
     },
-    /// Run a program with the sockets library in it; the program's exit status is the command's
+    /// Run a program with the sockets library preloaded; the program's exit status is the command's
     #[command(after_help = "Examples:\n  tieline run -- curl -s http://localhost/\n  \
                             tieline run --rings -- redis-server; tieline run --rings -- redis-benchmark -t get\n  \
                             tieline run --stats s -- redis-server; tieline sockets stat --from s\n\n\
                             Exit status: the program's; 127 there is no such program, 126 it cannot be executed, 2 wrong usage, \
-                            4 the library is missing, the file of --stats cannot be made, or --strict and the library cannot enter the program.")]
+                            4 the library is missing, the file of --stats cannot be created, or --strict and the library cannot be preloaded.")]
     Run(Run),
-    /// What programs started by `tieline run` do with their connections
+    /// Show the connections of programs started by `tieline run`
     #[command(after_help = "Examples:\n  tieline sockets status\n  tieline sockets stat --json")]
     Sockets {
         /// What to show.
         #[command(subcommand)]
         action: SocketsAction,
     },
-    /// Which copy kernel serves which sizes on this machine: measured once, and used by all nodes that start from then on
+    /// Measure which memory-copy routine is fastest per size on this machine, and keep the result for nodes that start later
     #[command(
         after_help = "Examples:\n  tieline tune                   measure, if that was not done on this machine yet\n  \
                             tieline tune --renew           measure again\n  tieline tune --show --json     what is used now\n\n\
@@ -177,15 +184,15 @@ pub(crate) enum Command {
                             Exit status: 0 done, 3 measured but not kept, because the machine was busy, 4 could not run."
     )]
     Tune(Tune),
-    /// Switched fabrics: see them, judge them, route them
+    /// Observe, check and route switched fabrics (InfiniBand)
     #[command(
-        after_help = "Examples:\n  tieline fabric                         what is wrong with the fabric behind this machine\n  \
+        after_help = "Examples:\n  tieline fabric                         check the fabric that this machine is connected to\n  \
                             tieline fabric generate net.toml fattree 8 2\n  tieline fabric route net.toml\n  \
                             tieline fabric serve net.toml --name lab     and in another terminal\n  \
                             tieline fabric observe --ibsim lab"
     )]
     Fabric(Box<fabric::Fabric>),
-    /// Measure
+    /// Run benchmarks, and compare results
     #[command(after_help = "Examples:\n  tieline bench scipp\n  tieline bench limits --json\n  \
                             tieline bench acceptance --only put")]
     Bench {
@@ -198,10 +205,11 @@ pub(crate) enum Command {
 /// `up`.
 #[derive(Debug, Args)]
 pub(crate) struct Up {
-    /// How many nodes, 1 to 256, numbered 4, 8, 12, …
+    /// Number of nodes, 1 to 256; their IDs are 4, 8, 12, …
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub nodes: u32,
-    /// With faults: `tieline link` can degrade links and swap cables, and a link that is down stops raw stores too
+    /// Start the nodes with fault injection: needed for `tieline link degrade` and `swap`; `link down` then also discards stores
+    /// through mapped segments
     #[arg(long)]
     pub faults: bool,
 }
@@ -220,13 +228,13 @@ pub(crate) struct Tune {
 /// `query`.
 #[derive(Debug, Args)]
 pub(crate) struct Query {
-    /// The node on this host, as the nodes of the cluster know it
+    /// Show the node on this host, by the host name that the cluster knows
     #[arg(long, value_name = "NAME")]
     pub host: Option<String>,
-    /// Only the node's number; of several nodes on the host the first, but the own node last
+    /// Print only the node's ID; if the host has several nodes, the first that is not TIELINE_NODE
     #[arg(long)]
     pub brief: bool,
-    /// Only the node's number, as `dis_config -gn` prints it for each card
+    /// Print only the node's ID, as `dis_config -gn` does for each card
     #[arg(long, conflicts_with_all = ["brief", "host"])]
     pub card: bool,
 }
@@ -240,13 +248,13 @@ pub(crate) struct Cable {
     /// Print a plan in which every node is linked with every other, and test nothing
     #[arg(long, conflicts_with_all = ["save", "measure", "force"])]
     pub generate: bool,
-    /// With --generate: for so many nodes, numbered 4, 8, 12, … [default: the nodes of the cluster here]
+    /// With --generate: number of nodes, numbered 4, 8, 12, … [default: the nodes of the cluster here]
     #[arg(long, value_name = "N", requires = "generate", conflicts_with_all = ["save", "measure", "force"], value_parser = clap::value_parser!(u32).range(1..=256))]
     pub nodes: Option<u32>,
-    /// Write the present links as a plan, if nothing is wrong with them
+    /// Save the current links as a plan, if nothing is wrong with them
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
-    /// With --save: measure all links, and write limits that they keep now, with a margin
+    /// With --save: measure all links, and save limits derived from the rates, with a margin
     #[arg(long, requires = "save")]
     pub measure: bool,
     /// With --save: replace a plan that is there already
@@ -257,21 +265,21 @@ pub(crate) struct Cable {
 /// `diag`.
 #[derive(Debug, Args)]
 pub(crate) struct Diag {
-    /// How much to print, 0 to 9; each level adds to the one below it: 0 only what was found, 1 facts, links, tests and
-    /// topology, 2 since when, 3 heartbeats, 4 faults on purpose, 5 capabilities, 6 durations, 7 programs, 8 segments, 9
+    /// How much to print, 0 to 9; each level adds to the one below it: 0 findings and the result of each node, 1 facts, links,
+    /// tests and topology, 2 uptimes, 3 heartbeats, 4 injected faults, 5 capabilities, 6 durations, 7 programs, 8 segments, 9
     /// counters
     #[arg(long, short = 'V', value_name = "LEVEL", default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=9))]
     pub verbosity: u8,
     /// Set the managers' counters to zero afterwards
     #[arg(long)]
     pub clear: bool,
-    /// Safe for a cluster in production: moves no data, triggers no interrupts, and lists what it leaves out
+    /// Safe for a cluster in production: run no test that writes to segments or triggers interrupts, and list what is left out
     #[arg(long)]
     pub prod: bool,
     /// Compare with this host file: lines `NODE-ID HOST`, or the classic HOSTNAME and ADAPTER lines
     #[arg(long, value_name = "FILE")]
     pub hosts: Option<PathBuf>,
-    /// All nodes, as if none were named
+    /// Test all nodes (the default)
     #[arg(long, conflicts_with = "node")]
     pub all: bool,
     /// Print in the format of the classic tool
@@ -282,7 +290,7 @@ pub(crate) struct Diag {
 /// `verify`.
 #[derive(Debug, Args)]
 pub(crate) struct Verify {
-    /// How many nodes to start for the test, 2 to 64
+    /// Number of nodes to start for the test, 2 to 64
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(2..=64), conflicts_with = "running")]
     pub nodes: u32,
     /// Test the cluster that runs, and leave it running
@@ -291,34 +299,35 @@ pub(crate) struct Verify {
     /// Seed of the exchanged data
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Every step but `curves`, each briefly: ten seconds
+    /// Run every step but `curves`, each briefly: about ten seconds on an idle machine, several times that on a busy one
     #[arg(long, conflicts_with_all = ["thorough", "health"])]
     pub quick: bool,
-    /// Longer tests: about a minute and a half
+    /// Run each test for longer: about a minute and a half on an idle machine
     #[arg(long, conflicts_with = "health")]
     pub thorough: bool,
-    /// Which nodes should be linked: a plan as `tieline cable` writes it; without one, every node with every other
+    /// The links that the cluster should have: a plan as `tieline cable` writes it [default: every node that runs with every other]
     #[arg(long, value_name = "FILE")]
     pub plan: Option<PathBuf>,
-    /// Judge what is measured of one pair by limits from a file, as `tieline bench thresholds` prints them
+    /// Judge the measurements of one pair by limits from a file, as `tieline bench thresholds` prints them
     #[arg(long, value_name = "FILE", conflicts_with_all = ["quick", "health"])]
     pub thresholds: Option<PathBuf>,
     /// Compare with an earlier result, a file with the output of `tieline verify --json`; worse than that is a failure
     #[arg(long, value_name = "OLD.json", conflicts_with_all = ["quick", "health"])]
     pub baseline: Option<PathBuf>,
-    /// Only whether the running cluster is sound: seconds, one line, and the exit status; for a job's prolog
+    /// Check the nodes that run now, in some seconds and one line, for a job's prolog; measures nothing. A node that is stopped is
+    /// not missed: name the expected nodes by --plan
     #[arg(long, conflicts_with = "nodes")]
     pub health: bool,
-    /// Write the report as one HTML page, too
+    /// Also write the report as one HTML page
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
-    /// The heading of the page, such as the customer and the system
+    /// Title of the page of --report
     #[arg(long, value_name = "TEXT", requires = "report")]
     pub title: Option<String>,
-    /// Pack the result with logs, configuration and the machine's facts, without secrets, for support
+    /// Pack the result with logs, configuration and facts of the machine, without secrets, for support
     #[arg(long, value_name = "FILE", conflicts_with = "from")]
     pub bundle: Option<PathBuf>,
-    /// Run nothing: make the page of --report from a file with the output of `tieline verify --json`
+    /// Run no test: make the page of --report from a file with the output of `tieline verify --json`
     #[arg(long, value_name = "FILE", requires = "report", conflicts_with_all = ["nodes", "running", "seed", "quick", "thorough", "health", "plan", "thresholds", "baseline"])]
     pub from: Option<PathBuf>,
 }

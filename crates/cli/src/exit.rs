@@ -40,6 +40,7 @@ impl Failure {
                 text = format!("{text}: {cause}");
             }
         }
+        let mut text = without_numbers(&text);
         if text.contains(NO_PROCESS) && !text.contains("ulimit") {
             text.push_str(
                 ": this user may have no further process or thread, raise the limit with `ulimit -u`",
@@ -51,6 +52,20 @@ impl Failure {
         }
         text
     }
+}
+
+/// A text without the numbers that the language's library puts behind the system's words: `No such file or directory (os error 2)`.
+pub(crate) fn without_numbers(text: &str) -> String {
+    const BEGINS: &str = " (os error ";
+    let mut parts = text.split(BEGINS);
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.split_once(')') {
+            Some((number, rest)) if number.parse::<u32>().is_ok() => plain.push_str(rest),
+            _ => plain.extend([BEGINS, part]),
+        }
+    }
+    plain
 }
 
 /// How a manager's refusal of a single request begins.
@@ -82,6 +97,12 @@ mod tests {
         assert_eq!(Failure::from(unnamed).text(), "writing the result: permission denied");
         let refused = proto::wire::program::Refusal::Invalid("node 4 was started without faults".into());
         assert_eq!(Failure::from(refused).text(), "node 4 was started without faults");
+        let missing = std::io::Error::from_raw_os_error(2);
+        assert_eq!(Failure::from(missing).text(), "No such file or directory");
+        assert_eq!(
+            without_numbers("a (os error 2): b (os error x): c (os error "),
+            "a: b (os error x): c (os error "
+        );
         let no_thread = Failure::from(std::io::Error::from_raw_os_error(11)).text();
         assert!(no_thread.contains("ulimit -u"), "{no_thread}");
     }

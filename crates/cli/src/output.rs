@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use verify::writer::{self, Kind, WriteError};
 
 use crate::advice;
-use crate::exit::{CANNOT, Failure, PASS};
+use crate::exit::{CANNOT, Failure, PASS, without_numbers};
 use crate::interrupt::hold_if_interrupted;
 use crate::terminal::{self, knows_codes};
 
@@ -176,7 +176,10 @@ fn print(text: &str) -> std::io::Result<()> {
 /// A text as it may go to a terminal. What a manager of another user says, a file, or an argument may hold characters that control it.
 /// Commands in it name the cluster.
 fn shown(text: &str) -> Cow<'_, str> {
-    let text = advice::complete(text);
+    let mut text = advice::complete(text);
+    if text.contains("(os error ") {
+        text = without_numbers(&text).into();
+    }
     let may_be = |c: char| is_printable(c) || matches!(c, '\n' | '\t');
     if text.chars().all(may_be) {
         return text;
@@ -243,6 +246,10 @@ mod tests {
     fn what_others_say_does_not_control_the_terminal() {
         assert_eq!(shown("node 4:\tup\n"), "node 4:\tup\n");
         assert_eq!(shown("\x1b]0;pwned\x07\x1b[2J\r\u{202e}x"), "?]0;pwned??[2J??x");
+        assert_eq!(
+            shown("cannot open x: Permission denied (os error 13)"),
+            "cannot open x: Permission denied"
+        );
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::bench_tools::{Dma, Intr, Jitter, Latency, Scibench2};
 /// `bench`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
-    /// Request and response by stores into remote memory: half round trip by size
+    /// Measure request and response by stores into remote memory: half round trip by size
     #[command(
         after_help = "Examples:\n  tieline bench scipp            both ends, on a cluster of its own if none runs\n  \
                             tieline bench scipp --size 4\n  \
@@ -19,51 +19,51 @@ pub(crate) enum Bench {
                             tieline bench scipp -client -rn 4 -size 4        classic options are understood"
     )]
     Scipp(Scipp),
-    /// What this machine allows at this moment: cache line, copies, wake-ups, clock
+    /// Measure the limits of this machine at this moment: cache line, copies, wake-ups, clock
     #[command(after_help = "Examples:\n  tieline bench limits\n  tieline bench limits --cpus 0,1 --json")]
     Limits(Limits),
-    /// Streaming stores into remote memory: time and bandwidth by size, beside the best memcpy
+    /// Measure streaming stores into remote memory: time and bandwidth by size, compared with the best memcpy
     #[command(after_help = "Examples:\n  tieline bench scibench2 --sizes 64,4K,1M\n  \
                             tieline bench scibench2 --server --node 4 --rn 8     one end, and in another terminal\n  \
                             tieline bench scibench2 --client --node 8 --rn 4     the other")]
     Scibench2(Scibench2),
-    /// Vectors of block copies by the DMA queue: time and bandwidth by size, beside memcpy
+    /// Measure vectors of block copies by the DMA queue: time and bandwidth by size, compared with memcpy
     #[command(after_help = "Examples:\n  tieline bench dma --classic\n  \
                             tieline bench dma --server --node 4 --rn 8     one end, and in another terminal\n  \
                             tieline bench dma --client --node 8 --rn 4     the other")]
     Dma(Dma),
-    /// Interrupts there and back: both sides awake, and asleep, beside the bare futex and eventfd
+    /// Measure round trips of interrupts: both sides polling, or asleep, compared with futex and eventfd
     #[command(after_help = "Examples:\n  tieline bench intr --classic\n  \
                             tieline bench intr --server --node 4 --rn 8     one end, and in another terminal\n  \
                             tieline bench intr --client --node 8 --rn 4     the other")]
     Intr(Intr),
-    /// Every round trip of a run: spikes, their rhythms, and their possible causes
+    /// Record every round trip of a run: latency spikes, their periods and possible causes
     #[command(
         after_help = "Examples:\n  tieline bench jitter\n  tieline bench jitter --seconds 20 --json\n  \
                             tieline bench jitter --server --node 4 --rn 8     one end, and in another terminal\n  \
                             tieline bench jitter --client --node 8 --rn 4     the other"
     )]
     Jitter(Jitter),
-    /// One-way time of a small message and bandwidth of 1 MiB, beside TCP, UNIX sockets, pipes, futex, memcpy
+    /// Measure the one-way time of a small message and the bandwidth of 1 MiB, compared with TCP, UNIX sockets, pipes, futex, memcpy
     #[command(after_help = "Examples:\n  tieline bench latency\n  tieline bench latency --same-core\n  \
                             tieline bench latency --cpus 0,1 --load 2\n  \
                             tieline bench latency --server --node 4 --rn 8     one end, and in another terminal\n  \
                             tieline bench latency --client --node 8 --rn 4     the other")]
     Latency(Latency),
-    /// Every figure with a goal: measured beside its reference in alternating blocks
+    /// Run the acceptance benchmarks: each figure and its reference in alternating blocks, judged by a goal
     #[command(after_help = "Examples:\n  tieline bench acceptance --list\n  \
                             tieline bench acceptance --only connect_map\n  \
                             tieline bench acceptance --only fabric\n  \
                             tieline bench acceptance --only put up       put.1MiB, put.4MiB, …, up.64, up.64.pss")]
     Acceptance(Acceptance),
-    /// Two results of one command, before and after: what is worse, better, unchanged; a figure that is gone is a failure
+    /// Compare two results of one command: figures that are worse, better, equal; a missing figure is a failure
     #[command(
         after_help = "Examples:\n  tieline bench acceptance --json >old.json    and later the same into new.json\n  \
                             tieline bench compare old.json new.json\n  \
                             tieline bench compare old.json new.json --relative 10% --absolute 5ns --absolute 0.2GB/s"
     )]
     Compare(Compare),
-    /// Two builds, measured in turn on this machine: is any acceptance figure worse than before? `./run compare` builds an
+    /// Measure the acceptance figures of two builds alternately, and name those that are worse; `./run compare` builds an
     /// earlier commit for it
     #[command(
         name = "compare-builds",
@@ -73,7 +73,7 @@ pub(crate) enum Bench {
                       Exit status: 0 no figure is worse, 1 one is (or is gone), 3 something is inconclusive, 4 could not run."
     )]
     CompareBuilds(CompareBuilds),
-    /// Limits of the acceptance figures, as a file for --thresholds
+    /// Print the limits of the acceptance figures as a file for --thresholds
     #[command(
         after_help = "Examples:\n  tieline bench thresholds >mine.toml    change what you like, delete the rest\n  \
                             tieline bench acceptance --thresholds mine.toml\n  tieline bench scipp --thresholds mine.toml"
@@ -96,19 +96,19 @@ pub(crate) struct Scipp {
     /// Only messages of this size, 0 to 8192 bytes [default: 13 sizes from 0 to 8192]
     #[arg(long, value_name = "BYTES", value_parser = message)]
     pub size: Option<u16>,
-    /// Where messages lie: both in one line of one segment, or each in the other side's segment
+    /// Where the message buffers are: both in one cache line of one segment, or each in the other side's segment
     #[arg(long, value_enum, default_value_t = Placement::Shared)]
     pub placement: Placement,
-    /// Processors: this end's, and the far end's if that is in this process; one number for both [default: a choice of two]
+    /// Processors of this end and of the far end, if that is in this process; one number for both [default: two, chosen]
     #[arg(long, value_name = "A,B", value_parser = super::bench_tools::cpus)]
     pub cpus: Option<[usize; 2]>,
-    /// Both ends on one processor
+    /// Run both ends on one processor
     #[arg(long, conflicts_with = "cpus")]
     pub same_core: bool,
-    /// Threads that compete for the processors meanwhile
+    /// Number of competing busy threads, at most 4 per processor
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub load: usize,
-    /// The classic table
+    /// Print the classic table
     #[arg(long)]
     pub classic: bool,
     /// Also write the result as JSON to this file
@@ -122,7 +122,7 @@ pub(crate) struct Scipp {
 /// `bench limits`.
 #[derive(Debug, Args)]
 pub(crate) struct Limits {
-    /// Processors to measure on [default: a choice]
+    /// Processors to measure on, two different ones [default: chosen]
     #[arg(long, value_name = "A,B", value_parser = cpus)]
     pub cpus: Option<[usize; 2]>,
 }
@@ -164,7 +164,7 @@ pub(crate) struct Acceptance {
     /// all of switched fabrics
     #[arg(long, value_name = "ID", num_args = 1..)]
     pub only: Vec<String>,
-    /// Processors to measure on [default: a choice]
+    /// Processors to measure on, two different ones [default: chosen]
     #[arg(long, value_name = "A,B", value_parser = cpus)]
     pub cpus: Option<[usize; 2]>,
     /// Compare routes of fabrics with all of OpenSM's engines on twenty damaged trees, and on large fabrics of each kind (an hour
@@ -174,7 +174,7 @@ pub(crate) struct Acceptance {
     /// Only list the figures
     #[arg(long)]
     pub list: bool,
-    /// Limits of figures from this file, instead of their goals; `tieline bench thresholds` prints one
+    /// Judge by the limits of this file instead of the goals; `tieline bench thresholds` prints one
     #[arg(long, value_name = "FILE")]
     pub thresholds: Option<PathBuf>,
 }
@@ -182,22 +182,22 @@ pub(crate) struct Acceptance {
 /// `bench compare`.
 #[derive(Debug, Args)]
 pub(crate) struct Compare {
-    /// Earlier JSON: of any benchmark, of acceptance, or of verify
+    /// The earlier result: JSON of any benchmark, of acceptance, or of verify
     #[arg(value_name = "OLD.json")]
     pub old: PathBuf,
-    /// Present JSON, of the same command
+    /// The new result: JSON of the same command
     #[arg(value_name = "NEW.json")]
     pub new: PathBuf,
-    /// A change counts if it exceeds this share, and the absolute tolerance too
+    /// Relative tolerance: a change must exceed both it and --absolute
     #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = bench::quantity::share)]
     pub relative: f64,
-    /// What a change must also exceed; once for each kind of unit [default: 2ns, 0.1GB/s, 0.5M/s, 0.1MB, 1ms/min]
+    /// Absolute tolerance: a change must exceed both it and --relative; once per unit [default: 2ns, 0.1GB/s, 0.5M/s, 0.1MB, 1ms/min]
     #[arg(long, value_name = "QUANTITY", value_parser = bench::quantity::Quantity::parse)]
     pub absolute: Vec<bench::quantity::Quantity>,
-    /// Earlier figures that are missing now are no failure
+    /// Do not count a figure that is missing in the new result as a failure
     #[arg(long)]
     pub missing_ok: bool,
-    /// Seed of resampling and shuffling
+    /// Seed of the bootstrap and the permutation test
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
 }
@@ -205,28 +205,28 @@ pub(crate) struct Compare {
 /// `bench compare-builds`.
 #[derive(Debug, Args)]
 pub(crate) struct CompareBuilds {
-    /// `tieline` of the earlier build, with its companions beside it
+    /// `tieline` of the old build, with its other files in the same folder
     #[arg(value_name = "OLD")]
     pub old: PathBuf,
-    /// `tieline` of the present build
+    /// `tieline` of the new build
     #[arg(value_name = "NEW")]
     pub new: PathBuf,
     /// Only these figures, as for `bench acceptance`
     #[arg(long, value_name = "ID", num_args = 1..)]
     pub only: Vec<String>,
-    /// Processors to measure on [default: a choice of each build]
+    /// Processors to measure on, two different ones [default: each build chooses]
     #[arg(long, value_name = "A,B", value_parser = cpus)]
     pub cpus: Option<[usize; 2]>,
-    /// Runs of each build for one figure at most; it ends with 6 where these agree
+    /// Most runs of each build per figure; 6 suffice if they agree
     #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u16).range(6..=1000))]
     pub rounds: u16,
-    /// Earlier figures that are missing now are no failure
+    /// Do not count a figure that is missing in the new result as a failure
     #[arg(long)]
     pub missing_ok: bool,
-    /// Name of the earlier build [default: its path]
+    /// Label of the old build [default: its path]
     #[arg(long, value_name = "NAME")]
     pub old_name: Option<String>,
-    /// Name of the present build [default: its path]
+    /// Label of the new build [default: its path]
     #[arg(long, value_name = "NAME")]
     pub new_name: Option<String>,
     /// Only list the figures that would be compared
@@ -236,7 +236,11 @@ pub(crate) struct CompareBuilds {
 
 /// Two processors: `0,1`.
 fn cpus(text: &str) -> Result<[usize; 2], String> {
-    let wrong = || format!("`{text}` names no two processors: give two different numbers, as in 0,1");
+    let wrong = || {
+        format!(
+            "`{text}`: give two different processors, such as 0,1: each side of the measurement needs its own"
+        )
+    };
     let (near, far) = text.split_once(',').ok_or_else(wrong)?;
     match (near.trim().parse(), far.trim().parse()) {
         (Ok(near), Ok(far)) if near != far => Ok([near, far]),

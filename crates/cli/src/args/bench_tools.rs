@@ -19,13 +19,13 @@ pub(crate) struct Ends {
     /// Node of the other end
     #[arg(long, value_name = "ID")]
     pub rn: Option<NodeId>,
-    /// Processors: this end's, and the far end's if that is in this process; one number for both [default: a choice of two]
+    /// Processors of this end and of the far end, if that is in this process; one number for both [default: two, chosen]
     #[arg(long, value_name = "A,B", value_parser = cpus)]
     pub cpus: Option<[usize; 2]>,
-    /// Both ends on one processor
+    /// Run both ends on one processor
     #[arg(long, conflicts_with = "cpus")]
     pub same_core: bool,
-    /// Threads that compete for the processors meanwhile
+    /// Number of competing busy threads, at most 4 per processor
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub load: usize,
     /// Also write the result as JSON to this file
@@ -42,7 +42,7 @@ pub(crate) struct Scibench2 {
     /// Which ends.
     #[command(flatten)]
     pub ends: Ends,
-    /// The classic layout
+    /// Print the classic layout
     #[arg(long)]
     pub classic: bool,
     /// Sizes of blocks, such as 64,4K,1M [default: 64 to 1M]
@@ -80,7 +80,7 @@ pub(crate) struct Dma {
     /// Which ends.
     #[command(flatten)]
     pub ends: Ends,
-    /// The classic layout
+    /// Print the classic layout
     #[arg(long)]
     pub classic: bool,
     /// Sizes of entries, such as 64,4K,1M [default: 64 to 64M]
@@ -97,13 +97,13 @@ pub(crate) struct Intr {
     /// Which ends.
     #[command(flatten)]
     pub ends: Ends,
-    /// The classic layout
+    /// Print the classic layout
     #[arg(long)]
     pub classic: bool,
-    /// Which mean the classic layout shows
+    /// Which of the two averages the classic layout prints
     #[arg(long, value_enum, default_value_t = Waiting::Awake)]
     pub waiting: Waiting,
-    /// Readings of each thing
+    /// Samples per measurement
     #[arg(long, default_value_t = 31, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub readings: u32,
 }
@@ -132,10 +132,10 @@ pub(crate) struct Jitter {
     /// Which ends.
     #[command(flatten)]
     pub ends: Ends,
-    /// Length of the run; a rhythm is named after five beats
+    /// Length of the run; a period is reported if it repeats five times
     #[arg(long, value_name = "S", default_value_t = 6.0)]
     pub seconds: f64,
-    /// Length of the test of each idle processor before; 0 for none
+    /// Length of the test of each idle processor before the run; 0 for none
     #[arg(long, value_name = "S", default_value_t = 2.0)]
     pub idle_seconds: f64,
     /// Memory for the round trips; several share an entry if it does not hold them all
@@ -149,15 +149,15 @@ pub(crate) struct Latency {
     /// Which ends.
     #[command(flatten)]
     pub ends: Ends,
-    /// The classic table instead: messages of 1 to 65536 bytes by TCP
+    /// Print the classic table instead: messages of 1 to 65536 bytes by TCP
     #[arg(long)]
     pub classic: bool,
-    /// Readings of each transport, in an order drawn anew each time
+    /// Samples of each transport, in random order
     #[arg(long, default_value_t = 31, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub rounds: u32,
 }
 
-pub(super) fn size(text: &str) -> Result<usize, String> {
+pub(crate) fn size(text: &str) -> Result<usize, String> {
     sizes::parse(text).map_err(|error| error.to_string())
 }
 

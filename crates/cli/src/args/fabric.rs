@@ -35,8 +35,9 @@ pub(crate) enum FabricAction {
     #[command(after_help = "Examples:\n  tieline fabric serve net.toml --name lab\n  \
                             IBSIM_SOCKNAME=lab ibsim-run ibnetdiscover     in another terminal\n  \
                             echo 'unlink leaf000 1' | tieline fabric serve net.toml     commands on standard input\n\n\
-                            Commands: unlink, relink NODE PORT; down, up NODE; counter NODE PORT NAME VALUE; counters, port NODE \
-                            PORT; lose NODE PORT THOUSANDTHS; describe NODE TEXT; clients; quit.")]
+                            Commands: unlink, relink NODE PORT (unplug or plug its cable); down, up NODE; counter NODE PORT NAME VALUE \
+                            (set a counter); counters, port NODE PORT (print); lose NODE PORT N (drop N of 1000 MADs at this port); describe NODE \
+                            TEXT (set the NodeDescription); clients; quit.")]
     Serve(Serve),
     /// Compute forwarding tables (LFTs), check them and measure their quality; nothing is set in a live fabric
     #[command(
@@ -176,7 +177,8 @@ pub(crate) struct Serve {
     /// Also take commands on this UNIX socket, one per line
     #[arg(long, value_name = "SOCKET")]
     pub control: Option<PathBuf>,
-    /// Leave LIDs, forwarding tables and link states to a subnet manager (SM) instead of setting them
+    /// Leave LIDs, forwarding tables and link states to a subnet manager (SM) instead of setting them; until one runs, `observe` finds
+    /// neither
     #[arg(long)]
     pub bare: bool,
 }
@@ -336,7 +338,7 @@ pub(crate) struct Generate {
     /// mesh, hyperx 4x4x4; hypercube DIMENSIONS
     #[arg(value_name = "SIZE", required = true)]
     pub sizes: Vec<String>,
-    /// Hosts per switch, in a fat tree per leaf [default: half the radix, else 1]
+    /// Hosts per switch, in a fat tree per leaf; not for dragonfly and pgft, whose sizes say it [default: half the radix, else 1]
     #[arg(long, value_name = "N")]
     pub hosts: Option<u32>,
     /// Width and speed of all links, as 4xHDR

@@ -40,19 +40,38 @@ const MEANINGLESS: [(&[&str], &[&str]); 27] = [
     (&["fabric", "generate"], &["node", "cluster", "runtime_dir"]),
 ];
 
-/// What `--node` means to a command, where that is not what stands at the common options.
-const NODE: [(&[&str], &str); 9] = [
-    (&["status"], ALL_NODES),
-    (&["cable"], ALL_NODES),
-    (&["diag"], ALL_NODES),
-    (&["conntest"], ALL_NODES),
-    (&["node", "run"], ONE_NODE),
-    (&["node", "start"], ONE_NODE),
-    (&["node", "stop"], ONE_NODE),
-    (&["node", "restart"], ONE_NODE),
-    (&["node", "status"], ONE_NODE),
+/// What a common option means to a command, where that is not what stands at the common options.
+const OTHERWISE: [(&[&str], &str, &str); 12] = [
+    (&["status"], "node", ALL_NODES),
+    (&["cable"], "node", ALL_NODES),
+    (&["diag"], "node", ALL_NODES),
+    (&["conntest"], "node", ALL_NODES),
+    (
+        &["node"],
+        "node",
+        "Which node; must be given, here or by TIELINE_NODE (`node run`: or as `id` in the configuration)",
+    ),
+    (
+        &["node", "run"],
+        "node",
+        "Which node [env: TIELINE_NODE] [default: `id` under [node] in the configuration]",
+    ),
+    (&["node", "start"], "node", ONE_NODE),
+    (&["node", "stop"], "node", ONE_NODE),
+    (&["node", "restart"], "node", ONE_NODE),
+    (&["node", "status"], "node", ONE_NODE),
+    (
+        &["bench"],
+        "node",
+        "Which node, for a benchmark between two nodes [env: TIELINE_NODE] [default: the only one]",
+    ),
+    (
+        &["run"],
+        "json",
+        "Print an error of `tieline run` itself as JSON, too; the program's output stays as it is",
+    ),
 ];
-const ALL_NODES: &str = "Only this node; TIELINE_NODE has no effect here [default: all nodes]";
+const ALL_NODES: &str = "Only this node; TIELINE_NODE is checked, but not used [default: all nodes]";
 const ONE_NODE: &str = "Which node; must be given, here or by TIELINE_NODE";
 
 /// The command line, with its help complete.
@@ -79,10 +98,10 @@ fn complete(mut command: Command, built: &Command, path: &mut Vec<String>, commo
     for arg in common.iter().filter(|arg| hidden.contains(&arg.get_id().as_str())) {
         command = command.arg(arg.clone().hide(true));
     }
-    if let Some((_, help)) = NODE.iter().find(|(of, _)| path.iter().eq(of.iter()))
-        && let Some(arg) = common.iter().find(|arg| arg.get_id() == "node")
-    {
-        command = command.arg(arg.clone().help(*help));
+    for (_, id, help) in OTHERWISE.iter().filter(|(of, ..)| path.iter().eq(of.iter())) {
+        if let Some(arg) = common.iter().find(|arg| arg.get_id() == id) {
+            command = command.arg(arg.clone().help(*help));
+        }
     }
     let names: Vec<String> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
     for name in names {
@@ -227,6 +246,17 @@ mod tests {
             }
         }
         assert!(groups >= 4);
+    }
+
+    #[test]
+    fn common_options_stand_under_a_heading_of_their_own() {
+        for path in [&["up"][..], &["fabric", "observe"], &["node", "run"], &["run"]] {
+            let help = of(path).render_long_help().to_string();
+            let (own, common) =
+                help.split_once("\nCommon options:\n").unwrap_or_else(|| panic!("{path:?}: {help}"));
+            assert!(common.contains("--config") && common.contains("--json"), "{path:?}: {help}");
+            assert!(!own.contains("--config <FILE>"), "{path:?}: {help}");
+        }
     }
 
     /// A copy of a common option is given on as the option itself is.

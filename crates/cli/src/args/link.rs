@@ -7,11 +7,12 @@ use tieline::{LinkFaults, NodeId};
 /// `link`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LinkAction {
-    /// All links: whether they are up, which node is at the other end, which faults are injected
+    /// List all links: state, node at the other end, injected faults
+    #[command(after_help = "Columns: state changes: since the manager started; total time down: since then.")]
     List,
-    /// Take a link down: connections over it fail, and, with faults, raw stores lead nowhere
+    /// Take a link down: connections over it fail; with `up --faults` also stores through existing maps are discarded
     Down(Ends),
-    /// Bring a link up again, whatever took it down
+    /// Bring a link up, whichever end took it down
     Up(Ends),
     /// Take a link down and up again, several times
     Flap(Flap),
@@ -19,7 +20,7 @@ pub(crate) enum LinkAction {
     Swap(Ends),
     /// Make a link worse: slower, lossy, stalling (needs `tieline up --faults`)
     Degrade(Degrade),
-    /// End all that was done to a link, or to all links
+    /// Remove all faults of one link, or of all links
     Clear(Clear),
 }
 
@@ -36,13 +37,13 @@ pub(crate) struct Ends {
 pub(crate) struct Flap {
     #[command(flatten)]
     pub ends: Ends,
-    /// How often
+    /// Number of times
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub count: u32,
-    /// How long it is down each time
+    /// Time down, each time
     #[arg(long, default_value = "200ms", value_name = "TIME", value_parser = duration_ns)]
     pub down: u64,
-    /// How long it is up in between
+    /// Time up in between
     #[arg(long, default_value = "500ms", value_name = "TIME", value_parser = duration_ns)]
     pub up: u64,
 }
@@ -62,31 +63,31 @@ pub(crate) struct Clear {
 pub(crate) struct Degrade {
     #[command(flatten)]
     pub ends: Ends,
-    /// Each operation takes this much longer, such as 500ns or 2us
+    /// Add this much to the time of each operation, such as 500ns or 2us
     #[arg(long, value_name = "TIME", value_parser = duration_ns)]
     pub delay: Option<u64>,
-    /// Blocks move at most at this rate, such as 2GB or 500MB a second
-    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    /// Limit the bandwidth, in bytes per second, such as 2GB or 500MB
+    #[arg(long, value_name = "BYTES/S", value_parser = bytes)]
     pub rate: Option<u64>,
-    /// Blocks move at this share of their speed, such as 80%
+    /// Reduce the speed of blocks to this share, such as 80%
     #[arg(long, value_name = "PERCENT", value_parser = whole_percent)]
     pub speed: Option<u32>,
-    /// This share of puts is lost, such as 1%
+    /// Lose this share of puts, such as 1%
     #[arg(long, value_name = "PERCENT", value_parser = ppm)]
     pub loss: Option<u32>,
-    /// A byte of this share of puts arrives inverted
+    /// Invert one byte in this share of puts
     #[arg(long, value_name = "PERCENT", value_parser = ppm)]
     pub corrupt: Option<u32>,
-    /// This share of puts arrives once more, behind the next one
+    /// Deliver this share of puts once more, after the next one
     #[arg(long, value_name = "PERCENT", value_parser = ppm)]
     pub duplicate: Option<u32>,
-    /// This share of puts arrives behind the next one
+    /// Deliver this share of puts after the next one
     #[arg(long, value_name = "PERCENT", value_parser = ppm)]
     pub reorder: Option<u32>,
-    /// Nothing moves for the first time in each of the second, such as 5ms/1s
+    /// Stall for the first time of every period, at most half of it: 5ms/1s stalls 5 ms in each second
     #[arg(long, value_name = "TIME/TIME", value_parser = stall)]
     pub stall: Option<(u64, u64)>,
-    /// Only what A sends to B
+    /// Only in the direction from A to B
     #[arg(long)]
     pub one_way: bool,
 }
@@ -139,7 +140,7 @@ fn bytes(text: &str) -> Result<u64, String> {
         "kB" | "KB" => 1e3,
         "MB" => 1e6,
         "GB" => 1e9,
-        _ => return Err(format!("`{text}`: give bytes a second, such as 500MB or 2GB")),
+        _ => return Err(format!("`{text}`: give bytes per second, such as 500MB or 2GB")),
     };
     let bytes = (number * factor).round();
     if (1.0..=1e18).contains(&bytes) {

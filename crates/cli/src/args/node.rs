@@ -5,7 +5,7 @@ use clap::Subcommand;
 /// `node`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum NodeAction {
-    /// Be the manager of a node, in the foreground (what a service does); without --node, of the one in the configuration
+    /// Run the manager of a node in the foreground, as a service does
     #[command(after_help = "Examples:\n  tieline node run --node 4\n  \
                             tieline node run --config /etc/tieline/node.toml\n\nEnds on SIGTERM or SIGINT, or when \
                             `tieline down` or `tieline node stop` says so.")]
@@ -19,13 +19,13 @@ pub(crate) enum NodeAction {
         after_help = "Examples:\n  tieline node start --node 12\n  tieline node start --cluster lab --node 4"
     )]
     Start,
-    /// Stop the manager of a node; its programs go on with what they have
+    /// Stop the manager of a node; established connections of its programs continue
     #[command(after_help = "Examples:\n  tieline node stop --node 12")]
     Stop,
     /// Stop the manager of a node, if it runs, and start it; its programs stay attached
     #[command(after_help = "Examples:\n  tieline node restart --node 12")]
     Restart,
-    /// Whether the manager of a node runs, what it serves, and where its log is
+    /// Show whether the manager of a node runs, what it serves, and where its log is
     #[command(
         after_help = "Examples:\n  tieline node status --node 12\n  tieline node status --node 12 --json"
     )]

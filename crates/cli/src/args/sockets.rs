@@ -8,19 +8,19 @@ use clap::{Args, Subcommand};
 /// `run`. The words are also read by `entry::words`, which must know the same ones.
 #[derive(Debug, Args)]
 pub(crate) struct Run {
-    /// Say which library is loaded and where is counted
+    /// Print which library is loaded, and the statistics file
     #[arg(long)]
     pub verbose: bool,
-    /// Count in this file, for `tieline sockets stat --from` [default: one in the runtime directory]
+    /// Write statistics to this file, for `tieline sockets stat --from` [default: one in the runtime directory]
     #[arg(long, value_name = "FILE")]
     pub stats: Option<PathBuf>,
-    /// Only this program: what it starts runs without the library
+    /// Only this program: programs that it starts run without the library
     #[arg(long)]
     pub no_children: bool,
     /// Move the bytes of connections inside this machine through shared memory, if both programs run with --rings; new, and off without this
     #[arg(long)]
     pub rings: bool,
-    /// Refuse a program that the library cannot enter, instead of running it plain
+    /// Refuse a program into which the library cannot be preloaded (static, set-user-ID, Go), instead of running it without
     #[arg(long)]
     pub strict: bool,
     /// The program and its arguments
@@ -31,15 +31,15 @@ pub(crate) struct Run {
 /// `sockets`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SocketsAction {
-    /// Programs started by `tieline run` that use connections now, one a line
+    /// List the programs started by `tieline run` that use connections now
     #[command(after_help = "Examples:\n  tieline sockets status\n  tieline sockets status --json")]
     Status,
-    /// Bytes of each connection, and why connections are on TCP
+    /// Show the bytes of each connection, and why a connection is on TCP
     #[command(
         after_help = "Examples:\n  tieline sockets stat\n  tieline run --stats s -- curl -s example.org; tieline sockets stat --from s"
     )]
     Stat {
-        /// Read the file of `tieline run --stats`, in which those that have ended are kept
+        /// Read this file of `tieline run --stats`, which also has the programs that have ended
         #[arg(long, value_name = "FILE")]
         from: Option<PathBuf>,
         /// Only this process

@@ -3,6 +3,7 @@
 
 use std::ffi::{OsStr, OsString};
 
+use bench::thresholds::ids::edits;
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, Error};
@@ -25,6 +26,14 @@ pub(super) fn mended(mut error: Error, root: &mut Command, words: &[OsString]) -
     {
         error.insert(ContextKind::InvalidArg, ContextValue::String(whole));
     }
+    if error.kind() == ErrorKind::MissingRequiredArgument {
+        let missing = strings(&error, ContextKind::InvalidArg);
+        // An option that is missing whatever is given is missing alone, too.
+        let is_option = missing.iter().all(|name| name.starts_with("--"));
+        if let Some(option) = needing(root, &path, words, &missing).filter(|_| is_option) {
+            error.insert(NEEDED_BY, ContextValue::String(option));
+        }
+    }
     // The parser's own usage, if there is one, holds what has been given, as if all of that were needed.
     error.insert(ContextKind::Usage, ContextValue::StyledStr(usage(root, &path)));
     error
@@ -35,23 +44,115 @@ pub(crate) fn line(error: &Error) -> Option<String> {
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         return None;
     }
-    let text = error.to_string();
-    let paragraphs = text.split("\n\n").map(|it| it.split_whitespace().collect::<Vec<_>>().join(" "));
-    let (mut said, mut usage) = (String::new(), String::new());
-    for paragraph in paragraphs {
-        if let Some(what) = paragraph.strip_prefix("error: ") {
-            said.push_str(&plainly(what));
-        } else if let Some(tip) = paragraph.strip_prefix("tip: ") {
-            said.push_str("; ");
-            said.push_str(tip);
-        } else if let Some(its) = paragraph.strip_prefix("Usage: ") {
-            its.clone_into(&mut usage);
-        }
-    }
+    let usage = error.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
+    let usage = usage.split_whitespace().skip(1).collect::<Vec<_>>().join(" ");
     let command: Vec<&str> = usage.split(' ').take_while(|word| !word.starts_with(['[', '<'])).collect();
-    let is_lacking = error.kind() == ErrorKind::MissingRequiredArgument;
-    let usage = if is_lacking { format!("usage: {usage}, ") } else { String::new() };
-    Some(format!("{said}: {usage}see `{} --help`", command.join(" ")))
+    let command = command.join(" ");
+    let mut whole = String::new();
+    let what = match error.kind() {
+        ErrorKind::UnknownArgument => unknown(error, &command),
+        ErrorKind::InvalidSubcommand => {
+            let name = strings(error, ContextKind::InvalidSubcommand).join(" ");
+            format!("unknown command `{name}`{}", similar(error, ContextKind::SuggestedSubcommand, &name))
+        }
+        ErrorKind::InvalidValue | ErrorKind::ValueValidation => value(error),
+        ErrorKind::MissingRequiredArgument => {
+            let missing = strings(error, ContextKind::InvalidArg).join(", ");
+            match strings(error, NEEDED_BY).first() {
+                Some(option) => format!("{option} needs {missing}"),
+                None => {
+                    whole = format!("usage: {usage}, ");
+                    format!("{missing} is missing")
+                }
+            }
+        }
+        _ => paragraphs(error),
+    };
+    Some(format!("{what}: {whole}see `{command} --help`"))
+}
+
+/// Where [`mended`] leaves the option that needs another one. The parser leaves nothing there.
+const NEEDED_BY: ContextKind = ContextKind::Custom;
+
+/// What the parser has noted of an error.
+fn strings(error: &Error, kind: ContextKind) -> Vec<String> {
+    match error.get(kind) {
+        Some(ContextValue::String(one)) => vec![one.clone()],
+        Some(ContextValue::Strings(many)) => many.clone(),
+        _ => Vec::new(),
+    }
+}
+
+fn unknown(error: &Error, command: &str) -> String {
+    let word = strings(error, ContextKind::InvalidArg).join(" ");
+    if !word.starts_with('-') {
+        return format!("unexpected word `{word}`");
+    }
+    let behind = if command == "tieline run" { "; options of the program stand behind `--`" } else { "" };
+    format!("unknown option {word}{}{behind}", similar(error, ContextKind::SuggestedArg, &word))
+}
+
+/// A name that differs by two letters at most. The parser also suggests what has little in common.
+fn similar(error: &Error, kind: ContextKind, word: &str) -> String {
+    let found = strings(error, kind).into_iter().find(|name| edits(word, name) <= 2);
+    found.map_or_else(String::new, |name| format!("; a similar one is {name}"))
+}
+
+/// A wrong value, once, and what would be right.
+fn value(error: &Error) -> String {
+    let option = strings(error, ContextKind::InvalidArg).join(" ");
+    let value = strings(error, ContextKind::InvalidValue).join(" ");
+    let known = strings(error, ContextKind::ValidValue);
+    if value.is_empty() && known.is_empty() && std::error::Error::source(error).is_none() {
+        return format!("{option} needs a value");
+    }
+    // `--nodes <NODES>`; an argument without a name is `<A>`.
+    let name = if option.starts_with('-') { option.split(' ').next().unwrap_or_default() } else { &option };
+    let reason = match std::error::Error::source(error) {
+        Some(source) => wanted(&value, &source.to_string()),
+        None => format!("give {}", listed(&known)),
+    };
+    format!("{name} {value}: {reason}")
+}
+
+fn listed(known: &[String]) -> String {
+    match known {
+        [most @ .., last] if !most.is_empty() => format!("{} or {last}", most.join(", ")),
+        _ => known.join(", "),
+    }
+}
+
+/// A reason without the value, which stands before it.
+fn wanted(value: &str, reason: &str) -> String {
+    if let Some(range) = reason.strip_prefix(value).and_then(|rest| rest.strip_prefix(" is not in ")) {
+        return of_range(range);
+    }
+    let quoted = format!("`{value}`");
+    let rest = reason.strip_prefix(quoted.as_str()).or_else(|| reason.strip_prefix(value));
+    match rest.map(|rest| (rest, rest.strip_prefix(": "))) {
+        Some((_, Some(rest))) => plainly(rest),
+        Some((rest, None)) if rest.starts_with(' ') => plainly(&format!("it{rest}")),
+        _ => plainly(reason),
+    }
+}
+
+/// `0..=9`, in words.
+fn of_range(range: &str) -> String {
+    match range.split_once("..") {
+        Some((from, to)) => match to.trim_start_matches('=').parse::<u64>() {
+            Ok(most) if most < u64::from(u32::MAX) => format!("give a number from {from} to {most}"),
+            _ => format!("give a number of at least {from}"),
+        },
+        None => format!("give a number in {range}"),
+    }
+}
+
+/// The parser's own text, in one line.
+fn paragraphs(error: &Error) -> String {
+    let text = error.to_string();
+    let first = text.split("\n\n").next().unwrap_or_default();
+    let first = first.split_whitespace().collect::<Vec<_>>().join(" ");
+    plainly(first.strip_prefix("error: ").unwrap_or(&first))
 }
 
 /// What the language's library says of a number, in words that name what is wanted.
@@ -65,6 +166,23 @@ fn plainly(what: &str) -> String {
     ];
     let found = NUMBERS.iter().find_map(|(theirs, ours)| Some((what.strip_suffix(theirs)?, ours)));
     found.map_or_else(|| what.to_owned(), |(before, ours)| format!("{before}{ours}"))
+}
+
+/// The given option that needs a missing one: given alone, it lacks the same.
+fn needing(root: &Command, path: &[String], words: &[OsString], missing: &[String]) -> Option<String> {
+    let command = path.iter().try_fold(root, |command, name| command.find_subcommand(name))?;
+    let words: Vec<_> = words.iter().take_while(|word| *word != "--").collect();
+    words.iter().enumerate().find_map(|(at, word)| {
+        let option = word.to_str().filter(|word| word.starts_with("--"))?;
+        let takes_next = !option.contains('=') && takes_value(command, option);
+        let line = std::iter::once(OsString::from("tieline")).chain(path.iter().map(OsString::from));
+        let line =
+            line.chain(words.iter().skip(at).take(1 + usize::from(takes_next)).map(|it| (*it).clone()));
+        let lacking = root.clone().try_get_matches_from(line).err()?;
+        let same = strings(&lacking, ContextKind::InvalidArg) == missing;
+        (same && lacking.kind() == ErrorKind::MissingRequiredArgument)
+            .then(|| option.split('=').next().unwrap_or_default().to_owned())
+    })
 }
 
 /// The error of a call by another name: its usage is of that name, `plain` is what it stands for.
@@ -176,27 +294,50 @@ mod tests {
     fn an_error_is_one_line_that_ends_with_the_next_step() {
         let line = |line: &str| super::line(&crate::args::parse(line.split(' ')).unwrap_err()).unwrap();
         for (typed, said) in [
+            ("tieline up --nodes x", "--nodes x: it is no whole number: see `tieline up --help`"),
+            ("tieline up --nodes 0", "--nodes 0: give a number from 1 to 256: see `tieline up --help`"),
+            ("tieline diag -V 10", "--verbosity 10: give a number from 0 to 9: see `tieline diag --help`"),
             (
-                "tieline up --nodes x",
-                "invalid value 'x' for '--nodes <NODES>': it is no whole number: see `tieline up --help`",
+                "tieline conntest --loops 0",
+                "--loops 0: give a number of at least 1: see `tieline conntest --help`",
+            ),
+            ("tieline up --nodes", "--nodes <NODES> needs a value: see `tieline up --help`"),
+            (
+                "tieline bench scipp --placement x",
+                "--placement x: give shared or own: see `tieline bench scipp --help`",
             ),
             (
                 "tieline --cluster up link degrade 4 8 --delay 2",
-                "invalid value '2' for '--delay <TIME>': `2`: give a time with its unit: ns, us, ms or s: see `tieline link \
-                 degrade --help`",
+                "--delay 2: give a time with its unit: ns, us, ms or s: see `tieline link degrade --help`",
+            ),
+            (
+                "tieline link degrade 4 8 --delay ms",
+                "--delay ms: it does not begin with a number: see `tieline link degrade --help`",
             ),
             (
                 "tieline link swap 4",
-                "the following required arguments were not provided: <B>: usage: tieline link swap [OPTIONS] <A> <B>, see \
-                 `tieline link swap --help`",
+                "<B> is missing: usage: tieline link swap [OPTIONS] <A> <B>, see `tieline link swap --help`",
             ),
             (
                 "tieline status --nod 4",
-                "unexpected argument '--nod' found; a similar argument exists: '--node': see `tieline status --help`",
+                "unknown option --nod; a similar one is --node: see `tieline status --help`",
             ),
+            ("tieline up --no-such", "unknown option --no-such: see `tieline up --help`"),
+            ("tieline link swap 4 8 --foo", "unknown option --foo: see `tieline link swap --help`"),
+            ("tieline down 4", "unexpected word `4`: see `tieline down --help`"),
             (
-                "tieline frobnicate",
-                "unrecognized subcommand 'frobnicate'; a similar subcommand exists: 'fabric': see `tieline --help`",
+                "tieline run --foo x",
+                "unknown option --foo; options of the program stand behind `--`: see `tieline run --help`",
+            ),
+            ("tieline frobnicate", "unknown command `frobnicate`: see `tieline --help`"),
+            ("tieline statis", "unknown command `statis`; a similar one is status: see `tieline --help`"),
+            ("tieline cable --nodes 3", "--nodes needs --generate: see `tieline cable --help`"),
+            ("tieline cable --measure", "--measure needs --save <FILE>: see `tieline cable --help`"),
+            ("tieline verify --title=x", "--title needs --report <FILE>: see `tieline verify --help`"),
+            ("tieline verify --seed 2 --from x", "--from needs --report <FILE>: see `tieline verify --help`"),
+            (
+                "tieline fabric observe --at n",
+                "--at needs --ibsim <NAME>: see `tieline fabric observe --help`",
             ),
         ] {
             assert_eq!(line(typed), said);

@@ -77,7 +77,7 @@ fn scipp(common: &Common, arguments: &Scipp, output: Output) -> Outcome {
     };
     let (place, _removal) = match arguments.rn {
         None if one_end => {
-            return Err(usage("which node is the other end on? Give --rn ID (see `tieline query` there)"));
+            return Err(usage(super::bench_tools::NO_OTHER_END));
         }
         Some(rn) if one_end => (this_end(common, rn)?, None),
         rn => place(common, rn, output)?,
@@ -139,7 +139,7 @@ pub(super) fn this_end(common: &Common, rn: NodeId) -> Result<Where, Failure> {
         }
         (None, several) => {
             return Err(usage(format!(
-                "which node is this end on? Give --node ID, one of {}",
+                "--node is missing: give the node ID of this end, one of {}",
                 super::cluster::list(several)
             )));
         }

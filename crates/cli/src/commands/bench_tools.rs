@@ -24,12 +24,14 @@ enum Role {
     Both(Where, Option<Removal>),
 }
 
+/// One end alone has to know the other.
+pub(super) const NO_OTHER_END: &str =
+    "--rn is missing: give the node ID of the other end (`tieline status` lists the nodes)";
+
 fn role(common: &Common, ends: &Ends, output: Output) -> Result<Role, Failure> {
     let cpu = near_cpu(ends, "a server")?;
     match (ends.server, ends.client, ends.rn) {
-        (true, _, None) | (_, true, None) => {
-            Err(usage("which node is the other end on? Give --rn ID (see `tieline query` there)"))
-        }
+        (true, _, None) | (_, true, None) => Err(usage(NO_OTHER_END)),
         (true, _, Some(client)) => {
             let place = this_end(common, client)?;
             waiting(client, output);

@@ -137,6 +137,8 @@ pub(super) fn stop(
 
 pub(super) fn down(common: &Common, output: Output) -> Outcome {
     let report = stop(common, None, output)?;
+    let dir = cluster_dir(common)?;
+    let looked_in = dir.path();
     output.result(
         || {
             Ok(json!({
@@ -149,7 +151,7 @@ pub(super) fn down(common: &Common, output: Output) -> Outcome {
         || {
             let cluster = common.cluster.as_deref().unwrap_or("default");
             if report.is_empty() {
-                return format!("nothing of cluster `{cluster}` runs here\n");
+                return format!("no node of cluster `{cluster}` runs (looked in {})\n", looked_in.display());
             }
             let mut text = String::new();
             for (what, nodes) in [

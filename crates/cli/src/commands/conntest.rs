@@ -10,6 +10,7 @@ use tieline::NodeId;
 
 use super::{target, usage};
 use crate::args::Common;
+use crate::args::bench_tools::size;
 use crate::exit::Outcome;
 use crate::interrupt::for_each_signal;
 use crate::output::Output;
@@ -22,22 +23,22 @@ const SHORTEST_BYTES: usize = 4;
 
 #[derive(Debug, Args)]
 pub(crate) struct Conntest {
-    /// Seconds of a loop
+    /// Length of a loop, in seconds
     #[arg(long, short = 't', default_value_t = 10.0, value_name = "SECONDS")]
     pub time: f64,
-    /// How many loops
+    /// Number of loops
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub loops: u32,
-    /// Longest block, in bytes
-    #[arg(long, default_value_t = 8192, value_name = "BYTES")]
+    /// Longest block, such as 8192 or 8K
+    #[arg(long, default_value_t = 8192, value_name = "BYTES", value_parser = size)]
     pub size: usize,
-    /// Shortest block, in bytes [default: 4, or the longest if that is shorter]
-    #[arg(long, value_name = "BYTES")]
+    /// Shortest block [default: 4, or the longest if that is shorter]
+    #[arg(long, value_name = "BYTES", value_parser = size)]
     pub min_size: Option<usize>,
-    /// At most so many megabytes a second from each node: for clusters that work
+    /// Limit each node to this many megabytes per second, on a cluster in use
     #[arg(long, value_name = "MB/S")]
     pub throttle: Option<f64>,
-    /// Nodes that must take part [default: those that run here]
+    /// Test only these nodes, at least two, or with --node at least one other [default: all that run here]
     #[arg(long, value_name = "ID,…", value_delimiter = ',')]
     pub peers: Vec<NodeId>,
     /// How long to wait for the others, in seconds
@@ -72,6 +73,11 @@ pub(super) fn run(common: &Common, arguments: &Conntest, output: Output) -> Outc
     nodes.extend(common.node);
     nodes.sort_unstable();
     nodes.dedup();
+    if let ([only], false) = (nodes.as_slice(), arguments.peers.is_empty()) {
+        return Err(usage(format!(
+            "--peers names node {only} only, so there is no pair to test: name another node too, or leave --peers out"
+        )));
+    }
     let throttle = match arguments.throttle {
         Some(rate) if !(rate.is_finite() && rate > 0.0) => {
             return Err(usage(format!("--throttle {rate}: give megabytes a second, more than 0")));
@@ -111,7 +117,7 @@ fn tell(output: Output, instances: usize, progress: Progress) {
     }
     let rate = progress.bytes_checked as f64 / progress.elapsed.as_secs_f64() / 1e9;
     output.progress(&format!(
-        "{:.1} s, {:.2} GB/s checked, {} failure(s)",
+        "{:.1} s, {:.2} GB/s checked, {} outage(s)",
         progress.elapsed.as_secs_f64(),
         rate,
         progress.failures

@@ -57,8 +57,8 @@ fn is_between(node: NodeId, peer: NodeId, ends: Ends) -> bool {
 
 fn table(links: &[Seen]) -> String {
     let mut text = format!(
-        "{:>6} {:>6}  {:<10} {:>8} {:>10}  {}\n",
-        "node", "peer", "state", "changes", "downtime", "faults"
+        "{:>6} {:>6}  {:<10} {:>13} {:>15}  {:<24}  {}\n",
+        "node", "peer", "state", "state changes", "total time down", "swapped", "faults"
     );
     for (node, link) in links {
         let state = match (link.taken_down, link.session) {
@@ -67,17 +67,17 @@ fn table(links: &[Seen]) -> String {
             (false, _) => "no session",
         };
         let swapped = if link.partner == link.peer {
-            String::new()
+            "-".to_owned()
         } else {
-            format!("leads to node {} instead; ", link.partner)
+            format!("leads to node {} instead", link.partner)
         };
+        let faults = if link.faults.is_none() { "-".to_owned() } else { link.faults.to_string() };
         text += &format!(
-            "{:>6} {:>6}  {state:<10} {:>8} {:>8.1} s  {swapped}{}\n",
+            "{:>6} {:>6}  {state:<10} {:>13} {:>13.1} s  {swapped:<24}  {faults}\n",
             node.get(),
             link.peer.get(),
             link.generation,
             link.downtime_ns as f64 / 1e9,
-            link.faults
         );
     }
     text
@@ -125,7 +125,9 @@ impl Cluster {
         let callers: Vec<NodeId> =
             self.target.nodes.iter().copied().filter(|node| *node != a && *node != b).collect();
         if callers.is_empty() {
-            return Err(usage("in a cluster of two nodes a swap has no effect: start three"));
+            return Err(usage(
+                "swapping needs a third node that connects to both: start three with `tieline up --faults --nodes 3`",
+            ));
         }
         for caller in callers {
             let swapped =

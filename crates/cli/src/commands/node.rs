@@ -14,7 +14,12 @@ pub(super) fn run(common: &Common, action: &NodeAction, output: Output) -> Outco
         return foreground(common, *background);
     }
     let Some(id) = common.node else {
-        return Err(usage("which node? Give --node ID (`tieline status` lists those that run)"));
+        return Err(usage(match action {
+            NodeAction::Start => {
+                "--node is missing: give the ID of the node to start, a multiple of 4 that does not run yet"
+            }
+            _ => "--node is missing: give the ID of the node (`tieline status` lists those that run)",
+        }));
     };
     match action {
         NodeAction::Start => {
@@ -23,6 +28,10 @@ pub(super) fn run(common: &Common, action: &NodeAction, output: Output) -> Outco
         }
         NodeAction::Stop => {
             let report = stop(common, Some(&[id]), output)?;
+            if report.is_empty() {
+                let dir = cluster_dir(common)?;
+                output.note(&format!("no manager of node {id} was found in {}", dir.path().display()));
+            }
             say(output, id, if report.is_empty() { "was not running" } else { "stopped" })
         }
         NodeAction::Restart => {

@@ -1,12 +1,13 @@
 //! `tieline sockets`.
 
+use anyhow::anyhow;
 use rustix::io::Errno;
 use sockets_rules::statistics::StatisticsError;
 use sockets_rules::status::{Report, report};
 
 use super::run::default_file;
 use crate::args::{Common, SocketsAction};
-use crate::exit::{Failure, Outcome, PASS};
+use crate::exit::{CANNOT, Failure, Outcome, PASS};
 use crate::output::Output;
 
 pub(super) fn run(common: &Common, action: &SocketsAction, output: Output) -> Outcome {
@@ -23,14 +24,16 @@ pub(super) fn run(common: &Common, action: &SocketsAction, output: Output) -> Ou
                 None => or_none(report(&file, false))?,
             };
             let all = pid.map_or(all.clone(), |pid| all.of(pid));
-            let text = || match pid {
-                Some(pid) if all.processes.is_empty() => format!(
-                    "process {pid} is not counted: it was not started by `tieline run`, or has used no connection; \
-                     `tieline sockets status` lists those that are\n"
-                ),
-                _ => all.details(),
-            };
-            output.form("tieline.sockets.stat/2", || serde_json::to_value(&all), text)?;
+            if let Some(pid) = pid.filter(|_| all.processes.is_empty()) {
+                return Err(Failure {
+                    status: CANNOT,
+                    error: anyhow!(
+                        "process {pid} is not counted: it was not started by `tieline run`, or has used no connection; \
+                         `tieline sockets status` lists those that are"
+                    ),
+                });
+            }
+            output.form("tieline.sockets.stat/2", || serde_json::to_value(&all), || all.details())?;
         }
     }
     Ok(PASS)

@@ -38,6 +38,12 @@ const SHAPES: [(&str, &str); 8] = [
     ("hypercube", "DIMENSIONS, as in hypercube 5"),
 ];
 
+/// Shapes whose sizes say how many hosts each switch has.
+const WITHOUT_HOSTS: [(&str, &str); 2] = [
+    ("dragonfly", "its size is the number of hosts per switch"),
+    ("pgft", "the first number of CHILDREN is the number of hosts per leaf"),
+];
+
 pub(super) fn convert(arguments: &Convert, output: Shown) -> Outcome {
     let form = form(&arguments.output, arguments.to.as_deref())?;
     not_itself(&arguments.input, &arguments.output)?;
@@ -54,8 +60,22 @@ pub(super) fn convert(arguments: &Convert, output: Shown) -> Outcome {
 }
 
 pub(super) fn draw(arguments: &Draw, output: Shown) -> Outcome {
+    only_svg(&arguments.output)?;
     not_itself(&arguments.input, &arguments.output)?;
     write(open(&arguments.input, output)?, Form::Svg, &arguments.output, output)
+}
+
+/// A picture in a file that is named as another kind of picture would be opened by nothing.
+fn only_svg(output: &Path) -> Result<(), Failure> {
+    let Some(extension) = output.extension().filter(|extension| !extension.eq_ignore_ascii_case("svg"))
+    else {
+        return Ok(());
+    };
+    Err(usage(format!(
+        "OUT ends in .{}, but only SVG is drawn: name {}",
+        extension.display(),
+        output.with_extension("svg").display()
+    )))
 }
 
 /// What is read is not replaced, whoever has written it.
@@ -94,6 +114,11 @@ fn shape(arguments: &Generate) -> Result<Shape, Failure> {
     };
     let number = |word: &str| word.parse::<u32>().map_err(|_| wrong());
     let hosts = arguments.hosts.unwrap_or(1);
+    if let Some((_, instead)) = WITHOUT_HOSTS.iter().find(|(kind, _)| *kind == arguments.kind)
+        && arguments.hosts.is_some()
+    {
+        return Err(usage(format!("--hosts does not apply to {}: {instead}", arguments.kind)));
+    }
     let words: Vec<&str> = arguments.sizes.iter().map(String::as_str).collect();
     let list = |word: &str| word.split(',').map(number).collect::<Result<Vec<u32>, _>>();
     let grid = |word: &str| word.split(['x', 'X']).map(number).collect::<Result<Vec<u32>, _>>();
@@ -122,8 +147,12 @@ fn form(path: &Path, word: Option<&str>) -> Result<Form, Failure> {
             .ok_or_else(|| usage(format!("no format `{word}` is written: give one of {}", words()))),
         None => Form::of_path(path).ok_or_else(|| {
             usage(format!(
-                "the extension of {} names no format: give --to with one of {}",
-                path.display(),
+                "{}: give --to with one of {}",
+                if path == Path::new("-") {
+                    "standard output has no extension that names a format".to_owned()
+                } else {
+                    format!("the extension of {} names no format", path.display())
+                },
                 words()
             ))
         }),
