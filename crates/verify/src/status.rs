@@ -326,8 +326,14 @@ fn problems(expected: &[NodeId], nodes: &[NodeReport]) -> Vec<String> {
             let why = report.error.as_deref().unwrap_or("no response");
             let log =
                 report.log.as_ref().map(|log| format!("; its log: {}", log.display())).unwrap_or_default();
-            let next = format!("restart it with `tieline node restart --node {}`", report.node);
-            format!("node {}: its manager does not respond: {why}: {next}{log}", report.node)
+            // Another error, such as a lack of rights, says itself what to do.
+            let next = match report.manager {
+                ManagerState::NotResponding | ManagerState::NotRunning if !why.contains("`tieline ") => {
+                    format!(": restart it with `tieline node restart --node {}`", report.node)
+                }
+                _ => String::new(),
+            };
+            format!("node {}: its manager does not respond: {why}{next}{log}", report.node)
         })
         .collect();
     for report in nodes {
