@@ -25,7 +25,7 @@ fn up_status_query_and_down() {
     assert!(out.contains("stopped: node 4, 8, 12, 16"), "{out}");
     let (status, out, _) = cluster.run(&["down"]).unwrap();
     assert_eq!(status, 0);
-    assert!(out.contains("no node of cluster `test` runs (looked in "), "{out}");
+    assert!(out.contains("no node of cluster `test` runs (searched "), "{out}");
 }
 
 #[test]

@@ -138,7 +138,7 @@ pub(super) fn stop(
 pub(super) fn down(common: &Common, output: Output) -> Outcome {
     let report = stop(common, None, output)?;
     let dir = cluster_dir(common)?;
-    let looked_in = dir.path();
+    let searched = dir.path();
     output.result(
         || {
             Ok(json!({
@@ -151,7 +151,7 @@ pub(super) fn down(common: &Common, output: Output) -> Outcome {
         || {
             let cluster = common.cluster.as_deref().unwrap_or("default");
             if report.is_empty() {
-                return format!("no node of cluster `{cluster}` runs (looked in {})\n", looked_in.display());
+                return format!("no node of cluster `{cluster}` runs (searched {})\n", searched.display());
             }
             let mut text = String::new();
             for (what, nodes) in [
