@@ -87,7 +87,7 @@ impl LinkFaults {
             ("reordering", self.reorder_ppm),
         ] {
             if ppm > MILLION {
-                let percent = f64::from(ppm) / f64::from(MILLION) * 100.0;
+                let percent = f64::from(ppm) / 10_000.0;
                 return Err(format!("{what} of {percent} % of the puts: give 100 % at most"));
             }
         }
@@ -211,10 +211,16 @@ mod tests {
     fn what_cannot_be_is_refused_with_the_reason() {
         assert_eq!(all().check(), Ok(()));
         let refused = |faults: LinkFaults| faults.check().unwrap_err();
-        assert!(refused(LinkFaults { lose_ppm: MILLION + 1, ..all() }).starts_with("loss of 1000001"));
+        assert!(
+            refused(LinkFaults { lose_ppm: MILLION + 1, ..all() })
+                .starts_with("loss of 100.0001 % of the puts")
+        );
         assert!(refused(LinkFaults { speed_percent: 101, ..all() }).contains("101 %"));
         assert!(refused(LinkFaults { delay_ns: MAX_DELAY_NS + 1, ..all() }).contains("delay"));
         assert!(refused(LinkFaults { stall_every_ns: 0, ..all() }).contains("give a time and a period"));
-        assert!(refused(LinkFaults { stall_every_ns: 9_000_000, ..all() }).contains("half of the period"));
+        assert!(
+            refused(LinkFaults { stall_every_ns: 9_000_000, ..all() })
+                .starts_with("stalls of 5 ms every 9 ms: give half of the period")
+        );
     }
 }
