@@ -86,7 +86,7 @@ impl FaultInjector {
         Self { inside, counters: Arc::default(), source: None, seed: 0 }
     }
 
-    /// Counts, and does to what passes what `source` says. Which puts are hit depends on `seed` alone.
+    /// Counts, and injects the faults of `source` into puts. Which puts are hit depends on `seed` alone.
     pub fn injecting(inside: Arc<dyn Link>, source: Arc<dyn FaultSource>, seed: u64) -> Self {
         Self { inside, counters: Arc::default(), source: Some(source), seed }
     }

@@ -6,7 +6,7 @@
 //!
 //! What it must never do: speak the control protocol, start a thread, or allocate between two messages.
 //!
-//! Where to start reading: [`link`](mod@link), then [`shm_link`]; [`page`] stands alone.
+//! Where to start reading: [`link`](mod@link), then [`shm_link`]; [`page`] is independent of them.
 #![forbid(unsafe_code)]
 
 pub mod capability;

@@ -72,7 +72,7 @@ struct PartialMaps {
 }
 
 impl ShmMemory {
-    /// Tells what it has told once more.
+    /// Announces all uses once more.
     pub(crate) fn tell_again(&self) -> Result<()> {
         Ok(self.region.tell_use(true)?)
     }

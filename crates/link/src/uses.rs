@@ -43,7 +43,7 @@ impl Uses {
         Use { uses: self.clone(), id, memory }
     }
 
-    /// Whether anybody here has told that it uses the memory.
+    /// Whether any use of the memory has been announced here.
     pub(crate) fn is_told(&self, id: MemoryId) -> bool {
         self.users().is_some_and(|users| users.contains_key(&id))
     }

@@ -33,7 +33,7 @@ pub struct BlockingClient {
 }
 
 impl BlockingClient {
-    /// Connects to the manager of `node` and says hello; all within `limit`.
+    /// Connects to the manager of `node` and does the handshake; all within `limit`.
     pub fn open(dir: &ClusterDir, node: NodeId, name: &str, reattach: bool, limit: Duration) -> Result<Self> {
         let deadline = Instant::now() + limit.min(crate::LONGEST_LIMIT);
         let socket = connect(dir, node, deadline)?;

@@ -100,7 +100,7 @@ impl Client {
         &self.handle.shared.dir
     }
 
-    /// What the manager said of its node when this program attached last.
+    /// The facts of the node at the last attachment of this program.
     pub fn info(&self) -> NodeInfo {
         self.handle.shared.info()
     }
@@ -224,7 +224,7 @@ impl Client {
             let left = deadline.saturating_duration_since(Instant::now());
             let error = match self.handle.shared.call(body.clone(), &[], left.max(FIRST_PAUSE), true) {
                 Err(error) if may_pass(&error) => error,
-                // Only the last attempt had too little time: what was found before says more.
+                // Only the last attempt had too little time: the earlier result is more useful.
                 Err(ClientError::TimedOut { node, what, limit }) => {
                     return Err(last.unwrap_or(ClientError::TimedOut { node, what, limit }));
                 }
@@ -359,7 +359,7 @@ fn may_pass(error: &ClientError) -> bool {
     )
 }
 
-/// A random number that tells this object from others of the same name.
+/// A random number that distinguishes this object from others of the same name.
 pub(crate) fn draw() -> Result<Incarnation> {
     let mut bytes = [0u8; 8];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())

@@ -13,7 +13,7 @@ pub const ENV_COPY_PLAN: &str = "TIELINE_COPY_PLAN";
 
 /// First line of a plan's file.
 const HEADER: &str = "tieline copy plan 1";
-/// Begins the line that says which machine was measured.
+/// Begins the line that identifies the measured machine.
 const MACHINE: &str = "machine ";
 
 /// Where a plan comes from.
@@ -153,7 +153,7 @@ fn word(id: KernelId) -> String {
 pub(crate) fn follow(page: &PageReader) {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // A wrong value must not keep a program from running: `tieline tune` says what is wrong with it.
+        // A wrong value must not keep a program from running: `tieline tune` reports what is wrong with it.
         let named = Source::of_environment().and_then(|source| source.plan().ok());
         if let Some(plan) = named.or_else(|| page.copy_plan()) {
             // It names kernels of this processor: both sources were checked.

@@ -63,7 +63,7 @@ pub enum ClientError {
         /// In the refuser's words.
         why: String,
     },
-    /// Somebody else listens where the manager should.
+    /// Another process listens on the manager's socket.
     #[error(
         "{path}: user {uid} listens there, in a directory of user {owner}: that is not the cluster's manager; remove that socket, \
          or name another directory with TIELINE_RUNTIME_DIR"
@@ -85,7 +85,7 @@ pub enum ClientError {
         /// The manager's.
         theirs: u16,
     },
-    /// The manager, or the manager of the other node, said no.
+    /// The manager, or the manager of the other node, refused.
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// No answer in time.
@@ -124,7 +124,7 @@ pub enum ClientError {
         /// The node.
         node: NodeId,
     },
-    /// The manager said something that makes no sense here.
+    /// The manager broke the protocol.
     #[error(
         "invalid answer from the manager of node {node} ({what}): see with `tieline query` whether both are of the same version, and with \
          `ss -xlp` which program listens"

@@ -21,7 +21,7 @@ pub enum Sender {
 /// Something happened. Told by the library's thread, one after the other, in the order of happening.
 #[derive(Debug)]
 pub enum ClientEvent {
-    /// Somebody connected to one of this program's objects.
+    /// A program connected to one of this program's objects.
     Connected {
         /// The segment or interrupt.
         what: Imported,
@@ -34,7 +34,7 @@ pub enum ClientEvent {
         /// For a data interrupt: how the producer's death can be proven.
         sender: Option<Sender>,
     },
-    /// Somebody went away again.
+    /// A program disconnected.
     Disconnected {
         /// The segment or interrupt.
         what: Imported,
@@ -75,7 +75,7 @@ pub enum ClientEvent {
     },
     /// It is back, knows this program's objects again, and takes requests.
     ManagerBack {
-        /// What it says of itself.
+        /// The facts of the node.
         info: NodeInfo,
     },
     /// The restarted manager did not take this object back: it no longer exists for others.

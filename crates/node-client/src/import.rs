@@ -11,7 +11,7 @@ use shm::sync::{AtomicBool, Ordering};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ImportId(pub u64);
 
-/// Where an import's word stands.
+/// The place of an import's word.
 #[derive(Debug, Clone)]
 pub(crate) enum Place {
     /// In this page.

@@ -50,7 +50,7 @@ pub struct InterruptOffer<'a> {
 pub struct InterruptCreated {
     /// As wished, or drawn.
     pub number: InterruptNo,
-    /// The random number that tells it from others of this number.
+    /// The random number that distinguishes it from others of this number.
     pub incarnation: Incarnation,
     /// Of a pollable one.
     pub sockets: Option<InterruptSockets>,

@@ -46,7 +46,7 @@ pub enum RuntimeDirError {
         /// The path.
         path: PathBuf,
     },
-    /// It belongs to somebody whom this user has no reason to trust.
+    /// It belongs to a user that is not trusted.
     #[error(
         "{path} belongs to user {owner}, not to user {uid}: run as user {owner}, or name another directory with \
          --runtime-dir or TIELINE_RUNTIME_DIR"
@@ -59,7 +59,7 @@ pub enum RuntimeDirError {
         /// Ours.
         uid: u32,
     },
-    /// It was found, not named, and is somebody else's: perhaps made to be taken for this user's.
+    /// It was found, not named, and belongs to another user, who may have made it to be taken for this user's.
     #[error(
         "{path}, where user {uid} looks for node managers, belongs to user {owner}: have that user or root remove it, or name \
          another directory with --runtime-dir or TIELINE_RUNTIME_DIR"
@@ -254,7 +254,7 @@ impl ClusterDir {
         self.path.join(format!("node-{node}.lock"))
     }
 
-    /// What it says, if it was started in the background.
+    /// The log, if it was started in the background.
     pub fn log_file(&self, node: NodeId) -> PathBuf {
         self.path.join(format!("node-{node}.log"))
     }
@@ -300,7 +300,7 @@ pub fn directory_metadata(path: &Path) -> Result<Option<std::fs::Metadata>> {
     }
 }
 
-/// Nobody but the owner may replace what lies in it (a sticky directory protects each owner's files).
+/// Only the owner may replace what is in it (a sticky directory protects each owner's files).
 pub fn check_mode(path: &Path, mode: u32) -> Result<()> {
     let mode = mode & 0o7777;
     if mode & 0o022 != 0 && mode & 0o1000 == 0 {

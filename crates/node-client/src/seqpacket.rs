@@ -27,7 +27,7 @@ pub struct Datagram {
     /// Bytes of it that lie in the buffer.
     pub len: usize,
     /// All descriptors that came along (close-on-exec), in order: up to [`foreign::MOST_IN_MESSAGE`], more than any message of the
-    /// protocol has. Who receives from others than the manager sees to it that closing them holds nobody up.
+    /// protocol has. A receiver of messages from others than the manager must make sure that closing them blocks nothing.
     pub descriptors: Vec<OwnedFd>,
     /// It was longer than the buffer; the rest is lost.
     pub truncated: bool,
@@ -45,7 +45,7 @@ pub enum Wanted {
 }
 
 impl Seqpacket {
-    /// Connects to the listener at `path`. `AGAIN`: its backlog is full; `CONNREFUSED`: nobody listens any more.
+    /// Connects to the listener at `path`. `AGAIN`: its backlog is full; `CONNREFUSED`: no process listens any more.
     pub fn connect(path: &Path) -> Result<Self, Errno> {
         let socket = socket_with(
             AddressFamily::UNIX,
@@ -111,7 +111,7 @@ impl Seqpacket {
                 descriptors.extend(fds);
             }
         }
-        // A datagram of no bytes looks like the end of the stream; nobody honest sends one, so it may well be the end.
+        // A datagram of no bytes looks like the end of the stream; managers send none, so it counts as the end.
         if message.bytes == 0 && descriptors.is_empty() {
             return Ok(None);
         }

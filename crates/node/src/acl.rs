@@ -22,7 +22,7 @@ const MASK: u16 = 0x10;
 const OTHER: u16 = 0x20;
 const NO_ID: u32 = u32::MAX;
 
-/// What a list says. Permissions are the three bits of a mode.
+/// The entries of a list. Permissions are the three bits of a mode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Acl {
     pub(crate) owner: u16,

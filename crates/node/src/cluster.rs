@@ -45,7 +45,7 @@ pub struct UpOptions {
     pub limit: Duration,
     /// If it fails, logs and other files of the managers stay, for a caller that examines them and removes the directory.
     pub keep_files: bool,
-    /// Asked now and then; once it says so, what was begun is undone, and that is the error.
+    /// Called now and then; once it returns true, everything begun is undone, and that is the error.
     pub stop: fn() -> bool,
 }
 
@@ -111,7 +111,7 @@ pub fn node_ids(count: usize, first: Option<NodeId>) -> Result<Vec<NodeId>> {
 pub fn up(options: &UpOptions, progress: &mut dyn FnMut(UpProgress)) -> Result<UpReport> {
     let start = Instant::now();
     let dir = &options.dir;
-    // A mistake in it is better said once, here, than by every manager.
+    // A mistake in it is reported once, here, and not by every manager.
     let settings = crate::config::load(options.config.as_deref())?;
     prepare(dir, &settings.sharing())?;
     remove_stale(dir)?;

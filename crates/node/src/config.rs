@@ -25,7 +25,7 @@ pub use files::read_file;
 /// Names the configuration.
 pub const ENV_CONFIG: &str = "TIELINE_CONFIG";
 
-/// `1`: programs of this node carry out faults, whatever the configuration says.
+/// `1`: programs of this node inject faults, no matter what the configuration contains.
 pub const ENV_FAULTS: &str = "TIELINE_FAULTS";
 
 /// The configuration cannot be used.
@@ -67,7 +67,7 @@ pub enum ConfigError {
     },
 }
 
-/// What a node manager is told. `None`: nothing was configured.
+/// The configuration of a node manager. `None`: not configured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// `[node] id`.

@@ -21,7 +21,7 @@ const MAX_QUEUED_MESSAGES: usize = 4096;
 const MAX_QUEUED_DESCRIPTORS: usize = 512;
 /// Descriptors that another manager was sent and has not read; of programs, see [`InFlight`].
 const UNREAD_BY_MANAGER: usize = 128;
-/// More than this unread by a program, and it is crowded: it is not listened to any more, and nobody connects to it, so that neither
+/// More than this unread by a program, and it is crowded: its messages are not read any more, and no program can connect to it, so that neither
 /// it nor others add to what waits, until half of it is read.
 const CROWDED_BYTES: usize = 256 * 1024;
 const CROWDED_MESSAGES: usize = 1024;
@@ -29,12 +29,12 @@ const CROWDED_DESCRIPTORS: usize = 256;
 /// More descriptors than this wait for a program, and it is not listened to: what it asks for would wait as well, and descriptors
 /// of segments that are removed meanwhile would stay open.
 const QUIET_DESCRIPTORS: usize = 32;
-/// Pause after too many descriptors were on their way; nothing tells when it will be fewer. It doubles up to the longest.
+/// Pause after too many descriptors were in flight; there is no event when they are fewer. It doubles up to the longest.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
-/// After what time it is said in the log that something waits for that.
+/// The time after which the log reports such a wait.
 const LONG: Duration = Duration::from_secs(1);
-/// How it is told from what the kernel says that descriptors are held back here.
+/// The text that distinguishes this limit from errors of the kernel.
 const TOO_MANY_UNREAD: Errno = Errno::DQUOT;
 /// How long a connection that is to be closed may take to read what was sent last.
 const CLOSING_LIMIT: Duration = Duration::from_secs(2);
@@ -118,13 +118,13 @@ pub(crate) struct Connection {
     pause: Duration,
     /// What waits could not be sent, though there is room.
     held: Option<Delay>,
-    /// As the machine was told.
+    /// As the state machine knows it.
     pub(crate) crowded: bool,
     /// When to try again without a hint from the kernel.
     pub(crate) retry_at: Option<Instant>,
     /// To be closed when the queue is empty, or at this moment.
     pub(crate) close_at: Option<Instant>,
-    /// What epoll was told.
+    /// The events that are registered with epoll.
     pub(crate) wants_write: bool,
     pub(crate) wants_read: bool,
 }
@@ -342,7 +342,7 @@ impl Connection {
         }
     }
 
-    /// Nobody is there any more to read what waits.
+    /// No process can read the waiting messages any more.
     pub(crate) fn give_up_queue(&mut self) {
         self.left += self.queue.len() as u64;
         self.queue.clear();

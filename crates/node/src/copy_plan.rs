@@ -125,7 +125,7 @@ fn first_measurement(root: &Path) -> Result<Option<Plan>> {
             return Ok(Some(measured.plan));
         }
     }
-    // The file's time says when; that it cannot be written costs the next manager a try of its own.
+    // The file's time is the time of the attempt; if it cannot be written, the next manager tries again.
     let _ = lock.write_all(b"b");
     Ok(None)
 }

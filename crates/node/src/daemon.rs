@@ -1,5 +1,5 @@
 //! The node manager's event loop: one thread, one epoll set. It carries messages to the machine of
-//! crate `proto` and carries out what that says; it decides nothing itself.
+//! crate `proto` and carries out its outputs; it decides nothing itself.
 
 mod inputs;
 mod outputs;
@@ -156,7 +156,7 @@ pub struct Daemon {
     peers: HashMap<PeerConn, Connection>,
     /// Connections that wait for a moment rather than for the kernel: few, and mostly none.
     timed: Vec<Key>,
-    /// What carrying out led to, to be told to the machine when it has been heard out.
+    /// Inputs that carrying out has caused, for the machine after its present outputs.
     follow_up: Vec<Input>,
     /// Programs that are not listened to while their user has too much to be closed.
     put_off: BTreeSet<ProgramConn>,
@@ -316,7 +316,7 @@ impl Daemon {
         self.tell(Input::Stop);
     }
 
-    /// What was said last is sent as far as it goes, and nothing is left of this manager but its log.
+    /// Sends the last messages as far as possible, and removes everything of this manager but its log.
     fn clean_up(&mut self) {
         for connection in self.connections() {
             connection.flush();
@@ -328,7 +328,7 @@ impl Daemon {
         {
             remove_files(&self.dir, self.node, &lock);
             if self.lease_ended {
-                // Nobody will look for it.
+                // No process will look for it.
                 let _ = std::fs::remove_file(self.dir.log_file(self.node));
             }
             lock.remove();

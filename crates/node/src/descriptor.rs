@@ -12,12 +12,12 @@ use rustix::net::{AddressFamily, SocketType, sockopt};
 /// `f_type` of huge pages (HUGETLBFS_MAGIC, linux/magic.h).
 const HUGETLBFS_MAGIC: u64 = 0x9584_58f6;
 
-/// Looks at a descriptor that somebody sent. Its nature cannot change later: seals only grow, and what is sealed stays.
+/// Examines a received descriptor. Its nature cannot change later: seals only grow, and sealed properties stay.
 ///
 /// Nothing is called here that its sender could make sleep or take long, whatever it is: a file of a file system whose server does
 /// not answer, an epoll set of a million entries. So the first question is one that the kernel answers without asking any file.
 pub fn inspect(fd: BorrowedFd<'_>) -> DescriptorKind {
-    // Only files in memory know seals (others answer EINVAL): what follows asks nobody else then.
+    // Only files in memory have seals (others return EINVAL): what follows asks no file server.
     if let Ok(seals) = fcntl_get_seals(fd) {
         let (Ok(stat), Ok(system)) = (fstat(fd), fstatfs(fd)) else { return DescriptorKind::Other };
         let size_bytes = u64::try_from(stat.st_size).unwrap_or_default();
@@ -53,7 +53,7 @@ fn is_process(fd: BorrowedFd<'_>) -> bool {
 /// So many numbers before the reserve are for connections that are refused.
 const NEAR: u64 = 64;
 
-/// A descriptor of a program's, which is closed where nobody waits when nobody has it any more.
+/// A descriptor of a program, which is closed in a separate thread when it has no user any more.
 pub type Held = Arc<Foreign<OwnedFd>>;
 
 /// The descriptors that the manager holds, by token.
@@ -215,7 +215,7 @@ mod tests {
         };
         assert_eq!(inspect(pair(SocketType::DGRAM).1.as_fd()), DescriptorKind::Event);
         assert_eq!(inspect(pair(SocketType::STREAM).1.as_fd()), DescriptorKind::Other);
-        // Whether it blocks is up to everybody who holds it.
+        // Each holder can change whether it blocks.
         let event = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
         assert_eq!(inspect(event.as_fd()), DescriptorKind::Other);
         let file = std::fs::File::open("/dev/null").unwrap();

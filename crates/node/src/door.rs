@@ -1,6 +1,6 @@
 //! Restricts by file permissions which users can reach the socket for programs.
 //!
-//! Listed users stand in an access control list. Where the file system has none, everybody can connect and is refused by
+//! Listed users are in an access control list. Where the file system has none, every user can connect and is refused by
 //! who it is. A user who has the manager hold more than it can close (see crate `foreign`) is shut out until that is closed:
 //! by the list, or, without one, together with all others.
 
@@ -51,7 +51,7 @@ impl Door {
         Ok(door)
     }
 
-    /// Whether listed users are let in by an access control list, rather than everybody.
+    /// Whether listed users are let in by an access control list, rather than all users by the mode.
     pub(crate) fn is_by_list(&self) -> bool {
         self.has_list || self.sharing.uids.is_empty()
     }
@@ -61,7 +61,7 @@ impl Door {
         self.all_others_shut_out || self.shut_out.contains(&uid)
     }
 
-    /// Whether somebody is shut out.
+    /// Whether any user is shut out.
     pub(crate) fn is_shut_for_anybody(&self) -> bool {
         self.all_others_shut_out || !self.shut_out.is_empty()
     }
@@ -70,7 +70,7 @@ impl Door {
         self.shut_out.iter().copied().collect()
     }
 
-    /// Shuts these users out and no others; with `all`, everybody but the own user and root. Returns whether that is new.
+    /// Shuts these users out and no others; with `all`, every user but the own one and root. Returns whether that is new.
     pub(crate) fn shut(&mut self, users: BTreeSet<u32>, all: bool) -> std::result::Result<bool, Errno> {
         if (&users, all) == (&self.shut_out, self.all_others_shut_out) {
             return Ok(false);

@@ -87,7 +87,7 @@ pub enum NodeError {
         /// Where the logs are.
         dir: PathBuf,
     },
-    /// The caller has said so.
+    /// The caller has requested it.
     #[error("stopped before the cluster was up; what was started is stopped again")]
     Stopped,
     /// A manager that runs does not respond.
@@ -106,7 +106,7 @@ pub enum NodeError {
     /// What a manager's life depends on is not understood.
     #[error("the environment variable TIELINE_LEASE: `{place}` is not `stdin`: unset it (it is for tests)")]
     Lease {
-        /// What was said.
+        /// The text.
         place: String,
     },
     /// Too few descriptors to serve anybody.
@@ -133,7 +133,7 @@ pub enum NodeError {
 }
 
 impl NodeError {
-    /// Whether what the user has said (configuration, environment, options) is wrong, rather than what was found.
+    /// Whether the user's input (configuration, environment, options) is wrong, rather than the state of the system.
     pub fn is_usage(&self) -> bool {
         matches!(
             self,

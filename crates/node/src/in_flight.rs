@@ -1,7 +1,7 @@
 //! Limits the descriptors that programs were sent and have not read.
 //!
 //! The kernel counts them for the manager's user, over all its processes, and refuses more than a process may have open files
-//! (ETOOMANYREFS). A process that asks and does not read could have it refuse them to everybody. So each program, and each user, may have
+//! (ETOOMANYREFS). A process that asks and does not read could have it refuse them to all. So each program, and each user, may have
 //! few; what is beyond that waits in the program's queue. The bounds are well below the usual limit of 1024 of a process.
 
 use std::collections::HashMap;

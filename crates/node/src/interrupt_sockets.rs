@@ -5,7 +5,7 @@
 //! connects it elsewhere, changes its flags) is its own affair. The sending ones are born shut for reading, so nothing can ever wait in
 //! the queue of one of them, and closing it never waits.
 //!
-//! The receiving socket has a name in a directory that only the manager's user may enter: so nobody else can connect to it, and a manager
+//! The receiving socket has a name in a directory that only the manager's user may enter: so no other user can connect to it, and a manager
 //! that is started anew finds it again, for as long as its owner has it.
 //!
 //! A pipe would not do, although each end can be opened anew: the kernel holds its lock while it copies what is written. A writer whose
@@ -61,7 +61,7 @@ impl InterruptSockets {
     /// The sockets of a new interrupt of user `uid`; `again`: of one that its owner had with an earlier manager. The error says what
     /// could not be done.
     pub(crate) fn make(&mut self, uid: u32, incarnation: Incarnation, again: bool) -> Result<Made, Failure> {
-        // Of the user too: nobody takes the place of another's socket by its number.
+        // Of the user too: no user takes the place of another one's socket by its number.
         let path = self.dir.join(format!("{uid}-{:016x}", incarnation.0));
         let receiver = if again {
             sender(&path).map_err(Failure::of("find", &path))?;
@@ -89,7 +89,7 @@ impl InterruptSockets {
     pub(crate) fn sender(&self, token: FdToken) -> Option<Result<Held, Failure>> {
         let path = self.names.get(&token)?;
         let socket = match sender(path) {
-            // Its owner has closed it, and is just going: nobody is there to be rung for.
+            // Its owner has closed it, and is ending: there is no receiver.
             Err(Errno::CONNREFUSED) => unconnected(),
             other => other,
         };
@@ -127,7 +127,7 @@ impl Failure {
     }
 }
 
-/// Removes the sockets that nobody has any more, of a node whose lock the caller holds. Root does so in directories of other users
+/// Removes the sockets that no process has any more, of a node whose lock the caller holds. Root does so in directories of other users
 /// too: nothing but a socket in a directory of this user's own is touched, whatever a link leads to.
 pub(crate) fn remove_dead(dir: &ClusterDir, node: NodeId) {
     let path = directory(dir, node);
@@ -175,7 +175,7 @@ fn sender(path: &Path) -> Result<OwnedFd, Errno> {
 fn unconnected() -> Result<OwnedFd, Errno> {
     let socket = new_socket()?;
     shutdown(&socket, Shutdown::Read)?;
-    // The smallest there is: one ring says it all, and each that waits costs a system call to clear.
+    // The smallest possible: one message is enough, and each waiting one costs a system call to clear.
     sockopt::set_socket_send_buffer_size(&socket, 0)?;
     Ok(socket)
 }
@@ -214,7 +214,7 @@ mod tests {
         let living = sockets.make(7, Incarnation(1), false).unwrap();
         let dead = sockets.make(7, Incarnation(2), false).unwrap();
         drop(dead.receiver);
-        // To a dead one nobody can be connected, and that is no error: its owner is going.
+        // No program can be connected to a dead one, and that is no error: its owner is ending.
         let sender = sockets.sender(dead.sender.token).unwrap().unwrap();
         assert_eq!(rustix::net::send(&*sender, b"x", rustix::net::SendFlags::NOSIGNAL), Err(Errno::NOTCONN));
         remove_dead(&dir, node);

@@ -121,16 +121,16 @@ impl Spare {
         self.fd = std::fs::File::open("/dev/null").ok().map(OwnedFd::from);
     }
 
-    /// Takes a connection, says why it is refused, and closes it.
+    /// Accepts a connection, sends the reason of the refusal, and closes it.
     pub(crate) fn turn_away(&mut self, listener: &Listener, refusal: &impl Serialize, closer: &Closer) {
         self.fd = None;
         match listener.accept(closer) {
             Ok(accepted) => accepted.refuse(refusal),
             // The whole system has no descriptor left. The connection stays in the queue and would wake the loop again at
-            // once; nothing tells when there is room.
+            // once; there is no event when there is room.
             Err(_) => std::thread::sleep(std::time::Duration::from_millis(5)),
         }
-        // What was turned away is closed a moment later, by somebody else.
+        // A refused connection is closed a moment later, by another thread.
         for _ in 0..5 {
             self.refill();
             if self.fd.is_some() {

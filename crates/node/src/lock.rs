@@ -13,7 +13,7 @@ use proto::ids::NodeId;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
-/// Somebody who only looks (or cleans up) holds a lock for microseconds; a manager holds it for good.
+/// A process that only checks (or cleans up) holds a lock for microseconds; a manager holds it until it ends.
 const LOCK_TIMEOUT: Duration = Duration::from_millis(300);
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -30,7 +30,7 @@ pub enum LockError {
         node: NodeId,
         /// Of which cluster.
         cluster: ClusterName,
-        /// Who has it, as far as the file says.
+        /// The holder, as far as the file names it.
         pid: Option<u32>,
     },
     /// The system refused.
@@ -72,7 +72,7 @@ impl NodeLock {
         }
     }
 
-    /// Takes the lock if nobody has it. Does not change what is in the file.
+    /// Takes the lock if no process has it. Does not change what is in the file.
     pub fn try_take(dir: &ClusterDir, node: NodeId) -> Result<Option<Self>, LockError> {
         let path = dir.lock_file(node);
         let fail = |path: &PathBuf, source| Err(LockError::Io { path: path.clone(), source });
@@ -111,7 +111,7 @@ impl NodeLock {
         self.node
     }
 
-    /// Whether the file still stands where it was made. If not, somebody removed it, and a second manager could start.
+    /// Whether the file still is where it was made. If not, it was removed, and a second manager could start.
     pub fn is_in_place(&self) -> bool {
         match (self.file.metadata(), std::fs::symlink_metadata(&self.path)) {
             (Ok(ours), Ok(there)) => ours.ino() == there.ino() && ours.dev() == there.dev(),
@@ -143,7 +143,7 @@ pub fn pid_in_file(dir: &ClusterDir, node: NodeId) -> Option<u32> {
     text.trim().parse().ok()
 }
 
-/// Whether somebody holds the lock of this node; `None` if this user may not know.
+/// Whether a process holds the lock of this node; `None` if this user has no permission to check.
 pub fn is_held(dir: &ClusterDir, node: NodeId) -> Option<bool> {
     let file = match open(dir, node) {
         Ok(file) => file,

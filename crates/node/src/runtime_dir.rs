@@ -40,7 +40,7 @@ impl Sharing {
     }
 }
 
-/// Makes the directory if need be, and checks that nobody else can put anything into it.
+/// Makes the directory if need be, and checks that no other user can put anything into it.
 pub fn prepare(dir: &ClusterDir, sharing: &Sharing) -> Result<()> {
     let longest = NodeId::new(MAX_NODE_ID).map(|node| dir.socket(node));
     // Said now, for all nodes, and not when the first big id is started.
@@ -80,7 +80,7 @@ fn prepare_root(dir: &ClusterDir, sharing: &Sharing) -> Result<()> {
         std::fs::DirBuilder::new().mode(mode).recursive(true).create(parent).map_err(io)?;
     }
     if !dir.is_named() {
-        // One that was found may have been made by somebody else, to be taken for this user's.
+        // One that was found may have been made by another user, to be taken for this user's.
         check_parent(root)?;
     }
     let uid = geteuid().as_raw();

@@ -18,7 +18,7 @@ pub(crate) enum Happened {
     SomethingRemoved,
     /// The directory itself is gone, or lies elsewhere.
     DirectoryGone,
-    /// Too much happened to be told: look for yourself.
+    /// Too many events: the directory must be read again.
     LookAgain,
 }
 

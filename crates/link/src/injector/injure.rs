@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::link::RemoteMemory;
 
 /// How many puts one that is late lets go before it: drawn from this range, so that late ones overtake each other, too.
-/// At least as many as a sender has under way before it needs an answer; otherwise nobody would look in between.
+/// At least as many as a sender has under way before it needs an answer; otherwise no receiver would check in between.
 const LATE_BY_PUTS: RangeInclusive<u32> = 12..=24;
 
 /// What is put: bytes of the caller, or of a local segment.

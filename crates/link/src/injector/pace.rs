@@ -1,6 +1,6 @@
 //! Makes operations slower by spinning, as a store on a slow bus does.
 //!
-//! It does not sleep. A processor whose store is held up by the bus stands still, too; and a sleep would take tens of
+//! It does not sleep. A processor whose store is held up by the bus stops, too; and a sleep would take tens of
 //! microseconds where a fault of one is wanted.
 
 use proto::fault::LinkFaults;
@@ -18,7 +18,7 @@ fn wait_until(at_ns: u64) {
     }
 }
 
-/// Waits until the link moves again, if it stands still at the moment.
+/// Waits until the link continues, if it is stopped at the moment.
 pub(super) fn stall(faults: &LinkFaults) {
     if let Some(end_ns) = stall_end(faults, now_ns()) {
         wait_until(end_ns);

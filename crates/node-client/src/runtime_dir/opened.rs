@@ -31,9 +31,9 @@ pub struct OpenDir {
 /// Why there is no connection with a manager.
 #[derive(Debug)]
 pub enum ConnectError {
-    /// The system said so.
+    /// An error of the system.
     System(Errno),
-    /// Somebody answers who is not the cluster's manager.
+    /// Another process than the cluster's manager listens.
     Foreign {
         /// Who listens.
         uid: u32,
@@ -63,9 +63,9 @@ impl ClusterDir {
     /// Opens the directory, if it is there and may be believed.
     ///
     /// # Errors
-    /// Somebody else's, or others may write in it.
+    /// It belongs to another user, or others may write in it.
     pub fn open(&self) -> Result<Option<OpenDir>> {
-        // A link in the place of a default directory is somebody's choice, and not the user's.
+        // A link in the place of a default directory was not made by the user.
         let follow = if self.named { OFlags::empty() } else { OFlags::NOFOLLOW };
         let Some(root) = opened(CWD, &self.root, &self.root, follow)? else { return Ok(None) };
         if !self.named {
@@ -84,7 +84,7 @@ impl ClusterDir {
         Ok(Some(OpenDir { fd, path: self.path.clone(), owner: stat.st_uid }))
     }
 
-    /// Another user's is believed if it was named, and shared with somebody.
+    /// Another user's directory is accepted if it was named, and is shared.
     fn check_owner(&self, path: &Path, stat: &Stat, named: bool) -> Result<()> {
         let (path, owner, uid) = (path.to_path_buf(), stat.st_uid, geteuid().as_raw());
         match (is_own_or_root(owner), named) {
@@ -102,7 +102,7 @@ impl OpenDir {
     /// owner.
     ///
     /// # Errors
-    /// Nobody listens, or a stranger.
+    /// No process listens, or one of a stranger.
     pub fn connect(&self, node: NodeId) -> std::result::Result<Seqpacket, ConnectError> {
         let name = format!("node-{node}.sock");
         let by_descriptor = format!("/proc/self/fd/{}/{name}", self.fd.as_raw_fd());
@@ -121,7 +121,7 @@ impl OpenDir {
     }
 }
 
-/// Nobody else can put another directory in the place of a default one.
+/// No other user can put another directory in the place of a default one.
 ///
 /// # Errors
 /// Somebody can.
@@ -165,7 +165,7 @@ fn is_unknown(uid: u32) -> bool {
     if overflow.map_or(65_534, |text| text.trim().parse().unwrap_or(65_534)) != uid {
         return false;
     }
-    // The file is missing where there are no user namespaces, and then everybody has a name.
+    // The file is missing where there are no user namespaces, and then every user is mapped.
     std::fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| !maps(&map, uid))
 }
 

@@ -39,7 +39,7 @@ pub struct Launcher {
     pub leading: Vec<OsString>,
     /// What the managers' lives depend on; none: they continue when the process that starts them has ended.
     pub lease: Option<Lease>,
-    /// The nodes' programs carry out faults, whatever the configuration says.
+    /// The nodes' programs inject faults, no matter what the configuration contains.
     pub faults: bool,
 }
 
@@ -69,7 +69,7 @@ impl Launcher {
         if let Some(config) = config {
             command.arg("--config").arg(config);
         }
-        // A service manager that waits for the caller is not to be told of its children.
+        // A service manager that waits for the caller must not be notified by its children.
         command.env_remove("NOTIFY_SOCKET");
         let (input, hold) = match &self.lease {
             Some(lease) => (lease.input()?, None),
@@ -120,7 +120,7 @@ impl Started {
         self.child.id()
     }
 
-    /// An error if it has ended, with what it said last.
+    /// An error if it has ended, with its last output.
     pub(super) fn check(&mut self) -> Result<()> {
         match self.child.try_wait() {
             Ok(Some(status)) => Err(NodeError::DiedAtStart {
@@ -154,7 +154,7 @@ fn read_tail(path: &Path, start: u64) -> std::io::Result<String> {
 /// Less than one line of a log takes.
 const LITTLE_LOG_BYTES: u64 = 1024;
 
-/// Why a manager that has died said nothing: as a rule because its log could not be written.
+/// Why a manager that has died printed nothing: as a rule because its log could not be written.
 fn why_silent(log: &Path) -> String {
     let full = rustix::fs::statvfs(log).ok().and_then(|system| match (system.f_bavail, system.f_favail) {
         (0, _) => Some("no space is left"),

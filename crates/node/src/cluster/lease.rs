@@ -1,7 +1,7 @@
 //! Ties a manager's life to a process: the one that measures with it, or the `up` that has not
 //! finished yet.
 //!
-//! The manager's standard input is then a pipe, and `TIELINE_LEASE=stdin` says so. When the last writing end is closed, which the
+//! The manager's standard input is then a pipe, which `TIELINE_LEASE=stdin` announces. When the last writing end is closed, which the
 //! kernel does for a process however it ends, the manager ends in an orderly way and leaves nothing, not even its log. A
 //! byte written into the pipe ends the dependence.
 

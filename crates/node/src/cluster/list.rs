@@ -73,7 +73,7 @@ pub fn list_clusters(root: &RuntimeRoot) -> Result<Vec<ClusterEntry>> {
     };
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let mut clusters = Vec::new();
-    // What is no directory, or somebody else's, is no cluster of this user: see [`shut_directories`].
+    // What is no directory, or belongs to another user, is no cluster of this user: see [`shut_directories`].
     for cluster in names.filter_map(|name| ClusterName::new(&name).ok()) {
         let dir = ClusterDir::below(root, cluster.clone());
         let Ok(nodes) = list_nodes(&dir) else { continue };

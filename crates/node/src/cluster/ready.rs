@@ -80,7 +80,7 @@ impl Candidate {
         Self { node, client: None, missing: Vec::new(), ran_before, unanswered: 0 }
     }
 
-    /// A manager that is only starting has no socket, or nobody at it, or no time; anything else is an error.
+    /// A manager that is only starting has no socket, does not listen yet, or has no time; anything else is an error.
     fn not_yet(&mut self, dir: &ClusterDir, error: ClientError) -> Result<bool> {
         self.client = None;
         match error {

@@ -78,7 +78,7 @@ pub fn down(
     all.sort_unstable();
     all.dedup();
     all.retain(|node| nodes.is_none_or(|nodes| nodes.contains(node)));
-    // First all are told, then all are waited for: so they say goodbye to each other at the same time.
+    // First all get the request, then all are waited for: so they close their sessions at the same time.
     let mut running = Vec::new();
     let mut report = DownReport::default();
     for node in all {
@@ -119,7 +119,7 @@ pub(super) fn remove_leftovers(dir: &ClusterDir, node: NodeId) -> bool {
     was_there
 }
 
-/// A manager that has been told to end.
+/// A manager that has been asked to end.
 struct Ending {
     node: NodeId,
     pid: u32,
@@ -138,7 +138,7 @@ fn order(dir: &ClusterDir, node: NodeId) -> Result<Option<Ending>> {
         Ok(client) => client.ask(Request::Shutdown, &[], ORDER_LIMIT).map(drop),
         Err(_) => Ok(()),
     };
-    // One that closes its sockets is ending already: somebody else has given the order.
+    // One that closes its sockets is ending already: another process has requested it.
     let ends = |error: &ClientError| matches!(error, ClientError::ManagerGone { .. });
     let obeys = client.as_ref().err().is_none_or(ends) && answer.as_ref().err().is_none_or(ends);
     Ok(Some(Ending { node, pid, process, obeys, _client: client.ok() }))

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::ConfigError;
 
-/// What the parser says, with the line and the key.
+/// The parser's error, with the line and the key.
 pub(super) fn malformed(path: &Path, text: &str, error: &toml::de::Error) -> ConfigError {
     let start = error.span().map_or(0, |span| span.start).min(text.len());
     let before = text.get(..start).unwrap_or_default();

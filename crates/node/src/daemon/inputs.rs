@@ -22,7 +22,7 @@ use crate::watch::Happened;
 
 /// Messages taken from one connection before the others get their turn.
 const MESSAGES_AT_ONCE: usize = 16;
-/// Messages taken from a program that has died: what it said while it lived, which is no more than a socket holds. A fork of it
+/// Messages taken from a program that has died: those sent while it lived, no more than a socket holds. A fork of it
 /// that continues sending is not listened to.
 const LAST_MESSAGES: usize = 1024;
 /// Connections accepted before others get their turn.
@@ -202,7 +202,7 @@ impl Daemon {
             }
         };
         let decoded = message(&self.buffer, &datagram);
-        // The kernel says whose process it is; what a hello carries is not even looked at, if it can be helped.
+        // The kernel reports the process; a descriptor in a hello is not examined if that can be avoided.
         let process = match &decoded {
             Ok(ToManager::Hello { .. }) => end.process(),
             _ => None,
@@ -272,7 +272,7 @@ impl Daemon {
         Vec::new()
     }
 
-    /// A process that is being turned away may go on talking; nobody listens.
+    /// A process that is being refused may continue sending; its messages are not read.
     fn read_closing(&mut self, key: Key) {
         let mut buffer = std::mem::take(&mut self.buffer);
         for _ in 0..MESSAGES_AT_ONCE {
@@ -292,7 +292,7 @@ impl Daemon {
         self.buffer = buffer;
     }
 
-    /// The process is dead, whoever still holds its socket. What it said before that counts.
+    /// The process is dead, even if another process still holds its socket. Its earlier messages count.
     pub(super) fn program_died(&mut self, program: ProgramConn) {
         for _ in 0..LAST_MESSAGES {
             if self.put_off(program) || !self.read_program_once(program) {
@@ -336,7 +336,7 @@ impl Daemon {
         }
     }
 
-    /// Tells the machine of all managers whose sockets stand in the directory.
+    /// Tells the machine of all managers whose sockets are in the directory.
     pub(super) fn look_for_peers(&mut self) {
         match self.dir.nodes_with("peer") {
             Ok(nodes) => {
@@ -356,7 +356,7 @@ impl Daemon {
                 Happened::PeerAppeared(_) => {}
                 Happened::LookAgain => self.look_for_peers(),
                 Happened::SomethingRemoved | Happened::DirectoryGone => {
-                    // Without its files nobody can reach this manager, and another one may take its place.
+                    // Without its files no process can reach this manager, and another one may take its place.
                     if self.stopping.is_none() && !self.files_are_in_place() {
                         self.watch = None;
                         self.stop("its files in the runtime directory were removed");

@@ -25,7 +25,7 @@ use crate::listener::Accepted;
 const COUNT_PAUSE: Duration = Duration::from_millis(1);
 
 impl Daemon {
-    /// Does what the machine says until it says nothing more.
+    /// Carries out the machine's outputs until there are no more.
     pub(super) fn carry_out(&mut self) {
         loop {
             while let Some(output) = self.machine.poll_output() {
@@ -103,7 +103,7 @@ impl Daemon {
         for token in tokens {
             match self.interrupt_sockets.sender(*token) {
                 Some(Ok(socket)) => descriptors.push(socket),
-                // A process that has to do without it is told that something is missing.
+                // The receiver is told that a descriptor is missing.
                 Some(Err(failure)) => self.warn(failure.text),
                 None => descriptors.extend(self.descriptors.get(&[*token])),
             }

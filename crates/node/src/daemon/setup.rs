@@ -215,7 +215,7 @@ fn stop_pipe(options: &DaemonOptions) -> std::io::Result<(UnixStream, StopHandle
     reader.set_nonblocking(true)?;
     writer.set_nonblocking(true)?;
     if options.signals {
-        // A handler stands a moment before it knows what is registered with it: a signal in that moment would be lost.
+        // A handler is installed a moment before its pipe is registered: a signal in that moment would be lost.
         let _later = shm::process::SignalsBlocked::here();
         for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT, signal_hook::consts::SIGHUP]
         {
@@ -225,7 +225,7 @@ fn stop_pipe(options: &DaemonOptions) -> std::io::Result<(UnixStream, StopHandle
     Ok((reader, StopHandle { writer: Arc::new(writer) }))
 }
 
-/// Loads what is configured and says which node is meant: the one given, else the one under `[node]`.
+/// Loads the configuration and returns the node: the one given, else the one under `[node]`.
 pub fn settings_for(config: Option<&std::path::Path>, node: Option<NodeId>) -> Result<(Settings, NodeId)> {
     let settings = crate::config::load(config)?;
     let node = node.or(settings.id).ok_or(NodeError::NoId)?;
