@@ -49,7 +49,7 @@ pub enum LinkChange {
     Up,
     /// What this node's programs send is treated like this from now on.
     Faults(LinkFaults),
-    /// Who calls this peer reaches that one; `None`: as it should be.
+    /// The node that a connection to this peer reaches; `None` for the peer itself.
     LeadsTo(Option<NodeId>),
 }
 
@@ -78,7 +78,7 @@ impl LinkFaults {
         *self == Self::default()
     }
 
-    /// Whether such faults can be had; the text says why not.
+    /// Whether such faults are possible; the text gives the reason if not.
     pub fn check(&self) -> Result<(), String> {
         for (what, ppm) in [
             ("loss", self.lose_ppm),

@@ -7,7 +7,7 @@
 //! What it must never do: read a clock, touch a descriptor, allocate without a bound that a peer cannot
 //! move. Time is a parameter ([`time::Instant`]); descriptors are opaque tokens ([`manager::FdToken`]).
 //!
-//! Where to start reading: [`wire`] (what is said), then [`session`] (is the other manager alive), then
+//! Where to start reading: [`wire`] (the messages), then [`session`] (is the other manager alive), then
 //! [`manager`] (the directory of a node).
 #![forbid(unsafe_code)]
 

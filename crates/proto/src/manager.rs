@@ -1,7 +1,7 @@
 //! The state machine of a node manager: attached programs, objects, permissions, connections.
 //!
 //! A pure state machine. The driver (crate `node`) feeds it connections, decoded messages and time, and carries out
-//! what it puts out. Descriptors are tokens: the driver has already looked at each one and says what it is.
+//! what it puts out. Descriptors are tokens: the driver has already examined each one and passes its kind.
 //!
 //! # Words
 //! An *object* is a segment, a copy of a group, or an interrupt. A *connection* is counted by the exporter (the manager of the
@@ -14,29 +14,29 @@
 //!   A descriptor that is *missing* only refuses that request: it may have been lost at this process's descriptor limit, which
 //!   is no reason to take everything from the program.
 //! - **A session is lost**: requests under way fail with `Unreachable`, and programs are told nothing: the link word stays up and
-//!   imports and exports stay, because data continues. What would have been said is owed and said when the session returns.
+//!   imports and exports stay, because data continues. Messages that could not be sent are kept, and sent when the session returns.
 //! - **A session returns**: the importer's side resumes every connection, the exporter's side notes which. With the
 //!   same incarnation, the importer's first heartbeat ends its list; with another one its programs need time to re-attach,
 //!   so it has [`ManagerConfig::resume_grace`]. What was not resumed by then is over (`Disconnected{died: true}`).
 //!   Group members follow the same rule.
-//! - **A manager says goodbye**: everything of its node is over at once: the link word goes down (`Event::Link`), imports are
+//! - **A manager ends in order**: everything of its node is over at once: the link word goes down (`Event::Link`), imports are
 //!   `NodeLost`, exports disconnected, members gone.
 //! - **This manager was restarted**: programs re-attach and name their objects again, under the same incarnations. A `Resume` for an
 //!   object that is not there yet waits until the grace is over. While a session is down, `ResumeImport` is granted at
 //!   once and verified when the session returns; a node that is not even seen within the grace has gone (`NodeLost`).
 //!   Owners name their connections with `ResumeExport`, so that the death of an importer in the gap is reported too: at once
-//!   if it can be proved (the process is not there; its own manager says so), else when the grace is over.
-//! - **A connection is resumed by the process that made it** and by nobody else (see `judge`).
+//!   if it can be proved (the process is not there; its own manager confirms it), else when the grace is over.
+//! - **A connection is resumed by the process that made it** and by no other (see `judge`).
 //! - **A program that does not read** (it is stopped, or slow) is not cut off: new connections to its objects are refused meanwhile
-//!   (`OwnerBusy`), so that nobody else decides how much waits for it.
+//!   (`OwnerBusy`), so that no other program decides how much waits for it.
 //!   Until the grace is over a re-attached data interrupt takes no new producers (`NotAvailable`), because the numbers of the old
 //!   ones are not all known yet.
 //! - **A connection from before a restart** continues when its importer resumes it, and is announced to its owner once more unless
 //!   the owner has named it first: no matter which side is right about what has happened in between, both sides then know the same.
-//! - **A manager that was itself held up** (a timer is served late) extends what it waits for: the answer is probably in its sockets.
+//! - **A manager that was itself held up** (a timer is served late) extends its time-outs: the reply is probably in its sockets.
 //! - **Connection numbers** are never used again: 48 bits of a sequence that starts at a place drawn from the manager's
 //!   incarnation, then 16 bits for the producer's number. So a `Resume` for a number of this manager's own life that is
-//!   not in the table has been ended here, and one from before the restart can be told from it.
+//!   not in the table has been ended here, and one from before the restart can be distinguished from it.
 //!
 //! # Bounds
 //! Every table has a limit, in [`Limits`] or as a constant beside the table. Every message costs O(log n), plus what it sets in
@@ -98,9 +98,9 @@ use timers::Timers;
 /// What a timer is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
-    /// A program has not said hello.
+    /// A program has not sent a hello.
     ProgramHello(ProgramConn),
-    /// An accepted peer has not said hello.
+    /// An accepted peer has not sent a hello.
     PeerHello(PeerConn),
     /// A session's own timer.
     Session(NodeId),

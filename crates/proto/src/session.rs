@@ -2,17 +2,17 @@
 //!
 //! One [`Session`] per other node. The manager with the higher node id dials, the other one waits. Both say hello as soon as
 //! the connection stands; the session is valid when an acceptable hello has come. From then on both send a heartbeat at each
-//! interval, and a side that hears nothing at all for the limit calls the session lost.
+//! interval, and a side that receives nothing at all for the limit considers the session lost.
 //!
 //! Decisions:
-//! - A silent connection is *kept*: a peer that was stopped in a debugger speaks again on the same socket, and nothing has
-//!   been lost on it. It goes on being probed, ever more rarely, because two sides that were both suspended must not wait for
+//! - A silent connection is *kept*: a peer that was stopped in a debugger sends again on the same socket, and nothing has
+//!   been lost on it. It is still probed, ever more rarely, because two sides that were both suspended must not wait for
 //!   each other. A connection that broke is dialled again with a bounded exponential back-off.
 //! - A manager that was itself held up (its timer was served late) gives its peers one more interval before it calls them
 //!   lost: their messages are probably waiting in its sockets.
 //! - After a goodbye or a refusal dialling continues at the slowest pace, so that nothing depends on seeing the other
 //!   manager's socket appear at the right moment.
-//! - A connection that says an acceptable hello replaces the one before it, whichever incarnation it comes from.
+//! - A connection with an acceptable hello replaces the one before it, whichever incarnation it comes from.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ const PROBE_MAX_LIMITS: u32 = 10;
 /// As many attempts as make the back-off reach [`REDIAL_MAX`].
 const SLOWEST: u32 = 16;
 
-/// What a session is told once.
+/// The settings of a session.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
     /// This node.
@@ -54,7 +54,7 @@ pub struct Settings {
 pub enum Return {
     /// The first time since this manager started.
     First,
-    /// The same connection speaks again: nothing was lost on it.
+    /// Messages arrive again on the same connection: nothing was lost on it.
     Revived,
     /// A new connection with the same incarnation: messages in between are lost.
     Reconnected,
@@ -71,11 +71,11 @@ pub enum Action {
     Send(PeerConn, PeerMessage),
     /// Close this connection; it is no longer the session's.
     Close(PeerConn),
-    /// The session is valid now. The owner says what it has to say and then calls [`Session::settle`].
+    /// The session is valid now. The owner sends its announcements and then calls [`Session::settle`].
     Up(Return),
     /// The session was valid and is not any more.
     Down,
-    /// The peer has said goodbye.
+    /// The peer has ended in order.
     Stopped,
 }
 
@@ -143,7 +143,7 @@ impl Session {
         }
     }
 
-    /// Where it stands.
+    /// The state.
     pub fn state(&self) -> SessionState {
         self.state
     }
@@ -158,7 +158,7 @@ impl Session {
         self.reason.as_deref()
     }
 
-    /// The connection of a session that has said hello, silent or not.
+    /// The connection of a session after its hello, silent or not.
     pub fn open_conn(&self) -> Option<PeerConn> {
         match self.transport {
             Transport::Open(conn) => Some(conn),
@@ -174,12 +174,12 @@ impl Session {
         }
     }
 
-    /// The peer's incarnation, as last heard.
+    /// The peer's incarnation, as last received.
     pub fn incarnation(&self) -> Option<Incarnation> {
         self.incarnation
     }
 
-    /// The peer's host, as last heard.
+    /// The peer's host, as last received.
     pub fn host(&self) -> &str {
         &self.host
     }
@@ -217,7 +217,7 @@ impl Session {
         }
     }
 
-    /// The connection that was dialled stands, and the hello was sent on it.
+    /// The dialled connection is established, and the hello was sent on it.
     pub fn connected(&mut self, now: Instant, conn: PeerConn, out: &mut Vec<Action>) {
         match self.transport {
             // Nothing was asked for while one is open.
@@ -267,7 +267,7 @@ impl Session {
         self.enter_valid(now, back, out);
     }
 
-    /// The owner has said what belongs at the start of a connection: the first heartbeat closes it.
+    /// The owner has sent its announcements at the start of a connection: the first heartbeat ends them.
     pub fn settle(&mut self, now: Instant, out: &mut Vec<Action>) {
         if let (Transport::Open(conn), true) = (self.transport, self.is_valid()) {
             self.beat(conn, out);
@@ -292,7 +292,7 @@ impl Session {
         self.expected = now + self.settings.heartbeat_interval;
     }
 
-    /// The peer said goodbye on the session's connection.
+    /// The peer ended in order, by a message on the session's connection.
     pub fn bye(&mut self, now: Instant, out: &mut Vec<Action>) {
         self.leave(now, SessionState::Stopped, "its manager was stopped", out);
         out.push(Action::Stopped);

@@ -124,7 +124,7 @@ impl OpenDir {
 /// No other user can put another directory in the place of a default one.
 ///
 /// # Errors
-/// Somebody can.
+/// Another user can.
 pub fn check_parent(root: &Path) -> Result<()> {
     let Some(parent) = root.parent() else { return Ok(()) };
     let Some(fd) = opened(CWD, parent, parent, OFlags::empty())? else { return Ok(()) };

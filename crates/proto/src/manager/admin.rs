@@ -1,6 +1,6 @@
 //! An administrator's operations on links: down, up, degrade, swap.
 //!
-//! A link stands for programs when its session has come and neither end has taken it down. Each end tells the other, so
+//! A link is up for programs when its session is valid and neither end has taken it down. Each end tells the other, so
 //! that both show the same; heartbeats continue, so that the other end can be told when it comes up again.
 
 use std::time::Duration;
@@ -17,11 +17,11 @@ use crate::wire::program::{Event, Refusal, Reply};
 pub(super) struct Admin {
     /// Taken down at this end.
     pub(super) down_here: bool,
-    /// Taken down at the other end, as that one says.
+    /// Taken down at the other end, as the peer reports.
     pub(super) down_there: bool,
     /// What is done to what this node's programs send there.
     pub(super) faults: LinkFaults,
-    /// Who answers in this peer's place: its cable was swapped.
+    /// The node that responds in this peer's place: its cable was swapped.
     pub(super) leads_to: Option<NodeId>,
     /// What programs were last shown of the link, and of their imports.
     shown_up: bool,
@@ -121,7 +121,7 @@ impl Manager {
         self.show_link(node);
     }
 
-    /// A session has come: what the other end does not know is said again. `anew`: it knows nothing of before.
+    /// A session is valid: announces again what the other end does not know. `anew`: it knows nothing from before.
     pub(super) fn announce_carrier(&mut self, node: NodeId, anew: bool) {
         let now = self.now;
         let admin = &mut self.peer_entry(node).admin;
@@ -134,7 +134,7 @@ impl Manager {
         }
     }
 
-    /// Shows programs how the link stands, if that has changed: the state page first, then the event.
+    /// Shows programs the state of the link, if it has changed: the state page first, then the event.
     pub(super) fn show_link(&mut self, node: NodeId) {
         let peer = self.peer_entry(node);
         let (up, suspended) = (peer.link_up && peer.admin.carries(), !peer.admin.carries());
@@ -151,12 +151,12 @@ impl Manager {
         self.event_to_all(&Event::Link { node, up });
     }
 
-    /// Nothing passes to this node, although its manager may be heard.
+    /// No data passes to this node, although its manager's messages may arrive.
     pub(super) fn is_taken_down(&self, node: NodeId) -> bool {
         self.peers.get(&node).is_some_and(|peer| !peer.admin.carries())
     }
 
-    /// Who is really at the end of the link that should lead to this node.
+    /// The node that is really at the end of the link that should lead to this one.
     pub(super) fn at_the_end(&self, node: NodeId) -> NodeId {
         self.peers.get(&node).and_then(|peer| peer.admin.leads_to).unwrap_or(node)
     }

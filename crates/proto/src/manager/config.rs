@@ -8,11 +8,11 @@ use crate::wire::status::NodeInfo;
 /// What does not change while a manager runs.
 #[derive(Debug, Clone)]
 pub struct ManagerConfig {
-    /// Facts that programs and peers are told.
+    /// Facts for programs and peers.
     pub info: NodeInfo,
     /// The manager's own uid.
     pub uid: u32,
-    /// Who may attach besides that uid (root always may).
+    /// The users that may attach besides that uid (root always may).
     pub attach: Access,
     /// How often a heartbeat is sent.
     pub heartbeat_interval: Duration,

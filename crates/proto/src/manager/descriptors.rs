@@ -47,12 +47,12 @@ impl Manager {
     }
 }
 
-/// Whether others could take its pages away under those who have mapped it.
+/// Whether another process could take its pages away from those that have mapped it.
 pub(super) fn is_huge(descriptor: &Descriptor) -> bool {
     matches!(descriptor.kind, DescriptorKind::HugeMemory { .. })
 }
 
-/// A memory whose size nobody can change, of at least `size_bytes`.
+/// A memory whose size no process can change, of at least `size_bytes`.
 pub(super) fn sealed_memory(
     descriptor: &Descriptor,
     what: &str,

@@ -31,7 +31,7 @@ pub(super) struct Export {
     pub(super) importer: NodeId,
     /// The number that it holds at an interrupt.
     pub(super) producer: Option<u16>,
-    /// For whom it was made: nobody else can resume it.
+    /// The importer that it was made for: no other can resume it.
     pub(super) by: Importer,
 }
 
@@ -72,7 +72,7 @@ pub(super) fn producer_of(connection: ConnectionId) -> u16 {
 }
 
 impl Manager {
-    /// Connects somebody to an object of this node, if that is in order, and tells its owner.
+    /// Connects an importer to an object of this node, if that is permitted, and tells its owner.
     /// `pidfd` is the connecting program's; it remains the caller's.
     pub(super) fn grant(
         &mut self,
@@ -231,7 +231,7 @@ impl Manager {
     }
 }
 
-/// The next number from `next` on that nobody holds.
+/// The next free number from `next` on.
 fn free_producer(taken: &BTreeSet<u16>, next: u16) -> Option<u16> {
     if taken.len() > usize::from(u16::MAX) {
         return None;

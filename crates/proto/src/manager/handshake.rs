@@ -87,7 +87,7 @@ impl Manager {
         }
     }
 
-    /// An accepted connection said nothing.
+    /// An accepted connection sent nothing.
     pub(super) fn peer_silent(&mut self, peer: PeerConn) {
         if self.sockets.get(&peer).is_some_and(|socket| socket.node.is_none()) {
             self.close_socket(peer);
@@ -124,7 +124,7 @@ impl Manager {
         self.close_socket(peer);
     }
 
-    /// A stranger that is refused has said which node it would be: its link shows why, unless that node is connected.
+    /// A refused stranger has named the node that it claims to be: its link shows why, unless that node is connected.
     pub(super) fn attribute(&mut self, peer: PeerConn, named: NodeId) {
         let free = self.peers.get(&named).is_none_or(|entry| entry.session.conn().is_none());
         if let Some(socket) = self.sockets.get_mut(&peer)

@@ -66,7 +66,7 @@ impl Imports {
 }
 
 impl PeerReply {
-    /// What the program is told, once the connection has a slot.
+    /// The reply to the program, once the connection has a slot.
     pub(super) fn with_import(self, import: ImportSlot) -> Reply {
         match self {
             Self::Segment { connection, size_bytes, incarnation } => {
@@ -115,7 +115,7 @@ impl Manager {
         slot
     }
 
-    /// The other side of an import is gone: the state page says so first, then the program is told.
+    /// The other side of an import is gone: updates the state page first, then tells the program.
     pub(super) fn end_import(&mut self, slot: ImportSlot, reason: LossReason) {
         self.unlink_import(slot);
         let Some(import) = self.imports.by_slot.get_mut(&slot) else { return };
@@ -127,7 +127,7 @@ impl Manager {
         self.event(program, Event::Lost { import: slot, reason }, Vec::new());
     }
 
-    /// The program gives an import up, or is gone: its slot is free again, and the exporter is told.
+    /// The program disconnects an import, or is gone: its slot is free again, and the exporter is told.
     pub(super) fn release_import(&mut self, slot: ImportSlot, died: bool) {
         self.unlink_import(slot);
         let Some(import) = self.imports.by_slot.remove(&slot) else { return };

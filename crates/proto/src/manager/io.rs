@@ -25,7 +25,7 @@ pub enum DescriptorKind {
     },
     /// A memfd of huge pages. A process that can write it can give its pages back to the kernel (fallocate, FALLOC_FL_PUNCH_HOLE),
     /// and when the pool of huge pages is empty then, the next touch kills a process that has mapped it (SIGBUS). No seal stops that and
-    /// leaves it writable. So it is shared only among programs of one user, who can kill each other anyway.
+    /// leaves it writable. So it is shared only among programs of one user, which can kill each other anyway.
     HugeMemory {
         /// Its size.
         size_bytes: u64,
@@ -62,7 +62,7 @@ pub struct ProgramConn(pub u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PeerConn(pub u64);
 
-/// Who is at the other end of a socket, from SO_PEERCRED and SO_PEERGROUPS.
+/// The credentials of the other end of a socket, from SO_PEERCRED and SO_PEERGROUPS.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Credentials {
     /// Effective user.
@@ -83,7 +83,7 @@ pub enum Input {
         /// From the kernel.
         credentials: Credentials,
     },
-    /// It said something (already decoded).
+    /// A message from it (already decoded).
     ProgramMessage {
         /// The connection of the program.
         program: ProgramConn,
@@ -92,7 +92,7 @@ pub enum Input {
         /// What came beside it.
         descriptors: Vec<Descriptor>,
     },
-    /// It said something that is no message; the text says why.
+    /// It sent something that is no message; the text gives the reason.
     ProgramGarbage {
         /// The connection of the program.
         program: ProgramConn,
@@ -106,14 +106,14 @@ pub enum Input {
         /// The connection of the program.
         program: ProgramConn,
     },
-    /// It does not read what it is told (it is stopped, or slow), and much waits for it; or it has caught up.
+    /// It does not read its messages (it is stopped, or slow), and many wait for it; or it has caught up.
     ProgramCrowded {
         /// The connection of the program.
         program: ProgramConn,
         /// Much waits.
         crowded: bool,
     },
-    /// The answer to [`Output::CheckProcess`], given only if it is certain: no such process lives.
+    /// The result of [`Output::CheckProcess`], given only if it is certain: no such process lives.
     ProcessGone {
         /// Its id.
         pid: u32,
@@ -123,23 +123,23 @@ pub enum Input {
         /// The node.
         node: NodeId,
     },
-    /// A connection with another manager stands: dialled by us ([`Output::Dial`], then `dialled` names whom), or accepted.
+    /// A connection with another manager is established: dialled by us ([`Output::Dial`], then `dialled` names the node), or accepted.
     PeerConnected {
         /// Its number from now on.
         peer: PeerConn,
-        /// Whom we dialled.
+        /// The node that we dialled.
         dialled: Option<NodeId>,
         /// From the kernel.
         credentials: Credentials,
     },
     /// Dialling failed.
     DialFailed {
-        /// Whom we dialled.
+        /// The node that we dialled.
         node: NodeId,
-        /// What the kernel said.
+        /// The error of the kernel.
         why: String,
     },
-    /// It said something.
+    /// A message from it.
     PeerMessage {
         /// The connection of the peer.
         peer: PeerConn,
@@ -148,7 +148,7 @@ pub enum Input {
         /// What came beside it.
         descriptors: Vec<Descriptor>,
     },
-    /// It said something that is no message.
+    /// It sent something that is no message.
     PeerGarbage {
         /// The connection of the peer.
         peer: PeerConn,
@@ -219,7 +219,7 @@ pub enum Output {
     SetLink {
         /// The node.
         node: NodeId,
-        /// Its session has come; it stays up until its manager says goodbye.
+        /// Its session is valid; it stays up until its manager ends in order.
         up: bool,
     },
     /// Write an import's word. `None`: alive (a slot is handed out); `Some`: ended.
@@ -229,7 +229,7 @@ pub enum Output {
         /// Why it ended.
         ended: Option<LossReason>,
     },
-    /// Write an import's word: its exporter lives, but the link was taken down (or stands again).
+    /// Write an import's word: its exporter lives, but the link was taken down (or is up again).
     SuspendImport {
         /// The import.
         import: ImportSlot,
@@ -264,6 +264,6 @@ pub enum Output {
 pub enum LogLevel {
     /// Normal course.
     Info,
-    /// Somebody should look.
+    /// A person should check it.
     Warn,
 }

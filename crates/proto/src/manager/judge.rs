@@ -113,7 +113,7 @@ impl Manager {
                     (true, _) => Some(number),
                     // The number means nothing to a counter.
                     (false, InterruptKind::Plain) => None,
-                    // Somebody else writes under this number by now.
+                    // Another producer writes under this number by now.
                     (false, InterruptKind::Data) => return Err(not_available),
                 }
             }
@@ -155,7 +155,7 @@ impl Manager {
         Ok(Reply::Done)
     }
 
-    /// A peer has released a connection that nobody here knows. Its owner may be about to name it.
+    /// A peer has released a connection that is not known here. Its owner may be about to name it.
     pub(super) fn note_gone_before(&mut self, node: NodeId, connection: ConnectionId) {
         let room = self.gone_before.len() < MAX_GONE_BEFORE;
         if self.in_grace() && room && !self.exports.was_ours(connection) {

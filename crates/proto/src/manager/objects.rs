@@ -84,7 +84,7 @@ pub(super) fn first_drawn_number(drawn: u64) -> u32 {
     (place + 1) * 1024
 }
 
-/// What a program says of a segment that it creates.
+/// What a program specifies of a segment that it creates.
 #[derive(Debug)]
 pub(super) struct NewSegment {
     pub(super) key: SegmentKey,
@@ -95,7 +95,7 @@ pub(super) struct NewSegment {
     pub(super) shared: bool,
 }
 
-/// What a program says of an interrupt that it creates.
+/// What a program specifies of an interrupt that it creates.
 #[derive(Debug)]
 pub(super) struct NewInterrupt {
     pub(super) number: Option<InterruptNo>,
@@ -237,7 +237,7 @@ impl Manager {
         let own = self.own;
         let object = self.changeable_object(program, what)?;
         let before = object.available();
-        // Who shares it cannot know what the others did before.
+        // A program that shares it cannot know what the others did before.
         if object.shared() && !before && !open {
             return Err(Refusal::NotAvailable { what: what.to_string(), node: own });
         }
@@ -290,7 +290,7 @@ impl Manager {
         Ok(Reply::Done)
     }
 
-    /// Forgets an object: its importers are told, its descriptors closed.
+    /// Removes an object: its importers are told, its descriptors closed.
     pub(super) fn remove_object(&mut self, what: Imported, reason: LossReason) {
         let Some(object) = self.objects.get(&what) else { return };
         for connection in object.exports.clone() {

@@ -11,14 +11,14 @@ use crate::wire::peer::PeerMessage;
 use crate::wire::program::{ConnectionId, ImportSlot, Imported, LossReason, RequestId};
 use crate::wire::status::SessionState;
 
-/// Ends of connections that a peer has yet to be told.
+/// Ends of connections that a peer must still be told.
 const MAX_OWED: usize = 1 << 16;
 
 /// Another node, as far as this one knows it.
 #[derive(Debug)]
 pub(super) struct Peer {
     pub(super) session: Session,
-    /// The link to it stands, as the state page says. A lost session does not end it: memory that is mapped stays
+    /// The link to it is up, as the state page shows. A lost session does not end it: memory that is mapped stays
     /// mapped no matter which manager dies, so nothing is reported to programs; an orderly end of the node does.
     pub(super) link_up: bool,
     /// What an administrator has done to the link.
@@ -29,7 +29,7 @@ pub(super) struct Peer {
     pub(super) exports: BTreeSet<ConnectionId>,
     /// Living imports of this node's programs from there.
     pub(super) imports: BTreeSet<ImportSlot>,
-    /// Requests that it has yet to answer.
+    /// Requests without a reply.
     pub(super) pending: BTreeSet<RequestId>,
     /// Its `Resume`s that wait for objects of this node, by connection and process.
     pub(super) waiting: BTreeMap<(ConnectionId, u32), Imported>,
@@ -45,12 +45,12 @@ pub(super) struct Peer {
     pub(super) settles_at: Instant,
     /// It has yet to say what continues, on this connection; its first heartbeat ends that.
     pub(super) listing: bool,
-    /// To be said when the session returns. Bounded by the connections that there were.
+    /// To be sent when the session returns. Bounded by the connections that there were.
     pub(super) owed_lost: BTreeMap<ConnectionId, LossReason>,
     pub(super) owed_released: BTreeMap<ConnectionId, bool>,
 }
 
-/// One connection with another manager; without a node until it has said hello.
+/// One connection with another manager; without a node until its hello has come.
 #[derive(Debug)]
 pub(super) struct Socket {
     pub(super) node: Option<NodeId>,

@@ -1,4 +1,4 @@
-//! Requests to other managers without an answer yet.
+//! Requests to other managers without a reply yet.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ impl Manager {
         self.next_request += 1;
         if let Some(entry) = aim.program().and_then(|program| self.programs.get_mut(&program)) {
             entry.pending.insert(id);
-            // A verification needs no timer: it ends with the answer, with the session, or with the import.
+            // A verification needs no timer: it ends with the reply, with the session, or with the import.
             self.timers.set(Timer::Pending(id), self.now + self.answer_limit());
         }
         self.peer_entry(node).pending.insert(id);
@@ -60,7 +60,7 @@ impl Manager {
         id
     }
 
-    /// A living peer answers at once, or after its grace time when something is resumed.
+    /// A living peer replies at once, or after its grace time when something is resumed.
     fn answer_limit(&self) -> Duration {
         self.config.heartbeat_limit + self.config.resume_grace * 2
     }
@@ -83,9 +83,9 @@ impl Manager {
         Some(pending)
     }
 
-    /// The program does not want the answer any more.
+    /// The program does not want the reply any more.
     pub(super) fn abandon(&mut self, id: RequestId) {
-        // A connection that is granted late is given back when the answer comes.
+        // A connection that is granted late is given back when the reply comes.
         let Some(Pending { node, aim }) = self.forget_pending(id) else { return };
         if let Aim::Resume { shown, .. } = aim {
             self.tell_released(node, shown.connection, true, true);
@@ -102,7 +102,7 @@ impl Manager {
         }
     }
 
-    /// The session is lost: connecting fails, what is resumed goes on unverified.
+    /// The session is lost: connecting fails, resumed connections continue unverified.
     pub(super) fn fail_pending(&mut self, node: NodeId) {
         let Some(peer) = self.peers.get(&node) else { return };
         let stopped = peer.session.state() == SessionState::Stopped;
@@ -119,7 +119,7 @@ impl Manager {
                     self.reply(program, id, Err(refusal), Vec::new());
                 }
                 Some(Aim::Resume { program, id, shown }) => {
-                    // The exporter may have read the question, and only its answer is late.
+                    // The exporter may have read the request, and only its reply is late.
                     let result = self.resume_unverified(program, node, shown, true);
                     if result.is_err() && self.imports.find(node, shown.connection).is_none() {
                         self.tell_released(node, shown.connection, false, true);
@@ -131,7 +131,7 @@ impl Manager {
         }
     }
 
-    /// A peer answers. The descriptors remain the caller's.
+    /// A reply of a peer. The descriptors remain the caller's.
     pub(super) fn peer_reply(
         &mut self,
         node: NodeId,
@@ -167,7 +167,7 @@ impl Manager {
         }
     }
 
-    /// Nobody wants this connection (any more).
+    /// This connection is not wanted (any more).
     fn give_back(&mut self, node: NodeId, result: &Result<PeerReply, Refusal>) {
         if let Ok(PeerReply::Segment { connection, .. } | PeerReply::Interrupt { connection, .. }) = result
             && self.imports.find(node, *connection).is_none()

@@ -14,9 +14,9 @@ use crate::wire::program::{
 };
 use crate::wire::{CodecError, MAX_NAME_BYTES, PROTOCOL_VERSION, is_printable};
 
-/// A manager's connection that says no hello for so long is closed.
+/// A manager's connection that sends no hello for so long is closed.
 pub(super) const HELLO_LIMIT: Duration = Duration::from_secs(30);
-/// As many groups as a peer is told of; more would let the request grow beyond a datagram.
+/// The most groups in a request to a peer; more would not fit into a datagram.
 pub(super) const MAX_REQUESTER_GIDS: usize = 256;
 
 /// One connection with a program.
@@ -203,7 +203,7 @@ impl Manager {
         for key in waiting {
             self.waiting.remove(&key);
         }
-        // Nothing is said to it from here on.
+        // No message is sent to it from here on.
         self.timers.clear(Timer::ProgramHello(program));
         if let Some(entry) = self.programs.get_mut(&program) {
             entry.pidfd = None;

@@ -162,7 +162,7 @@ impl Manager {
         Ok(None)
     }
 
-    /// Nobody has taken the link to that node down.
+    /// The link to that node has not been taken down.
     fn check_carrier(&self, node: NodeId) -> Result<(), Refusal> {
         if self.is_taken_down(node) {
             let why = "its link was taken down; `tieline link up` brings it up".to_owned();

@@ -17,11 +17,11 @@ use crate::wire::status::SessionState;
 /// Resumptions that wait for objects of this node to be there again.
 const MAX_WAITING: usize = 1 << 16;
 
-/// Who wants a connection to an object of this node to continue.
+/// The importer that resumes a connection to an object of this node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Asker {
     Program(ConnectionId, ProgramConn),
-    /// With the process for which it asks: who guesses a number must not take the place of its owner.
+    /// With the process that it asks for: a program that guesses a number must not take the place of its owner.
     Peer(NodeId, ConnectionId, u32),
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Waiting {
     requester: Requester,
     /// The asker's request.
     id: RequestId,
-    /// A peer's producer; it is kept until the answer.
+    /// A peer's producer; it is kept until the reply.
     pub(super) pidfd: Option<FdToken>,
 }
 
@@ -69,13 +69,13 @@ impl Manager {
                 self.ask(node, Aim::Resume { program, id, shown }, body, tokens);
                 Ok(None)
             }
-            // It said goodbye in this manager's life: everything of it is over.
+            // It ended in order in this manager's life: everything of it is over.
             Some(SessionState::Stopped) => Err(Refusal::NotFound { what: shown.what.to_string(), node }),
             _ => Ok(Some((self.resume_unverified(program, node, shown, false)?, Vec::new()))),
         }
     }
 
-    /// While its node cannot say whose a connection is, who shows it first is not therefore the right one.
+    /// While its node cannot tell the owner of a connection, the first program that shows it need not be the right one.
     fn check_undisputed(&self, program: ProgramConn, node: NodeId, shown: Shown) -> Result<(), Refusal> {
         let held = self.imports.find(node, shown.connection).and_then(|slot| self.imports.by_slot.get(&slot));
         let open = self.peers.get(&node).is_some_and(|peer| !peer.session.is_valid());
@@ -97,7 +97,7 @@ impl Manager {
         (PeerRequest::Resume { connection, incarnation, what, requester }, pidfd.into_iter().collect())
     }
 
-    /// The exporter says that it continues.
+    /// The exporter confirms that it continues.
     pub(super) fn resume_granted(
         &mut self,
         program: ProgramConn,
@@ -120,7 +120,7 @@ impl Manager {
     }
 
     /// The exporter cannot be asked now: data continues, and it is asked when its session returns.
-    /// `told`: it was asked before, without an answer.
+    /// `told`: it was asked before, without a reply.
     pub(super) fn resume_unverified(
         &mut self,
         program: ProgramConn,
@@ -308,7 +308,7 @@ impl Manager {
         }
     }
 
-    /// The peer was silent before it had said everything again: its programs were probably held up like itself.
+    /// The peer was silent before it had announced everything again: its programs were probably held up like itself.
     pub(super) fn expect_rest(&mut self, node: NodeId) {
         let until = self.now + self.settling_time();
         let peer = self.peer_entry(node);
@@ -319,7 +319,7 @@ impl Manager {
         }
     }
 
-    /// The peer has said everything that belongs at the start of the connection.
+    /// The peer has announced everything that belongs at the start of the connection.
     pub(super) fn list_complete(&mut self, node: NodeId) {
         let listing = self.peers.get_mut(&node).is_some_and(|peer| std::mem::take(&mut peer.listing));
         if listing && !self.timers.contains(Timer::Sweep(node)) {
@@ -327,7 +327,7 @@ impl Manager {
         }
     }
 
-    /// Its time to re-attach is over: what a peer has not said again is over too, unless it is just saying it.
+    /// Its time to re-attach is over: what a peer has not announced again is over too, unless it is announcing it just now.
     pub(super) fn sweep(&mut self, node: NodeId) {
         self.timers.clear(Timer::Sweep(node));
         let Some(peer) = self.peers.get_mut(&node) else { return };
@@ -344,7 +344,7 @@ impl Manager {
         }
     }
 
-    /// A node that a program named, and that nobody has seen within the grace.
+    /// A node that a program named, and that has not appeared within the grace.
     pub(super) fn never_seen(&mut self, node: NodeId) {
         if self.peers.get(&node).is_some_and(|peer| !peer.seen) {
             self.end_everything_of(node, true);

@@ -53,8 +53,8 @@ impl Manager {
         Ok(Some((grant.body.with_import(import), grant.tokens)))
     }
 
-    /// The segment is there and shared, and who attaches is of this node and of the owner's user: access given to others does
-    /// not count, because who is attached may change the segment's state.
+    /// The segment is there and shared, and the attaching program is of this node and of the owner's user: access given to others does
+    /// not count, because an attached program may change the segment's state.
     pub(super) fn check_attachable(&self, what: Imported, from: NodeId, uid: u32) -> Result<(), Refusal> {
         let node = self.own;
         let object = self.objects.get(&what).filter(|_| from == node);
@@ -78,7 +78,7 @@ impl Manager {
         if own || !self.is_attached(program, what) {
             return self.own_object(program, what);
         }
-        // Its owner will have to be told.
+        // Its owner must be told later.
         if self.is_owner_crowded(what) {
             return Err(Refusal::OwnerBusy { what: what.to_string(), node: self.own });
         }

@@ -7,14 +7,14 @@ use super::program::{
 };
 use crate::ids::{GroupId, InterruptNo, NodeId, SegmentKey};
 
-/// Who asks on whose behalf.
+/// The requester on whose behalf a manager asks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Requester {
     /// Effective user id, from the kernel.
     pub uid: u32,
     /// Effective group id and supplementary groups, from the kernel.
     pub gids: Vec<u32>,
-    /// Process id as the requester's manager sees it: with the user it says whose a connection is ([`Importer`]).
+    /// Process id as the requester's manager sees it: with the user it identifies the owner of a connection ([`Importer`]).
     pub pid: u32,
     /// Program name, for display only.
     pub name: String,
@@ -32,7 +32,7 @@ impl Requester {
 pub enum PeerMessage {
     /// First message of either side.
     Hello {
-        /// Who speaks.
+        /// The sending node.
         node: NodeId,
         /// Drawn at start; another value means that the manager was restarted.
         incarnation: Incarnation,

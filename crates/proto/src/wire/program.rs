@@ -10,7 +10,7 @@ use crate::ids::{GroupId, InterruptNo, NodeId, SegmentKey};
 pub type RequestId = u64;
 
 /// Index of an import (a connected segment or interrupt of this program) in the node's state page.
-/// The manager hands it out; the word at this index says whether the other end still lives.
+/// The manager hands it out; the word at this index shows whether the other end still lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ImportSlot(pub u32);
 
@@ -22,7 +22,7 @@ pub struct ConnectionId(pub u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Incarnation(pub u64);
 
-/// Who has connected, by the word of its node's manager (which has it from the kernel). A connection is its own: it is
+/// The importer of a connection, as its node's manager reports it (from the kernel). A connection is its own: it is
 /// resumed for the same process of the same user only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Importer {
@@ -32,7 +32,7 @@ pub struct Importer {
     pub pid: u32,
 }
 
-/// Who may connect besides the owner's uid.
+/// The users that may connect besides the owner's uid.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Access {
     /// Further user ids.
@@ -80,7 +80,7 @@ pub enum Request {
         key: SegmentKey,
         /// The size in bytes.
         size_bytes: u64,
-        /// Who may connect.
+        /// The users that may connect.
         access: Access,
         /// Owner's random number for this object.
         incarnation: Incarnation,
@@ -121,7 +121,7 @@ pub enum Request {
         number: Option<InterruptNo>,
         /// Counter or messages.
         kind: InterruptKind,
-        /// Who may connect.
+        /// The users that may connect.
         access: Access,
         /// Owner's random number for this object.
         incarnation: Incarnation,
@@ -195,11 +195,11 @@ pub enum Request {
     ResumeExport {
         /// The segment or interrupt.
         what: Imported,
-        /// Who had connected.
+        /// The importer.
         node: NodeId,
         /// As in [`Event::Connected`].
         connection: ConnectionId,
-        /// As in [`Event::Connected`]: nobody else can resume it.
+        /// As in [`Event::Connected`]: no other process can resume it.
         importer: Importer,
     },
     /// Lets programs of this node and of the owner's user attach to the segment, whether it is available or not.
@@ -237,14 +237,14 @@ impl std::fmt::Display for Imported {
 /// What a manager sends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToProgram {
-    /// The answer to hello. Descriptors: the node's state page, read-only.
+    /// The reply to a hello. Descriptors: the node's state page, read-only.
     Welcome {
         /// Facts of the node.
         info: NodeInfo,
     },
     /// Hello was refused; the socket closes.
     Rejected(Refusal),
-    /// The answer to one request.
+    /// The reply to one request.
     Reply {
         /// The request's id.
         id: RequestId,
@@ -255,7 +255,7 @@ pub enum ToProgram {
     Event(Event),
 }
 
-/// Good answers.
+/// Replies to successful requests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reply {
     /// Done, nothing to add.
@@ -297,7 +297,7 @@ pub enum Reply {
         /// In the new state page.
         import: ImportSlot,
     },
-    /// Whether the node answers.
+    /// Whether the node responds.
     Probed {
         /// Its session is valid.
         reachable: bool,
@@ -323,10 +323,10 @@ pub enum LossReason {
     NodeLost,
 }
 
-/// What a program is told unasked.
+/// Messages to a program that are no replies.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {
-    /// Somebody connected to one of this program's objects. Descriptors: for a data interrupt, the producer's pidfd.
+    /// A program connected to one of this program's objects. Descriptors: for a data interrupt, the producer's pidfd.
     /// When this node's manager was restarted, connections from before are announced again, under the same number.
     Connected {
         /// The segment or interrupt.
@@ -337,10 +337,10 @@ pub enum Event {
         connection: ConnectionId,
         /// Number of the producer in the ring of a data interrupt.
         producer: u16,
-        /// Who, by the word of its manager.
+        /// The importer, as its manager reports it.
         importer: Importer,
     },
-    /// Somebody went away again (or died).
+    /// An importer disconnected (or died).
     Disconnected {
         /// The segment or interrupt.
         what: Imported,
@@ -384,7 +384,7 @@ pub enum Event {
     },
 }
 
-/// Bad answers; each becomes an error that names the thing, the cause and the next step.
+/// Refusals; each becomes an error that names the thing, the cause and the next step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum Refusal {
     /// The id is taken.
@@ -472,7 +472,7 @@ pub enum Refusal {
         /// The manager's.
         ours: u16,
     },
-    /// The owner is behind with what it was told; nobody is added to what it has to be told meanwhile.
+    /// The owner has not read its messages; no further importer is announced to it meanwhile.
     #[error(
         "the program that owns {what} on node {node} does not read its events (it is stopped or overloaded): let it continue, then \
          connect again"

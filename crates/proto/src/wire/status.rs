@@ -49,7 +49,7 @@ pub enum SessionState {
     Lost,
     /// The other side was refused (version, cluster, user).
     Refused,
-    /// The other manager said goodbye.
+    /// The other manager ended in order.
     Stopped,
 }
 
@@ -58,7 +58,7 @@ pub enum SessionState {
 pub struct LinkStatus {
     /// The number of the adapter.
     pub adapter: AdapterNo,
-    /// Who is at the other end.
+    /// The node at the other end.
     pub peer: NodeId,
     /// Where that is.
     pub peer_host: String,
@@ -74,7 +74,7 @@ pub struct LinkStatus {
     pub downtime_ns: u64,
     /// An administrator has taken it down, at either end.
     pub taken_down: bool,
-    /// Who is really at the other end: another than `peer` if cables are swapped.
+    /// The node that is really at the other end: another than `peer` if cables are swapped.
     pub partner: NodeId,
     /// What is done on purpose to what is sent there.
     pub faults: LinkFaults,
