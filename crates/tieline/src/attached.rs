@@ -2,7 +2,7 @@
 //! used as own segments.
 //!
 //! Unlike a [`RemoteSegment`](crate::RemoteSegment) of one's own node it does not depend on the segment's availability, which
-//! who is attached may change as well. The memory stays while it is held, also when its owner is gone.
+//! an attached program may change as well. The memory stays while it is held, also when its owner is gone.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -87,7 +87,7 @@ impl AttachedSegment {
         self.set_available(true, false)
     }
 
-    /// Lets nobody connect any more, as its owner could. With `disconnect`, those who are connected see
+    /// Refuses further connections, as its owner could. With `disconnect`, those who are connected see
     /// [`LossReason::Withdrawn`]; a process that is attached stays so.
     pub fn withdraw(&self, disconnect: bool) -> Result<()> {
         self.set_available(false, disconnect)
@@ -98,7 +98,7 @@ impl AttachedSegment {
         Ok(self.node.client().set_available(SegmentKey::Segment(self.id), available, disconnect)?)
     }
 
-    /// Waits until its owner has removed it, or is gone. It is told once.
+    /// Waits until its owner has removed it, or is gone. Returns once.
     pub fn wait_lost(&self, timeout: Duration) -> Result<LossReason> {
         let what = || format!("end of {}", self.what());
         let deadline = std::time::Instant::now().checked_add(timeout);

@@ -49,7 +49,7 @@ pub struct DmaEntry {
     pub remote_offset: usize,
 }
 
-/// Where a queue stands.
+/// The state of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DmaState {
     /// Nothing in it.
@@ -62,7 +62,7 @@ pub enum DmaState {
     Done,
     /// Stopped by [`DmaQueue::abort`]: the entries before that point are copied.
     Aborted,
-    /// Stopped by an error, which `wait` tells.
+    /// Stopped by an error, which `wait` returns.
     Failed,
 }
 
@@ -128,7 +128,7 @@ impl Inner {
         self.phase.state()
     }
 
-    /// Copies up to `budget` bytes; the state says whether more is left.
+    /// Copies up to `budget` bytes; the state shows whether more is left.
     fn copy_slice(&self, work: &mut Work, mut budget: usize) {
         while let Some(batch) = work.batches.get(work.at.1) {
             let done = copy_batch(batch, &work.entries, &mut work.at.0, &mut budget, &self.phase);
@@ -282,7 +282,7 @@ impl DmaQueue {
         self.start(Some(Box::new(callback)))
     }
 
-    /// In a forked child the engine is missing, and its lock may be held by nobody.
+    /// In a forked child the engine is missing, and its lock may be held by a thread that does not exist.
     fn check_origin(&self) -> Result<()> {
         if self.origin == Origin::here() { Ok(()) } else { Err(forked("DMA queue")) }
     }
@@ -306,7 +306,7 @@ impl DmaQueue {
         Ok(self.inner.state())
     }
 
-    /// Copies a further slice if the caller copies; says where the queue stands.
+    /// Copies a further slice if the caller copies; returns the state of the queue.
     pub fn poll(&self) -> DmaState {
         if self.check_origin().is_ok() && !self.inner.has_engine && self.inner.state() == DmaState::Posted {
             let mut work = self.inner.lock();
@@ -317,10 +317,10 @@ impl DmaQueue {
         self.inner.state()
     }
 
-    /// Waits until the queue has ended. On a queue that has ended already (or never started) it answers at once.
+    /// Waits until the queue has ended. On a queue that has ended already (or never started) it returns at once.
     ///
     /// # Errors
-    /// The error that stopped the copies, or [`Error::TimedOut`]: the copies then go on (with the next call, or in the engine).
+    /// The error that stopped the copies, or [`Error::TimedOut`]: the copies then continue (with the next call, or in the engine).
     pub fn wait(&self, timeout: Option<Duration>) -> Result<DmaState> {
         self.check_origin()?;
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
@@ -366,7 +366,7 @@ impl DmaQueue {
         self.inner.state()
     }
 
-    /// Where the queue stands, without copying anything.
+    /// The state of the queue, without copying anything.
     pub fn state(&self) -> DmaState {
         self.inner.state()
     }
@@ -428,7 +428,7 @@ fn run_engine(inner: &Inner) {
             {
                 let state = inner.state();
                 drop(work);
-                // A callback that panics has said so; the engine serves the next transfer all the same.
+                // A callback that panics has printed so; the engine serves the next transfer all the same.
                 drop(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| callback(state))));
                 work = inner.lock();
                 continue;

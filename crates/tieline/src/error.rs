@@ -20,7 +20,7 @@ pub enum Error {
     /// A number that is no node id.
     #[error(transparent)]
     NodeId(#[from] BadNodeId),
-    /// The other end is gone; what was mapped stays readable, but nobody is there.
+    /// The other end is gone; mapped memory stays readable.
     #[error("{what} of node {node} is gone: {}; connect again", why(*reason))]
     Lost {
         /// The object, in words.
@@ -78,7 +78,7 @@ pub enum Error {
         /// What was waited for.
         what: String,
     },
-    /// Somebody ended the wait.
+    /// Another thread ended the wait.
     #[error("{what}: the wait was cancelled by another thread of this program")]
     Cancelled {
         /// What was waited for.
@@ -122,7 +122,7 @@ pub enum Error {
         /// The rule that was broken.
         detail: String,
     },
-    /// Stopped for a reason that was told once already.
+    /// Stopped for a reason that was returned once already.
     #[error("{what} failed earlier, and that call returned the cause: create a new one")]
     Failed {
         /// The object, in words.
@@ -131,7 +131,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the manager that was asked could not say anything, which tells nothing about a link.
+    /// Whether the manager could not be asked, which does not mean that a link failed.
     pub const fn is_of_own_manager(&self) -> bool {
         matches!(self, Self::Client(error) if !matches!(error, ClientError::Refused(_)))
     }

@@ -14,15 +14,15 @@ use crate::remote::{RemoteEvent, forked, lost};
 use crate::segment::SegmentEvent;
 use crate::senders::Senders;
 
-/// More events than this are not kept for somebody who never asks.
+/// The most events that are kept for a program that never reads them.
 const KEPT: usize = 4096;
 
-/// A bounded queue of events. The oldest gives way, because the newest says how things are.
+/// A bounded queue of events. The oldest is dropped, because the newest has the present state.
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
     items: OwnLock<VecDeque<T>>,
     came: Condvar,
-    /// Nobody waits here any more.
+    /// No thread waits here any more.
     cancelled: AtomicBool,
 }
 
@@ -44,7 +44,7 @@ impl<T> Queue<T> {
 
     /// Ends all waits, those of the future too.
     pub(crate) fn cancel(&self) {
-        // Under the lock, so that nobody goes to sleep between its look and the call.
+        // Under the lock, so that no thread goes to sleep between its check and the call.
         let Some(_items) = self.items.lock() else { return };
         self.cancelled.store(true, Ordering::Relaxed);
         self.came.notify_all();
@@ -71,7 +71,7 @@ impl<T> Queue<T> {
     }
 }
 
-/// Nodes that hold a copy of a group, as events have told.
+/// Nodes that hold a copy of a group, as known from events.
 #[derive(Debug, Default)]
 pub(crate) struct Members {
     nodes: OwnLock<BTreeSet<NodeId>>,
@@ -119,18 +119,18 @@ struct Sinks {
     unclaimed: VecDeque<Unclaimed>,
 }
 
-/// Who waits for events of an import.
+/// The threads that wait for events of an import.
 #[derive(Debug)]
 struct ImportSink {
     import: Import,
     queue: Weak<Queue<RemoteEvent>>,
-    /// What was told last: the link stands.
+    /// The last event: the link is up.
     operational: bool,
 }
 
 impl ImportSink {
-    /// What is to be told, if the link was taken down or up since the last time. A manager that is away says nothing of the
-    /// link, and an import that has ended is told so by an event of its own.
+    /// The event, if the link was taken down or up since the last time. A manager that is away reports nothing about the
+    /// link, and the end of an import has an event of its own.
     fn change(&mut self) -> Option<RemoteEvent> {
         let operational = self.import.state() != ImportState::Suspended;
         let changed = std::mem::replace(&mut self.operational, operational) != operational;
@@ -155,7 +155,7 @@ struct Unclaimed {
 /// More unclaimed arrivals than this are not kept: they can only be of interrupts that are gone again.
 const UNCLAIMED: usize = 16;
 
-/// Who waits for what.
+/// The waiting threads, by import.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     sinks: OwnLock<Sinks>,
@@ -219,7 +219,7 @@ impl Registry {
             let (import, queue) = (import.clone(), Arc::downgrade(queue));
             sinks.imports.insert(import.id(), ImportSink { import, queue, operational: true });
         }
-        // It may have ended between the manager's answer and this line; the state page knows.
+        // It may have ended between the manager's reply and this line; the state page shows it.
         if let Some(reason) = lost(import) {
             queue.push(RemoteEvent::Lost(reason));
         }
@@ -233,7 +233,7 @@ impl Registry {
         watchers.push(Arc::downgrade(members));
     }
 
-    /// True when nobody watches the group any more.
+    /// True when no watch of the group is left.
     pub(crate) fn group_is_unwatched(&self, group: GroupId) -> bool {
         // A child leaves what its parent watches as it is.
         let Some(mut sinks) = self.lock() else { return false };
@@ -277,7 +277,7 @@ impl Registry {
         }
     }
 
-    /// A link may have been taken down or up; the state page says which imports that touches.
+    /// A link may have been taken down or up; the state page shows the imports that it affects.
     fn tell_of_links(&self) {
         let Some(mut sinks) = self.lock() else { return };
         let changes =

@@ -27,7 +27,7 @@ impl FaultSource for PageSource {
     }
 }
 
-/// Memory of another node, with what says whether the link to it stands.
+/// Memory of another node, and the state of the link to it.
 #[derive(Debug)]
 pub(crate) struct Mapped {
     pub(crate) memory: Arc<dyn RemoteMemory>,
@@ -37,7 +37,7 @@ pub(crate) struct Mapped {
 }
 
 impl Mapped {
-    /// Whether stores through its maps vanish. The link may stand again already: the thread that puts the memory back comes a
+    /// Whether stores through its maps are lost. The link may be up again already: the thread that puts the memory back comes a
     /// moment later.
     pub(crate) fn leads_nowhere(&self) -> bool {
         *self.detached.lock().unwrap_or_else(PoisonError::into_inner)
@@ -60,7 +60,7 @@ pub(crate) struct Maps {
 }
 
 impl Maps {
-    /// From now on this memory's maps follow the link. The answer must be kept for as long as they shall.
+    /// From now on this memory's maps follow the link, as long as the returned value lives.
     pub(crate) fn register(&self, memory: &Arc<dyn RemoteMemory>, import: &Import) -> Arc<Mapped> {
         let (memory, import) = (Arc::clone(memory), import.clone());
         let mapped = Arc::new(Mapped { memory, import, detached: Mutex::new(false) });

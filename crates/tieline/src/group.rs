@@ -8,8 +8,8 @@
 //!   in different copies; use one writer per word, or an order of your own.
 //! - A store of a member into its own copy ([`GroupMember::window`]) stays local.
 //! - A member that joins later starts with zeroes, and gets what is put after the writer has noticed it:
-//!   [`Group::members`] says who that is. There is no history.
-//! - A member that dies is left out from the next put on; [`Delivered`] says how many were reached.
+//!   [`Group::members`] lists them. There is no history.
+//! - A member that dies is left out from the next put on; [`Delivered`] has the number of members reached.
 //! - A member whose copy does not take a put, because it is smaller, makes it an error; all others have got it.
 
 use std::collections::BTreeMap;
@@ -108,9 +108,9 @@ struct Missed {
 const TRY_AGAIN: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(64));
 
 impl Copies {
-    /// Whether it is time to look for members.
+    /// Whether it is time to search for members.
     fn is_due(&self, version: u64) -> bool {
-        // The clock is read only while somebody is missing. A change of the members is always looked at.
+        // The clock is read only while a member is missing. A change of the members is always handled.
         self.version != Some(version)
             && self.missed.is_none_or(|missed| missed.version != version || Instant::now() >= missed.again_at)
     }
@@ -124,8 +124,8 @@ impl Copies {
     }
 }
 
-/// Writes to every copy. One that does not take it (it is smaller than the others, say) keeps nobody else from being
-/// reached. Answers who is gone, and the first other error.
+/// Writes to every copy. One that does not take it (it is smaller than the others, say) keeps no other member from being
+/// reached. Returns the members that are gone, and the first other error.
 fn write_to_all<'a, C: 'a>(
     copies: impl IntoIterator<Item = (&'a NodeId, &'a C)>,
     mut write: impl FnMut(&C) -> Result<()>,
@@ -144,7 +144,7 @@ fn write_to_all<'a, C: 'a>(
 impl Group {
     pub(crate) fn connect(node: &Node, group: GroupId) -> Result<Self> {
         let members = Arc::new(Members::default());
-        // Registered first, so that nobody who joins in between is missed.
+        // Registered first, so that no member that joins in between is missed.
         node.events().register_group(group, &members);
         for member in node.client().watch_group(group)? {
             members.change(member, true);
@@ -239,7 +239,7 @@ impl Group {
 
     /// Waits until members may have come or gone since the last call, but no longer than `timeout`.
     pub fn wait_change(&self, timeout: Duration) -> Result<()> {
-        // Who could not be reached is tried again without being announced again.
+        // A member that could not be reached is tried again without being announced again.
         let missed = self.copies()?.missed.map_or(timeout, |missed| missed.pause.min(timeout));
         let what = || format!("members of group {}", self.group);
         self.members.changes().wait(missed, &what).map(drop)

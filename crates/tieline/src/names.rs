@@ -6,7 +6,7 @@ use proto::ids::{AdapterNo, NodeId};
 use crate::error::Result;
 use crate::node::Node;
 
-/// What a name stands for.
+/// The meaning of a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Named {
     /// Ascending, but the asker's own node last: where two nodes are on one machine, the first is the peer.
@@ -42,7 +42,7 @@ pub fn own_last(nodes: &mut Vec<NodeId>, own: NodeId) {
 }
 
 impl Node {
-    /// The nodes of the cluster that a name stands for, as this node's manager knows them; none if it stands for nothing.
+    /// The nodes of the cluster that a name means, as this node's manager knows them; none if it means nothing.
     pub fn nodes_by_name(&self, name: &str) -> Result<Named> {
         let status = self.status()?;
         let own = (status.info.node, status.info.host.as_str());

@@ -110,7 +110,7 @@ impl Node {
         Ok(self.inner.client.change_link(peer, change)?)
     }
 
-    /// Whether a node answers. One's own always does.
+    /// Whether a node responds. The program's own always does.
     pub fn probe(&self, node: NodeId) -> Result<bool> {
         Ok(self.inner.client.probe(node)?)
     }
@@ -176,7 +176,7 @@ impl Node {
         DmaQueue::new(max_entries, false)
     }
 
-    /// Makes a DMA queue with an engine thread: copies go on beside the program, and callbacks are possible.
+    /// Makes a DMA queue with an engine thread: copies continue beside the program, and callbacks are possible.
     pub fn dma_engine(&self, max_entries: usize) -> Result<DmaQueue> {
         DmaQueue::new(max_entries, true)
     }

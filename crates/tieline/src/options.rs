@@ -36,7 +36,7 @@ pub struct SegmentOptions {
     /// When its memory is allocated: at once, so that a lack of it is an error and not a signal in the middle of a store; or,
     /// for the one that has a use for the memory later, [`Reserve::Lazy`].
     pub reserve: Reserve,
-    /// Who may connect besides this user.
+    /// The users that may connect besides this one.
     pub access: Access,
 }
 
@@ -69,6 +69,6 @@ pub struct InterruptOptions {
     pub number: Option<InterruptNo>,
     /// Provide a descriptor for poll, select and epoll.
     pub pollable: bool,
-    /// Who may connect besides this user.
+    /// The users that may connect besides this one.
     pub access: Access,
 }

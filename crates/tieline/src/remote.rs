@@ -69,7 +69,7 @@ impl RemoteInner {
         lost(&self.import)
     }
 
-    /// The link to the owner's node, and which manager says so.
+    /// The link to the owner's node, and the manager that reports it.
     pub(crate) fn link_word(&self) -> Result<(u64, LinkWord)> {
         let page = self.node.client().page()?;
         Ok((page.incarnation()?, page.link(self.peer)?))
@@ -191,14 +191,14 @@ impl RemoteSegment {
     }
 
     /// Ends the connection now, which otherwise ends with the last of its maps, sequences and transfers: the owner need not
-    /// wait for those. Their memory stays; what is stored there is nobody's any more.
+    /// wait for those. Their memory stays; stores to it reach no other program.
     pub fn disconnect(&self) -> Result<()> {
         Ok(self.inner.node.client().disconnect(&self.inner.import)?)
     }
 
     /// Maps it for plain loads and stores, also while the link is down. Any number of maps share one mapping.
     ///
-    /// Stores through a map do not look whether the owner still lives: see [`RemoteSegment::sequence`].
+    /// Stores through a map do not check whether the owner still lives: see [`RemoteSegment::sequence`].
     pub fn map(&self) -> Result<RemoteMap> {
         self.inner.check_mappable()?;
         self.inner.memory.map()?;
@@ -247,25 +247,25 @@ impl RemoteSegment {
         Sequence::start(&self.inner)
     }
 
-    /// Adds to the 4 bytes at `offset` (a multiple of 4); answers what was there. Atomic also against the owner's atomics.
+    /// Adds to the 4 bytes at `offset` (a multiple of 4); returns the previous value. Atomic also against the owner's atomics.
     pub fn fetch_add_u32(&self, offset: usize, add: u32) -> Result<u32> {
         self.inner.check_usable()?;
         Ok(self.inner.memory.fetch_add_u32(offset, add)?)
     }
 
-    /// Adds to the 8 bytes at `offset` (a multiple of 8); answers what was there.
+    /// Adds to the 8 bytes at `offset` (a multiple of 8); returns the previous value.
     pub fn fetch_add_u64(&self, offset: usize, add: u64) -> Result<u64> {
         self.inner.check_usable()?;
         Ok(self.inner.memory.fetch_add_u64(offset, add)?)
     }
 
-    /// Puts `new` in place of `expected`; answers what was there (`expected`: it was swapped).
+    /// Puts `new` in place of `expected`; returns the previous value (`expected` if it was swapped).
     pub fn compare_swap_u32(&self, offset: usize, expected: u32, new: u32) -> Result<u32> {
         self.inner.check_usable()?;
         Ok(self.inner.memory.compare_swap_u32(offset, expected, new)?)
     }
 
-    /// Puts `new` in place of `expected`; answers what was there (`expected`: it was swapped).
+    /// Puts `new` in place of `expected`; returns the previous value (`expected` if it was swapped).
     pub fn compare_swap_u64(&self, offset: usize, expected: u64, new: u64) -> Result<u64> {
         self.inner.check_usable()?;
         Ok(self.inner.memory.compare_swap_u64(offset, expected, new)?)

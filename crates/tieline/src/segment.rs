@@ -2,7 +2,7 @@
 //!
 //! Life cycle: create (the id is taken and the memory is there) → prepare → make available (others may connect) →
 //! withdraw (no new connections; on request the old ones end) → remove. Dropping a segment removes it by force: a process that was
-//! connected keeps its mapping, sees [`LossReason::Removed`](crate::LossReason), and harms nobody with it.
+//! connected keeps its mapping, sees [`LossReason::Removed`](crate::LossReason), and harms no other program with it.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, MutexGuard};
@@ -33,7 +33,7 @@ pub enum SegmentState {
     Available,
     /// Was available; no new connections.
     Withdrawn,
-    /// Nobody finds it any more.
+    /// It cannot be found any more.
     Removed,
 }
 
@@ -54,12 +54,12 @@ impl SegmentState {
 /// What happens to a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SegmentEvent {
-    /// Somebody connected.
+    /// A program connected.
     Connected {
         /// From which node.
         node: NodeId,
     },
-    /// Somebody is connected no more.
+    /// A program is connected no more.
     Disconnected {
         /// From which node.
         node: NodeId,
@@ -121,9 +121,9 @@ pub struct Segment {
     node: Node,
     key: SegmentKey,
     memory: Arc<SegmentMemory>,
-    /// Held while the state changes, which may take an answer of the manager.
+    /// Held while the state changes, which may need a reply of the manager.
     turn: OwnLock<()>,
-    /// Index in [`SegmentState::ALL`]; written under `turn`, read without: a look at it never waits.
+    /// Index in [`SegmentState::ALL`]; written under `turn`, read without: reading it never waits.
     state: AtomicU8,
     /// Other programs of the node may change the state too: then the manager alone knows it.
     shared: AtomicBool,
@@ -229,7 +229,7 @@ impl Segment {
         &self.memory
     }
 
-    /// Where this program has brought it; in a forked child, where it stood at the fork. Programs that share it may have
+    /// The state as this program set it; in a forked child, the state at the fork. Programs that share it may have
     /// brought it elsewhere since.
     pub fn state(&self) -> SegmentState {
         let index = usize::from(self.state.load(Ordering::Relaxed));
@@ -250,9 +250,9 @@ impl Segment {
     pub fn make_available(&self) -> Result<()> {
         let _turn = self.turn()?;
         self.check_there("make it available before removing it")?;
-        // What this process tells does not count for itself. It tells so that none of those who connect can keep another one from
+        // What this process announces does not count for itself. It announces its use so that no importer can keep another one from
         // telling: a lock that many can hold keeps out the lock that one alone can hold. If it has lost that to a descriptor that
-        // it closed, somebody may have such a lock by now, who must not keep the segment from being available.
+        // it closed, another process may have such a lock by now, which must not keep the segment from being available.
         let _ = self.memory.region().tell_use(true);
         self.node.client().set_available(self.key, true, false)?;
         self.set_state(SegmentState::Available);
@@ -274,7 +274,7 @@ impl Segment {
         self.shared.load(Ordering::Relaxed)
     }
 
-    /// Lets nobody connect any more. With `disconnect`, those who are connected see
+    /// Refuses further connections. With `disconnect`, those who are connected see
     /// [`LossReason::Withdrawn`](crate::LossReason); programs that are attached stay so.
     pub fn withdraw(&self, disconnect: bool) -> Result<()> {
         let _turn = self.turn()?;
@@ -291,14 +291,14 @@ impl Segment {
         Ok(())
     }
 
-    /// Removes it. Without `force` it is an error while somebody is connected, and the segment is given back unharmed.
-    // The large error is the segment itself: a process that may not remove it goes on using it.
+    /// Removes it. Without `force` it is an error while a program is connected, and the segment is returned unharmed.
+    // The large error is the segment itself: a process that may not remove it continues to use it.
     #[allow(clippy::result_large_err)]
     pub fn remove(self, force: bool) -> std::result::Result<(), (Self, Error)> {
         self.close(force).map_err(|error| (self, error))
     }
 
-    /// As [`Self::remove`], for the one that shares it: nobody finds it any more, its memory stays while it is held. The second
+    /// As [`Self::remove`], for a program that shares it: it cannot be found any more, its memory stays while it is held. The second
     /// removal of a segment is an error.
     pub fn close(&self, force: bool) -> Result<()> {
         let _turn = self.turn()?;
@@ -308,8 +308,8 @@ impl Segment {
         Ok(())
     }
 
-    /// Whether any connection has told that it uses the memory ([`RemoteSegment::tell_use`](crate::RemoteSegment::tell_use)): of
-    /// other processes, or of this one's node. Of a forked child it cannot be said.
+    /// Whether any connection has announced that it uses the memory ([`RemoteSegment::tell_use`](crate::RemoteSegment::tell_use)): of
+    /// other processes, or of this one's node. Not known for a forked child.
     pub fn is_used(&self) -> Result<bool> {
         let _turn = self.turn()?;
         let region = self.memory.region();

@@ -1,10 +1,10 @@
 //! The programs that may send to a data interrupt: pidfds of the producers, held only while they
 //! may be needed.
 //!
-//! The library's thread writes it as producers come and go, so that nothing grows while the owner does not look.
+//! The library's thread writes it as producers come and go, so that nothing grows while the owner does not read it.
 //!
 //! A producer whose descriptor found no room in this process is known by its number. A number proves less: only together
-//! with the manager's word that the producer is gone does it count, and who bears it next may delay the proof.
+//! with the manager's word that the producer is gone does it count, and the next producer with this number may delay the proof.
 
 use std::collections::BTreeMap;
 use std::sync::MutexGuard;
@@ -46,16 +46,16 @@ impl Process {
         !matches!(self, Self::Number(0))
     }
 
-    /// Proof of its death, when its manager has not said that it is gone.
+    /// Proof of its death, if its manager has not reported it.
     fn proof_unasked(&self) -> Option<DeadProof> {
         match self {
             Self::Descriptor(process) => process.proof_of_death(),
-            // It may be a number of another PID namespace, which means somebody else here.
+            // It may be a number of another PID namespace, which means another process here.
             Self::Number(_) => None,
         }
     }
 
-    /// Proof of its death, when its manager has said that it is gone.
+    /// Proof of its death, if its manager has reported it.
     fn proof(&self) -> Option<DeadProof> {
         match self {
             Self::Descriptor(process) => process.proof_of_death(),
@@ -106,8 +106,8 @@ impl Senders {
         state.living.get(&producer)?.1.proof_unasked()
     }
 
-    /// Whether the number belongs to somebody who was introduced and may still claim or have claimed. Not of one that is gone
-    /// and whose death nobody will ever confirm.
+    /// Whether the number belongs to a producer that was introduced and may still claim or have claimed. Not of one that is gone
+    /// and whose death will never be confirmed.
     pub(crate) fn knows(&self, producer: u16) -> bool {
         let Some(state) = self.lock() else { return false };
         let dying = |(known, process): &(u16, Process)| *known == producer && process.can_be_seen();

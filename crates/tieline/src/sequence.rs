@@ -10,7 +10,7 @@ use crate::remote::RemoteInner;
 /// What a check found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SequenceStatus {
-    /// The link stood and the owner lived the whole time: what was stored has arrived (after a barrier).
+    /// The link was up and the owner lived the whole time: stores have arrived (after a barrier).
     Ok,
     /// The link changed its state in between: what was stored may be missing; start anew and repeat it.
     Retriable,
@@ -25,7 +25,7 @@ pub struct Sequence {
     seen: Seen,
 }
 
-/// What the state page said when it was examined last.
+/// The state page when it was read last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Seen {
     /// The incarnation of the manager that wrote the page.

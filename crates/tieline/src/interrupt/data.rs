@@ -46,7 +46,7 @@ pub struct DataInterrupt {
     number: InterruptNo,
     origin: Origin,
     latch: Option<Latch>,
-    /// Nobody waits for it any more.
+    /// No thread waits for it any more.
     cancelled: AtomicBool,
     /// Only for its doorbell: it sends nothing.
     waker: Producer,
@@ -59,17 +59,17 @@ pub struct DataInterrupt {
 struct Receiving {
     ring: Consumer,
     spin: Spin,
-    /// A claim of somebody who was never introduced or cannot be seen, and since when it has been examined.
+    /// A claim of a producer that was never introduced or cannot be seen, and since when it has been examined.
     stranger: Option<(u16, Instant)>,
     /// The ring broke a rule: nothing more is taken from it.
     broken: Option<String>,
 }
 
-/// What one look at the ring gave.
+/// The result of one check of the ring.
 enum Look {
     Message(usize),
     Nothing,
-    /// Somebody is writing, or has died writing.
+    /// A producer is writing, or has died writing.
     Pending,
 }
 
@@ -144,7 +144,7 @@ impl DataInterrupt {
                 Ok(Some(len))
             }
             Look::Nothing => Ok(None),
-            // A claim that its owner leaves by dying rings nothing: until it is gone the descriptor says "look again".
+            // A claim that its owner leaves by dying rings nothing: until it is gone the descriptor stays readable.
             Look::Pending => {
                 latch.ring()?;
                 Ok(None)
@@ -170,7 +170,7 @@ impl DataInterrupt {
         Ok(())
     }
 
-    /// As [`Self::wait`]; `None` when `stop` says so and the doorbell has been rung.
+    /// As [`Self::wait`]; `None` when `stop` returns true and the doorbell has been rung.
     fn wait_unless(
         &self,
         buffer: &mut [u8],

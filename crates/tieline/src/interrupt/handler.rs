@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 /// How soon a thread that has not ended is woken again.
 const WAKE_AGAIN: Duration = Duration::from_micros(200);
 
-/// Calls back; a callback that panics has said so, and the next call comes all the same.
+/// Calls back; a callback that panics has printed so, and the next call comes all the same.
 pub(super) fn guarded(call: impl FnOnce()) {
     drop(std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)));
 }
@@ -48,7 +48,7 @@ impl fmt::Debug for Handler {
 }
 
 impl Handler {
-    /// Starts the thread that runs `body`, which must end soon after `wake` once [`Closing`] says so.
+    /// Starts the thread that runs `body`, which must end soon after `wake` once [`Closing`] is set.
     pub(super) fn start(
         number: InterruptNo,
         wake: impl Fn() + Send + Sync + 'static,
@@ -83,7 +83,7 @@ impl Drop for Handler {
         if let Some(thread) = self.thread.take()
             && thread.thread().id() != std::thread::current().id()
         {
-            // Again and again: a hostile peer may undo a wake-up between the waiter's last look and its sleep.
+            // Again and again: a hostile peer may undo a wake-up between the waiter's last check and its sleep.
             while !thread.is_finished() {
                 (self.wake)();
                 std::thread::sleep(WAKE_AGAIN);

@@ -1,8 +1,8 @@
 //! The descriptor of a pollable interrupt: readable after a trigger, until the owner clears it.
 //!
-//! It is a datagram socket, and each ringer has one of its own to send to it; the node's manager makes them. A socket says with
-//! each call whether it may block. Whether an eventfd blocks is a flag of the open file, which everybody who holds it shares: a
-//! hostile peer takes the flag away and fills the counter, and a trigger of somebody else never returns. A pipe can be opened by
+//! It is a datagram socket, and each ringer has one of its own to send to it; the node's manager makes them. A socket takes with
+//! each call whether it may block. Whether an eventfd blocks is a flag of the open file, which all its holders share: a
+//! hostile peer takes the flag away and fills the counter, and a trigger of another program never returns. A pipe can be opened by
 //! each ringer anew, but a write holds its lock while it copies from memory that may never come, and reader and ringers sleep.
 //! Ringers only send: none can swallow what another one has rung, and what one does to its socket, it does to its own.
 
@@ -76,12 +76,12 @@ impl Latch {
         self.ringer.ring()
     }
 
-    /// Takes back what was rung. Never blocks. Look for work afterwards: who found it full counted on that.
+    /// Clears the doorbell. Never blocks. Check for work afterwards: a ringer that found it full relies on that.
     pub(super) fn clear(&self) -> Result<()> {
         for _ in 0..CLEARED_AT_ONCE {
             match self.listener.look(&mut [0; 1]) {
                 Ok(Looked::Datagram(..)) => {}
-                // What is not taken leaves the descriptor readable: somebody has rung who sends more than can be closed.
+                // What is not taken leaves the descriptor readable: a ringer has sent more descriptors than can be closed.
                 Ok(Looked::Nothing | Looked::Later | Looked::Stuck) => break,
                 Err(errno) => return Err(system("clearing the descriptor of an interrupt")(errno)),
             }
@@ -134,7 +134,7 @@ mod tests {
     }
 
     /// The fillers take the non-blocking flag away and fill the descriptor over and over, the owner empties it: whoever
-    /// looks first and then writes sooner or later meets a full one, and would stay there.
+    /// checks first and then writes sooner or later meets a full one, and would block.
     #[test]
     fn a_ring_never_blocks_whatever_others_do_to_the_descriptor() {
         let latch = latch();
@@ -187,7 +187,7 @@ mod tests {
     fn what_is_no_latch_is_refused_and_an_owner_that_is_gone_is_no_error() {
         let (stream, _other) =
             socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
-        // Whether an eventfd blocks is up to everybody who holds it.
+        // Each holder can change whether an eventfd blocks.
         let event = eventfd(0, EventfdFlags::NONBLOCK).unwrap();
         for other in [stream, event] {
             let error = LatchRinger::new(other).unwrap_err();

@@ -29,14 +29,14 @@ pub struct Interrupt {
     number: InterruptNo,
     origin: Origin,
     words: OwnerWords,
-    /// Nobody waits for it any more.
+    /// No thread waits for it any more.
     cancelled: AtomicBool,
     waiting: Mutex<Waiting>,
 }
 
 #[derive(Debug)]
 struct Waiting {
-    /// Triggers that have been told of.
+    /// Triggers that have been returned.
     seen: u32,
     spin: Spin,
 }
@@ -77,7 +77,7 @@ impl Interrupt {
         Ok(waiting.advance(bell.value()))
     }
 
-    /// Waits until somebody has triggered; answers how many times since the last call. `None` waits forever.
+    /// Waits for a trigger; returns how many there were since the last call. `None` waits forever.
     ///
     /// Spins first, for as long as that has paid lately, then sleeps. One thread waits at a time.
     pub fn wait(&self, timeout: Option<Duration>) -> Result<u32> {
@@ -99,7 +99,7 @@ impl Interrupt {
         self.words.ring_self()
     }
 
-    /// As [`Self::wait`]; ends, with what came, also when `stop` says so and the doorbell has been rung.
+    /// As [`Self::wait`]; also returns, with the triggers so far, when `stop` returns true and the doorbell has been rung.
     fn wait_unless(&self, timeout: Option<Duration>, stop: &dyn Fn() -> bool) -> Result<u32> {
         check_origin(self.origin, self.number)?;
         let mut waiting = self.lock()?;

@@ -32,7 +32,7 @@ pub(super) struct OwnerWords {
     pub(super) latch: Option<Latch>,
 }
 
-/// The side of somebody who triggers.
+/// The side that triggers.
 #[derive(Debug)]
 pub(super) struct RemoteWords {
     trigger: Region,
