@@ -24,7 +24,7 @@ pub(crate) fn settled(readings: &[Verdict]) -> Option<Verdict> {
     }
 }
 
-/// Reads again until it is settled. `again` is told how many readings there were, and gives another one; `None`: there
+/// Reads again until it is settled. `again` gets the number of readings so far, and takes another one; `None`: there
 /// is none to be had.
 pub(crate) fn settle(first: Verdict, mut again: impl FnMut(usize) -> Option<Verdict>) -> Verdict {
     let mut readings = vec![first];
@@ -34,7 +34,7 @@ pub(crate) fn settle(first: Verdict, mut again: impl FnMut(usize) -> Option<Verd
         }
         match again(readings.len()) {
             Some(reading) if readings.len() < MOST_READINGS => readings.push(reading),
-            // Nobody is blamed for what was seen once.
+            // A single observation blames no link.
             _ => return Verdict::Inconclusive,
         }
     }

@@ -20,7 +20,7 @@ impl Baseline {
     /// Reads what `tieline verify --json` has left, and makes sure that something can be compared with it.
     pub fn read(path: &Path) -> Result<Self, DocumentError> {
         let baseline = Self { name: path.display().to_string(), document: read_json(path)? };
-        // With itself: what cannot be compared is said now.
+        // With itself: reports now what cannot be compared.
         baseline.compare(&baseline.document)?;
         Ok(baseline)
     }

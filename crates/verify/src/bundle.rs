@@ -1,5 +1,5 @@
 //! The support bundle: one archive with the result, the nodes' logs, configuration and final state,
-//! and the machine's facts. `docs/bundle.md` says what is in it.
+//! and the machine's facts. `docs/bundle.md` lists its content.
 //!
 //! Nothing goes in but through [`shelf`], which takes secrets out and keeps the bounds. What cannot be had is named in the
 //! archive and is no failure: a bundle is made when something is wrong.

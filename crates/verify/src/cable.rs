@@ -76,7 +76,7 @@ pub struct Deviation {
     pub adapter: AdapterNo,
     /// The node at the other end, or the other one of a swap; `None` if several links of `node` are meant.
     pub partner: Option<NodeId>,
-    /// Who is there instead.
+    /// The node that is there instead.
     pub found: Option<NodeId>,
     /// The links that it is about, by their ends.
     pub links: Vec<[NodeId; 2]>,
@@ -89,7 +89,7 @@ pub struct Deviation {
 /// What is asked for.
 #[derive(Debug)]
 pub struct Request {
-    /// Who should be linked with whom.
+    /// The links that there should be.
     pub plan: Plan,
     /// Only links of this node.
     pub only: Option<NodeId>,
@@ -180,7 +180,7 @@ impl From<node::NodeError> for CableError {
 }
 
 impl CableReport {
-    /// What stands now, as a plan for later; with limits from what was measured, if it was.
+    /// The present links as a plan; with limits from the measurements, if there are any.
     pub fn as_plan(&self) -> Plan {
         let mut plan = Plan::of_links(
             self.nodes.iter().flat_map(|node| &node.links).filter(|link| link.state == LinkState::Up),

@@ -25,7 +25,7 @@ pub struct Lacking {
     left: u64,
 }
 
-/// A test could not be run, which says nothing about what was to be tested.
+/// A test could not be run, which is no result of the test.
 #[derive(Debug, thiserror::Error)]
 pub enum CouldNotRun {
     /// A limit of this process is in the way.
@@ -97,7 +97,7 @@ pub(crate) fn all_at_once(nodes: usize) -> Result<(), Lacking> {
     }
 }
 
-/// Whether an attempt failed for lack of something on this side, which says nothing about the node.
+/// Whether an attempt failed for lack of something on this side, which does not concern the node.
 pub(crate) fn is_own_lack(error: &ClientError) -> bool {
     match error {
         ClientError::Io { errno, .. } => {

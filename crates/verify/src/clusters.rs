@@ -17,11 +17,11 @@ pub const SCHEMA: &str = "tieline.clusters/1";
 /// All clusters below a runtime directory.
 #[derive(Debug, Clone, Serialize)]
 pub struct ClustersReport {
-    /// Where it looked.
+    /// The directory that was searched.
     pub runtime_dir: PathBuf,
     /// By name.
     pub clusters: Vec<ClusterSummary>,
-    /// Directories that this user may not look into: there may be clusters of others in them.
+    /// Directories that this user may not read: there may be clusters of other users in them.
     pub shut: Vec<String>,
 }
 
@@ -36,7 +36,7 @@ pub struct ClusterSummary {
     pub dead: Vec<NodeId>,
     /// It was started by a test or a measurement for itself.
     pub own: Option<OwnerOfTest>,
-    /// Nobody needs it: no manager runs, or the test that started it has ended.
+    /// It is not needed: no manager runs, or the test that started it has ended.
     pub stale: bool,
     /// What removes what is dead or not needed.
     pub remedy: Option<String>,

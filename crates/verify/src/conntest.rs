@@ -32,7 +32,7 @@ use crate::target::Target;
 use crate::verdict::Verdict;
 use instance::{Instance, Shared};
 
-/// How often it is said how far it is.
+/// Interval of progress reports.
 const TELL: Duration = Duration::from_millis(100);
 /// Longest block that may be asked for.
 pub const MAX_BLOCK_BYTES: usize = 16 << 20;
@@ -60,7 +60,7 @@ pub struct Options {
     pub meet_within: Duration,
     /// Seed of data and lengths; equal for all instances.
     pub seed: u64,
-    /// Set by somebody who wants an early end.
+    /// Set to request an early end.
     pub stop: Arc<AtomicBool>,
 }
 
@@ -172,7 +172,7 @@ fn instance(target: &Target, options: &Options, node: NodeId, shared: &Shared, c
     match target.attach(node, "conntest") {
         Ok(local) => Instance::new(local, node, options, shared, crowd).run(),
         Err(error) => {
-            // Who waits for everybody must not wait for this one.
+            // An instance that waits for all others must not wait for this one.
             shared.ready.fetch_add(1, Ordering::Relaxed);
             did_not_run(node, error.to_string())
         }

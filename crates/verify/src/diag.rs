@@ -73,7 +73,7 @@ pub struct Options {
 pub enum Level {
     /// Good to know.
     Note,
-    /// Somebody should look; the test still passes.
+    /// A person should check it; the test still passes.
     Warning,
     /// The test fails.
     Error,
@@ -277,7 +277,7 @@ fn look(
         judge::judge(node, others, options.hosts.as_ref(), load.reason().as_deref());
         node.conclude();
     }
-    // What a node that was not tested sees is not known; it disagrees with nobody.
+    // The view of a node that was not tested is not known; it disagrees with no other.
     let tested: Vec<_> = nodes.iter().filter(|node| node.info.is_some()).collect();
     let disagreements = compare::compare(&tested);
     nodes.extend(expected.silent.iter().map(|(id, why)| NodeDiag::silent(*id, why)));

@@ -23,7 +23,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// One ordered pair.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PairReport {
-    /// Who wrote.
+    /// The writer.
     pub from: NodeId,
     /// Whose memory was written.
     pub to: NodeId,
@@ -33,7 +33,7 @@ pub struct PairReport {
     pub duration_ns: u64,
     /// What was wrong, if anything.
     pub error: Option<String>,
-    /// That was only that something came too late, while the machine was busy with other work: it contradicts nobody.
+    /// That was only that something came too late, while the machine was busy with other work: no link or node is blamed for it.
     #[serde(default)]
     pub in_doubt: bool,
 }
@@ -111,7 +111,7 @@ impl ExchangeReport {
 /// Runs the exchange between all nodes of `target`; `progress` is told after each pair how many of
 /// how many are done, and may ask for an early end.
 ///
-/// `obstacle` says of an ordered pair (writer, owner) what is known to keep it from being tested, if anything.
+/// `obstacle` returns what keeps an ordered pair (writer, owner) from being tested, if anything.
 pub fn run(
     target: &Target,
     seed: u64,

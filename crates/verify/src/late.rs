@@ -6,7 +6,7 @@ use bench::error::BenchError;
 use node_client::ClientError;
 use tieline::Error;
 
-/// Whether this says no more than that something had not happened in time.
+/// Whether this means only that something had not happened in time.
 pub(crate) const fn is_only_late(error: &Error) -> bool {
     matches!(error, Error::TimedOut { .. } | Error::Client(ClientError::TimedOut { .. }))
 }

@@ -30,9 +30,9 @@ const JUDGED_BYTES: usize = 4;
 const LIMIT: f64 = 2.0;
 /// The excess must lie beyond so many standard deviations of the line's own transfer.
 const SCATTERS: f64 = 5.0;
-/// Readings of another look at the judged size.
+/// Readings of a further measurement of the judged size.
 const READINGS_AGAIN: u32 = 31;
-/// All looks together take so long at most: many times what they take where nothing else is at work.
+/// All measurements together take so long at most: many times what they take where nothing else is at work.
 const LONGEST: Duration = Duration::from_secs(20);
 /// How often an end is asked for while round trips are under way.
 const LOOK: Duration = Duration::from_millis(20);
@@ -49,7 +49,7 @@ pub struct LatencyReport {
     pub ratio_ci95: Option<Interval>,
     /// That ratio may be at most this.
     pub limit: f64,
-    /// What each look at the judged size came to; a first that passes is the only one.
+    /// The result of each measurement of the judged size; a first that passes is the only one.
     pub looks: Vec<Verdict>,
     /// What other work took away meanwhile.
     pub load: Load,
@@ -108,7 +108,7 @@ fn judged_row(scipp: &scipp::Report) -> Option<&scipp::Row> {
 /// Why there is no report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotMeasured {
-    /// This machine, as this process may use it, cannot measure it; that says nothing about the cluster.
+    /// This machine, as this process may use it, cannot measure it; that does not concern the cluster.
     Impossible(String),
     /// Other work kept it from being measured, as the text says.
     Busy(String),
@@ -125,7 +125,7 @@ impl NotMeasured {
                 "latency is measured between two processors, and this process may use {allowed:?} only: \
                  run it with more (taskset, cpuset)"
             )),
-            // Who has no processor does not respond.
+            // A thread without a processor does not respond.
             (error, Some(reason))
                 if is_only_late_there(&error) || matches!(error, BenchError::Stopped { .. }) =>
             {
@@ -192,7 +192,7 @@ pub fn run(
     let (meter, over, until) = (Meter::start(), Arc::new(Over::default()), Instant::now() + LONGEST);
     let (done, mut heard) = (AtomicBool::new(false), Heard { tell, over: Arc::clone(&over) });
     std::thread::scope(|scope| {
-        // The threads that measure spin for each other, and ask nobody but `over`.
+        // The measuring threads spin for each other, and check only `over`.
         let watch = || {
             while !done.load(Ordering::Relaxed) {
                 over.0.fetch_or(stop() || Instant::now() >= until, Ordering::Relaxed);
@@ -230,7 +230,7 @@ fn measure(
         if heard.stop() {
             return None;
         }
-        // A failure of this look is no reading; the first one is there.
+        // A failure of this measurement is no reading; the first one is there.
         let look = look(&scipp::run(&again, heard).ok()?);
         looks.push(look.verdict);
         last = Some(look);
@@ -240,7 +240,7 @@ fn measure(
     if report.load.is_busy() {
         verdict = verdict.min(Verdict::Inconclusive);
     }
-    // What decided is what is said.
+    // The deciding reading is reported.
     if let Some(look) = last {
         report.take(&look);
     }
@@ -266,7 +266,7 @@ impl LatencyReport {
     }
 }
 
-/// What one look at the judged size says.
+/// The result of one measurement of the judged size.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Look {
     ratio: Option<f64>,

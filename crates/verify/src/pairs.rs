@@ -166,7 +166,7 @@ fn hold_to(obstacles: &mut [Obstacle], load: Load) {
     obstacles.iter_mut().for_each(|obstacle| obstacle.in_doubt &= load.is_busy());
 }
 
-/// Measures; `tell` hears what is done, `stop` may ask for an early end.
+/// Measures; `tell` gets the progress, `stop` may request an early end.
 pub fn run(target: &Target, plan: &Plan, tell: &mut dyn FnMut(&str), stop: &dyn Fn() -> bool) -> PairsReport {
     let mut report = PairsReport {
         pairs: Vec::new(),
@@ -359,7 +359,7 @@ impl PairFigures {
 fn finish(target: &Target, report: &mut PairsReport) {
     hold_to(&mut report.obstacles, report.load);
     if report.load.is_busy() || report.partial {
-        // Speed beside other work says nothing about a link, nor does what was seen once.
+        // Speed beside other work does not concern a link, nor does what was seen once.
         report.pairs.iter_mut().for_each(PairFigures::blame_nobody);
     }
     let mut bad: Vec<([NodeId; 2], String)> = Vec::new();
@@ -375,7 +375,7 @@ fn finish(target: &Target, report: &mut PairsReport) {
     report.suspects = blame(&target.nodes, links_each, &report.obstacles, &swapped(&report.obstacles), bad);
     let pairs = Verdict::worst(report.pairs.iter().map(|figures| figures.verdict));
     let failed = report.error.is_some() || !report.suspects.is_empty();
-    // Who was away while a link stood still has not seen it.
+    // A tester without a processor while a link stopped has not seen it.
     let unread = report.obstacles.iter().any(|obstacle| obstacle.in_doubt);
     let incomplete = report.partial || report.load.kept_waiting() || unread;
     report.verdict = match (failed, pairs, incomplete) {

@@ -1,5 +1,5 @@
 //! The report of a verification as one self-contained HTML page. It needs no network, no script and
-//! no other file, prints, and says everything without colour, too.
+//! no other file, prints, and does not depend on colour.
 //!
 //! What comes in is JSON (`tieline.verify/1`), not this program's types: a page can be made again from a saved file, by a
 //! newer or older tieline. So nothing in it is trusted: every section may be absent, every number absurd, every text
@@ -40,7 +40,7 @@ use crate::run::SCHEMA;
 /// What a page may weigh, in bytes: a mail server takes it, and a browser shows it at once.
 pub const MAX_BYTES: usize = 1_000_000;
 
-/// How much of a document a page tells.
+/// How much of a document a page shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Detail {
     /// Everything.

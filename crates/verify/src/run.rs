@@ -62,7 +62,7 @@ pub struct Options {
     pub seed: u64,
     /// The depth of the test.
     pub depth: Depth,
-    /// Who should be linked with whom; `None`: every node with every other.
+    /// The links that there should be; `None`: every node with every other.
     pub plan: Option<cable::Plan>,
     /// What the curves are judged by; `None`: they are only shown.
     pub thresholds: Option<Thresholds>,
@@ -70,11 +70,11 @@ pub struct Options {
     pub argv: Vec<String>,
 }
 
-/// Who hears of it, and who may end it early.
+/// Receives progress, and may end the test early.
 pub struct Control<'a> {
     /// Hears what is being done.
     pub tell: &'a mut (dyn FnMut(&str) + Send),
-    /// Asks for an early end: what there is then is partial, and says so.
+    /// Requests an early end: the result is then marked as partial.
     pub stop: &'a (dyn Fn() -> bool + Sync),
     /// Hears of each step that is done.
     pub done: &'a mut (dyn FnMut(&Step) + Send),
@@ -123,9 +123,9 @@ pub struct Report {
     pub busy: Option<String>,
     /// Machine, kernel, versions, clock.
     pub environment: Env,
-    /// Who is linked with whom, and who should be.
+    /// The links that there are, and that there should be.
     pub cable: Option<CableReport>,
-    /// Who answers for whom.
+    /// The names of nodes.
     pub names: NamesReport,
     /// Every pair.
     pub exchange: ExchangeReport,
@@ -158,8 +158,8 @@ pub fn run(options: &Options, control: &mut Control<'_>) -> Result<Report, Could
     let mut steps = Steps::new(control);
     let (target, _removal) = steps.reach(&options.start)?;
     let status = steps.status(&target)?;
-    // Who does not respond has failed already; asking again and again would only take time.
-    // Why has been said by the step before.
+    // A node that does not respond has failed already; further requests would only take time.
+    // The step before has reported the reason.
     let silent = status.silent().into_iter().map(|node| (node, "its manager does not respond".to_owned()));
     let expected = diag::Expected { nodes: target.nodes.clone(), silent: silent.collect() };
     let target = Target { nodes: status.answering(), ..target };
@@ -231,7 +231,7 @@ pub fn run(options: &Options, control: &mut Control<'_>) -> Result<Report, Could
     })
 }
 
-/// The nodes that can be measured. A process that answers for somebody else would only be waited for without success, and has been named.
+/// The nodes that can be measured. A node that responds for another one would only be waited for without success, and has been named.
 fn sound(target: &Target, names: &NamesReport) -> Target {
     let is_sound = |node: &NodeId| !names.swapped.iter().flatten().any(|swapped| swapped == node);
     let nodes: Vec<NodeId> = target.nodes.iter().copied().filter(is_sound).collect();

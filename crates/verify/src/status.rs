@@ -21,7 +21,7 @@ use crate::verdict::Verdict;
 pub struct NodeReport {
     /// The node.
     pub node: NodeId,
-    /// What its manager says, if it answers.
+    /// The status from its manager, if it responds.
     pub status: Option<NodeStatus>,
     /// Why it does not.
     pub error: Option<String>,
@@ -102,7 +102,7 @@ pub struct ClusterReport {
     pub problems: Vec<String>,
 }
 
-/// Asks every node's manager, all at the same time: one that hangs holds up nobody but itself. An error is a lack of this
+/// Asks every node's manager, all at the same time: one that hangs holds up only itself. An error is a lack of this
 /// process's own (descriptors, memory); whatever is wrong with the nodes is in the report.
 pub fn collect(target: &Target) -> Result<ClusterReport, NodeError> {
     let dir = ClusterDir::locate(target.runtime_dir.as_deref(), target.cluster.as_deref())?;
@@ -179,7 +179,7 @@ const LOST_LATELY: Duration = Duration::from_secs(10);
 /// How long lost sessions get to come back: on a machine that is busy with other work managers may miss each other's heartbeats, and they
 /// try again at once.
 const COMES_BACK: Duration = Duration::from_secs(5);
-/// Time between two looks.
+/// Time between two checks.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 
 /// As [`collect`]; where nothing is wrong but sessions that were lost a moment ago, these get some seconds to come back, unless `stop` asks

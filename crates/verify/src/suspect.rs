@@ -90,7 +90,7 @@ pub fn name_among(nodes: &[NodeId], links_each: usize, bad: &[([NodeId; 2], Stri
     for (pair, evidence) in bad {
         links.entry(*pair).or_default().push(evidence.clone());
     }
-    // One bad link of a pair of nodes says nothing about which end is bad; nor does a single link of many.
+    // One bad link of a pair of nodes does not show which end is bad; nor does a single link of many.
     let needed = links_each.div_ceil(2).max(2);
     let everywhere = nodes.iter().find(|node| {
         let of_node = links.keys().filter(|pair| pair.contains(node)).count();

@@ -25,7 +25,7 @@ pub enum WriteError {
         /// The error.
         source: io::Error,
     },
-    /// There is another file, which somebody may still want.
+    /// There is another file, which may still be needed.
     #[error(
         "{} is there already and is no {} of tieline, so it is not replaced: name another file with {}, or remove it",
         path.display(),
@@ -49,7 +49,7 @@ pub struct Kind {
     pub option: &'static str,
     /// As much as it may well need, in bytes: a disk with less is full.
     pub size_bytes: usize,
-    /// Who may read it; what the process's mask forbids is taken away.
+    /// The mode of the file; the process's mask is applied.
     pub mode: u32,
     /// Whether a file that begins so may be replaced.
     pub may_replace: fn(&[u8]) -> bool,
@@ -176,7 +176,7 @@ fn may_replace(kind: &Kind, path: &Path) -> io::Result<bool> {
 /// Why nothing can be written to what is there, whatever it would be.
 fn no_place(kind: fs::FileType) -> Option<&'static str> {
     if kind.is_fifo() {
-        // Its reader would see the end with the first look, and the second would wait for another reader.
+        // Its reader would see the end at the first open, and the second would wait for another reader.
         Some("it is a pipe, which cannot be written twice")
     } else if kind.is_block_device() {
         // Writing begins at the end, where a disk has no room.
@@ -213,7 +213,7 @@ fn nameless(path: &Path) -> io::Result<fs::File> {
     }
 }
 
-/// A file that nobody else can have put there, with an eye on what a link in a folder for all may name.
+/// A file that no other user can have put there, with an eye on what a link in a folder for all may name.
 fn anew(path: &Path, mode: u32) -> io::Result<fs::File> {
     // What a killed process of the same number left; where it is another's, making the file fails.
     drop(fs::remove_file(path));

@@ -1,4 +1,4 @@
-//! Writes the archive: one folder, files in order, nothing about the user who packed it.
+//! Writes the archive: one folder, files in order, nothing about the user.
 
 use std::io::{self, Write as _};
 

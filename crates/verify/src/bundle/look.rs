@@ -52,7 +52,7 @@ fn put_state(target: &Target, shelf: &mut Shelf) {
     let silent = status.silent().iter().map(why).collect();
     let expected = Expected { nodes: target.nodes.clone(), silent };
     let answering = Target { nodes: status.answering(), ..target.clone() };
-    // What moves data has been tested, and would disturb those who work on the cluster once more.
+    // Tests that move data are left out: they are done, and would disturb the users of the cluster again.
     let options = Options { prod: true, hosts: None };
     match diag::run_with(&answering, &expected, &options) {
         Ok(report) => put_diag(&report, shelf),

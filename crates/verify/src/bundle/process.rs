@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
-/// Variables that are nobody's secret by their purpose, and that change what tieline does.
+/// Variables that are no secrets by their purpose, and that change what tieline does.
 const PREFIX: &str = "TIELINE_";
 /// Lines of `/proc/PID/status` that say how it is.
 const STATUS: [&str; 10] = [

@@ -37,7 +37,7 @@ pub(super) struct Removed {
     pub(super) user_names: u64,
 }
 
-/// What did not occur need not be told. (The signature is that of the serializer.)
+/// Counts of 0 are left out. (The signature is that of the serializer.)
 fn is_zero(count: &u64) -> bool {
     *count == 0
 }

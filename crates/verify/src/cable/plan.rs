@@ -41,7 +41,7 @@ pub enum PlanError {
         /// What is wrong, and what was expected.
         message: String,
     },
-    /// It names nodes that nobody in the cluster knows.
+    /// It names nodes that are not known in the cluster.
     #[error(
         "{path}, line {line}: node {} is not in cluster `{cluster}`, which has nodes {}: start it with `tieline node start`, \
          name another cluster with --cluster, or correct the plan",
@@ -50,7 +50,7 @@ pub enum PlanError {
     NotInCluster {
         /// The plan's path.
         path: PathBuf,
-        /// Where the first of them stands, from 1.
+        /// The line of the first of them, from 1.
         line: usize,
         /// The cluster.
         cluster: String,
@@ -239,7 +239,7 @@ impl Plan {
         Self { path: None, nodes, links, lines: BTreeMap::new() }
     }
 
-    /// What stands, as a plan; nodes are those of the links.
+    /// The present links as a plan; nodes are those of the links.
     pub(super) fn of_links<'l>(links: impl Iterator<Item = &'l LinkReport>) -> Self {
         let mut ends: BTreeMap<[NodeId; 2], PlannedLink> = BTreeMap::new();
         for link in links {

@@ -19,11 +19,11 @@ use crate::verdict::Verdict;
 
 /// Readings of each link in the first pass; the second, of links in doubt, takes twice as many.
 const ROUNDS: usize = 40;
-/// Longest time of the first pass, so that a link that hardly moves holds nobody up.
+/// Longest time of the first pass, so that a very slow link does not hold up the test.
 const LONGEST_FIRST: Duration = Duration::from_secs(3);
-/// Longest time of the second look at a link.
+/// Longest time of the second measurement of a link.
 const LONGEST_SECOND: Duration = Duration::from_secs(5);
-/// Longest time of all second looks.
+/// Longest time of all second measurements.
 const LONGEST_IN_ALL: Duration = Duration::from_secs(30);
 /// Of what a link reached when a plan was saved, so much has to be reached later, in percent.
 const KEPT_PERCENT: f64 = 80.0;
@@ -72,7 +72,7 @@ pub struct Watch {
     adapter: AdapterNo,
 }
 
-/// Links that have limits and against which nothing is said yet.
+/// Links that have limits and no findings yet.
 pub(super) fn wanted(request: &Request, nodes: &[NodeCables], deviations: &[Deviation]) -> Vec<Watch> {
     let is_up = |[a, b]: [NodeId; 2]| {
         let near = nodes.iter().find(|node| node.node == a).and_then(|node| node.link_to(b));
@@ -90,7 +90,7 @@ pub(super) fn wanted(request: &Request, nodes: &[NodeCables], deviations: &[Devi
         .collect()
 }
 
-/// Measures both directions of each; what does not keep its limits, again and alone, so that nobody is blamed for what a slow
+/// Measures both directions of each; what does not keep its limits, again and alone, so that no link is blamed for what a slow
 /// neighbour does to the caches, nor for what was seen once. Beside other work nobody is blamed for speed at all.
 ///
 /// With that: why, if so.
@@ -128,7 +128,7 @@ pub(super) fn measure(
     (all, busy)
 }
 
-/// Looks at a link again until each of its checks is settled: the last figures, with what all looks together say.
+/// Measures a link again until each of its checks is settled. Returns the last figures, with the result of all measurements.
 fn settle(first: Vec<Measured>, mut again: impl FnMut() -> Option<Vec<Measured>>) -> Vec<Measured> {
     let mut looks = vec![first];
     loop {

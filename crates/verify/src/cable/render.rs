@@ -90,7 +90,7 @@ impl CableReport {
 
 fn line(node: u32, link: &LinkReport) -> String {
     let [a, b] = link.link;
-    // Who would answer is known only where somebody does.
+    // The responding node is known only where one responds.
     let partner = if link.state == LinkState::Up { link.partner.to_string() } else { "-".into() };
     let plan = match (link.problems.as_slice(), link.planned) {
         ([], true) => "as planned".to_owned(),

@@ -32,7 +32,7 @@ pub fn save(path: &Path, text: &str, force: bool) -> Result<(), PlanError> {
     let temporary = path.with_file_name(format!(".{}.{}", name.to_string_lossy(), std::process::id()));
     let written = write(&temporary, text).and_then(|()| put_in_place(&temporary, path, force));
     if written.is_err() {
-        // What could not be completed is in nobody's way.
+        // An incomplete file must not be left behind.
         drop(std::fs::remove_file(&temporary));
     }
     match written {

@@ -19,7 +19,7 @@ pub enum LinkState {
     TakenDown,
     /// Being set up.
     Connecting,
-    /// Nothing is heard from the other end.
+    /// No message arrives from the other end.
     Lost,
     /// The other end was refused.
     Refused,
@@ -59,11 +59,11 @@ pub struct LinkReport {
     pub adapter: AdapterNo,
     /// The link by its ends, ascending.
     pub link: [NodeId; 2],
-    /// Who should be at the other end, by the link's name.
+    /// The node that should be at the other end, by the link's name.
     pub peer: NodeId,
-    /// Who is there: another one if cables are in each other's place.
+    /// The node that is there: another one if cables are swapped.
     pub partner: NodeId,
-    /// The partner's host, as last heard.
+    /// The partner's host, as last received.
     pub peer_host: String,
     /// Up, or why not.
     pub state: LinkState,
@@ -130,7 +130,7 @@ pub(super) fn nodes(status: &ClusterReport) -> Vec<NodeCables> {
     status.nodes.iter().map(of).collect()
 }
 
-/// All nodes that are there, or of which one that is there has heard.
+/// All nodes that are there, or that one of these knows.
 pub(super) fn known(nodes: &[NodeCables]) -> Vec<NodeId> {
     let heard = nodes.iter().flat_map(|node| node.links.iter().map(|link| link.peer));
     let mut known: Vec<NodeId> = nodes.iter().map(|node| node.node).chain(heard).collect();

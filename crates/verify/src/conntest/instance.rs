@@ -12,7 +12,7 @@ use super::outgoing::Timing;
 use super::peer::{Peer, Terms};
 use super::report::InstanceReport;
 
-/// How often nodes that were not there are looked for.
+/// Interval of the search for missing nodes.
 const LOOK_NS: u64 = 250_000_000;
 /// How long an instance waits at the end for what is under way, and for the others to say that they have ended.
 const LEAVE_NS: u64 = 2_000_000_000;
@@ -27,7 +27,7 @@ pub(super) struct Shared {
     pub(super) ready: AtomicU64,
     /// All are ready: the exchange begins.
     pub(super) go: AtomicBool,
-    /// The time is over, or somebody wants an end.
+    /// The time is over, or an early end was requested.
     pub(super) stop: AtomicBool,
     /// Bytes compared so far.
     pub(super) bytes: AtomicU64,
@@ -72,7 +72,7 @@ impl<'a> Instance<'a> {
         u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Looks for nodes that are not known yet. A node whose manager has said goodbye takes part only if it must.
+    /// Searches for nodes that are not known yet. A node whose manager has ended in order takes part only if it must.
     fn look_for_peers(&mut self) {
         let is_there = |link: &&LinkStatus| link.session != SessionState::Stopped;
         let seen = match self.local.status() {

@@ -50,9 +50,9 @@ pub(super) struct Peer {
     disagrees: bool,
     next_greeting_ns: u64,
     next_connect_ns: u64,
-    /// They have said that nothing more comes, or are gone when nothing more was to come.
+    /// The peer has announced its last block, or is gone after it.
     done: bool,
-    /// We have said so.
+    /// This side has announced it.
     said_done: bool,
     pub(super) ledger: Ledger,
     presence: Vec<Presence>,
@@ -183,7 +183,7 @@ impl Peer {
         }
     }
 
-    /// Their number, if they have said this word.
+    /// The peer's number, if it has written this word.
     fn heard(&mut self, at: usize, terms: &Terms) -> Option<u64> {
         let epoch = word(&self.inbox, at);
         if epoch == 0 {
@@ -209,7 +209,7 @@ impl Peer {
             return;
         }
         if self.their_epoch != 0 {
-            // Somebody new writes among the words of the one before: start with clean memory.
+            // A new instance writes among the words of the previous one: start with clean memory.
             return self.lost(local, terms, now_ns, "it was started again");
         }
         self.their_epoch = epoch;
@@ -270,7 +270,7 @@ impl Peer {
         }
     }
 
-    /// Says that nothing more will be sent, and hears whether they say so.
+    /// Announces the last block, and checks whether the peer has done so.
     pub(super) fn take_leave(&mut self, terms: &Terms, now_ns: u64) {
         self.hear_leave(terms);
         if !self.outgoing.is_idle() {
@@ -287,7 +287,7 @@ impl Peer {
         }
     }
 
-    /// They have said that nothing more comes: their leaving is no failure.
+    /// The peer has announced its last block: its end is no failure.
     pub(super) fn hear_leave(&mut self, terms: &Terms) {
         if !self.done && self.their_epoch != 0 && self.heard(DONE_AT, terms) == Some(self.their_epoch) {
             self.done = true;

@@ -60,7 +60,7 @@ pub struct InstanceReport {
 pub struct ConntestReport {
     /// [`SCHEMA`].
     pub schema: String,
-    /// Everybody was found, and nothing failed.
+    /// All nodes were found, and nothing failed.
     pub verdict: Verdict,
     /// Ended early, by request: what is here is what was measured until then.
     pub partial: bool,
@@ -141,7 +141,7 @@ impl ConntestReport {
         };
     }
 
-    /// Nobody has anybody to exchange anything with.
+    /// No node has a peer to exchange data with.
     fn has_no_peer(&self) -> bool {
         self.instances.iter().all(|instance| instance.peers.is_empty())
     }

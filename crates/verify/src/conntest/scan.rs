@@ -6,7 +6,7 @@ use super::words::{LINE_WORDS, Meaning, Number, Route};
 /// Words of one line that were counted as corrupt already.
 pub(super) type Mangled = [u64; LINE_WORDS as usize];
 
-/// What is looked for.
+/// The searched pattern.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wanted<'a> {
     pub(super) route: Route,

@@ -45,7 +45,7 @@ impl Pair {
         }
     }
 
-    /// Lets both look once; `more`: new blocks are sent.
+    /// Lets both check once; `more`: new blocks are sent.
     fn round(&mut self, more: bool, fate: &mut Fate) {
         self.now_ns += ROUND_NS;
         let [to_b, to_a] = &self.inboxes;

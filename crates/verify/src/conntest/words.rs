@@ -20,7 +20,7 @@ pub(super) const MAX_ATTEMPTS: u8 = u8::MAX;
 const LINE_BYTES: usize = 128;
 const ANNOUNCED_AT: usize = 0;
 const ANSWERED_AT: usize = WINDOW * LINE_BYTES;
-/// Who writes here, with what options.
+/// The writer, and its options.
 pub(super) const HELLO_AT: usize = 2 * WINDOW * LINE_BYTES;
 /// The writer will send nothing more.
 pub(super) const DONE_AT: usize = HELLO_AT + LINE_BYTES;
@@ -65,7 +65,7 @@ pub(super) enum Meaning {
     Wrong,
 }
 
-/// From whom to whom blocks go, and the seed of the run: words of other pairs and of other runs have other checks.
+/// Source and destination of blocks, and the seed of the run: words of other pairs and of other runs have other checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Route(u64);
 
@@ -122,7 +122,7 @@ pub(super) struct Message {
     pub(super) meaning: Meaning,
 }
 
-/// A word that nobody wrote.
+/// A word that no instance wrote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Mangled;
 

@@ -47,7 +47,7 @@ pub struct HostEntry {
     pub line: usize,
 }
 
-/// What a host file says.
+/// The content of a host file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostFile {
     /// Where it is.

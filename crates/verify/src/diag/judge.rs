@@ -11,14 +11,14 @@ use crate::status::{Misled, carries, session_name};
 pub(super) struct Others<'a> {
     /// Those that run here.
     pub(super) expected: &'a [NodeId],
-    /// Those that have a report of their own beside this one, which says what is wrong with them.
+    /// Those that have a report of their own beside this one, with their errors.
     pub(super) reported: &'a [NodeId],
     /// Links of nodes without a report that lead to a wrong node, and concern those that have one.
     pub(super) misled: &'a [Misled],
 }
 
 /// Fills in the nodes that are seen, and the findings.
-/// `busy`: why what was late is held against nobody, if so.
+/// `busy`: why no node is blamed for what was late, if so.
 pub(super) fn judge(diag: &mut NodeDiag, others: Others<'_>, hosts: Option<&HostFile>, busy: Option<&str>) {
     let node = diag.node;
     if diag.adapters().is_empty() {
@@ -83,7 +83,7 @@ fn links(diag: &mut NodeDiag) {
                 "link of adapter {adapter} to node {peer} was taken down {down_s:.1} s ago: `tieline link up {node} {peer}` brings it up"
             )));
         }
-        // Of two links in each other's place, the first speaks for both.
+        // Of two swapped links, the first is reported for both.
         let reciprocal = diag.links.iter().any(|other| other.peer == *partner && other.partner == *peer);
         if partner != peer && reciprocal && peer < partner {
             found.push((Level::Error, format!(

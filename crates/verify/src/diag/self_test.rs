@@ -28,7 +28,7 @@ pub struct SelfTest {
     pub name: String,
     /// What was wrong, if anything.
     pub error: Option<String>,
-    /// That was only that it took too long, while the machine was busy with other work: it contradicts nobody.
+    /// That was only that it took too long, while the machine was busy with other work: no link or node is blamed for it.
     #[serde(default)]
     pub in_doubt: bool,
     /// How long it took, in nanoseconds.
@@ -63,7 +63,7 @@ pub(super) fn between(near: &Node, far: &Node) -> Vec<SelfTest> {
     ]
 }
 
-/// Once more what was late: nobody is blamed for being late once.
+/// Repeats what was late: no node is blamed for being late once.
 fn unless_late_again<T>(mut attempt: impl FnMut() -> Result<T, Trouble>) -> Result<T, Trouble> {
     match attempt() {
         Err(trouble) if trouble.late => attempt(),
@@ -104,7 +104,7 @@ impl<'n> Ends<'n> {
         Ok(Self { near, far, local, target, remote, crawls: Cell::new(false) })
     }
 
-    /// Compares the target with what `expected` says of each byte.
+    /// Compares each byte of the target with `expected`.
     fn check(&self, expected: impl Fn(usize) -> u8) -> Outcome {
         let mut found = vec![0; SIZE_BYTES];
         self.target.window().get(0, &mut found).map_err(|error| error.to_string())?;

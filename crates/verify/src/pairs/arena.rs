@@ -37,9 +37,9 @@ pub struct Obstacle {
     pub pair: [NodeId; 2],
     /// What it is.
     pub why: String,
-    /// Who answered instead of the one that was called.
+    /// The node that responded instead of the called one.
     pub answered_by: Option<NodeId>,
-    /// It was only that no answer came in time, while the machine was busy with other work: it contradicts nobody.
+    /// It was only that no answer came in time, while the machine was busy with other work: no link or node is blamed for it.
     #[serde(default)]
     pub in_doubt: bool,
 }

@@ -10,12 +10,12 @@ use crate::suspect::Suspected;
 use crate::target::Target;
 use crate::verdict::Verdict;
 
-/// Who answers for whom: quick, and first, because a test that waits for a node that has changed places with another waits long.
+/// Checks the names of nodes: quick, and first, because a test that waits for a node that has changed places with another waits long.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NamesReport {
     /// Ordered pairs of which the one that was called answered.
     pub right: usize,
-    /// Pairs that somebody else answered, or nobody.
+    /// Pairs with a response of another node, or none.
     pub obstacles: Vec<Obstacle>,
     /// Nodes that answer for each other.
     pub swapped: Vec<[NodeId; 2]>,
@@ -28,7 +28,7 @@ pub struct NamesReport {
     pub load: Load,
 }
 
-/// Asks every node, through every link, who it is.
+/// Asks every node for its name, through every link.
 pub fn names(target: &Target) -> NamesReport {
     let meter = Meter::start();
     let (right, obstacles, error) = match Arena::set_up(target, 2) {
@@ -42,7 +42,7 @@ pub fn names(target: &Target) -> NamesReport {
 }
 
 impl NamesReport {
-    /// Where nobody was asked for a name.
+    /// Where no name was requested.
     pub const fn of_nobody() -> Self {
         Self {
             right: 0,
@@ -73,7 +73,7 @@ impl NamesReport {
         }
     }
 
-    /// Who is to blame.
+    /// The suspects.
     pub fn suspects(&self, nodes: &[NodeId]) -> Vec<Suspected> {
         blame(nodes, nodes.len().saturating_sub(1), &self.obstacles, &self.swapped, Vec::new())
     }

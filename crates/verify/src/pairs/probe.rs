@@ -15,8 +15,8 @@ const ROUND_TRIPS: u64 = 60;
 /// A round trip that takes longer than this is given up: the link is down, or the other side got no processor.
 const GIVE_UP_NS: u64 = 200_000_000;
 
-/// What `reading` gives, unless this thread lost its processor meanwhile: then it says nothing. A reading takes
-/// microseconds, and who loses the processor is away for much longer.
+/// What `reading` gives, unless this thread lost its processor meanwhile: then it is not valid. A reading takes
+/// microseconds, and a thread that loses the processor is away for much longer.
 pub(super) fn undisturbed(clock: &Clock, reading: impl FnOnce() -> f64) -> f64 {
     let absence = Absence::since_now();
     let ns = reading();
@@ -41,9 +41,9 @@ pub(super) fn block_ns(
     Ok(clock.ns(now_ticks() - start) / f64::from(BLOCKS))
 }
 
-/// Bytes of a first try, so that a link that crawls is told from one that can be measured before a block is put over it.
+/// Bytes of a first try, so that a very slow link is found before a block is put over it.
 const TRY_BYTES: usize = 1024;
-/// A try that takes longer, three times, says that blocks would take all the time that there is.
+/// A try that takes longer, three times, means that blocks would take too much time.
 const CRAWL_NS: f64 = 5e6;
 
 /// How long a kilobyte takes at best, in nanoseconds, if that is too long for anything else to be measured.
@@ -100,7 +100,7 @@ fn packed((near, far): (usize, usize), through: Through) -> u64 {
     (near as u64) << 32 | (far as u64) << 16 | through | 1
 }
 
-/// One end of a round trip: where it is heard, and how it says something.
+/// One end of a round trip: where it receives, and how it sends.
 struct End<'a> {
     inbox: &'a AtomicU64,
     outbox: &'a AtomicU64,

@@ -31,7 +31,7 @@ pub struct Again {
     pub what: String,
     /// By how much it exceeds what it should be; `None` of stalls, and where it could be read too seldom.
     pub ratio: Option<f64>,
-    /// What this pass alone says.
+    /// The result of this pass alone.
     pub verdict: Verdict,
 }
 
@@ -50,7 +50,7 @@ struct Suspect {
 /// Numbers of the arenas of further passes; others have the rest.
 const ARENAS: [u32; MOST_READINGS - 1] = [1, 3];
 
-/// What the first pass says of a pair, if it does not clear it.
+/// The result of the first pass for a pair, if it does not clear it.
 fn suspects(figures: &PairFigures, stalls: &Stalls) -> Vec<Suspect> {
     let of_excess = |excess: Option<&Excess>, kind: &str| match excess {
         Some(excess) => excess.verdict,
@@ -63,7 +63,7 @@ fn suspects(figures: &PairFigures, stalls: &Stalls) -> Vec<Suspect> {
         (true, false) => Verdict::Inconclusive,
         (false, false) => Verdict::Pass,
     };
-    // Both directions hold the same stalls; one speaks for the link.
+    // Both directions have the same stalls; one is enough for the link.
     let stalled = if figures.pair[0] < figures.pair[1] { stalled } else { Verdict::Pass };
     [
         (Suspicion::Latency, of_excess(figures.latency.as_ref(), "latency:")),

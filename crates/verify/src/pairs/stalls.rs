@@ -22,7 +22,7 @@ use super::arena::{Arena, line_at};
 use super::unordered;
 use crate::verdict::Verdict;
 
-/// Shorter than this is nobody's complaint: a definition, thousands of times what a put takes on any machine.
+/// Shorter stalls are no fault: a definition, thousands of times what a put takes on any machine.
 const STALL_NS: f64 = 500_000.0;
 /// Stalls of one link are alike within this factor.
 /// (On a machine with other work the tester sees parts of some.)
@@ -34,9 +34,9 @@ const CHANCE: f64 = 0.001;
 /// Stores to plain memory after a round of puts take so many times as long as the puts: what the machine does mostly falls
 /// on them, so that even a few stalls of one link are no chance …
 const MEMORY_TIMES: u64 = 100;
-/// … but at most this share of a stall: the next put must come while the link still stands.
+/// … but at most this share of a stall: the next put must come while the link is still stopped.
 const STALL_SHARE: u64 = 10;
-/// Rounds between two looks at the time that the tester had no processor.
+/// Rounds between two readings of the time that the tester had no processor.
 const ROUNDS: usize = 16;
 
 /// A put that was held up.
@@ -57,7 +57,7 @@ pub struct Stalls {
     pub stalls: Vec<Stall>,
 }
 
-/// Each with the stalls of the opposite direction added: a link that stands still holds up whichever put comes first, so
+/// Each with the stalls of the opposite direction added: a link that stops holds up whichever put comes first, so
 /// one direction alone may have hardly any.
 pub(super) fn of_links(found: &[Stalls]) -> Vec<Stalls> {
     let merged = |[from, to]: [NodeId; 2]| {
@@ -132,7 +132,7 @@ impl Held {
     }
 }
 
-/// Where a watch stands.
+/// The state of a watch.
 struct Course<'a> {
     clock: &'a Clock,
     start_ticks: u64,
@@ -175,7 +175,7 @@ impl Watched {
     }
 }
 
-/// Puts through these pairs, and stores to plain memory, in turn for so long; says who was held up.
+/// Puts through these pairs, and stores to plain memory, in turn for so long; returns which were held up.
 pub(super) fn watch(
     arena: &Arena,
     clock: &Clock,
@@ -239,7 +239,7 @@ fn memory(arena: &Arena) -> Vec<(Window<'_>, usize)> {
     arena.seats.iter().enumerate().map(|(at, seat)| (seat.segment.window(), line_at(at) + 64)).collect()
 }
 
-/// What a further watch says of links that were suspected.
+/// The result of a further watch of suspected links.
 #[derive(Debug, Default)]
 pub(super) struct Confirmed {
     links: Vec<([NodeId; 2], Verdict, String)>,
@@ -256,7 +256,7 @@ impl Confirmed {
     }
 }
 
-/// Watches all pairs; says which of these links stalled again, and more often than chance explains.
+/// Watches all pairs; returns which of these links stalled again, and more often than chance explains.
 pub(super) fn beside_others(
     arena: &Arena,
     clock: &Clock,

@@ -7,7 +7,7 @@ use super::read::{Judged, Read};
 use super::suspects::{Suspect, Suspected};
 use super::troubles::Trouble;
 
-/// So many pieces; after that nobody reads on.
+/// The most pieces of advice; more are not read.
 const MOST: usize = 8;
 
 /// One sentence or two each, the most important first.

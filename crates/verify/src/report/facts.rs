@@ -23,7 +23,7 @@ pub(super) struct PairFacts {
     /// What further passes read of the two quotients, where the first one suspected the pair.
     pub latency_again: Vec<f64>,
     pub block_again: Vec<f64>,
-    /// Times that it stood still.
+    /// Times that it stopped.
     pub stalls: u64,
     /// Bytes that were compared at the far end.
     pub bytes_checked: f64,
@@ -90,7 +90,7 @@ impl Facts {
     }
 
     fn load(&mut self, document: &Value) {
-        // Where the meeting was ended early, who was not found may have been about to answer.
+        // If the meeting was ended early, a missing node may have been about to respond.
         let waited = document.at("load.ended_while_meeting").as_bool() != Some(true);
         for instance in document.items("load.instances") {
             let Some(here) = instance.at("node").as_u64() else { continue };

@@ -1,4 +1,4 @@
-//! The matrix of all pairs of nodes: rows write, columns own the memory. A cell says its number,
+//! The matrix of all pairs of nodes: rows write, columns own the memory. A cell shows its number,
 //! and how it compares by shade; what is bad is framed, hatched and marked, so that it is found
 //! without colour, too.
 
@@ -23,7 +23,7 @@ struct Cell {
     judged: Option<Judged>,
 }
 
-/// What a matrix shows of a pair: its number, worse if larger, and what is said of it.
+/// What a matrix shows of a pair: its number, worse if larger, and its judgement.
 struct Metric {
     id: &'static str,
     title: &'static str,

@@ -76,7 +76,7 @@ pub(super) struct Numbers {
 
 /// A plot with its surroundings.
 pub(super) struct Plot<'a> {
-    /// Of the page, so that the title can be found by those who hear it.
+    /// Of the page, so that screen readers find the title.
     pub id: String,
     pub title: &'a str,
     /// What it shows, in a sentence or two: what a reader that sees no picture is told.

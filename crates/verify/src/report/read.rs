@@ -24,7 +24,7 @@ pub(super) trait Read {
         self.num(path).filter(|number| (1e-30..1e30).contains(number))
     }
 
-    /// A number of things; more than a double can count exactly is nobody's count.
+    /// A number of things; more than a double can count exactly is no valid count.
     fn count(&self, path: &str) -> u64 {
         self.at(path).as_u64().unwrap_or(0).min(1 << 53)
     }
@@ -72,7 +72,7 @@ impl Read for Value {
     }
 }
 
-/// Cut after so many characters, and said so.
+/// Cut after so many characters, with a mark.
 pub(super) fn shortened(text: &str, most: usize) -> Cow<'_, str> {
     match text.char_indices().nth(most) {
         None => Cow::Borrowed(text),
@@ -88,7 +88,7 @@ pub(super) fn shortened(text: &str, most: usize) -> Cow<'_, str> {
 pub(super) enum Judged {
     /// As it should be.
     Pass,
-    /// Not sure, or a word that this version does not know: nobody may take it for passed.
+    /// Not sure, or a word that this version does not know: never taken for passed.
     Unsure,
     /// Not as it should be.
     Fail,
@@ -112,7 +112,7 @@ impl Judged {
         }
     }
 
-    /// For those who see no colour.
+    /// A symbol that does not depend on colour.
     pub(super) const fn symbol(self) -> &'static str {
         match self {
             Self::Pass => "✓",

@@ -123,7 +123,7 @@ fn place(kind: Kind, value: f64) -> Option<f64> {
         Kind::Size => (1.0..1e18).contains(&value).then(|| value.log2()),
         Kind::Time | Kind::Bandwidth => (1e-12..1e18).contains(&value).then(|| value.log10()),
         Kind::Since => (0.0..1e18).contains(&value).then_some(value),
-        // Beyond twelve nines there is nobody who could have counted.
+        // Beyond twelve nines no run is long enough.
         Kind::Nines => (0.0..=1.0).contains(&value).then(|| (-(1.0 - value).log10()).clamp(0.0, 12.0)),
     }
 }

@@ -62,7 +62,7 @@ pub(super) fn section(document: &Value) -> Option<Markup> {
                             @if let Some(s) = duration(step) {
                                 (number::time(s * 1e9, 0.0))
                                 @if longest > 0.0 {
-                                    // A bar says at a glance where the time went.
+                                    // A bar shows where the time went.
                                     span.bar aria-hidden="true" { span style={ "width:" (format!("{:.1}", s / longest * 100.0)) "%" } {} }
                                 }
                             } @else { "–" }

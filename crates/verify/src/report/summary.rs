@@ -154,7 +154,7 @@ pub(super) fn next(advice: &[String]) -> Markup {
     html! { ol.next { @for text in advice { li { (prose(text)) } } } }
 }
 
-/// Who is to blame, with the evidence, and everything else that is wrong.
+/// The suspects, with the evidence, and everything else that is wrong.
 pub(super) fn wrong(suspects: &[Suspected], troubles: &[Trouble]) -> Option<Markup> {
     const MOST_EVIDENCE: usize = 6;
     if suspects.is_empty() && troubles.is_empty() {

@@ -10,7 +10,7 @@ use crate::pairs::{NamesReport, PairsReport};
 use crate::suspect::{Suspect, Suspected};
 use crate::swap::Swaps;
 
-/// What contradicts somebody.
+/// Evidence against a node or link.
 pub(super) struct Findings<'a> {
     pub(super) changes: &'a Changes,
     pub(super) cable: Option<&'a CableReport>,

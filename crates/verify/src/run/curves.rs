@@ -23,7 +23,7 @@ pub(super) struct Measured {
     pub(super) missing: Vec<String>,
     /// Some of that contradicts the cluster, not only against what this machine can measure.
     pub(super) failed: bool,
-    /// Some of that was not answered in time while others had the processors, which contradicts nobody.
+    /// Some of that was not answered in time while others had the processors, for which no link or node is blamed.
     pub(super) unanswered: bool,
     /// What contradicts the link between the two.
     pub(super) bad_links: Vec<([NodeId; 2], String)>,
@@ -90,7 +90,7 @@ impl Measured {
         self.take(what, outcome, meter.read().reason());
     }
 
-    /// `busy`: why who was only late is held against nobody, if so.
+    /// `busy`: why no node is blamed for being late, if so.
     fn take<R: Serialize>(&mut self, what: &str, outcome: Result<R, BenchError>, busy: Option<String>) {
         match outcome.map(|report| serde_json::to_value(report)) {
             Ok(Ok(document)) => self.documents.push(document),

@@ -109,7 +109,7 @@ fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// The first step that came to this verdict, where it is no pass: a verdict without a reason helps nobody.
+/// The first step that came to this verdict, where it is no pass: a verdict needs a reason.
 fn open_step(verdict: Verdict, steps: &[Step]) -> String {
     let step = steps.iter().find(|step| step.verdict == verdict && verdict != Verdict::Pass);
     step.map_or(String::new(), |step| {

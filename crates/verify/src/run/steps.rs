@@ -37,7 +37,7 @@ pub(super) struct Steps<'a, 'b> {
     left_out: String,
     /// What the cable test knows to be swapped.
     pub(super) swaps: Swaps,
-    /// Who is to blame, as the tests of one pair say.
+    /// The suspects, as the tests of one pair say.
     pub(super) of_pair: Vec<Suspected>,
     /// Since when nothing more is done.
     ended_after: Option<&'static str>,
@@ -364,7 +364,7 @@ impl<'a, 'b> Steps<'a, 'b> {
                 if let Some(first) = changes.late.first() {
                     detail.push_str(&format!(", {} late ({first})", changes.late.len()));
                 }
-                // What was wrong before is the first look's to say.
+                // The first check has reported what was wrong before.
                 let worse = after.verdict > before.verdict;
                 let verdict = match (!changes.suspects.is_empty() || worse, changes.late.is_empty()) {
                     (true, _) => Verdict::Fail,

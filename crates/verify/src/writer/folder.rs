@@ -16,7 +16,7 @@ use super::{Kind, WriteError, anew, nameless};
 
 /// The longest list of sums that is read, in bytes.
 const LIST_BYTES_MAX: u64 = 1 << 16;
-/// Between two looks whether another process is still writing to the folder, and how many there are.
+/// The pause between two checks whether another process is still writing to the folder, and the number of checks.
 const PAUSE: Duration = Duration::from_millis(50);
 const LOOKS: u32 = 200;
 
@@ -30,7 +30,7 @@ pub struct Folder {
     list: &'static str,
 }
 
-/// Ends the writing of a file once `stop` says so.
+/// Ends the writing of a file once `stop` returns true.
 struct Stopping<'a, W> {
     out: W,
     sum: Sha256,
@@ -96,7 +96,7 @@ impl Folder {
         Ok(this)
     }
 
-    /// Writes all files, each by `write` with its name. False: `stop` said so before all were whole, and nothing has changed.
+    /// Writes all files, each by `write` with its name. False: `stop` returned true before all were complete, and nothing has changed.
     pub fn write(
         &self,
         mut write: impl FnMut(&str, &mut dyn Write) -> io::Result<()>,
@@ -117,7 +117,7 @@ impl Folder {
             }
         }
         let _lock = self.lock(stop).map_err(unwritable)?;
-        // Somebody may have put a file there meanwhile.
+        // Another process may have put a file there meanwhile.
         self.check()?;
         let mut parts = Parts(Vec::new());
         let mut sums = String::new();
@@ -235,7 +235,7 @@ fn hex(sum: Sha256) -> String {
     sum.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Writes one file and says its sum.
+/// Writes one file and returns its sum.
 fn whole(
     path: &Path,
     mode: u32,

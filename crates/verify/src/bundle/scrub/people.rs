@@ -4,7 +4,7 @@ use rustix::process::geteuid;
 
 use super::Removed;
 
-/// Ids below this belong to services, whose names tell nothing of anybody.
+/// Ids below this belong to services, whose names identify no person.
 const FIRST_PERSON_UID: u32 = 1000;
 /// Names that are no person's, whoever bears them, and that texts are full of.
 const NOBODY: [&str; 3] = ["root", "tieline", "user"];
@@ -19,7 +19,7 @@ pub(in super::super) struct People {
 }
 
 impl People {
-    /// The one who runs this, and on whose behalf.
+    /// The user that runs this, and the one on whose behalf.
     pub(in super::super) fn here() -> Self {
         let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
         let of = |name| std::env::var(name).ok();
@@ -95,7 +95,7 @@ fn is_in_path(c: char) -> bool {
     is_in_name(c) || matches!(c, '.' | '/')
 }
 
-/// Replaces what stands alone: not where a character that belongs to it goes before or comes after.
+/// Replaces whole words: not where a character that belongs to it goes before or comes after.
 fn replace(
     text: &str,
     what: &str,

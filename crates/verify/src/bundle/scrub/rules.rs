@@ -108,7 +108,7 @@ impl Rules {
     }
 
     pub(super) fn is_credential(&self, name: &str) -> bool {
-        // Where it cannot be told, it is one.
+        // If it cannot be decided, it counts as one.
         self.name.as_ref().is_none_or(|pattern| pattern.is_match(name))
     }
 

@@ -9,7 +9,7 @@ use super::{BEFORE_SECTION, Shown, banner, fact, level};
 /// Everything that a link can do, in the order of the list of capabilities.
 const ABILITIES: [&str; 5] = ["map", "put", "get", "atomics", "doorbell"];
 
-/// Sessions stand and nobody has taken it down.
+/// Sessions are valid and it has not been taken down.
 fn is_enabled(link: &LinkStatus) -> bool {
     link.session == SessionState::Valid && !link.taken_down
 }
