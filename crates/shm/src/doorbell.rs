@@ -154,7 +154,7 @@ impl<'a> Waiter<'a> {
         spin.run(&mut ready)
     }
 
-    /// Waits until `ready` says so: for ringers that change something else first and then call
+    /// Waits until `ready` returns true: for ringers that change something else first and then call
     /// [`Ringer::ring_if_armed`] (or [`Ringer::ring`]).
     ///
     /// `ready` must look with Acquire at what the ringers change. It is called many times and last before the return.

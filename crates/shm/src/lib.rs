@@ -4,12 +4,12 @@
 //! made to read or write outside a region, whatever the other side of the region does.
 //!
 //! **What it must never do.** Trust a word that a peer can write: every index read from shared memory is checked once and
-//! then used. It must not need `std` or an allocator, so that it can run inside somebody else's process; it must not make
+//! then used. It must not need `std` or an allocator, so that it can run inside a foreign process; it must not make
 //! a system call, take a lock or divide between two messages; it must not give anything a name in the file system.
 //!
 //! **Where to start reading.** [`region`] makes and opens memory, [`window`] reads and writes its bytes, [`shareable`]
-//! says which types may lie in it, [`doorbell`] wakes the other side, [`ring`] moves messages. [`copy`](mod@copy) and
-//! [`clock`] are what they all stand on. Anything atomic comes from [`sync`], which loom can replace.
+//! names the types that may lie in it, [`doorbell`] wakes the other side, [`ring`] moves messages. [`copy`](mod@copy) and
+//! [`clock`] are the base of all of them. Anything atomic comes from [`sync`], which loom can replace.
 //!
 //! ```
 //! use shm::region::{Region, RegionOptions};

@@ -1,7 +1,7 @@
 //! Proof that a process has ended, by a pidfd and never by its PID; and threads with signals
 //! blocked ([`SignalsBlocked`]).
 //!
-//! A number (pid) may belong to somebody else a moment later, and a time-out proves nothing about a process that is only
+//! A number (pid) may belong to another process a moment later, and a time-out proves nothing about a process that is only
 //! slow. A [`PidFd`] names one process forever, and the kernel makes it readable when all its threads are gone.
 
 mod signals;
@@ -46,7 +46,7 @@ impl PidFd {
     /// The same, for those who have words of their own for the error.
     ///
     /// # Errors
-    /// What the kernel said.
+    /// The error of the kernel.
     pub fn of_this() -> core::result::Result<Self, Errno> {
         // The plain call comes second: tools that examine programs (valgrind before 3.21) do not know it, and say so loudly.
         let plain = |_| rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty());
@@ -64,7 +64,7 @@ impl PidFd {
             .map_err(|errno| Error::of_new_descriptor("a process", errno))
     }
 
-    /// Takes a descriptor that somebody sent, if it is one of a process.
+    /// Takes a received descriptor, if it is one of a process.
     ///
     /// It does not say of which process: compare [`PidFd::pid_of`] with the credentials of the sender's socket.
     ///

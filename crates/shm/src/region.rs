@@ -113,9 +113,9 @@ impl Region {
         create::create(options)
     }
 
-    /// Maps a region that somebody else made, from a descriptor that is not trusted.
+    /// Maps a region of another process, from a descriptor that is not trusted.
     ///
-    /// Its size is what the kernel says: a whole number of pages, at least what its creator asked for.
+    /// Its size is the one that the kernel reports: a whole number of pages, at least what its creator asked for.
     ///
     /// # Errors
     /// [`Error::NotMemory`], [`Error::NotSealed`], [`Error::WrongSize`]; [`Error::ReadOnly`] if it should be mapped for

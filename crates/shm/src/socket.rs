@@ -11,7 +11,7 @@ const SO_PASSRIGHTS: libc::c_int = 83;
 /// Has the kernel refuse messages to this UNIX socket that carry descriptors (EPERM for the sender), or take them again.
 ///
 /// # Errors
-/// What the kernel said: `NOPROTOOPT` before Linux 6.16.
+/// The error of the kernel: `NOPROTOOPT` before Linux 6.16.
 pub fn refuse_descriptors(socket: BorrowedFd<'_>, refuse: bool) -> Result<(), Errno> {
     let pass = libc::c_int::from(!refuse);
     // SAFETY: the pointer leads to a value of this frame, of the size that is said.
@@ -30,7 +30,7 @@ pub fn refuse_descriptors(socket: BorrowedFd<'_>, refuse: bool) -> Result<(), Er
 /// A descriptor of the process at the other end of a connected UNIX socket: of the one that connected, or that began to listen.
 ///
 /// # Errors
-/// What the kernel said: `NOPROTOOPT` before Linux 6.5, `SRCH` if that process is gone.
+/// The error of the kernel: `NOPROTOOPT` before Linux 6.5, `SRCH` if that process is gone.
 pub fn peer_process(socket: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     let mut made: libc::c_int = -1;
     let mut size = size_of::<libc::c_int>() as libc::socklen_t;
@@ -51,7 +51,7 @@ pub fn peer_process(socket: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     Ok(unsafe { OwnedFd::from_raw_fd(made) })
 }
 
-/// Who is at the other end of a connected UNIX socket, by the kernel's word.
+/// The credentials of the other end of a connected UNIX socket, from the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer {
     /// Its process, 0 if that is in a pid namespace that can't be seen from here.
@@ -62,10 +62,10 @@ pub struct Peer {
     pub gid: u32,
 }
 
-/// Who connected, or began to listen (SO_PEERCRED). rustix has a function for it whose process can't be 0.
+/// The process that connected, or began to listen (SO_PEERCRED). rustix has a function for it whose process can't be 0.
 ///
 /// # Errors
-/// What the kernel said.
+/// The error of the kernel.
 pub fn peer(socket: BorrowedFd<'_>) -> Result<Peer, Errno> {
     let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
     let mut size = size_of::<libc::ucred>() as libc::socklen_t;
@@ -89,7 +89,7 @@ pub fn peer(socket: BorrowedFd<'_>) -> Result<Peer, Errno> {
 /// when the other end is closed.
 ///
 /// # Errors
-/// What the kernel said.
+/// The error of the kernel.
 pub fn unread_bytes(socket: BorrowedFd<'_>) -> Result<usize, Errno> {
     let mut bytes: libc::c_int = 0;
     // SAFETY: of a socket, this request (SIOCOUTQ has the same number) writes one int, which the pointer leads to; so it does of a terminal.

@@ -206,7 +206,7 @@ fn is_writable(address: usize) -> bool {
     done >= 0
 }
 
-/// To whom the signal went before.
+/// The previous handler of the signal.
 fn pass_on(level: usize, signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let Some(before) = BEFORE.get(level) else { return };
     // Acquire: pairs with the Release in `install`.

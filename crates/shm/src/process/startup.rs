@@ -50,7 +50,7 @@ extern "C" fn look() {
 #[unsafe(link_section = ".init_array")]
 static LOOK: extern "C" fn() = look;
 
-/// Whether this process was started without a standard output. What is printed then reaches nobody.
+/// Whether this process was started without a standard output. Printed text is then lost.
 #[must_use]
 pub fn stdout_was_closed() -> bool {
     // Relaxed: written before there were threads.

@@ -18,7 +18,7 @@ const UNLIMITED: Available = Available { bytes: usize::MAX, limit: "no limit" };
 const MACHINE: &str = "the machine's free memory (MemAvailable in /proc/meminfo)";
 const GROUP_V2: &str = "the control group's memory.max";
 const GROUP_V1: &str = "the control group's memory.limit_in_bytes";
-/// Part of what is free that is left for everybody else: one in so many bytes.
+/// The part of the free memory that is left for other processes: one in so many bytes.
 const LEFT_FREE_PART: usize = 32;
 
 /// One generation of control groups: where it is mounted and what its files are called.

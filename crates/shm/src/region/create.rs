@@ -87,7 +87,7 @@ fn checked_size(options: &RegionOptions<'_>) -> Result<usize> {
     let mapped_bytes = round_up(size_bytes, options.pages.bytes())
         .filter(|&bytes| bytes <= address_space)
         .ok_or_else(|| too_large(address_space, "the address space"))?;
-    // A memory file is a file to this limit, and who passes it is not told so but ended by SIGXFSZ.
+    // A memory file is a file to this limit, and a process beyond it gets no error but is ended by SIGXFSZ.
     let files = rustix::process::getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX);
     if mapped_bytes as u64 > files {
         let available = usize::try_from(files).unwrap_or(usize::MAX);

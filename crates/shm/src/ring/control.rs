@@ -43,7 +43,7 @@ const _: () = assert!((SHORT_MAX_BYTES as u64) < FIELD_MASK);
 // The fields leave the kind and the closed bit alone.
 const _: () = assert!(FIELDS_MASK >> KIND_SHIFT == 0 && u32::MAX as u64 & LONG == 0);
 
-/// What a control word says.
+/// The meaning of a control word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Control {
     /// Short records: the fields, without the closed bit.

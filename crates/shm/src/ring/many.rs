@@ -51,7 +51,7 @@ pub enum Popped<T> {
     Taken {
         /// Its length in bytes, or what the caller made of it.
         value: T,
-        /// Who says to have sent it.
+        /// The claimed sender.
         producer: ProducerId,
     },
     /// There is none.
@@ -81,7 +81,7 @@ pub enum ClaimError {
         "the claim was discarded by the consumer, which took this producer for dead: attach again with a new producer id"
     )]
     Lost,
-    /// The slots hold what nobody puts there.
+    /// The slots hold values that no producer writes.
     #[error("the ring is corrupt: found {what}; close this connection")]
     Corrupt {
         /// What was found.

@@ -45,9 +45,9 @@ pub(super) struct LineReader<D, C> {
     fields: u64,
     /// The control word of `line` as last seen; 0 if nothing was seen.
     seen: u64,
-    /// What the other side was last told.
+    /// The count that the other side has last got.
     given_back: u64,
-    /// After so many lines the other side is told.
+    /// After so many lines the count is published.
     quantum: u64,
     broken: Option<BadWriter>,
 }
@@ -225,7 +225,7 @@ impl<D: Words, C: Words> LineReader<D, C> {
         fields >> (FIELD_BITS * self.used)
     }
 
-    /// Declares the writer broken; whatever was said first stands.
+    /// Declares the writer broken; the first reason is kept.
     #[cold]
     pub(super) fn break_off(&mut self, why: &'static str) -> BadWriter {
         let reason = *self.broken.get_or_insert(BadWriter(why));

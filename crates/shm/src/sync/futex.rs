@@ -10,7 +10,7 @@ use crate::clock::Deadline;
 /// Why [`wait`] came back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Woken {
-    /// Somebody called [`wake`], or the word no longer held the expected value. May be spurious: look again.
+    /// [`wake`] was called, or the word no longer held the expected value. May be spurious: check again.
     Look,
     /// The deadline passed.
     TimedOut,

@@ -154,7 +154,7 @@ impl<D: Words> Slots<D> {
         self.state(position).compare_exchange(from.0, to.0, success, Ordering::Relaxed).is_ok()
     }
 
-    /// Moves the tail on, unless somebody else did.
+    /// Moves the tail on, unless another thread did.
     #[inline]
     fn move_tail(&self, from: u64, to: u64) {
         // Release: pairs with the Acquire in claim. A process that sees the new tail sees the slot's claim too.

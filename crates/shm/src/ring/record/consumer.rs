@@ -89,7 +89,7 @@ impl Consumer {
         Ok(Some(result))
     }
 
-    /// Takes up to `max` records that are there now, as [`Consumer::pop_with`] does, and says how many.
+    /// Takes up to `max` records that are there now, as [`Consumer::pop_with`] does, and returns their number.
     ///
     /// # Errors
     /// [`PopError::Corrupt`], if not even one was taken.

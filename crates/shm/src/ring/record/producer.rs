@@ -69,7 +69,7 @@ impl Producer {
         }
     }
 
-    /// Writes as many of the records as find room, and says how many. Their order is kept; the consumer sees them line by
+    /// Writes as many of the records as find room, and returns their number. Their order is kept; the consumer sees them line by
     /// line, and all of them when this returns.
     ///
     /// # Errors
