@@ -65,7 +65,7 @@ pub fn read_levels(graph: &Graph, tables: &Tables, text: &str) -> Result<Service
 /// no line names a level goes on the VL of its number.
 ///
 /// # Errors
-/// A line that is none of that, or of a switch or port that the fabric lacks; more than [`MAX_MAPS`] different maps.
+/// A line that is none of that, or of a switch or port that the fabric lacks; more than 255 different maps.
 pub fn read_vls(graph: &Graph, text: &str) -> Result<Mapping, ReadError> {
     let view = View::of(graph);
     let (stride, switches) = (view.stride(), by_guid(graph, |kind| kind == Kind::Switch));
