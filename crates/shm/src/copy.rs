@@ -1,13 +1,14 @@
 //! Copies with the kernel that suits the size and the processor.
 //!
 //! [`copy`] makes short copies with a few moves on the spot and asks the [`Plan`] for longer ones. [`measure()`] finds the plan of
-//! a machine: it times the [`kernels`], and [`Timings`] chooses. All kernels tolerate that somebody else writes the bytes at the same time: the
+//! a machine: it times the [`kernels`] with a [`CopyTimer`], and [`Timings`] chooses. All kernels tolerate that somebody else writes the bytes at the same time: the
 //! copy is then a mixture of old and new bytes, nothing worse.
 
 mod classes;
 mod measure;
 mod plan;
 mod short;
+mod timer;
 mod timings;
 #[cfg(target_arch = "x86_64")]
 mod x86;
@@ -17,6 +18,8 @@ pub use measure::{Limits, measure};
 pub use plan::{NotAvailable, Plan};
 use short::{INLINE_BYTES_MAX, copy_tiny};
 pub use short::{SHORT_BYTES_MAX, copy_short};
+pub(crate) use timer::evict_lines;
+pub use timer::{CopyBy, CopyTimer, EVICTS, evict, is_timed};
 pub use timings::{Temperature, Timings};
 
 use crate::cpu::Features;
@@ -107,7 +110,11 @@ pub const KERNELS: usize = if cfg!(target_arch = "x86_64") { 8 } else { 1 };
 /// All kernels, also those that this processor cannot run.
 #[must_use]
 pub fn kernels() -> [Kernel; KERNELS] {
-    let has = Features::get();
+    kernels_of(Features::get())
+}
+
+/// All kernels, as on a processor with these features.
+fn kernels_of(has: Features) -> [Kernel; KERNELS] {
     let kernel = |id: KernelId, available, min_bytes| Kernel { id, name: id.name(), available, min_bytes };
     #[cfg(target_arch = "x86_64")]
     return [
@@ -121,7 +128,10 @@ pub fn kernels() -> [Kernel; KERNELS] {
         kernel(KernelId::Avx512Stream, has.avx512, 64 << 10),
     ];
     #[cfg(not(target_arch = "x86_64"))]
-    return [kernel(KernelId::Libc, true, 0)];
+    {
+        let _ = has;
+        return [kernel(KernelId::Libc, true, 0)];
+    }
 }
 
 /// Copies `len` bytes with the kernel that the current [`Plan`] names for that size.

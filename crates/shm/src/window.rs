@@ -174,6 +174,16 @@ impl<'a> Window<'a> {
         Ok(())
     }
 
+    /// Takes the lines of `len` bytes from `offset` out of all caches, where that [can be done](copy::EVICTS): for measurements.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`].
+    pub fn evict(&self, offset: usize, len: usize) -> Result<()> {
+        let at = self.at(offset, len)?;
+        copy::evict_lines(at, len);
+        Ok(())
+    }
+
     loads_and_stores!(load_u8 store_u8 u8, load_u16 store_u16 u16, load_u32 store_u32 u32, load_u64 store_u64 u64);
 
     /// The atomic word at `offset`. In a read-only window only load from it: a store ends the process.

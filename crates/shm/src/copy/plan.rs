@@ -192,6 +192,24 @@ mod tests {
     }
 
     #[test]
+    fn whatever_features_a_processor_lacks_its_plan_needs_none_of_them() {
+        for bits in 0..16_u32 {
+            let bit = |number: u32| bits >> number & 1 == 1;
+            let has =
+                Features { avx2: bit(0), avx512: bit(1), erms: bit(2), fsrm: bit(3), ..Features::default() };
+            for caches in [caches(48, 2048, 480), caches(32, 256, 8), caches(0, 0, 0)] {
+                let plan = Plan::for_cpu(has, caches);
+                let able = super::super::kernels_of(has);
+                let is_able = |id: &KernelId| able.iter().any(|kernel| kernel.id == *id && kernel.available);
+                assert!(plan.by_class().iter().all(is_able), "{has:?}: {plan:?}");
+                // The string move can always be run; where it is slow it is not used.
+                let uses_rep = plan.by_class().contains(&KernelId::RepMovsb);
+                assert!(has.erms || !uses_rep, "{has:?}: {plan:?}");
+            }
+        }
+    }
+
+    #[test]
     fn the_first_plan_fits_this_processor_and_can_be_replaced() {
         let first = Plan::current();
         assert_eq!(Plan::from_bytes(&first.to_bytes()), Some(first));

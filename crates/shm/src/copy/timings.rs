@@ -13,7 +13,8 @@ pub enum Temperature {
     ColdTarget = 1,
     /// No cache holds source or destination.
     Cold = 2,
-    /// As [`Temperature::Hot`], and the destination is read after the copy; the time includes that.
+    /// The destination is read after the copy; the time includes that. Source and destination of up to half a MiB were used a while
+    /// ago, so that only a large cache still holds them; longer ones are as with [`Temperature::Hot`].
     ReadNext = 3,
 }
 
@@ -36,24 +37,30 @@ impl Temperature {
 /// A kernel must not be slower than the C library's `memcpy` by more than this at any temperature, in the mean of a class and those
 /// beside it: single readings are uncertain by some percent.
 const SLOWER_AT_MOST: f64 = 1.01;
-/// The same for the class alone.
-const SLOWER_AT_MOST_ALONE: f64 = 1.04;
+/// The same for the class alone, in the rounds in which it was the better.
+const SLOWER_AT_MOST_ALONE: f64 = 1.02;
 /// The same for copies below [`TINY_BYTES`], whose times are a few ticks of the counter, in nanoseconds.
 const SLOWER_AT_MOST_NS: f64 = 1.0;
 const TINY_BYTES: usize = 512;
-/// What a kernel has to gain to be taken instead of the C library's `memcpy`, or of the kernel of the sizes below: 3 % at each of
-/// the four temperatures. Less is noise, and two measurements of one machine would give two plans.
-const WORTH: f64 = 0.88;
+/// The share of the time of the C library's `memcpy`, or of the kernel of the sizes below, that a kernel may take to be used instead:
+/// the geometric mean over the temperatures, in even rounds and in odd ones. Smaller gains come by chance, and two measurements of
+/// one machine would give two plans.
+const WORTH: f64 = 0.975;
+/// What is slower by more than this is not timed again where that takes long: no other round can make up for it.
+const OUT: f64 = 1.15;
+
+/// Odd and even rounds.
+const HALVES: usize = 2;
 
 /// Times of copies by class of sizes, kernel and temperature, in nanoseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timings {
-    ns: [[[f32; Temperature::ALL.len()]; KERNELS + 1]; CLASSES],
+    ns: [[[[f32; HALVES]; Temperature::ALL.len()]; KERNELS + 1]; CLASSES],
 }
 
 impl Default for Timings {
     fn default() -> Self {
-        Self { ns: [[[f32::NAN; Temperature::ALL.len()]; KERNELS + 1]; CLASSES] }
+        Self { ns: [[[[f32::NAN; HALVES]; Temperature::ALL.len()]; KERNELS + 1]; CLASSES] }
     }
 }
 
@@ -61,13 +68,21 @@ impl Timings {
     /// The time of a copy of [`class_end_bytes`], if it was measured, in nanoseconds.
     #[must_use]
     pub fn ns(&self, class: usize, kernel: KernelId, temperature: Temperature) -> Option<f64> {
-        let ns = self.ns[class][kernel as usize][temperature as usize];
+        self.ns_of(class, kernel, temperature, Rounds::All)
+    }
+
+    fn ns_of(&self, class: usize, kernel: KernelId, temperature: Temperature, rounds: Rounds) -> Option<f64> {
+        let halves = self.ns[class][kernel as usize][temperature as usize];
+        let ns = match rounds {
+            Rounds::All => halves[0].min(halves[1]),
+            Rounds::Half(half) => halves[half],
+        };
         (!ns.is_nan()).then_some(f64::from(ns))
     }
 
-    /// Keeps a time if it is the first or the shortest.
-    pub fn note(&mut self, class: usize, kernel: KernelId, temperature: Temperature, ns: f64) {
-        let kept = &mut self.ns[class][kernel as usize][temperature as usize];
+    /// Keeps a time of a round if it is the first or the shortest.
+    pub fn note(&mut self, class: usize, kernel: KernelId, temperature: Temperature, round: u32, ns: f64) {
+        let kept = &mut self.ns[class][kernel as usize][temperature as usize][round as usize % HALVES];
         *kept = kept.min(ns as f32);
     }
 
@@ -81,7 +96,8 @@ impl Timings {
     /// The plan for the machine that was measured: for each class, of the kernels that are at no temperature slower than the C
     /// library's `memcpy`, the one that gains most over it, all temperatures taken together (the geometric mean of the ratios).
     ///
-    /// A class that was not measured is served as the one below it.
+    /// The C library's `memcpy` comes before it, and then the kernel of the class below, unless that costs more than the
+    /// noise of the measurement. A class that was not measured is served as the one below it.
     #[must_use]
     pub fn plan(&self) -> Plan {
         let mut chosen = [KernelId::Libc; CLASSES];
@@ -93,19 +109,45 @@ impl Timings {
         Plan::of_classes(chosen)
     }
 
+    /// Whether a kernel is so slow for a class that it need not be timed any more: than the C library's `memcpy` at some temperature, or
+    /// than the best of the others in all.
+    pub(super) fn is_out(&self, class: usize, kernel: KernelId) -> bool {
+        if kernel == KernelId::Libc {
+            return false;
+        }
+        let ratio = |id, at| self.ratio(class, id, at, Rounds::All);
+        let is_slow =
+            |id| Temperature::ALL.into_iter().any(|at| ratio(id, at).is_some_and(|ratio| ratio > OUT));
+        let measured = Temperature::ALL.into_iter().filter(|at| ratio(kernel, *at).is_some());
+        let out: f64 = measured.map(|_| OUT).product();
+        let cost = |id| self.cost(class, id, Rounds::All);
+        let others =
+            KernelId::ALL.into_iter().filter(|id| ratio(*id, Temperature::Hot).is_some() && !is_slow(*id));
+        is_slow(kernel) || others.map(cost).any(|best| cost(kernel) > best * out)
+    }
+
     fn choose(&self, class: usize, before: KernelId) -> KernelId {
         if self.ns(class, KernelId::Libc, Temperature::Hot).is_none() {
             return before;
         }
         let fit = || KernelId::ALL.into_iter().filter(|id| self.is_no_slower(class, *id));
-        let best = fit().min_by(|one, other| self.cost(class, *one).total_cmp(&self.cost(class, *other)));
-        let Some(best) = best else { return KernelId::Libc };
-        let enough = self.cost(class, best) / WORTH;
+        let cost = |id: KernelId| self.cost(class, id, Rounds::All);
+        let Some(best) = fit().min_by(|one, other| cost(*one).total_cmp(&cost(*other))) else {
+            return KernelId::Libc;
+        };
         // The C library's first: it is what a user would have had.
         [KernelId::Libc, before]
             .into_iter()
-            .find(|id| fit().any(|fit| fit == *id) && self.cost(class, *id) <= enough)
+            .find(|id| fit().any(|fit| fit == *id) && !self.is_clearly_better(class, best, *id))
             .unwrap_or(best)
+    }
+
+    /// Whether a kernel is faster than another by what that is [worth](WORTH), as odd and even rounds say.
+    fn is_clearly_better(&self, class: usize, one: KernelId, other: KernelId) -> bool {
+        let measured = |at: &Temperature| self.ns(class, one, *at).is_some();
+        let worth: f64 = Temperature::ALL.iter().filter(|at| measured(at)).map(|_| WORTH).product();
+        let says = |rounds| self.cost(class, one, rounds) <= self.cost(class, other, rounds) * worth;
+        (0..HALVES).map(Rounds::Half).all(says)
     }
 
     /// At no temperature slower than the C library's `memcpy`, and measured wherever that was.
@@ -114,28 +156,44 @@ impl Timings {
             let Some(libc) = self.ns(class, KernelId::Libc, at) else { return true };
             let Some(ns) = self.ns(class, kernel, at) else { return false };
             let is_tiny = class_end_bytes(class) <= TINY_BYTES && ns <= libc + SLOWER_AT_MOST_NS;
+            let in_a_half = |half| {
+                self.ratio(class, kernel, at, Rounds::Half(half))
+                    .is_some_and(|ratio| ratio <= SLOWER_AT_MOST_ALONE)
+            };
             is_tiny
-                || ns <= libc * SLOWER_AT_MOST_ALONE
-                    && self.around(class, kernel, at).is_some_and(|ratio| ratio <= SLOWER_AT_MOST)
+                || (0..HALVES).any(in_a_half)
+                    && self
+                        .around(class, kernel, at, Rounds::All)
+                        .is_some_and(|ratio| ratio <= SLOWER_AT_MOST)
         })
     }
 
     /// Its times over those of the C library's `memcpy`, as the mean of a class and those beside it, at all temperatures multiplied.
-    fn cost(&self, class: usize, kernel: KernelId) -> f64 {
-        Temperature::ALL.into_iter().filter_map(|at| self.around(class, kernel, at)).product()
+    fn cost(&self, class: usize, kernel: KernelId, rounds: Rounds) -> f64 {
+        Temperature::ALL.into_iter().filter_map(|at| self.around(class, kernel, at, rounds)).product()
     }
 
     /// Its time over that of the C library's `memcpy` at one temperature: the mean of a class and those beside it.
-    fn around(&self, class: usize, kernel: KernelId, at: Temperature) -> Option<f64> {
-        let ratio = |class: usize| Some(self.ns(class, kernel, at)? / self.ns(class, KernelId::Libc, at)?);
-        let own = ratio(class)?;
+    fn around(&self, class: usize, kernel: KernelId, at: Temperature, rounds: Rounds) -> Option<f64> {
+        let own = self.ratio(class, kernel, at, rounds)?;
         let beside = [class.checked_sub(1), Some(class + 1).filter(|next| *next < CLASSES)];
         let (mut sum, mut count) = (2.0 * own, 2.0);
-        for ratio in beside.into_iter().flatten().filter_map(ratio) {
+        for ratio in beside.into_iter().flatten().filter_map(|class| self.ratio(class, kernel, at, rounds)) {
             (sum, count) = (sum + ratio, count + 1.0);
         }
         Some(sum / count)
     }
+
+    fn ratio(&self, class: usize, kernel: KernelId, at: Temperature, rounds: Rounds) -> Option<f64> {
+        Some(self.ns_of(class, kernel, at, rounds)? / self.ns_of(class, KernelId::Libc, at, rounds)?)
+    }
+}
+
+/// Which readings count.
+#[derive(Clone, Copy, Debug)]
+enum Rounds {
+    All,
+    Half(usize),
 }
 
 #[cfg(all(test, not(loom)))]
@@ -149,7 +207,7 @@ mod tests {
             for id in KernelId::ALL {
                 for at in Temperature::ALL {
                     if let Some(ns) = ns(id, class_end_bytes(class), at) {
-                        timings.note(class, id, at, ns);
+                        (0..2).for_each(|round| timings.note(class, id, at, round, ns));
                     }
                 }
             }
