@@ -242,3 +242,30 @@ fn an_interrupted_acceptance_names_what_it_did_not_measure() {
     assert_eq!(status, Some(130), "{out}{err}");
     assert!(out.contains("up.64: not measured: the run was ended") && err.contains("PARTIAL"), "{out}{err}");
 }
+
+#[test]
+fn an_acceptance_is_continued_with_what_it_has() {
+    let _watchdog = Watchdog::usual("continued acceptance");
+    let cluster = Cluster::empty().unwrap();
+    let file = cluster.runtime_dir().join("run.json");
+    let file = file.to_str().unwrap();
+    let go = |only: &str| {
+        let (status, out, err) =
+            cluster.run(&["bench", "acceptance", "--only", only, "--json", "--resume", file]).unwrap();
+        assert!(matches!(status, 0 | 1 | 3), "{out}{err}");
+        (json_of(&out)["figures"].clone(), err)
+    };
+    let (first, err) = go("harness.overhead");
+    // A line for each finished figure, although the result is JSON.
+    let lines: Vec<&str> = err.lines().filter(|line| line.starts_with("harness.overhead: ")).collect();
+    assert!(lines.len() == 1 && lines[0].contains("ratio"), "{err}");
+    let (again, err) = go("harness.overhead");
+    assert_eq!(again[0]["blocks"], first[0]["blocks"], "it was measured again: {err}");
+    assert!(err.contains("1 figures were finished before; 0 are left"), "{err}");
+    let kept = json_of(&std::fs::read_to_string(file).unwrap());
+    assert_eq!((&kept["partial"], kept["figures"].as_array().unwrap().len()), (&true.into(), 1));
+    std::fs::write(file, "no figures").unwrap();
+    let (status, _, err) =
+        cluster.run(&["bench", "acceptance", "--only", "harness.overhead", "--resume", file]).unwrap();
+    assert!(status == 2 && err.contains("run.json cannot be continued"), "{status}: {err}");
+}

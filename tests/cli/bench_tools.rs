@@ -184,9 +184,15 @@ fn harness_overhead_and_the_tables_are_among_the_figures() {
     let cluster = Cluster::empty().unwrap();
     let (status, out, err) = cluster.run(&["bench", "acceptance", "--list"]).unwrap();
     assert_eq!(status, 0, "{err}");
-    for id in
-        ["scibench2.64B", "scibench2.1MiB", "dma.64B", "dma.64MiB", "dma.vec256.2KiB", "harness.overhead"]
-    {
+    for id in [
+        "scibench2.64B",
+        "scibench2.1MiB",
+        "dma.64B.hot",
+        "dma.64MiB.cold",
+        "copy.worst",
+        "tune.repeat",
+        "harness.overhead",
+    ] {
         assert!(out.lines().any(|line| line.split_whitespace().next() == Some(id)), "{id}: {out}");
     }
 }

@@ -68,8 +68,8 @@ impl Pair {
 fn a_figure_that_became_worse_is_found() {
     let _watchdog = Watchdog::usual("two builds");
     let pair = Pair::new(
-        &[("put.1MiB", 1.0), ("put.4MiB", 1.0), ("put.16MiB", 1.0), ("put.old", 1.0)],
-        &[("put.1MiB", 1.1), ("put.4MiB", 0.5), ("put.16MiB", 1.0)],
+        &[("put.1MiB.hot", 1.0), ("put.4MiB.hot", 1.0), ("put.16MiB.hot", 1.0), ("put.old", 1.0)],
+        &[("put.1MiB.hot", 1.1), ("put.4MiB.hot", 0.5), ("put.16MiB.hot", 1.0)],
     );
     let (status, out, err) = pair.compare(&["--only", "put", "--json"]);
     let all = json_of(&out);
@@ -82,22 +82,22 @@ fn a_figure_that_became_worse_is_found() {
     let first = &all["figures"][0]["series"][0];
     assert!((first["ratio"].as_f64().unwrap() - 1.0 / 1.1).abs() < 1e-9, "{first}");
     assert_eq!((first["rounds"].as_array().unwrap().len(), &first["before"]), (6, &40.0.into()));
-    assert_eq!([&all["not_before"][0], &all["not_now"][0]], ["put.64MiB", "put.old"]);
-    let (status, out, _) = pair.compare(&["--only", "put.4MiB", "put.16MiB"]);
+    assert_eq!([&all["not_before"][0], &all["not_now"][0]], ["put.1MiB.cold", "put.old"]);
+    let (status, out, _) = pair.compare(&["--only", "put.4MiB.hot", "put.16MiB.hot"]);
     assert!(status == 0 && out.contains("v2 against v1") && out.contains("better"), "{out}");
-    let (status, out, _) = pair.compare(&["--only", "put.4MiB", "put.64MiB"]);
-    assert!(status == 0 && out.contains("put.64MiB: not in v1\n"), "{out}");
-    let (status, out, _) = pair.compare(&["--only", "put.64MiB"]);
-    assert!(status == 3 && out.contains("put.64MiB: not in v1\n"), "nothing to compare: {out}");
+    let (status, out, _) = pair.compare(&["--only", "put.4MiB.hot", "put.64MiB.hot"]);
+    assert!(status == 0 && out.contains("put.64MiB.hot: not in v1\n"), "{out}");
+    let (status, out, _) = pair.compare(&["--only", "put.64MiB.hot"]);
+    assert!(status == 3 && out.contains("put.64MiB.hot: not in v1\n"), "nothing to compare: {out}");
 }
 
 #[test]
 fn each_build_uses_the_library_that_lies_beside_it() {
     let _watchdog = Watchdog::usual("the library of a build");
-    let pair = Pair::new(&[("put.1MiB", 1.0)], &[("put.1MiB", 1.0)]);
+    let pair = Pair::new(&[("put.1MiB.hot", 1.0)], &[("put.1MiB.hot", 1.0)]);
     let [old, new] = &pair.programs;
     let mut command =
-        pair.cluster.command(&["bench", "compare-builds", old, new, "--only", "put.1MiB"]).unwrap();
+        pair.cluster.command(&["bench", "compare-builds", old, new, "--only", "put.1MiB.hot"]).unwrap();
     let output = command.env("TIELINE_SOCKETS_LIBRARY", "/somewhere").output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     for side in ["old", "new"] {
@@ -109,7 +109,7 @@ fn each_build_uses_the_library_that_lies_beside_it() {
 #[test]
 fn what_cannot_be_compared_is_named() {
     let _watchdog = Watchdog::usual("builds that are none");
-    let pair = Pair::new(&[("put.1MiB", 1.0)], &[("put.1MiB", 1.0)]);
+    let pair = Pair::new(&[("put.1MiB.hot", 1.0)], &[("put.1MiB.hot", 1.0)]);
     let [old, new] = &pair.programs;
     let run = |words: &[&str]| {
         let (status, _, err) = pair.cluster.run(&[&["bench", "compare-builds"], words].concat()).unwrap();
@@ -122,32 +122,32 @@ fn what_cannot_be_compared_is_named() {
     let no_json = no_json.to_str().unwrap();
     script(
         Path::new(no_json),
-        "#!/bin/sh\ncase \"$*\" in *list) echo '[\"put.1MiB\"]' ;; *) echo hello ;; esac\n",
+        "#!/bin/sh\ncase \"$*\" in *list) echo '[\"put.1MiB.hot\"]' ;; *) echo hello ;; esac\n",
     );
     for (words, status, says) in [
-        (&[old, new, "--only", "put.1MB"][..], 2, "`put.1MiB`"),
+        (&[old, new, "--only", "put.1MB.hot"][..], 2, "`put.1MiB.hot`"),
         (&[old, new, "--only", "nothing.like.it"], 2, "--list"),
         (&["/nonexistent/tieline", new], 2, "/nonexistent/tieline"),
         (&[old], 2, "NEW"),
         (&[old, new, "--rounds", "5"], 2, "--rounds"),
         (&[old, new, "--cpus", "1"], 2, "1"),
         (&[old, new, "--node", "4"], 2, "--node"),
-        (&[broken, new, "--only", "put.1MiB"], 4, "no such word"),
-        (&[no_json, no_json, "--only", "put.1MiB"], 4, "no JSON"),
+        (&[broken, new, "--only", "put.1MiB.hot"], 4, "no such word"),
+        (&[no_json, no_json, "--only", "put.1MiB.hot"], 4, "no JSON"),
     ] {
         let (got, err) = run(words);
         assert!(got == status && err.contains(says), "{words:?}: {got} {err}");
     }
     // Only now it fails: that is worse, and the reason is told.
     let (status, out, _) =
-        pair.cluster.run(&["bench", "compare-builds", old, no_json, "--only", "put.1MiB"]).unwrap();
+        pair.cluster.run(&["bench", "compare-builds", old, no_json, "--only", "put.1MiB.hot"]).unwrap();
     assert!(status == 1 && out.contains("no JSON") && out.contains("WORSE"), "{out}");
 }
 
 #[test]
 fn a_signal_ends_it_with_what_there_is() {
     let _watchdog = Watchdog::usual("builds, interrupted");
-    let pair = Pair::new(&[("put.1MiB", 1.0)], &[("put.1MiB", 1.0)]);
+    let pair = Pair::new(&[("put.1MiB.hot", 1.0)], &[("put.1MiB.hot", 1.0)]);
     let [old, new] = &pair.programs;
     // The fourth run of the build of now lasts.
     let folder = pair.cluster.runtime_dir().join("new");
@@ -170,7 +170,7 @@ fn a_signal_ends_it_with_what_there_is() {
             old,
             counting.to_str().unwrap(),
             "--only",
-            "put.1MiB",
+            "put.1MiB.hot",
             "--json",
         ])
         .unwrap();

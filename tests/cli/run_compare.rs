@@ -13,7 +13,7 @@ use tieline_tests::cluster::tieline_binary;
 
 use crate::builds::{script, stand_in};
 
-const ID: &str = "put.1MiB";
+const ID: &str = "put.1MiB.hot";
 
 /// A repository with the project's `run`, and programs that pretend to build.
 struct Repository {
@@ -172,7 +172,7 @@ fn what_cannot_be_built_or_is_no_commit_is_named_and_leaves_nothing() {
         (&["--only", ID], 2, "commit"),
         (&["no-such-commit"], 2, "'no-such-commit'"),
         (&["HEAD:run"], 2, "'HEAD:run'"),
-        (&["HEAD~1", "--only", "put.1MB"], 2, "`put.1MiB`"),
+        (&["HEAD~1", "--only", "put.1MB.hot"], 2, "`put.1MiB.hot`"),
         (&["HEAD~1", "--nonsense"], 2, "--nonsense"),
         (&[&broken, "--only", ID], 4, "a mistake in line 7"),
         (&[&broken, "--only", ID], 4, "does not build"),

@@ -43,6 +43,9 @@ pub struct Env {
     pub steal_ms: Option<f64>,
     /// Versions: `tieline`, `libc`.
     pub versions: BTreeMap<String, String>,
+    /// The program that measured: bytes and time of its file. Empty if unknown, or in an older document.
+    #[serde(default)]
+    pub program: String,
     /// Command line.
     pub argv: Vec<String>,
     /// Seed of orders and resampling.
@@ -101,6 +104,7 @@ impl Env {
             load: load(&read("/proc/loadavg")),
             steal_ms: None,
             versions,
+            program: program().unwrap_or_default(),
             argv,
             seed,
             started_unix_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
@@ -115,6 +119,13 @@ impl Env {
         self.elapsed_s = started.elapsed().as_secs_f64();
         self.steal_ms = steal_before_ms.zip(steal_ms()).map(|(before, after)| (after - before).max(0.0));
     }
+}
+
+/// Which build this is: versions say too little of it.
+fn program() -> Option<String> {
+    let file = fs::metadata("/proc/self/exe").ok()?;
+    let modified = file.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+    Some(format!("{} bytes of {}.{:09}", file.len(), modified.as_secs(), modified.subsec_nanos()))
 }
 
 /// Time taken by the host so far, all processors together, in ms. `None` where the kernel does not count it.

@@ -250,6 +250,24 @@ impl Figure {
         })
     }
 
+    /// On one line.
+    pub fn to_line(&self) -> String {
+        let digits = layout::table::three_digits;
+        format!(
+            "{}: {} {}, ratio {:.3} ({:.3} … {:.3}) to {}, goal {} {}: {}",
+            self.id,
+            digits(self.value),
+            self.unit,
+            self.ratio.value,
+            self.ratio.ci95.low,
+            self.ratio.ci95.high,
+            self.reference.name,
+            self.goal.op,
+            digits(self.goal.limit),
+            self.verdict
+        )
+    }
+
     /// The same, of which this share of the bytes went through rings.
     #[must_use]
     pub fn with_rings(mut self, share: f64) -> Self {

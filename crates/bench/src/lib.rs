@@ -15,6 +15,7 @@
 
 pub mod acceptance;
 pub mod baseline;
+pub mod best;
 pub mod builds;
 pub mod cluster;
 pub mod compare;

@@ -7,6 +7,9 @@ pub trait Progress: Send {
     /// What is being done, and which share of the whole is done (0 … 1).
     fn tell(&mut self, what: &str, share: f64);
 
+    /// A figure is there, or cannot be measured, in words that fit on a line.
+    fn finished(&mut self, _line: &str) {}
+
     /// Whether the run is to end early, with what there is. Asked between readings.
     fn stop(&self) -> bool {
         false

@@ -227,11 +227,12 @@ fn one_block(plan: &BlockPlan, sides: &mut dyn Sides, rng: &mut Rng, run: &mut B
 }
 
 /// A reading must be a positive number: anything else is a fault of the measurement, not a result.
-fn checked(value: f64) -> Result<f64> {
+pub(crate) fn checked(value: f64) -> Result<f64> {
     if value.is_finite() && value > 0.0 { Ok(value) } else { Err(BenchError::Reading { value }) }
 }
 
-fn moved(a: f64, b: f64) -> f64 {
+/// The larger by the smaller.
+pub(crate) fn moved(a: f64, b: f64) -> f64 {
     a.max(b) / a.min(b)
 }
 

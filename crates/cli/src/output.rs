@@ -142,6 +142,16 @@ impl Output {
         }
     }
 
+    /// A part of long work is finished: a line for whoever reads it later. A terminal shows progress instead.
+    pub(crate) fn finished(self, text: &str) {
+        hold_if_interrupted();
+        let mut err = std::io::stderr().lock();
+        if !self.quiet && !(err.is_terminal() && knows_codes()) {
+            // Nothing is lost if it cannot be told.
+            drop(writeln!(err, "{}", shown(text)));
+        }
+    }
+
     /// A step of short work, of which the result tells as much: shown where the next one replaces it, on a terminal.
     pub(crate) fn passing(self, text: &str) {
         if std::io::stderr().is_terminal() {

@@ -3,16 +3,15 @@
 use super::{
     Context,
     catalogue::{Entry, Kind},
-    sockets,
+    copies, sockets,
 };
 use crate::{
-    baseline::line::Lines,
     cpus, duo,
     error::Result,
     figure::{Figure, ReferenceKind, Spec, Stat},
     patterns::{
         overhead::{OverheadSides, SAMPLES},
-        ring::{BATCH, CAPACITY_BYTES, RECORDS, RingSides, Way},
+        ring::{BATCH, CAPACITY_BYTES, RECORDS, RingField, Way},
     },
     run::BlockPlan,
     verdict::Goal,
@@ -24,9 +23,15 @@ pub(super) fn measure(context: &mut Context<'_>, entries: &[Entry]) {
             continue;
         }
         let figure = match entry.kind {
-            Kind::Ring { batched, at_least } => {
+            Kind::Ring { batched, goal } => {
                 context.tell(entry.id);
-                ring(context, entry, batched, at_least)
+                ring(context, entry, batched, goal)
+            }
+            Kind::Copies(what) => {
+                context.tell(entry.id);
+                cpus::allowed().and_then(|allowed| {
+                    copies::measure(context, entry, what, allowed.first().copied().unwrap_or(0))
+                })
             }
             Kind::Overhead { at_most } => {
                 context.tell(entry.id);
@@ -42,41 +47,49 @@ pub(super) fn measure(context: &mut Context<'_>, entries: &[Entry]) {
     }
 }
 
-fn ring(context: &mut Context<'_>, entry: &Entry, batched: bool, at_least: f64) -> Result<Figure> {
+fn ring(context: &mut Context<'_>, entry: &Entry, batched: bool, goal: Goal) -> Result<Figure> {
     let cpus = cpus::pair(context.options.cpus, "the ring benchmark")?;
     let timer = context.timer;
-    let plan = BlockPlan::against_baseline(context.options.max_time, context.options.seed);
+    let plan = BlockPlan::against_rival(context.options.max_time, context.options.seed);
     let way = if batched { Way::Batched } else { Way::Single };
-    let lines = Lines::new();
     duo::on(cpus, |duo| {
-        let sides = RingSides::new(&timer, duo, lines.two(), way, at_least)?;
-        context.paired(&plan, sides, RECORDS, |sides| {
-            let handed = if batched {
-                format!("{BATCH} records a push, taken by draining")
-            } else {
-                "one record a push".to_owned()
-            };
-            Spec {
-                id: entry.id.to_owned(),
-                unit: "M/s",
-                stat: Stat::P50,
-                size_bytes: Some(8),
-                cpus: cpus.to_vec(),
-                path: "shm".to_owned(),
-                kind: ReferenceKind::Fixed,
-                reference: format!("at least {at_least} M/s"),
-                version: String::new(),
-                argv: Vec::new(),
-                goal: Goal::at_least(1.0),
-                distribution: None,
-                notes: vec![
-                    entry.what.to_owned(),
-                    format!("{handed}; every payload compared; ring of {} KiB", CAPACITY_BYTES >> 10),
-                    "timed by the consumer; blocks are disturbed when the two-line baseline moves".to_owned(),
-                    format!("both sides wait {:?}, the faster way when tried", sides.poll()),
-                ],
-            }
-        })
+        let field = RingField::new(&timer, duo, way)?;
+        context.against_best(
+            &plan,
+            field,
+            RECORDS,
+            |ns| 1000.0 / ns,
+            |field| {
+                let handed = if batched {
+                    format!("{BATCH} records a push, taken by draining")
+                } else {
+                    "one record a push".to_owned()
+                };
+                Spec {
+                    id: entry.id.to_owned(),
+                    unit: "M/s",
+                    stat: Stat::P50,
+                    size_bytes: Some(8),
+                    cpus: cpus.to_vec(),
+                    path: "shm".to_owned(),
+                    kind: ReferenceKind::Rival,
+                    reference: String::new(),
+                    version: String::new(),
+                    argv: Vec::new(),
+                    goal,
+                    distribution: None,
+                    notes: vec![
+                        entry.what.to_owned(),
+                        format!("{handed}; every payload compared; ring of {} KiB", CAPACITY_BYTES >> 10),
+                        "timed by the consumer".to_owned(),
+                        format!(
+                            "both sides wait {:?}, the faster way when tried; so do those of the others",
+                            field.poll()
+                        ),
+                    ],
+                }
+            },
+        )
     })
 }
 

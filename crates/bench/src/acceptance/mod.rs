@@ -6,22 +6,29 @@
 
 mod alone;
 pub mod catalogue;
+mod copies;
 mod fabric;
 mod managers;
 mod pair;
+mod resume;
 mod sisci;
 mod sockets;
 mod tests_of_clusters;
 
-use std::time::{Duration, Instant};
+use std::{
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 
 use catalogue::{Entry, Needs};
+use resume::Kept;
 
 use crate::{
+    best::{self, Field},
     cluster::ClusterControl,
     env::{self, Env},
     error::{BenchError, Result},
-    figure::{Cause, Figure, Figures, Missing, SCHEMA, Spec},
+    figure::{Cause, Figure, Figures, Missing, ReferenceKind, SCHEMA, Spec},
     patterns::attach::Where,
     progress::Progress,
     run::{self, BlockPlan, Sides},
@@ -45,6 +52,8 @@ pub struct Options {
     pub cpus: Option<[usize; 2]>,
     /// Time for the blocks of one figure at most.
     pub max_time: Duration,
+    /// Keeps finished figures in this file, and takes over those that are there.
+    pub resume: Option<PathBuf>,
     /// For the order of sides and for resampling.
     pub seed: u64,
     /// Command line, for the record.
@@ -60,6 +69,7 @@ impl Default for Options {
             rivals: false,
             cpus: None,
             max_time: Duration::from_secs(6),
+            resume: None,
             seed: 1,
             argv: Vec::new(),
         }
@@ -100,6 +110,7 @@ struct Context<'a> {
     figures: Vec<Figure>,
     missing: Vec<Missing>,
     planned: usize,
+    kept: Option<Kept>,
 }
 
 /// Measures what was asked for.
@@ -113,8 +124,21 @@ pub fn run(
     let (started, steal) = (Instant::now(), env::steal_ms());
     let mut env = Env::gather(timer.record(), options.argv.clone(), options.seed);
     let planned = entries.len();
-    let mut context = Context { options, timer, progress, figures: Vec::new(), missing: Vec::new(), planned };
-    let of = |needs: Needs| entries.iter().copied().filter(|entry| entry.needs == needs).collect::<Vec<_>>();
+    let kept = options.resume.as_deref().map(|path| Kept::open(path, &env)).transpose()?;
+    let asked = |figure: &Figure| entries.iter().any(|entry| entry.id == figure.id);
+    let figures: Vec<Figure> =
+        kept.as_ref().map(Kept::figures).unwrap_or_default().into_iter().filter(asked).collect();
+    let left: Vec<Entry> =
+        entries.iter().copied().filter(|entry| !figures.iter().any(|figure| figure.id == entry.id)).collect();
+    if !figures.is_empty() {
+        progress.finished(&format!(
+            "{} figures were finished before; {} are left",
+            figures.len(),
+            left.len()
+        ));
+    }
+    let mut context = Context { options, timer, progress, figures, missing: Vec::new(), planned, kept };
+    let of = |needs: Needs| left.iter().copied().filter(|entry| entry.needs == needs).collect::<Vec<_>>();
     alone::measure(&mut context, &of(Needs::Nothing));
     fabric::measure(&mut context, &of(Needs::Nothing));
     let mut cluster = cluster;
@@ -152,8 +176,26 @@ impl Context<'_> {
     /// Keeps a figure, or why there is none.
     fn keep(&mut self, id: &str, figure: Result<Figure>) {
         match figure {
-            Ok(figure) => self.figures.push(figure),
-            Err(error) => self.miss(id, &error),
+            Ok(figure) => {
+                self.progress.finished(&figure.to_line());
+                self.keep_in_file(&figure);
+                self.figures.push(figure);
+            }
+            Err(error) => {
+                self.progress.finished(&format!("{id}: not measured: {error}"));
+                self.miss(id, &error);
+            }
+        }
+    }
+
+    /// A figure that could not be kept is in the result all the same.
+    fn keep_in_file(&mut self, figure: &Figure) {
+        // One that was ended early rests on fewer blocks than it would: it is measured again.
+        if self.progress.stop() {
+            return;
+        }
+        if let Some(Err(error)) = self.kept.as_mut().map(|kept| kept.add(figure)) {
+            self.progress.finished(&error.to_string());
         }
     }
 
@@ -179,6 +221,36 @@ impl Context<'_> {
         let id = spec.id.clone();
         let n = run.ours_readings * samples_per_reading;
         Figure::of(spec, n, run.blocks, run.disturbed, plan.seed).ok_or(BenchError::NoBlocks { id })
+    }
+
+    /// The same against the best of several others. `value` turns a time into the figure's unit, whose name `finish` gives.
+    fn against_best<F: Field>(
+        &mut self,
+        plan: &BlockPlan,
+        mut field: F,
+        samples_per_reading: u64,
+        value: impl Fn(f64) -> f64,
+        finish: impl FnOnce(&F) -> Spec,
+    ) -> Result<Figure> {
+        let progress = &*self.progress;
+        let run = best::run_until(plan, &mut field, &|| progress.stop())?;
+        let mut spec = finish(&field);
+        spec.kind = ReferenceKind::Rival;
+        spec.reference = run.names(&field);
+        spec.argv = pair::alone(&spec.id);
+        let trials: Vec<String> = run
+            .trials
+            .iter()
+            .map(|(other, ns)| format!("{} {:.1} {}", field.name(*other), value(*ns), spec.unit))
+            .collect();
+        spec.notes.push(format!("before the run: {}", trials.join("; ")));
+        spec.notes.push(
+            "the best of one half of the blocks is the reference of the other half, and the other way round"
+                .to_owned(),
+        );
+        let (id, n) = (spec.id.clone(), run.ours_readings * samples_per_reading);
+        Figure::of(spec, n, run.blocks(&value), run.disturbed(&value), plan.seed)
+            .ok_or(BenchError::NoBlocks { id })
     }
 }
 

@@ -16,11 +16,11 @@ use crate::{
     patterns::{
         attach::{Where, connected, path_of},
         connect::{self, ConnectSides},
-        dma::{Against, DmaSides, ENTRIES, Shape},
-        dma_bench::{self, ALLOWANCE_NS, LONG_BYTES},
+        dma::{Against, DmaSides, Shape},
+        dma_bench::{self, LONG_BYTES},
         interrupt::{BASELINE_LINES, SleepingSides, SpinningSides, Wires},
         pio::{PLACES, Placement},
-        put::PutSides,
+        put::PutField,
         rendezvous::{Tool, memory::check_here},
         scibench2::{Way, sides::StoreSides},
         scipp::{duplex::Duplex, far::FarThread, near::Near, sides::ScippSides},
@@ -77,12 +77,8 @@ fn measure_at(context: &mut Context<'_>, entries: &[Entry], place: &Where) {
     }
 }
 
-/// What a vector is compared with, before there is memory for it.
-#[derive(Debug, Clone, Copy)]
-enum DmaAgainst {
-    Private { extra_ns: f64 },
-    Same,
-}
+/// What a short entry of a vector may cost besides its copy.
+const ENTRY_NS: f64 = 8.0;
 
 /// The command that measures this figure, and its rival, alone.
 pub(super) fn alone(id: &str) -> Vec<String> {
@@ -110,19 +106,11 @@ impl Pair {
                 let placement = if shared { Placement::Shared } else { Placement::Own };
                 self.scipp(context, entry, size_bytes, placement, goal)
             }
-            Kind::Put { size_bytes, goal } => self.put(context, entry, size_bytes, goal),
-            Kind::Dma { size_bytes, extra_ns } => {
-                let against = DmaAgainst::Private { extra_ns };
-                self.dma(context, entry, Shape { entries: ENTRIES, size_bytes }, against, Goal::at_most(1.0))
+            Kind::Put { size_bytes, cold, goal } => self.put(context, entry, size_bytes, cold, goal),
+            Kind::Dma { size_bytes, cold, goal } => {
+                self.dma(context, entry, dma_bench::shape(size_bytes), cold, goal)
             }
-            Kind::DmaTable { size_bytes, goal } => {
-                let against = if size_bytes < LONG_BYTES {
-                    DmaAgainst::Private { extra_ns: ALLOWANCE_NS }
-                } else {
-                    DmaAgainst::Same
-                };
-                self.dma(context, entry, dma_bench::shape(size_bytes), against, goal)
-            }
+            Kind::Copies(what) => super::copies::measure(context, entry, what, self.cpus[0]),
             Kind::Store { size_bytes, goal } => self.store(context, entry, size_bytes, goal),
             Kind::Spinning { goal } => self.spinning(context, entry, goal),
             Kind::Sleeping { goal } => self.sleeping(context, entry, goal),
@@ -211,35 +199,46 @@ impl Pair {
         })
     }
 
-    fn put(&self, context: &mut Context<'_>, entry: &Entry, size_bytes: usize, goal: Goal) -> Result<Figure> {
+    fn put(
+        &self,
+        context: &mut Context<'_>,
+        entry: &Entry,
+        size_bytes: usize,
+        cold: bool,
+        goal: Goal,
+    ) -> Result<Figure> {
         let timer = context.timer;
         let plan = BlockPlan::against_rival(context.options.max_time, context.options.seed);
         let [near, far] = &self.nodes;
         let there = connected(far, near, size_bytes)?;
         let target = there.map.window()?;
         duo::pinned(self.cpus[0], || {
-            let sides = PutSides::new(&timer, &there.remote, target, size_bytes)?;
-            let copies = u64::from(sides.copies());
-            context.paired(&plan, sides, copies, |sides| {
-                let mut spec = self.spec(entry, "GB/s", goal);
-                spec.size_bytes = Some(size_bytes as u64);
-                spec.cpus.truncate(1);
-                spec.kind = ReferenceKind::Rival;
-                spec.reference = sides.rival();
-                spec.version = crate::env::libc_version().unwrap_or_default();
-                spec.argv = alone(entry.id);
-                let rivals: Vec<String> = sides
-                    .rivals
-                    .iter()
-                    .map(|(name, ns)| format!("{name} {:.1}", size_bytes as f64 / ns))
-                    .collect();
-                spec.notes.push(format!("rivals in GB/s before the run: {}", rivals.join(", ")));
-                spec.notes.push(format!(
-                    "a reading is the fastest of {copies} copies, the same two buffers each time"
-                ));
-                spec
-            })
+            let field = PutField::new(&timer, &there.remote, target, size_bytes, cold)?;
+            let copies = u64::from(field.copies());
+            context.against_best(
+                &plan,
+                field,
+                copies,
+                |ns| size_bytes as f64 / ns,
+                |_| {
+                    let mut spec = self.copy_spec(entry, "GB/s", size_bytes, goal);
+                    let before = if cold { "whose lines are evicted before each" } else { "each time" };
+                    spec.notes.push(format!(
+                        "a reading is the fastest of {copies} copies, the same two buffers {before}"
+                    ));
+                    spec
+                },
+            )
         })
+    }
+
+    /// Of a copy that one processor makes.
+    fn copy_spec(&self, entry: &Entry, unit: &'static str, size_bytes: usize, goal: Goal) -> Spec {
+        let mut spec = self.spec(entry, unit, goal);
+        spec.size_bytes = Some(size_bytes as u64);
+        spec.cpus.truncate(1);
+        spec.version = crate::env::libc_version().unwrap_or_default();
+        spec
     }
 
     fn store(
@@ -259,20 +258,8 @@ impl Pair {
             sides.store_known(size_bytes as u64)?;
             check_here(Tool::Scibench2, &there.segment, size_bytes, size_bytes as u64)?;
             let stores = sides.pace().events();
-            context.paired(&plan, sides, stores, |sides| {
-                let mut spec = self.spec(entry, "GB/s", goal);
-                spec.size_bytes = Some(size_bytes as u64);
-                spec.cpus.truncate(1);
-                spec.kind = ReferenceKind::Rival;
-                spec.reference = sides.rival();
-                spec.version = crate::env::libc_version().unwrap_or_default();
-                spec.argv = alone(entry.id);
-                let rivals: Vec<String> = sides
-                    .rivals
-                    .iter()
-                    .map(|(name, ns)| format!("{name} {:.1}", size_bytes as f64 / ns))
-                    .collect();
-                spec.notes.push(format!("rivals in GB/s before the run: {}", rivals.join("; ")));
+            context.against_best(&plan, sides, stores, |ns| size_bytes as f64 / ns, |sides| {
+                let mut spec = self.copy_spec(entry, "GB/s", size_bytes, goal);
                 spec.notes.push(format!(
                     "stores through a map of the segment, the same two blocks each time; {} share a sample, {} samples a \
                      reading; the bytes were checked by the owner before",
@@ -289,7 +276,7 @@ impl Pair {
         context: &mut Context<'_>,
         entry: &Entry,
         shape: Shape,
-        against: DmaAgainst,
+        cold: bool,
         goal: Goal,
     ) -> Result<Figure> {
         let timer = context.timer;
@@ -297,32 +284,28 @@ impl Pair {
         let [near, far] = &self.nodes;
         let there = connected(far, near, shape.total_bytes())?;
         let here = near.create_segment_with(&SegmentOptions::new(shape.total_bytes()))?;
-        let against = match against {
-            DmaAgainst::Private { extra_ns } => Against::Private { extra_ns },
-            DmaAgainst::Same => Against::Same(there.map.window()?),
-        };
+        let extra_ns = if shape.size_bytes < LONG_BYTES { ENTRY_NS } else { 0.0 };
+        let against = Against::Best { map: there.map.window()?, extra_ns, cold };
         duo::pinned(self.cpus[0], || {
             let sides = DmaSides::new(&timer, near, &here, &there.remote, shape, against)?;
             sides.check()?;
             let samples = sides.vectors_per_reading();
-            context.paired(&plan, sides, samples, |sides| {
-                let mut spec = self.spec(entry, "ns", goal);
-                spec.size_bytes = Some(shape.size_bytes as u64);
-                spec.cpus.truncate(1);
-                spec.reference = sides.reference_name();
-                spec.version = crate::env::libc_version().unwrap_or_default();
-                let entries = shape.entries;
-                spec.notes.push(format!("gather, post and wait of {entries} entries, by {entries}"));
-                spec.notes.push(match against {
-                    Against::Private { .. } => {
-                        format!("reference: {entries} copies one behind the other between private buffers")
+            context.against_best(
+                &plan,
+                sides,
+                samples,
+                |ns| ns,
+                |_| {
+                    let mut spec = self.copy_spec(entry, "ns", shape.size_bytes, goal);
+                    let entries = shape.entries;
+                    spec.notes.push(format!("gather, post and wait of {entries} entries, by {entries}"));
+                    spec.notes.push(format!("reference: {entries} copies one behind the other"));
+                    if cold {
+                        spec.notes.push("the lines of both sides are evicted before each vector".to_owned());
                     }
-                    Against::Same(_) => {
-                        format!("reference: {entries} copies by the C library between the same two segments")
-                    }
-                });
-                spec
-            })
+                    spec
+                },
+            )
         })
     }
 

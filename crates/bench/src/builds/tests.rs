@@ -150,7 +150,7 @@ fn what_is_beside_our_own_or_beside_something_else_is_compared_by_its_value() {
         };
         (0..100).map(of).collect()
     };
-    assert_eq!(compare_of("put.1MiB", rivals(0), rivals(1)).figures[0].basis, Basis::Ratio);
+    assert_eq!(compare_of("put.1MiB.hot", rivals(0), rivals(1)).figures[0].basis, Basis::Ratio);
 }
 
 #[test]
@@ -267,11 +267,11 @@ fn nothing_by_nothing_is_the_same() {
 #[test]
 fn figures_of_one_build_are_named() {
     let known = |ids: &[&str]| ids.iter().map(|id| (*id).to_owned()).collect::<Vec<_>>();
-    let plan = Plan::of(&known(&["put"]), &known(&["put.1MiB", "put.gone", "gone.other"])).unwrap();
-    assert_eq!(plan.both.iter().map(|entry| entry.id).collect::<Vec<_>>(), ["put.1MiB"]);
-    assert_eq!(plan.not_before, ["put.4MiB", "put.16MiB", "put.64MiB"]);
+    let plan = Plan::of(&known(&["put"]), &known(&["put.1MiB.hot", "put.gone", "gone.other"])).unwrap();
+    assert_eq!(plan.both.iter().map(|entry| entry.id).collect::<Vec<_>>(), ["put.1MiB.hot"]);
+    assert_eq!((plan.not_before.len(), plan.not_before[0].as_str()), (7, "put.1MiB.cold"));
     assert_eq!(plan.not_now, ["put.gone"]);
-    assert!(Plan::of(&known(&["put.1MB"]), &[]).unwrap_err().to_string().contains("`put.1MiB`"));
+    assert!(Plan::of(&known(&["put.1MB.hot"]), &[]).unwrap_err().to_string().contains("`put.1MiB.hot`"));
     let go = |missing_ok| {
         let mut script =
             Script { sides: [[Some(rate(1.0))].into(), [Some(rate(1.0))].into()], order: vec![] };
@@ -279,11 +279,11 @@ fn figures_of_one_build_are_named() {
     };
     let all = go(false);
     assert_eq!(all.exit_status(), 1);
-    assert!(all.to_text().contains("put.4MiB: not in before\n"), "{}", all.to_text());
+    assert!(all.to_text().contains("put.4MiB.hot: not in before\n"), "{}", all.to_text());
     assert!(all.to_text().contains("put.gone: not in now: counts as a failure\n"), "{}", all.to_text());
     assert_eq!(go(true).exit_status(), 0);
     // Nothing that both have: nothing can be said, and nothing is wrong.
-    let plan = Plan::of(&known(&["put.1MiB"]), &[]).unwrap();
+    let plan = Plan::of(&known(&["put.1MiB.hot"]), &[]).unwrap();
     let mut script = Script { sides: [VecDeque::new(), VecDeque::new()], order: Vec::new() };
     let none = measure(&options(), plan, &mut script, &mut Quiet).unwrap();
     assert_eq!((none.exit_status(), none.not_before.len()), (3, 1));

@@ -2,22 +2,33 @@
 //!
 //! Short entries are compared with copies between private buffers, each with an allowance for what an entry costs besides:
 //! what a program that could write there by itself would pay. Long entries are compared with memcpy from and to the very
-//! same memory, because from a few KiB on the kind of pages and what lies in which cache decide.
+//! same memory, because from a few KiB on the kind of pages and what lies in which cache decide. The figures of acceptance compare
+//! both with the best of all kernels.
 
 use std::{hint::black_box, time::Duration};
 
-use shm::{copy::KernelId, window::Window};
+use shm::{
+    copy::{self, Kernel, KernelId, evict},
+    window::Window,
+};
 use tieline::{Direction, DmaEntry, DmaQueue, DmaState, Node, RemoteSegment, Segment};
 
 use crate::{
+    best::Field,
     error::{BenchError, Result},
-    patterns::{pace::Pace, put::Only, rendezvous},
+    patterns::{
+        pace::Pace,
+        put::{Only, able, name_of},
+        rendezvous,
+    },
     run::Sides,
     timer::Timer,
 };
 
 /// Entries of a long vector.
 pub const ENTRIES: usize = 256;
+/// From this size of an entry on, copies between private buffers are no measure: other pages, other caches.
+const PRIVATE_BELOW_BYTES: usize = 4096;
 /// A queue that takes longer than this has failed.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -47,6 +58,16 @@ pub enum Against<'a> {
     },
     /// memcpy from the local segment into this map of the remote one.
     Same(Window<'a>),
+    /// Any kernel from the local segment into this map of the remote one, and of short entries memcpy between private buffers; each copy with
+    /// so many ns more, with all bytes hot, or with none in any cache.
+    Best {
+        /// The map.
+        map: Window<'a>,
+        /// What an entry may cost besides its copy.
+        extra_ns: f64,
+        /// No cache holds the bytes before a vector.
+        cold: bool,
+    },
 }
 
 /// A vector, gathered, posted and waited for, in ns an entry, beside its reference.
@@ -62,6 +83,8 @@ pub struct DmaSides<'a> {
     target: Vec<u8>,
     ours: Pace,
     plain: Pace,
+    /// The kernels of [`Against::Best`].
+    kernels: Vec<Kernel>,
 }
 
 impl std::fmt::Debug for DmaSides<'_> {
@@ -85,7 +108,14 @@ impl<'a> DmaSides<'a> {
         let vector = (0..entries)
             .map(|n| DmaEntry { size_bytes, local_offset: n * size_bytes, remote_offset: n * size_bytes })
             .collect();
-        let private = if matches!(against, Against::Private { .. }) { shape.total_bytes() } else { 0 };
+        let private = match against {
+            Against::Private { .. } => shape.total_bytes(),
+            Against::Best { .. } if size_bytes < PRIVATE_BELOW_BYTES => shape.total_bytes(),
+            Against::Best { .. } | Against::Same(_) => 0,
+        };
+        if matches!(against, Against::Best { cold: true, .. }) && !copy::EVICTS {
+            return Err(BenchError::Usage("lines cannot be evicted on this kind of processor".to_owned()));
+        }
         let mut sides = Self {
             timer,
             queue: node.dma_queue(entries)?,
@@ -99,6 +129,7 @@ impl<'a> DmaSides<'a> {
             target: vec![0xa5; private],
             ours: Pace::trial(),
             plain: Pace::trial(),
+            kernels: if matches!(against, Against::Best { .. }) { able(size_bytes) } else { Vec::new() },
         };
         let mut known = vec![0; shape.total_bytes()];
         rendezvous::fill(&mut known, shape.total_bytes() as u64);
@@ -120,7 +151,7 @@ impl<'a> DmaSides<'a> {
 
     /// Vectors of one reading.
     pub fn vectors_per_reading(&self) -> u64 {
-        self.ours.events()
+        if self.is_cold() { self.ours.prepared_events() } else { self.ours.events() }
     }
 
     /// Vectors that share a sample.
@@ -133,48 +164,99 @@ impl<'a> DmaSides<'a> {
         let size_bytes = self.shape.size_bytes;
         match self.against {
             Against::Private { extra_ns } => format!("memcpy of {size_bytes} bytes + {extra_ns} ns"),
-            Against::Same(_) => format!("memcpy of {size_bytes} bytes from and to the same memory"),
-        }
-    }
-
-    /// Time of a vector.
-    fn vector_ns(&mut self) -> Result<f64> {
-        let Self { timer, queue, local, remote, vector, ours, .. } = self;
-        ours.read(timer, None, || transfer(queue, local, remote, vector))
-    }
-
-    /// Time of as many plain copies.
-    fn copies_ns(&mut self) -> Result<f64> {
-        let Self { timer, source, target, local, plain, against, .. } = self;
-        // Through a black box: the size must not be known, or the copy would be a few inlined moves and no memcpy.
-        let Shape { entries, size_bytes: size } = black_box(self.shape);
-        match against {
-            Against::Private { .. } => plain.read(timer, None, || {
-                for (to, from) in target.chunks_exact_mut(size).zip(source.chunks_exact(size)) {
-                    to.copy_from_slice(black_box(from));
-                }
-                black_box(&target);
-                Ok(())
-            }),
-            Against::Same(map) => {
-                let _only = Only::kernel(KernelId::Libc)?;
-                let from = local.window();
-                plain.read(timer, None, || {
-                    for n in 0..entries {
-                        from.copy_to(n * size, map, n * size, size)?;
-                    }
-                    Ok(())
-                })
+            Against::Same(_) | Against::Best { .. } => {
+                format!("memcpy of {size_bytes} bytes from and to the same memory")
             }
         }
     }
 
+    const fn is_cold(&self) -> bool {
+        matches!(self.against, Against::Best { cold: true, .. })
+    }
+
+    /// Time of a vector.
+    fn vector_ns(&mut self) -> Result<f64> {
+        let cold = self.is_cold();
+        let Self { timer, queue, local, remote, vector, ours, against, shape, .. } = self;
+        let event = || transfer(queue, local, remote, vector);
+        match against {
+            Against::Best { map, .. } if cold => {
+                ours.read_prepared(timer, || evict_all(local, map, shape.total_bytes()), event)
+            }
+            _ => ours.read(timer, None, event),
+        }
+    }
+
+    /// Time of as many plain copies.
+    fn copies_ns(&mut self) -> Result<f64> {
+        match self.against {
+            Against::Private { .. } => self.private_ns(),
+            Against::Same(map) | Against::Best { map, .. } => self.kernel_ns(map, KernelId::Libc),
+        }
+    }
+
+    /// Time of as many copies between private buffers.
+    fn private_ns(&mut self) -> Result<f64> {
+        let cold = self.is_cold();
+        // Through a black box: the size must not be known, or the copy would be a few inlined moves and no memcpy.
+        let size = black_box(self.shape).size_bytes;
+        let Self { timer, source, target, plain, .. } = self;
+        if cold {
+            // Mutable in the copies, shared in what prepares them.
+            let target = std::cell::RefCell::new(target);
+            let prepare = || {
+                evict(source);
+                evict(&target.borrow());
+                Ok(())
+            };
+            return plain.read_prepared(timer, prepare, || {
+                copy_all(&mut target.borrow_mut(), source, size);
+                Ok(())
+            });
+        }
+        plain.read(timer, None, || {
+            copy_all(target, source, size);
+            Ok(())
+        })
+    }
+
+    /// Time of as many copies by one kernel from the local segment into the map of the remote one.
+    fn kernel_ns(&mut self, map: Window<'a>, id: KernelId) -> Result<f64> {
+        let cold = self.is_cold();
+        let _only = Only::kernel(id)?;
+        let Shape { entries, size_bytes: size } = black_box(self.shape);
+        let Self { timer, local, plain, .. } = self;
+        let from = local.window();
+        let event = || {
+            for n in 0..entries {
+                from.copy_to(n * size, &map, n * size, size)?;
+            }
+            Ok(())
+        };
+        if cold {
+            return plain.read_prepared(timer, || evict_all(local, &map, entries * size), event);
+        }
+        plain.read(timer, None, event)
+    }
+
     const fn extra_ns(&self) -> f64 {
         match self.against {
-            Against::Private { extra_ns } => extra_ns,
+            Against::Private { extra_ns } | Against::Best { extra_ns, .. } => extra_ns,
             Against::Same(_) => 0.0,
         }
     }
+}
+
+fn copy_all(target: &mut [u8], source: &[u8], size: usize) {
+    for (to, from) in target.chunks_exact_mut(size).zip(source.chunks_exact(size)) {
+        to.copy_from_slice(black_box(from));
+    }
+    black_box(&target);
+}
+
+fn evict_all(local: &Segment, map: &Window<'_>, bytes: usize) -> Result<()> {
+    local.window().evict(0, bytes)?;
+    Ok(map.evict(0, bytes)?)
 }
 
 fn transfer(queue: &DmaQueue, local: &Segment, remote: &RemoteSegment, vector: &[DmaEntry]) -> Result<()> {
@@ -198,5 +280,33 @@ impl Sides for DmaSides<'_> {
 
     fn reference(&mut self) -> Result<f64> {
         Ok(self.copies_ns()? / self.shape.entries as f64 + self.extra_ns())
+    }
+}
+
+impl Field for DmaSides<'_> {
+    fn others(&self) -> usize {
+        // And memcpy between private buffers, of short entries.
+        self.kernels.len() + usize::from(!self.source.is_empty())
+    }
+
+    fn name(&self, other: usize) -> String {
+        let copy = self
+            .kernels
+            .get(other)
+            .map_or_else(|| "memcpy of the C library, private buffers".to_owned(), name_of);
+        let extra_ns = self.extra_ns();
+        if extra_ns > 0.0 { format!("{copy} + {extra_ns} ns") } else { copy }
+    }
+
+    fn ours_ns(&mut self) -> Result<f64> {
+        Ok(self.vector_ns()? / self.shape.entries as f64)
+    }
+
+    fn other_ns(&mut self, other: usize) -> Result<f64> {
+        let ns = match (self.kernels.get(other).copied(), self.against) {
+            (Some(kernel), Against::Best { map, .. }) => self.kernel_ns(map, kernel.id)?,
+            _ => self.private_ns()?,
+        };
+        Ok(ns / self.shape.entries as f64 + self.extra_ns())
     }
 }

@@ -7,6 +7,7 @@ pub mod arrival;
 pub mod attach;
 pub mod child_driver;
 pub mod connect;
+pub mod copies;
 pub mod dma;
 pub mod dma_bench;
 pub mod interrupt;

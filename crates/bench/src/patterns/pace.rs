@@ -1,5 +1,7 @@
 //! Timing of copies of any size: many short ones to a sample, long ones one by one.
 
+use shm::clock::now_ticks_ordered;
+
 use crate::{
     baseline::{Shape, settle},
     error::Result,
@@ -17,6 +19,8 @@ const SAMPLES_MIN: f64 = 3.0;
 const SAMPLES_MAX: f64 = 400.0;
 /// Copies in a sample at most.
 const BATCH_MAX: f64 = 65_536.0;
+/// Samples of a reading of events that are prepared, at most: preparing takes longer than they do.
+const PREPARED_MAX: u32 = 30;
 /// From this many samples on the median is the reading; of fewer, the fastest.
 const FOR_A_MEDIAN: u32 = 15;
 
@@ -76,6 +80,35 @@ impl Pace {
         let fastest = self.ticks.iter().min().map_or(f64::NAN, |ticks| timer.ns(*ticks));
         Ok(fastest / f64::from(self.shape.batch))
     }
+
+    /// The same of events before each of which something is prepared, such as caches without the bytes. Each is a sample by itself.
+    pub fn read_prepared(
+        &mut self,
+        timer: &Timer,
+        mut prepare: impl FnMut() -> Result<()>,
+        mut event: impl FnMut() -> Result<()>,
+    ) -> Result<f64> {
+        let samples = self.shape.samples.min(PREPARED_MAX);
+        self.ticks.clear();
+        for number in 0..=samples {
+            prepare()?;
+            let start = now_ticks_ordered();
+            event()?;
+            let ticks = now_ticks_ordered().saturating_sub(start);
+            if number > 0 {
+                self.ticks.push(ticks);
+            }
+        }
+        if samples >= FOR_A_MEDIAN {
+            return Ok(settle(timer, &self.ticks, 1, 1.0, None));
+        }
+        Ok(self.ticks.iter().min().map_or(f64::NAN, |ticks| timer.ns(*ticks)))
+    }
+
+    /// Events of a reading of prepared ones.
+    pub fn prepared_events(&self) -> u64 {
+        u64::from(self.shape.samples.min(PREPARED_MAX))
+    }
 }
 
 #[cfg(test)]
@@ -106,5 +139,23 @@ mod tests {
             assert_eq!(seen, pace.events() + u64::from(pace.shape.warm_up));
             assert!(ns.is_finite());
         }
+    }
+
+    #[test]
+    fn each_prepared_event_is_prepared() {
+        let timer = Timer::new().unwrap();
+        let (prepared, mut seen) = (std::cell::Cell::new(0), 0);
+        let mut pace = Pace::of(1000.0);
+        let prepare = || {
+            prepared.set(prepared.get() + 1);
+            Ok(())
+        };
+        let event = || {
+            seen += 1;
+            assert_eq!(prepared.get(), seen);
+            Ok(())
+        };
+        assert!(pace.read_prepared(&timer, prepare, event).unwrap().is_finite());
+        assert_eq!((seen, pace.prepared_events()), (31, 30));
     }
 }

@@ -1,29 +1,25 @@
 //! Blocks into a remote segment, against the fastest copy there is: the C library's memcpy or any of our kernels, from and
-//! to the very same buffers.
-//!
-//! Which rival is the fastest is found before the run, by alternating all of them; the paired run is then against that one
-//! alone. (Taking the best of many noisy readings in each block would measure the noise.)
+//! to the very same buffers, which are hot or cold.
 
 use shm::{
     clock::now_ticks,
-    copy::{self, CLASSES, Kernel, KernelId, Plan},
+    copy::{self, CLASSES, Kernel, KernelId, Plan, evict},
     window::Window,
 };
 use tieline::RemoteSegment;
 
 use crate::{
+    best::Field,
     error::{BenchError, Result},
-    run::Sides,
-    stats::order,
     timer::Timer,
 };
 
-/// Rounds in which the rivals are compared.
-const ROUNDS: usize = 7;
 /// Time of a reading, within these numbers of copies.
 const READING_NS: f64 = 3_000_000.0;
 const COPIES_MIN: f64 = 4.0;
 const COPIES_MAX: f64 = 50.0;
+/// Copies of a reading of cold buffers at most: evicting lines takes longer than the copy.
+const COLD_COPIES_MAX: f64 = 12.0;
 
 /// While it lives, every copy of this process is made by one kernel.
 #[derive(Debug)]
@@ -44,73 +40,58 @@ impl Drop for Only {
     }
 }
 
-/// `put` of one size against its fastest rival, in GB/s (10⁹ bytes a second).
-pub struct PutSides<'a> {
+/// The kernels that can copy so many bytes on this processor.
+pub(super) fn able(size_bytes: usize) -> Vec<Kernel> {
+    let able = |kernel: &Kernel| kernel.available && kernel.min_bytes <= size_bytes;
+    copy::kernels().into_iter().filter(able).collect()
+}
+
+/// What a kernel is called in reports.
+pub(super) fn name_of(kernel: &Kernel) -> String {
+    match kernel.id {
+        KernelId::Libc => "memcpy of the C library, same buffers".to_owned(),
+        _ => format!("copy kernel `{}`, same buffers", kernel.name),
+    }
+}
+
+/// `put` of one size, and the kernels.
+pub struct PutField<'a> {
     timer: &'a Timer,
     remote: &'a RemoteSegment,
     target: Window<'a>,
     source: Vec<u8>,
-    rival: Kernel,
+    kernels: Vec<Kernel>,
     copies: u32,
-    /// Median time of each rival before the run, in ns, fastest first.
-    pub rivals: Vec<(&'static str, f64)>,
+    cold: bool,
 }
 
-impl std::fmt::Debug for PutSides<'_> {
+impl std::fmt::Debug for PutField<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PutSides").field("rivals", &self.rivals).finish_non_exhaustive()
+        f.debug_struct("PutField").field("bytes", &self.source.len()).finish_non_exhaustive()
     }
 }
 
-impl<'a> PutSides<'a> {
-    /// Puts of `size_bytes` to the start of `remote`, which is mapped as `target`. Checks the bytes and finds the rival.
+impl<'a> PutField<'a> {
+    /// Puts of `size_bytes` to the start of `remote`, which is mapped as `target`; with `cold`, no cache holds the bytes before a copy,
+    /// else each is of the same bytes as the one before it. Checks the bytes.
     pub fn new(
         timer: &'a Timer,
         remote: &'a RemoteSegment,
         target: Window<'a>,
         size_bytes: usize,
+        cold: bool,
     ) -> Result<Self> {
+        if cold && !copy::EVICTS {
+            return Err(BenchError::Usage("lines cannot be evicted on this kind of processor".to_owned()));
+        }
         let source: Vec<u8> = (0..size_bytes).map(|at| (at ^ (at >> 8) ^ (at >> 16)) as u8).collect();
         check(remote, &source)?;
-        let Some(first) = copy::kernels().into_iter().find(|kernel| kernel.available) else {
-            return Err(BenchError::Usage("no kernel can copy on this processor".to_owned()));
-        };
-        let mut sides = Self { timer, remote, target, source, rival: first, copies: 2, rivals: Vec::new() };
-        let trial_ns = sides.put_ns()?.min(sides.put_ns()?);
-        sides.copies = (READING_NS / trial_ns).clamp(COPIES_MIN, COPIES_MAX) as u32;
-        sides.find_rival()?;
-        Ok(sides)
-    }
-
-    fn find_rival(&mut self) -> Result<()> {
-        let able = |kernel: &Kernel| kernel.available && kernel.min_bytes <= self.source.len();
-        let kernels: Vec<Kernel> = copy::kernels().into_iter().filter(able).collect();
-        let mut times = vec![Vec::new(); kernels.len()];
-        for _ in 0..ROUNDS {
-            for (kernel, times) in kernels.iter().zip(&mut times) {
-                self.rival = *kernel;
-                times.push(self.rival_ns()?);
-            }
-        }
-        let mut ranked: Vec<(Kernel, f64)> = kernels
-            .into_iter()
-            .zip(times)
-            .filter_map(|(kernel, times)| Some((kernel, order::median(&times)?)))
-            .collect();
-        ranked.sort_by(|a, b| a.1.total_cmp(&b.1));
-        if let Some((fastest, _)) = ranked.first() {
-            self.rival = *fastest;
-        }
-        self.rivals = ranked.iter().map(|(kernel, ns)| (kernel.name, *ns)).collect();
-        Ok(())
-    }
-
-    /// Name of the rival.
-    pub fn rival(&self) -> String {
-        match self.rival.id {
-            KernelId::Libc => "memcpy of the C library, same buffers".to_owned(),
-            _ => format!("copy kernel `{}`, same buffers", self.rival.name),
-        }
+        let kernels = able(size_bytes);
+        let mut field = Self { timer, remote, target, source, kernels, copies: 2, cold };
+        let trial_ns = field.ours_ns()?.min(field.ours_ns()?);
+        let most = if cold { COLD_COPIES_MAX } else { COPIES_MAX };
+        field.copies = (READING_NS / trial_ns).clamp(COPIES_MIN, most) as u32;
+        Ok(field)
     }
 
     /// Copies that share a reading.
@@ -118,19 +99,32 @@ impl<'a> PutSides<'a> {
         self.copies
     }
 
-    fn put_ns(&mut self) -> Result<f64> {
-        let (remote, source) = (self.remote, &self.source);
-        fastest_ns(self.timer, self.copies, || Ok(remote.put(0, source)?))
+    /// Before each copy.
+    fn prepare(&self) -> Result<()> {
+        if self.cold {
+            evict(&self.source);
+            self.target.evict(0, self.source.len())?;
+        }
+        Ok(())
+    }
+}
+
+impl Field for PutField<'_> {
+    fn others(&self) -> usize {
+        self.kernels.len()
     }
 
-    fn rival_ns(&mut self) -> Result<f64> {
-        let _only = Only::kernel(self.rival.id)?;
-        let (target, source) = (&self.target, &self.source);
-        fastest_ns(self.timer, self.copies, || Ok(target.put(0, source)?))
+    fn name(&self, other: usize) -> String {
+        name_of(&self.kernels[other])
     }
 
-    fn gigabytes_a_second(&self, ns: f64) -> f64 {
-        self.source.len() as f64 / ns
+    fn ours_ns(&mut self) -> Result<f64> {
+        fastest_ns(self.timer, self.copies, || self.prepare(), || Ok(self.remote.put(0, &self.source)?))
+    }
+
+    fn other_ns(&mut self, other: usize) -> Result<f64> {
+        let _only = Only::kernel(self.kernels[other].id)?;
+        fastest_ns(self.timer, self.copies, || self.prepare(), || Ok(self.target.put(0, &self.source)?))
     }
 }
 
@@ -138,10 +132,16 @@ impl<'a> PutSides<'a> {
 ///
 /// The fastest, on both sides alike, because a large copy takes as long as the share of time that the scheduler gives: on a
 /// machine with other work most of them are interrupted, and their median says how busy the machine is.
-fn fastest_ns(timer: &Timer, copies: u32, mut copy: impl FnMut() -> Result<()>) -> Result<f64> {
+fn fastest_ns(
+    timer: &Timer,
+    copies: u32,
+    prepare: impl Fn() -> Result<()>,
+    mut copy: impl FnMut() -> Result<()>,
+) -> Result<f64> {
     copy()?;
     let mut fastest = u64::MAX;
     for _ in 0..copies {
+        prepare()?;
         let start = now_ticks();
         copy()?;
         fastest = fastest.min(now_ticks().saturating_sub(start));
@@ -168,18 +168,6 @@ fn check(remote: &RemoteSegment, source: &[u8]) -> Result<()> {
     }
 }
 
-impl Sides for PutSides<'_> {
-    fn ours(&mut self) -> Result<f64> {
-        let ns = self.put_ns()?;
-        Ok(self.gigabytes_a_second(ns))
-    }
-
-    fn reference(&mut self) -> Result<f64> {
-        let ns = self.rival_ns()?;
-        Ok(self.gigabytes_a_second(ns))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -199,11 +187,17 @@ mod tests {
         let timer = Timer::new().unwrap();
         let pauses_us = [0, 3000, 1000, 2000];
         let mut calls = 0;
-        let ns = fastest_ns(&timer, 3, || {
+        let prepared = std::cell::Cell::new(0);
+        let prepare = || {
+            prepared.set(prepared.get() + 1);
+            Ok(())
+        };
+        let ns = fastest_ns(&timer, 3, prepare, || {
             std::thread::sleep(std::time::Duration::from_micros(pauses_us[calls]));
             calls += 1;
             Ok(())
         });
         assert!(ns.unwrap() >= 900_000.0 && calls == 4);
+        assert_eq!(prepared.get(), 3);
     }
 }

@@ -1,4 +1,6 @@
-//! Records of 8 bytes through the ring, one at a time and in batches: millions a second, every payload read and checked.
+//! Records of 8 bytes through the ring, one at a time and in batches, beside values of 8 bytes through a ring of others.
+//!
+//! Every payload is read and checked.
 //!
 //! The consumer times (from its first record to its last): a producer only knows what it has handed over.
 
@@ -12,18 +14,24 @@ use shm::{
     },
 };
 
+use rival::Rival;
+
 use crate::{
-    baseline::line::{FarThread, LineProbe, Words, fastest},
+    baseline::line::fastest,
+    best::Field,
     duo::Duo,
     error::{BenchError, Result},
     poll::Poll,
-    run::Sides,
     timer::Timer,
 };
+
+mod rival;
 
 const WHAT: &str = "record ring";
 /// Room of the ring: more than the caches of a core would only hide a slow consumer, much less makes both wait.
 pub const CAPACITY_BYTES: usize = 64 << 10;
+/// Slots of the rings of others: as many bytes as ours, and far fewer, whichever is better.
+const RIVAL_SLOTS: [usize; 2] = [CAPACITY_BYTES / 8, 1024];
 /// Records of one reading: a few milliseconds.
 pub const RECORDS: u64 = 256 << 10;
 /// Records that a batch hands over at once.
@@ -38,57 +46,60 @@ pub enum Way {
     Batched,
 }
 
-/// The rate against a constant, with a cache line as the watch of the machine.
-pub struct RingSides<'a, 'env> {
+/// Our ring and those of others, between the same two threads. Times are of a record.
+pub struct RingField<'a, 'env> {
     timer: &'a Timer,
     duo: &'a mut Duo<'env>,
     producer: Arc<Mutex<Producer>>,
     consumer: Consumer,
     way: Way,
-    goal_per_us: f64,
     poll: Poll,
-    words: Words<'env>,
-    line: LineProbe<'env>,
+    rivals: Vec<Rival>,
     /// Records so far: the next one's payload.
     sent: u64,
 }
 
-impl std::fmt::Debug for RingSides<'_, '_> {
+impl std::fmt::Debug for RingField<'_, '_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RingSides").field("way", &self.way).finish_non_exhaustive()
+        f.debug_struct("RingField").field("way", &self.way).finish_non_exhaustive()
     }
 }
 
-impl<'a, 'env> RingSides<'a, 'env> {
-    /// A fresh ring between the two threads. `goal_per_us` is the constant reference in millions a second.
-    pub fn new(
-        timer: &'a Timer,
-        duo: &'a mut Duo<'env>,
-        words: Words<'env>,
-        way: Way,
-        goal_per_us: f64,
-    ) -> Result<Self> {
+impl<'a, 'env> RingField<'a, 'env> {
+    /// Fresh rings between the two threads.
+    pub fn new(timer: &'a Timer, duo: &'a mut Duo<'env>, way: Way) -> Result<Self> {
         let (producer, consumer) = record::pair(CAPACITY_BYTES)?;
-        let line = LineProbe::new(timer, &mut FarThread { duo: &mut *duo, words }, words)?;
         let producer = Arc::new(Mutex::new(producer));
-        let poll = Poll::Paused;
-        let mut sides = Self { timer, duo, producer, consumer, way, goal_per_us, poll, words, line, sent: 0 };
-        // The slower way has the larger time for a record.
-        sides.poll = fastest(|poll| {
-            sides.poll = poll;
-            Ok(1.0 / sides.rate(RECORDS / 4)?)
+        let rivals = RIVAL_SLOTS.map(Rival::new).into();
+        let mut field = Self { timer, duo, producer, consumer, way, poll: Poll::Paused, rivals, sent: 0 };
+        // Each waits in the way that is faster for it.
+        field.poll = fastest(|poll| {
+            field.poll = poll;
+            field.ring_ns(RECORDS / 4)
         })?
         .0;
-        Ok(sides)
+        for rival in 0..field.rivals.len() {
+            field.rivals[rival].poll = fastest(|poll| {
+                field.rivals[rival].poll = poll;
+                field.rival_ns(rival, RECORDS / 4)
+            })?
+            .0;
+        }
+        Ok(field)
     }
 
-    /// How both sides wait for each other: the faster way when it was tried.
+    /// How both sides of our ring wait for each other.
     pub const fn poll(&self) -> Poll {
         self.poll
     }
 
-    /// Sends and takes `records`; answers millions a second.
-    fn rate(&mut self, records: u64) -> Result<f64> {
+    fn rival_ns(&mut self, rival: usize, records: u64) -> Result<f64> {
+        let took = self.rivals[rival].transfer(self.duo, self.way, records)?;
+        Ok(self.timer.ns(took.ticks) / took.records as f64)
+    }
+
+    /// Sends and takes `records`; answers the time of one.
+    fn ring_ns(&mut self, records: u64) -> Result<f64> {
         let first = self.sent;
         self.sent += records;
         let (way, poll) = (self.way, self.poll);
@@ -105,22 +116,25 @@ impl<'a, 'env> RingSides<'a, 'env> {
             }
         };
         let (took, ()) = self.duo.both(WHAT, near, far)?;
-        Ok(took.records as f64 / self.timer.ns(took.ticks) * 1000.0)
+        Ok(self.timer.ns(took.ticks) / took.records as f64)
     }
 }
 
-impl Sides for RingSides<'_, '_> {
-    fn ours(&mut self) -> Result<f64> {
-        self.rate(RECORDS)
+impl Field for RingField<'_, '_> {
+    fn others(&self) -> usize {
+        self.rivals.len()
     }
 
-    fn reference(&mut self) -> Result<f64> {
-        Ok(self.goal_per_us)
+    fn name(&self, other: usize) -> String {
+        self.rivals[other].name()
     }
 
-    fn watch(&mut self) -> Result<Option<f64>> {
-        let mut far = FarThread { duo: &mut *self.duo, words: self.words };
-        self.line.half_round_trip_ns(self.timer, &mut far, None).map(Some)
+    fn ours_ns(&mut self) -> Result<f64> {
+        self.ring_ns(RECORDS)
+    }
+
+    fn other_ns(&mut self, other: usize) -> Result<f64> {
+        self.rival_ns(other, RECORDS)
     }
 }
 
@@ -237,7 +251,6 @@ fn other_end(error: impl RingError) -> BenchError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::baseline::line::Lines;
 
     #[test]
     fn both_ways_deliver_everything_and_give_a_rate() {
@@ -246,15 +259,13 @@ mod tests {
             return;
         };
         let timer = Timer::new().unwrap();
-        let lines = Lines::new();
         crate::duo::on(cpus, |duo| {
             for way in [Way::Single, Way::Batched] {
-                let mut sides = RingSides::new(&timer, duo, lines.two(), way, 60.0)?;
-                assert!(sides.rate(100_000)? > 0.0);
+                let mut field = RingField::new(&timer, duo, way)?;
+                assert!(field.ring_ns(100_000)? > 0.0);
                 // A number that is no multiple of the batch.
-                assert!(sides.rate(1003)? > 0.0);
-                assert_eq!(sides.reference()?, 60.0);
-                assert!(sides.watch()?.unwrap() > 0.0);
+                assert!(field.ring_ns(1003)? > 0.0);
+                assert!((0..field.others()).all(|other| field.other_ns(other).is_ok_and(|ns| ns > 0.0)));
             }
             Ok(())
         })

@@ -97,15 +97,31 @@ pub fn median_ranks(n: u64) -> Option<(u64, u64)> {
     Some((low.max(1), high.min(n)))
 }
 
+/// Interval of the median of independent values that is as sure for one of `comparisons` that they all hold together with 95 %
+/// confidence (Bonferroni). `None` if there are too few values for that, or more than 500.
+pub fn median_interval_of_many(values: &[f64], comparisons: usize) -> Option<Interval> {
+    let n = values.len() as u64;
+    // Beyond that the smallest probability would underflow on the way.
+    let rank = if n <= 500 { low_rank(n, 0.025 / comparisons.max(1) as f64) } else { 0 };
+    let ordered = sorted(values);
+    let low = *ordered.get((rank as usize).checked_sub(1)?)?;
+    Some(Interval { low, high: *ordered.get((n - rank) as usize)? })
+}
+
 /// The largest rank `j` with P(Bin(n, ½) < j) ≤ 2.5 %.
 fn exact_low_rank(n: u64) -> u64 {
-    let mut term = 0.5f64.powi(n as i32); // P(Bin = 0); n ≤ 70, far from underflow
+    low_rank(n, 0.025)
+}
+
+/// The largest rank `j` with P(Bin(n, ½) < j) ≤ `at_most`; 0 if there is none.
+fn low_rank(n: u64, at_most: f64) -> u64 {
+    let mut term = 0.5f64.powi(n as i32); // P(Bin = 0); n ≤ 500, no underflow
     let mut below = 0.0;
     let mut rank = 0;
     // After the step for k, `below` is P(Bin < k + 1), so rank k + 1 is allowed while that stays within 2.5 %.
     for k in 0..n {
         below += term;
-        if below > 0.025 {
+        if below > at_most {
             break;
         }
         rank = k + 1;
@@ -132,6 +148,16 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn an_interval_of_many_is_wider() {
+        let values: Vec<f64> = (1..=30).map(f64::from).collect();
+        // P(Bin(30, ½) ≤ 4) = 2.97e-5, P(≤ 5) = 1.62e-4: a 320th of 5 % lies between.
+        assert_eq!(median_interval_of_many(&values, 160), Some(Interval { low: 5.0, high: 26.0 }));
+        assert_eq!(median_interval_of_many(&values, 1), median_interval(&values));
+        assert_eq!(median_interval_of_many(&values[..12], 160), None);
+        assert_eq!(median_interval_of_many(&[], 1), None);
+    }
 
     #[test]
     fn medians_known() {

@@ -1,7 +1,7 @@
 //! Every valid figure name and what it measures, to detect misspelt names.
 
 use crate::{
-    acceptance::catalogue::{self, Fabric, Kind, Sisci, Sockets},
+    acceptance::catalogue::{self, Copies, Fabric, Kind, Sisci, Sockets},
     layout::table::size as shown,
     patterns::{
         dma_bench,
@@ -67,14 +67,16 @@ const fn dimension(kind: &Kind) -> Dimension {
         | Kind::Sockets(Sockets::Passthrough { .. })
         | Kind::Fabric(Fabric::Rate { .. } | Fabric::Quality { .. }) => Dimension::Rate,
         Kind::Fabric(Fabric::Memory { .. }) => Dimension::Memory,
-        Kind::Put { .. } | Kind::Store { .. } | Kind::Load { .. } | Kind::Sisci(Sisci::Copy { .. }) => {
-            Dimension::Bandwidth
-        }
+        Kind::Put { .. }
+        | Kind::Store { .. }
+        | Kind::Load { .. }
+        | Kind::Sisci(Sisci::Copy { .. })
+        | Kind::Copies(Copies::Worst { .. }) => Dimension::Bandwidth,
         Kind::IdleCpu { .. } => Dimension::Processor,
         Kind::IdlePss { .. } | Kind::UpPss { .. } => Dimension::Memory,
         Kind::Scipp { .. }
         | Kind::Dma { .. }
-        | Kind::DmaTable { .. }
+        | Kind::Copies(Copies::TuneTime { .. } | Copies::TuneRepeat { .. })
         | Kind::Overhead { .. }
         | Kind::Spinning { .. }
         | Kind::Sleeping { .. }
@@ -185,7 +187,7 @@ mod tests {
         for id in [
             "scipp.half_rtt.16B",
             "scipp.half_rtt.4B.own",
-            "dma.vec256.64B",
+            "dma.64B.cold",
             "dma.64MiB",
             "up.64.pss",
             "limits.wake",

@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::judge::{Judged, Judgements};
 use crate::{
-    acceptance::catalogue::{self, Entry, Fabric, Kind, Sisci, Sockets},
+    acceptance::catalogue::{self, Copies, Entry, Fabric, Kind, Sisci, Sockets},
     patterns::programs::twins::Twin,
     quantity::{Dimension, Quantity},
     verdict::{Goal, Op},
@@ -214,7 +214,9 @@ fn builtin(entry: &Entry) -> Threshold {
         Kind::Scipp { goal, .. }
         | Kind::Put { goal, .. }
         | Kind::Load { goal }
-        | Kind::DmaTable { goal, .. }
+        | Kind::Dma { goal, .. }
+        | Kind::Ring { goal, .. }
+        | Kind::Copies(Copies::Worst { goal } | Copies::TuneRepeat { goal })
         | Kind::Store { goal, .. }
         | Kind::Spinning { goal }
         | Kind::Sockets(
@@ -248,10 +250,6 @@ fn builtin(entry: &Entry) -> Threshold {
         ) => absolute(at_most, "s", false),
         Kind::Fabric(Fabric::Rate { at_least }) => absolute(at_least, "M/s", true),
         Kind::Fabric(Fabric::Memory { at_most, .. }) => absolute(at_most, "MB", false),
-        Kind::Dma { .. } => {
-            ratio = bounds_of(Goal::at_most(1.0));
-            None
-        }
         Kind::Sisci(Sisci::Copy { goal, .. }) => {
             ratio = bounds_of(goal);
             None
@@ -262,7 +260,7 @@ fn builtin(entry: &Entry) -> Threshold {
         }
         Kind::Sisci(Sisci::Call { at_most }) => absolute(at_most, "ns", false),
         Kind::Sisci(Sisci::Connect { at_most }) => absolute(at_most, "us", false),
-        Kind::Ring { at_least, .. } => absolute(at_least, "M/s", true),
+        Kind::Copies(Copies::TuneTime { at_most }) => absolute(at_most, "s", false),
         Kind::Overhead { at_most } => absolute(at_most, "ns", false),
         Kind::Sockets(Sockets::Start { at_most }) => absolute(at_most, "ms", false),
         Kind::Sockets(Sockets::Reaches { load, at_least }) => absolute(at_least, load.unit(), true),

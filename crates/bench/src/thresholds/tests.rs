@@ -36,12 +36,12 @@ fn a_name_wins_over_a_pattern_and_a_long_pattern_over_a_short_one() {
     );
     let found = |id: &str| all.find(id).unwrap().pattern.clone();
     assert_eq!(
-        ["scipp.half_rtt.4B", "scipp.half_rtt.4B.own", "put.1MiB"].map(found),
+        ["scipp.half_rtt.4B", "scipp.half_rtt.4B.own", "put.1MiB.hot"].map(found),
         ["scipp.half_rtt.4B", "scipp.*", "*"]
     );
     let exact = all.find("scipp.half_rtt.4B").unwrap();
     assert_eq!((exact.line, exact.value.upper, exact.value.target), (5, Some(1000.0), Some(100.0)));
-    assert!(parse("").find("put.1MiB").is_none());
+    assert!(parse("").find("put.1MiB.hot").is_none());
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn what_is_wrong_is_said_with_its_line_and_what_was_expected() {
         ("[\"put.*\"]\nupper_ratio = nan", 2, &["number above 0"]),
         ("[\"put.*\"]\nlower = 10", 2, &["number and a unit"]),
         ("[\"put.*\"]\nlower = \"10 XB/s\"", 2, &["`10 XB/s`", "GB/s"]),
-        ("[\"put.*\"]\nlower = \"10 ns\"", 1, &["given in ns", "put.16MiB", "GB/s"]),
+        ("[\"put.*\"]\nlower = \"10 ns\"", 1, &["given in ns", "put.16MiB.hot", "GB/s"]),
         ("[\"put.*\"]\nlower = \"10 GB/s\"\nupper = \"10 ns\"", 3, &["expected a unit like"]),
         ("[\"put.*\"]\ntarget_ratio = 1.0", 1, &["judges nothing"]),
         ("[\"put.*\"]\n", 1, &["judges nothing"]),

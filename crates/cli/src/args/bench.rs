@@ -54,7 +54,8 @@ pub(crate) enum Bench {
     #[command(after_help = "Examples:\n  tieline bench acceptance --list\n  \
                             tieline bench acceptance --only connect_map\n  \
                             tieline bench acceptance --only fabric\n  \
-                            tieline bench acceptance --only put up       put.1MiB, put.4MiB, …, up.64, up.64.pss")]
+                            tieline bench acceptance --resume run.json    again after an interruption, to go on\n  \
+                            tieline bench acceptance --only put up       put.1MiB.hot, put.1MiB.cold, …, up.64.pss")]
     Acceptance(Acceptance),
     /// Compare two results of one command: figures that are worse, better, equal; a missing figure is a failure
     #[command(
@@ -160,7 +161,7 @@ impl From<Placement> for bench::patterns::pio::Placement {
 /// `bench acceptance`.
 #[derive(Debug, Args)]
 pub(crate) struct Acceptance {
-    /// Only these figures: whole names, or their beginnings up to a dot (`put` means put.1MiB, put.4MiB, …); `fabric` means
+    /// Only these figures: whole names, or their beginnings up to a dot (`put` means put.1MiB.hot, put.1MiB.cold, …); `fabric` means
     /// all of switched fabrics
     #[arg(long, value_name = "ID", num_args = 1..)]
     pub only: Vec<String>,
@@ -171,6 +172,9 @@ pub(crate) struct Acceptance {
     /// by itself: `--only quality.large`): hours instead of minutes
     #[arg(long)]
     pub rivals: bool,
+    /// Keep each finished figure in FILE; if FILE is there, of this machine and build, take over what it has and measure the rest
+    #[arg(long, value_name = "FILE")]
+    pub resume: Option<PathBuf>,
     /// Only list the figures
     #[arg(long)]
     pub list: bool,

@@ -32,6 +32,7 @@ pub(super) fn run(common: &Common, arguments: &Acceptance, output: Output) -> Ou
         only: arguments.only.clone(),
         cpus: arguments.cpus,
         rivals: arguments.rivals,
+        resume: arguments.resume.clone(),
         thresholds: arguments.thresholds.as_deref().map(Thresholds::read).transpose()?,
         argv: std::env::args().collect(),
         ..Options::default()

@@ -44,6 +44,10 @@ impl Progress for Measuring {
         self.output.progress(&format!("{:3.0} %  {what}", 100.0 * share));
     }
 
+    fn finished(&mut self, line: &str) {
+        self.output.finished(line);
+    }
+
     fn stop(&self) -> bool {
         interrupt::has_arrived()
     }

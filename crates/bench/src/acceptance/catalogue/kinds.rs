@@ -129,6 +129,26 @@ pub enum Sockets {
     Twin(Twin),
 }
 
+/// What of copies by the plan that was measured on the machine.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Copies {
+    /// The size and temperature at which they are furthest below the C library's memcpy.
+    Worst {
+        /// Of the end of the interval that is nearest to it, of bandwidths.
+        goal: Goal,
+    },
+    /// Measuring the plan, in s at most.
+    TuneTime {
+        /// Seconds.
+        at_most: f64,
+    },
+    /// Two plans: where they differ most.
+    TuneRepeat {
+        /// Of the ratio of times.
+        goal: Goal,
+    },
+}
+
 /// What of switched fabrics. Of trees of three levels.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Fabric {
@@ -213,34 +233,33 @@ pub enum Kind {
         /// Of the ratio to the baseline.
         goal: Goal,
     },
-    /// Records of 8 bytes in millions a second, at least this many.
+    /// Records of 8 bytes in millions a second, against the best ring of others.
     Ring {
         /// In batches of 16.
         batched: bool,
-        /// Millions a second.
-        at_least: f64,
+        /// Of the ratio of rates.
+        goal: Goal,
     },
-    /// Put of so many bytes against the fastest copy.
+    /// Put of so many bytes against the best kernel.
     Put {
         /// Block size.
         size_bytes: usize,
+        /// No cache holds the bytes.
+        cold: bool,
         /// Of the ratio of bandwidths.
         goal: Goal,
     },
-    /// DMA vector of 256 entries of this size, per entry, against memcpy of that size + so many ns.
+    /// A line of the classic DMA table: a vector of entries of this size, per entry, against the best kernel.
     Dma {
         /// Size of an entry.
         size_bytes: usize,
-        /// What an entry may cost besides its copy.
-        extra_ns: f64,
-    },
-    /// A line of the classic DMA table: a vector of entries of this size, per entry, against memcpy.
-    DmaTable {
-        /// Size of an entry.
-        size_bytes: usize,
+        /// No cache holds the bytes.
+        cold: bool,
         /// Of the ratio of times.
         goal: Goal,
     },
+    /// Copies by the plan, and the plan.
+    Copies(Copies),
     /// Streaming stores of so many bytes against the fastest copy.
     Store {
         /// Block size.

@@ -9,7 +9,20 @@ fn ids(only: &[&str]) -> Vec<&'static str> {
 fn selected() {
     assert_eq!(ids(&[]).len(), ALL.len());
     assert_eq!(ids(&["connect_map"]), ["connect_map"]);
-    assert_eq!(ids(&["put"]), ["put.1MiB", "put.4MiB", "put.16MiB", "put.64MiB"]);
+    assert_eq!(
+        ids(&["put"]),
+        [
+            "put.1MiB.hot",
+            "put.1MiB.cold",
+            "put.4MiB.hot",
+            "put.4MiB.cold",
+            "put.16MiB.hot",
+            "put.16MiB.cold",
+            "put.64MiB.hot",
+            "put.64MiB.cold"
+        ]
+    );
+    assert_eq!(ids(&["put.1MiB"]), ["put.1MiB.hot", "put.1MiB.cold"]);
     // A whole name is not the beginning of another.
     assert_eq!(ids(&["scipp.half_rtt.4B"]), ["scipp.half_rtt.4B"]);
     assert_eq!(ids(&["manager.idle"]), ["manager.idle"]);
@@ -23,7 +36,7 @@ fn selected() {
 #[test]
 fn an_unknown_name_is_answered_with_the_one_that_is_most_like_it() {
     for (wrong, right) in [
-        ("put.1MB", "put.1MiB"),
+        ("put.1MB.hot", "put.1MiB.hot"),
         ("scipp.half_rt.4B", "scipp.half_rtt.4B"),
         ("connect.map", "connect_map"),
         ("sockets.echo.1B.p99", "sockets.echo.1B.p999"),

@@ -10,6 +10,7 @@ use tieline::RemoteSegment;
 
 use super::Way;
 use crate::{
+    best::Field,
     error::{BenchError, Result},
     patterns::{pace::Pace, put::Only},
     run::Sides,
@@ -228,6 +229,25 @@ impl<'a> StoreSides<'a> {
                 if failed { Err(BenchError::Reading { value: ns }) } else { Ok(ns) }
             }
         }
+    }
+}
+
+impl Field for StoreSides<'_> {
+    fn others(&self) -> usize {
+        self.candidates().len()
+    }
+
+    fn name(&self, other: usize) -> String {
+        self.candidates()[other].name()
+    }
+
+    fn ours_ns(&mut self) -> Result<f64> {
+        self.store_ns()
+    }
+
+    fn other_ns(&mut self, other: usize) -> Result<f64> {
+        self.rival = self.candidates()[other];
+        self.rival_ns()
     }
 }
 
