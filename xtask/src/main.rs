@@ -22,7 +22,9 @@ const USAGE: &str = "usage: cargo run -p xtask -- COMMAND
   picture [FILE.json]
                  make docs/report.png: the report of a run of target/release/tieline, or of a saved result
   test           build and run all tests, as many test binaries at a time as there are processors
-  figures FILE   fill README.md and docs/figures.md from a report of `tieline bench acceptance --json`
+  figures FILE [COMMIT]
+                 fill in the column of a machine, in README.md and docs/figures.md, from a report of `tieline bench acceptance --json`;
+                 COMMIT is what was measured (default: the present one)
 ";
 
 /// What releases are built for.
@@ -39,7 +41,8 @@ fn main() -> ExitCode {
         ["picture"] => picture::make(&mut out, root(), &release_binary(), None),
         ["picture", saved] => picture::make(&mut out, root(), &release_binary(), Some(Path::new(saved))),
         ["test"] => run_tests::run(root(), &target(), &mut out),
-        ["figures", report] => fill_figures(&mut out, Path::new(report)),
+        ["figures", report] => fill_figures(&mut out, Path::new(report), None),
+        ["figures", report, commit] => fill_figures(&mut out, Path::new(report), Some(commit)),
         ["doc-commands", "--binary", binary, documents @ ..] => {
             check_documents(&mut out, Path::new(binary), documents)
         }
@@ -79,39 +82,40 @@ fn release_binary() -> PathBuf {
 }
 
 /// The figures that the README shows.
-const README_FIGURES: [&str; 7] = [
+const README_FIGURES: [&str; 8] = [
     "scipp.half_rtt.4B",
     "scipp.half_rtt.8KiB",
     "ring.record.8B.batch16",
-    "put.16MiB",
+    "put.16MiB.hot",
+    "copy.worst",
     "intr.spinning",
     "connect_map",
     "up.64",
 ];
 
-fn fill_figures(out: &mut impl Write, report: &Path) -> Result<bool> {
+fn fill_figures(out: &mut impl Write, report: &Path, commit: Option<&str>) -> Result<bool> {
     let text = std::fs::read_to_string(report).with_context(|| format!("reading {}", report.display()))?;
     let report: serde_json::Value = serde_json::from_str(&text).context("the report is no JSON")?;
-    let fact = |name: &str| report["env"][name].as_str().unwrap_or("unknown");
-    let machine = format!(
-        "{}, processors {}, kernel {}{}.\n",
-        fact("cpu_model"),
-        fact("cpus_allowed"),
-        fact("kernel"),
-        if report["env"]["virtual_machine"] == true { ", a virtual machine" } else { "" },
-    );
-    let short: &[&str] = &README_FIGURES;
-    for (document, block, content) in [
-        ("docs/figures.md", "machine", machine),
-        ("docs/figures.md", "figures", figures::table(&report, &[])?),
-        ("README.md", "figures", figures::table(&report, short)?),
-    ] {
+    let commit = commit.map_or_else(present_commit, |commit| Ok(commit.to_owned()))?;
+    for (document, only) in [("docs/figures.md", &[][..]), ("README.md", &README_FIGURES[..])] {
         let path = root().join(document);
         let before = std::fs::read_to_string(&path)?;
-        std::fs::write(&path, figures::replace_block(&before, block, &content)?)?;
-        writeln!(out, "{document}: {block} filled")?;
+        let block = figures::block(&before, "figures")?;
+        let table = figures::merged(block, &report, &commit, only)?;
+        std::fs::write(&path, figures::replace_block(&before, "figures", &table)?)?;
+        writeln!(out, "{document}: figures filled")?;
     }
     Ok(true)
+}
+
+fn present_commit() -> Result<String> {
+    let output = Command::new("git").args(["rev-parse", "--short", "HEAD"]).current_dir(root()).output()?;
+    let commit = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    anyhow::ensure!(
+        output.status.success() && !commit.is_empty(),
+        "git names no commit: give one after the report"
+    );
+    Ok(commit)
 }
 
 fn check_tidy(out: &mut impl Write) -> Result<bool> {
