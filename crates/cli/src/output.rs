@@ -146,7 +146,7 @@ impl Output {
     pub(crate) fn finished(self, text: &str) {
         hold_if_interrupted();
         let mut err = std::io::stderr().lock();
-        if !self.quiet && !(err.is_terminal() && knows_codes()) {
+        if !(self.quiet || err.is_terminal() && knows_codes()) {
             // Nothing is lost if it cannot be told.
             drop(writeln!(err, "{}", shown(text)));
         }
