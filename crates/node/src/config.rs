@@ -18,7 +18,8 @@ use shm::copy::Plan;
 
 use crate::runtime_dir::Sharing;
 use document::apply;
-use files::{files_in, user_directory};
+use files::files_in;
+pub(crate) use files::user_directory;
 
 pub use files::read_file;
 
@@ -88,6 +89,9 @@ pub struct Settings {
     pub attach: Access,
     /// The plan that programs of the node copy by, as [`crate::copy_plan::at_start`] gives it; none: each program's own. In no file.
     pub copy_plan: Option<Plan>,
+    /// Where the node's certificate is, if it has one ([`crate::hosts::directory`]); none: it talks to nodes of this host only. In
+    /// no file.
+    pub hosts: Option<PathBuf>,
 }
 
 /// Configured limits; the manager chooses the others by its descriptor limit.
@@ -119,6 +123,7 @@ impl Default for Settings {
             faults: false,
             attach: Access::default(),
             copy_plan: None,
+            hosts: None,
         }
     }
 }

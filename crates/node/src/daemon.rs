@@ -2,6 +2,7 @@
 //! crate `proto` and carries out its outputs; it decides nothing itself.
 
 mod inputs;
+mod network;
 mod outputs;
 mod setup;
 mod strangers;
@@ -32,6 +33,7 @@ use crate::interrupt_sockets::InterruptSockets;
 use crate::listener::{Listener, Spare};
 use crate::lock::NodeLock;
 use crate::log_gate::LogGate;
+use crate::network::Network;
 use crate::notify::notify;
 use crate::runtime_dir::{ClusterDir, remove_files, remove_if_empty};
 use crate::watch::Watch;
@@ -82,6 +84,10 @@ enum Key {
     /// The pidfd of a program: it may die while a fork of it keeps the socket open.
     ProgramDeath(ProgramConn),
     Peer(PeerConn),
+    /// Connections from other hosts.
+    Network,
+    /// A connection with another host.
+    Remote(PeerConn),
 }
 
 impl Key {
@@ -95,6 +101,8 @@ impl Key {
             Self::Program(conn) => (4, conn.0),
             Self::ProgramDeath(conn) => (5, conn.0),
             Self::Peer(conn) => (6, conn.0),
+            Self::Network => (8, 0),
+            Self::Remote(conn) => (9, conn.0),
         };
         kind << 56 | number
     }
@@ -110,6 +118,8 @@ impl Key {
             5 => Self::ProgramDeath(ProgramConn(number)),
             6 => Self::Peer(PeerConn(number)),
             7 => Self::Lease,
+            8 => Self::Network,
+            9 => Self::Remote(PeerConn(number)),
             _ => return None,
         })
     }
@@ -142,6 +152,8 @@ pub struct Daemon {
     door: Door,
     programs_listener: Listener,
     peers_listener: Listener,
+    /// Other hosts, if this node has a certificate.
+    network: Option<Network>,
     watch: Option<Watch>,
     stop_reader: UnixStream,
     stop_handle: StopHandle,
@@ -191,6 +203,7 @@ impl Daemon {
         tracing::info!(node = %self.node, cluster = %self.dir.cluster(), dir = %self.dir.path().display(), "started");
         notify("READY=1");
         self.look_for_peers();
+        self.look_for_hosts();
         let mut events = Vec::with_capacity(EVENTS_AT_ONCE);
         while !self.ended {
             let timeout = self.next_timeout().map(node_client::seqpacket::timespec);
@@ -239,6 +252,8 @@ impl Daemon {
                 self.read_program(conn);
             }
             Key::ProgramDeath(conn) => self.program_died(conn),
+            Key::Network => self.accept_hosts(),
+            Key::Remote(conn) => self.remote_ready(conn),
             Key::Peer(conn) => {
                 if flags.contains(epoll::EventFlags::OUT) {
                     self.flush(key);
@@ -250,7 +265,8 @@ impl Daemon {
 
     /// Time until something is due; `None`: nothing is.
     fn next_timeout(&self) -> Option<Duration> {
-        let machine = self.machine.next_timeout().map(|at| at.since(clock()));
+        let machine = self.machine.next_timeout().into_iter().chain(self.next_timeout_of_hosts()).min();
+        let machine = machine.map(|at| at.since(clock()));
         let mut next = machine;
         let now = Instant::now();
         let moments = self
@@ -276,6 +292,7 @@ impl Daemon {
             self.carry_out();
         }
         self.look_at_users();
+        self.pass_time_of_hosts();
         if self.stopping.is_some_and(|limit| Instant::now() >= limit) {
             tracing::warn!(node = %self.node, "the orderly end took too long");
             self.ended = true;
@@ -321,6 +338,7 @@ impl Daemon {
         for connection in self.connections() {
             connection.flush();
         }
+        self.say_last_words();
         // Our own removals are no news.
         self.watch = None;
         if let Some(lock) = self.lock.take()
@@ -391,6 +409,8 @@ mod tests {
             Key::Program(ProgramConn(7)),
             Key::ProgramDeath(ProgramConn((1 << 56) - 1)),
             Key::Peer(PeerConn(0)),
+            Key::Network,
+            Key::Remote(PeerConn(9)),
         ] {
             assert_eq!(Key::decode(key.encode()), Some(key));
         }

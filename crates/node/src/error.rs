@@ -41,6 +41,21 @@ pub enum NodeError {
         /// The error.
         source: link::LinkError,
     },
+    /// Keys, certificates, tokens.
+    #[error(transparent)]
+    Trust(#[from] trust::TrustError),
+    /// The address for other hosts cannot be had.
+    #[error(
+        "node {node} cannot listen for other hosts at {address}: {source}: stop the program that uses the port, or correct the address"
+    )]
+    Listen {
+        /// Which node.
+        node: NodeId,
+        /// Where.
+        address: std::net::SocketAddr,
+        /// Why not.
+        source: std::io::Error,
+    },
     /// No id was given.
     #[error("--node is missing: give the ID of the node, or set `id` under [node] in the configuration")]
     NoId,

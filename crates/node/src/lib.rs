@@ -21,12 +21,15 @@ pub mod daemon;
 pub mod descriptor;
 mod door;
 mod error;
+pub mod hosts;
 mod in_flight;
 mod interrupt_sockets;
 mod listener;
 pub mod lock;
 mod log_gate;
+mod network;
 mod notify;
+mod remote;
 pub mod runtime_dir;
 mod watch;
 

@@ -53,6 +53,7 @@ mod descriptors;
 mod exports;
 mod groups;
 mod handshake;
+mod hosts;
 mod imports;
 mod io;
 mod judge;
@@ -212,6 +213,8 @@ impl Manager {
             Input::PeerConnected { peer, dialled, credentials } => {
                 self.peer_connected(peer, dialled, &credentials);
             }
+            Input::HostSeen { node } => self.host_seen(node),
+            Input::HostConnected { peer, dialled, node } => self.host_connected(peer, dialled, node),
             Input::DialFailed { node, why } => self.dial_failed(node, &why),
             Input::PeerMessage { peer, message, descriptors } => {
                 self.peer_message(peer, message, &descriptors);

@@ -190,7 +190,7 @@ fn code_of_refusal(refusal: &Refusal) -> Code {
             Code::NO_SUCH_SEGMENT
         }
         Refusal::Denied { .. } => Code::ACCESS,
-        Refusal::Unreachable { .. } => Code::NODE_NOT_RESPONDING,
+        Refusal::Unreachable { .. } | Refusal::NoDataLink { .. } => Code::NODE_NOT_RESPONDING,
         Refusal::Busy { .. } | Refusal::OwnerBusy { .. } => Code::BUSY,
         Refusal::Limit { .. } | Refusal::NoDescriptors { .. } => Code::NOSPC,
         Refusal::Invalid(_) => Code::ILLEGAL_PARAMETER,

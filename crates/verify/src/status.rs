@@ -459,6 +459,7 @@ mod tests {
             adapter: AdapterNo(0),
             peer: node(8),
             peer_host: "rack1-b".into(),
+            other_host: false,
             session,
             reason: None,
             generation: 1,

@@ -12,7 +12,7 @@ pub fn read_file(path: &Path) -> std::io::Result<String> {
     user_files::read_regular(path, FILE_BYTES_MAX)
 }
 
-pub(super) fn user_directory() -> Option<PathBuf> {
+pub(crate) fn user_directory() -> Option<PathBuf> {
     let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let config = absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")))?;
     Some(config.join("tieline"))

@@ -51,11 +51,17 @@ impl Daemon {
                 self.send(Key::Program(program), &message, if spare { &[] } else { &descriptors }, topic);
             }
             Output::ToPeer { peer, message, descriptors } => {
-                self.send(Key::Peer(peer), &message, &descriptors, None);
+                if !self.send_to_host(peer, &message) {
+                    self.send(Key::Peer(peer), &message, &descriptors, None);
+                }
             }
             Output::Welcome { program, message } => self.welcome(Key::Program(program), &message),
             Output::CloseProgram { program } => self.close(Key::Program(program)),
-            Output::ClosePeer { peer } => self.close(Key::Peer(peer)),
+            Output::ClosePeer { peer } => {
+                if !self.close_host(peer) {
+                    self.close(Key::Peer(peer));
+                }
+            }
             Output::Dial { node } => self.dial(node),
             Output::CheckProcess { pid } => {
                 if certainly_gone(pid) {
@@ -249,6 +255,11 @@ impl Daemon {
     }
 
     fn dial(&mut self, node: NodeId) {
+        // What is on this host is reached without the network.
+        let is_here = self.dir.peer_socket(node).is_ok_and(|path| path.exists());
+        if !is_here && self.dial_host(node) {
+            return;
+        }
         let socket = match self.dir.peer_socket(node) {
             Ok(path) => Seqpacket::connect(&path).map_err(|errno| errno.to_string()),
             Err(error) => Err(error.to_string()),
@@ -268,7 +279,7 @@ impl Daemon {
         }
     }
 
-    fn info(&mut self, text: &str) {
+    pub(super) fn info(&mut self, text: &str) {
         if self.may_log() {
             tracing::info!("{text}");
         }

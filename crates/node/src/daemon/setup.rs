@@ -22,6 +22,7 @@ use crate::interrupt_sockets::InterruptSockets;
 use crate::listener::{Listener, Spare};
 use crate::lock::{LockError, NodeLock};
 use crate::log_gate::LogGate;
+use crate::network::Network;
 use crate::runtime_dir::{ClusterDir, Sharing, prepare, remove_files, remove_if_empty};
 use crate::watch::Watch;
 
@@ -76,6 +77,10 @@ fn behind_the_lock(options: &DaemonOptions, sharing: &Sharing) -> Result<Daemon>
     let (programs_listener, door) =
         Listener::bind(&dir.socket(node)?, Some(sharing), descriptor_limit, &closer)?;
     let (peers_listener, _) = Listener::bind(&dir.peer_socket(node)?, None, descriptor_limit, &closer)?;
+    let network = match &options.settings.hosts {
+        Some(dir) => Network::open(dir, node)?,
+        None => None,
+    };
     if !door.is_by_list() {
         tracing::warn!(
             node = %node,
@@ -90,6 +95,10 @@ fn behind_the_lock(options: &DaemonOptions, sharing: &Sharing) -> Result<Daemon>
     add(programs_listener.as_fd(), Key::Programs)?;
     add(peers_listener.as_fd(), Key::Peers)?;
     add(directory_watch.as_fd(), Key::Watch)?;
+    if let Some(network) = &network {
+        tracing::info!(node = %node, address = %network.identity.address, "listens for other hosts");
+        add(network.as_fd(), Key::Network)?;
+    }
     add(stop_reader.as_fd(), Key::Stop)?;
     // A process that takes signals is a process of its own, and its standard input is its own too.
     if options.signals && crate::cluster::lease::is_on_stdin()? {
@@ -116,6 +125,7 @@ fn behind_the_lock(options: &DaemonOptions, sharing: &Sharing) -> Result<Daemon>
         door,
         programs_listener,
         peers_listener,
+        network,
         watch: Some(directory_watch),
         stop_reader,
         stop_handle,

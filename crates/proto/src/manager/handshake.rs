@@ -18,12 +18,23 @@ impl Manager {
         dialled: Option<NodeId>,
         credentials: &Credentials,
     ) {
+        let uid = credentials.uid;
+        let stranger = uid != 0 && uid != self.config.uid;
+        self.welcome_peer(peer, dialled, None, stranger.then_some(uid));
+    }
+
+    /// The first words on a connection: a hello, or why a `stranger` of this user is refused.
+    pub(super) fn welcome_peer(
+        &mut self,
+        peer: PeerConn,
+        dialled: Option<NodeId>,
+        proved: Option<NodeId>,
+        stranger: Option<u32>,
+    ) {
         if self.stopped || (dialled.is_none() && self.sockets.len() >= MAX_STRANGERS + self.peers.len()) {
             return self.out.push_back(Output::ClosePeer { peer });
         }
-        self.sockets.insert(peer, Socket { node: dialled });
-        let uid = credentials.uid;
-        let stranger = uid != 0 && uid != self.config.uid;
+        self.sockets.insert(peer, Socket { node: dialled, proved });
         if let Some(node) = dialled {
             self.mark_seen(node);
             self.with_session(node, |session, now, out| session.connected(now, peer, out));
@@ -33,7 +44,7 @@ impl Manager {
         if !self.sockets.contains_key(&peer) {
             return;
         }
-        if stranger {
+        if let Some(uid) = stranger {
             let what = format!(
                 "be a manager in this cluster (node {}'s runs as user {})",
                 self.own, self.config.uid
@@ -82,7 +93,7 @@ impl Manager {
 
     pub(super) fn peer_gone(&mut self, peer: PeerConn) {
         self.timers.clear(Timer::PeerHello(peer));
-        if let Some(Socket { node: Some(node) }) = self.sockets.remove(&peer) {
+        if let Some(Socket { node: Some(node), .. }) = self.sockets.remove(&peer) {
             self.with_session(node, |session, now, out| session.closed(now, peer, out));
         }
     }
@@ -140,6 +151,7 @@ impl Manager {
 
     pub(super) fn check_hello(
         &self,
+        peer: PeerConn,
         dialled: Option<NodeId>,
         named: NodeId,
         cluster: &str,
@@ -153,6 +165,7 @@ impl Manager {
                 printable(cluster)
             )));
         }
+        self.check_proof(peer, named)?;
         if named == self.own {
             let owner = format!("the manager with pid {}", own.manager_pid);
             return Err(Refusal::InUse { what: format!("node {named}"), owner });
@@ -174,6 +187,8 @@ impl Manager {
         self.mark_seen(node);
         if let Some(socket) = self.sockets.get_mut(&peer) {
             socket.node = Some(node);
+            let elsewhere = socket.proved.is_some();
+            self.peer_entry(node).elsewhere = elsewhere;
         }
         self.with_session(node, |session, now, out| session.hello(now, peer, incarnation, host, out));
     }

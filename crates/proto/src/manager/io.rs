@@ -132,6 +132,20 @@ pub enum Input {
         /// From the kernel.
         credentials: Credentials,
     },
+    /// There is a manager of this node on another host, at an address that the driver knows.
+    HostSeen {
+        /// Whose.
+        node: NodeId,
+    },
+    /// A connection with a manager on another host stands, and both sides have proved which node they are.
+    HostConnected {
+        /// Its number from now on.
+        peer: PeerConn,
+        /// Whom we dialled.
+        dialled: Option<NodeId>,
+        /// Whom its certificate names.
+        node: NodeId,
+    },
     /// Dialling failed.
     DialFailed {
         /// The node that we dialled.
@@ -204,8 +218,8 @@ pub enum Output {
         /// Whose. No input for it is wanted any more; one that comes is ignored.
         peer: PeerConn,
     },
-    /// Connect to the manager of this node (its socket in the runtime directory). Answered by exactly one
-    /// [`Input::PeerConnected`] or [`Input::DialFailed`].
+    /// Connect to the manager of this node (its socket in the runtime directory, or its address). Answered by exactly one
+    /// [`Input::PeerConnected`], [`Input::HostConnected`] or [`Input::DialFailed`].
     Dial {
         /// The node.
         node: NodeId,

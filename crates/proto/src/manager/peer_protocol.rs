@@ -50,7 +50,7 @@ impl Manager {
                 self.with_session(node, |session, now, out| session.bye(now, out));
             }
             (PeerMessage::Hello { node: named, incarnation, cluster, host }, _) if !greeted => {
-                match self.check_hello(node, named, &cluster) {
+                match self.check_hello(peer, node, named, &cluster) {
                     Ok(()) => self.greet(peer, named, incarnation, &printable(&host)),
                     Err(refusal) => {
                         self.attribute(peer, named);
@@ -120,6 +120,9 @@ impl Manager {
     }
 
     fn peer_request(&mut self, node: NodeId, id: RequestId, body: PeerRequest, descriptors: &[Descriptor]) {
+        if let Some(refusal) = self.no_data_link_for(node, &body) {
+            return self.send_peer(node, PeerMessage::Reply { id, result: Err(refusal) }, Vec::new());
+        }
         let granted = match body {
             PeerRequest::Resume { connection, incarnation, what, requester } => {
                 let shown = Shown { connection, incarnation, what };
@@ -196,6 +199,9 @@ pub(super) fn shorten(refusal: Refusal) -> Refusal {
         Refusal::Invalid(text) => Refusal::Invalid(cut(text)),
         Refusal::NotShared { what, node } => Refusal::NotShared { what: cut(what), node },
         Refusal::OwnerBusy { what, node } => Refusal::OwnerBusy { what: cut(what), node },
+        Refusal::NoDataLink { what, node, host } => {
+            Refusal::NoDataLink { what: cut(what), node, host: cut(host) }
+        }
         plain @ (Refusal::Version { .. } | Refusal::NoDescriptors { .. }) => plain,
     }
 }

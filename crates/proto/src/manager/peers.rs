@@ -25,6 +25,8 @@ pub(super) struct Peer {
     pub(super) admin: Admin,
     /// Its manager's socket was seen, or it has spoken. Otherwise only a program has named it.
     pub(super) seen: bool,
+    /// It is on another host, where no descriptor can be sent to.
+    pub(super) elsewhere: bool,
     /// Connections of its programs to objects of this node.
     pub(super) exports: BTreeSet<ConnectionId>,
     /// Living imports of this node's programs from there.
@@ -54,6 +56,8 @@ pub(super) struct Peer {
 #[derive(Debug)]
 pub(super) struct Socket {
     pub(super) node: Option<NodeId>,
+    /// It leads to another host, and this is the node that its certificate names.
+    pub(super) proved: Option<NodeId>,
 }
 
 impl Manager {
@@ -75,6 +79,7 @@ impl Manager {
                 link_up: false,
                 admin: Admin::default(),
                 seen: false,
+                elsewhere: false,
                 exports: BTreeSet::new(),
                 imports: BTreeSet::new(),
                 pending: BTreeSet::new(),

@@ -149,6 +149,7 @@ impl Manager {
             let import = self.add_import(program, node, grant.shown, true);
             return Ok(Some((grant.body.with_import(import), grant.tokens)));
         }
+        self.check_data_link(node, &what)?;
         self.check_reachable(node)?;
         self.check_pending(program)?;
         let (request, tokens) = match what {

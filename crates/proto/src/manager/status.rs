@@ -68,6 +68,7 @@ impl Manager {
             adapter: self.config.info.adapters.first().map_or(AdapterNo(0), |adapter| adapter.number),
             peer: node,
             peer_host: session.host().to_owned(),
+            other_host: peer.elsewhere,
             session: session.state(),
             reason,
             generation: session.generation() + peer.admin.changes,

@@ -62,6 +62,9 @@ pub struct LinkStatus {
     pub peer: NodeId,
     /// Where that is.
     pub peer_host: String,
+    /// That is another host: there is a session, and nothing that carries data. Documents of before do not say.
+    #[serde(default)]
+    pub other_host: bool,
     /// The session over it.
     pub session: SessionState,
     /// Why it is not valid, where it is not.

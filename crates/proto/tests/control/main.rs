@@ -23,6 +23,7 @@ mod attach;
 mod chaos;
 mod groups;
 mod hostile;
+mod hosts;
 mod identity;
 mod interrupts;
 mod peers;

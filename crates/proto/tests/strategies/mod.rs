@@ -162,6 +162,7 @@ pub fn refusal() -> impl Strategy<Value = Refusal> {
         (text(), node()).prop_map(|(what, node)| Refusal::NotShared { what, node }),
         (text(), node()).prop_map(|(what, node)| Refusal::OwnerBusy { what, node }),
         option::of(any::<u64>()).prop_map(|limit| Refusal::NoDescriptors { limit }),
+        (text(), node(), text()).prop_map(|(what, node, host)| Refusal::NoDataLink { what, node, host }),
     ]
 }
 

@@ -50,6 +50,7 @@ fn link() -> impl Strategy<Value = LinkStatus> {
             adapter: AdapterNo(0),
             peer,
             peer_host,
+            other_host: n[0] % 2 == 1,
             session,
             reason,
             generation: n[0],

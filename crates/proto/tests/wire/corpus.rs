@@ -141,6 +141,7 @@ fn to_program() -> Vec<ToProgram> {
         Refusal::Version { theirs: 9, ours: 1 },
         Refusal::NotShared { what: "segment 7".to_owned(), node: node(4) },
         Refusal::OwnerBusy { what: "segment 7".to_owned(), node: node(4) },
+        Refusal::NoDataLink { what: "segment 7".to_owned(), node: node(8), host: "b".to_owned() },
         Refusal::NoDescriptors { limit: Some(1024) },
     ];
     let events = [

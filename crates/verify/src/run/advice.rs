@@ -168,6 +168,7 @@ mod tests {
             adapter: AdapterNo(0),
             peer: id(8),
             peer_host: "here".into(),
+            other_host: false,
             session: SessionState::Valid,
             reason: None,
             generation: 1,

@@ -45,6 +45,7 @@ fn report() -> DiagReport {
         adapter: AdapterNo(0),
         peer: id(8),
         peer_host: "betty".into(),
+        other_host: false,
         session: SessionState::Lost,
         reason: Some("nothing was heard for 5000 ms".into()),
         generation: 2,

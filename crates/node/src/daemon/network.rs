@@ -1,0 +1,316 @@
+//! Connections with managers of other hosts, and with those who join: carries records between them and the machine.
+
+use std::os::fd::AsFd;
+use std::time::{Duration, SystemTime};
+
+use proto::ids::NodeId;
+use proto::manager::{Input, PeerConn};
+use proto::wire::peer::PeerMessage;
+use proto::wire::record::RecordKind;
+use proto::wire::{decode, encode};
+use rustix::event::epoll::{self, EventFlags};
+use trust::channel::{Channel, Event, HANDSHAKE_LIMIT, Purpose};
+use trust::hosts::HostMap;
+
+use super::{Daemon, Key, clock, watch};
+use crate::network::Network;
+use crate::remote::Remote;
+
+/// Connections accepted before others get their turn.
+const ACCEPTS_AT_ONCE: usize = 16;
+/// After what time accepting is tried again where no descriptor was left.
+const NO_DESCRIPTOR_PAUSE: Duration = Duration::from_millis(100);
+
+impl Daemon {
+    /// Tells the machine of all nodes whose addresses are known.
+    pub(super) fn look_for_hosts(&mut self) {
+        let nodes: Vec<_> = self.network.iter().flat_map(|network| network.hosts.nodes()).collect();
+        self.hosts_seen(&nodes);
+    }
+
+    fn hosts_seen(&mut self, nodes: &[NodeId]) {
+        let own = self.node;
+        for node in nodes.iter().filter(|node| **node != own) {
+            self.tell(Input::HostSeen { node: *node });
+        }
+    }
+
+    pub(super) fn remote(&mut self, peer: PeerConn) -> Option<&mut Remote> {
+        self.network.as_mut()?.remotes.get_mut(&peer)
+    }
+
+    pub(super) fn accept_hosts(&mut self) {
+        for _ in 0..ACCEPTS_AT_ONCE {
+            let Some(network) = &mut self.network else { return };
+            match network.listener.accept() {
+                Ok((socket, from)) => {
+                    let channel = Channel::accept(&network.identity, clock());
+                    let crowded = network.one_too_many(from.ip());
+                    if let Some(oldest) = crowded {
+                        self.lose_remote(oldest, Some("too many others have connected since".to_owned()));
+                    }
+                    // One that is broken already is of no use.
+                    if let Ok(remote) = Remote::accepted(socket, from, channel) {
+                        self.add_remote(remote);
+                    }
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return,
+                Err(error) if error.raw_os_error().is_some_and(is_scarcity) => {
+                    network.accept_again_at = Some(clock() + NO_DESCRIPTOR_PAUSE);
+                    let _ = epoll::delete(&self.epoll, network.as_fd());
+                    return self.warn(format!("a connection from another host has to wait: {error}"));
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn add_remote(&mut self, remote: Remote) -> Option<String> {
+        self.next_conn += 1;
+        let peer = PeerConn(self.next_conn);
+        let mut flags = EventFlags::IN;
+        flags.set(EventFlags::OUT, remote.wants_write);
+        if let Err(errno) = watch(&self.epoll, &remote, Key::Remote(peer), flags) {
+            return Some(errno.to_string());
+        }
+        self.network.as_mut()?.remotes.insert(peer, remote);
+        None
+    }
+
+    /// Begins to connect to a node on another host; false: its address is not known.
+    pub(super) fn dial_host(&mut self, node: NodeId) -> bool {
+        let Some(network) = &self.network else { return false };
+        let Some(address) = network.hosts.get(node) else { return false };
+        let channel = Channel::dial(&network.identity, node, clock()).map_err(|error| error.to_string());
+        let dialled = channel
+            .and_then(|channel| Remote::dial(address, node, channel).map_err(|error| error.to_string()));
+        let failed = match dialled {
+            Ok(remote) => self.add_remote(remote),
+            Err(why) => Some(why),
+        };
+        if let Some(why) = failed {
+            self.follow_up.push(Input::DialFailed { node, why: format!("{why} (at {address})") });
+        }
+        true
+    }
+
+    pub(super) fn remote_ready(&mut self, peer: PeerConn) {
+        let Some(remote) = self.remote(peer) else { return };
+        match remote.stands() {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(why) => return self.lose_remote(peer, Some(why)),
+        }
+        let (events, outcome) = remote.read();
+        for event in events {
+            // What the machine does with one may end the connection.
+            let Some(remote) = self.remote(peer) else { return };
+            if !remote.is_closing() {
+                self.remote_event(peer, event);
+            }
+        }
+        match outcome {
+            Ok(()) => self.flush_remote(peer),
+            Err(why) => self.lose_remote(peer, why),
+        }
+    }
+
+    fn remote_event(&mut self, peer: PeerConn, event: Event) {
+        match event {
+            Event::Peer(node) => {
+                let Some(network) = &mut self.network else { return };
+                let told = network.hosts.to_bytes().unwrap_or_default();
+                let Some(remote) = network.remotes.get_mut(&peer) else { return };
+                remote.node = Some(node);
+                let dialled = remote.dialled;
+                // The first word: for who has dialled, it is the proof that its certificate was accepted.
+                remote.send(RecordKind::Hosts, &told);
+                self.tell(Input::HostConnected { peer, dialled, node });
+            }
+            Event::Joiner => {
+                if let Some(remote) = self.remote(peer) {
+                    remote.hurry(clock());
+                }
+            }
+            Event::Record(record) => {
+                let purpose = self.remote(peer).map(|remote| remote.channel.purpose());
+                match (purpose, record.kind) {
+                    (Some(Purpose::Peer), RecordKind::Message) => self.tell(match decode(&record.body) {
+                        Ok(message) => Input::PeerMessage { peer, message, descriptors: Vec::new() },
+                        Err(error) => Input::PeerGarbage { peer, error, descriptors: Vec::new() },
+                    }),
+                    (Some(Purpose::Peer), RecordKind::Hosts) => self.heard_of_hosts(peer, &record.body),
+                    (Some(Purpose::Join), RecordKind::Join) => self.serve_join(peer, &record.body),
+                    _ => self.lose_remote(peer, Some("it said what does not belong there".to_owned())),
+                }
+            }
+        }
+    }
+
+    fn heard_of_hosts(&mut self, peer: PeerConn, body: &[u8]) {
+        let Some(network) = &mut self.network else { return };
+        let Some(from) = network.remotes.get(&peer).and_then(|remote| remote.node) else { return };
+        let told = match HostMap::from_bytes(body) {
+            Ok(told) => told,
+            Err(error) => return self.lose_remote(peer, Some(error.to_string())),
+        };
+        let news = network.hosts.merge(from, &told);
+        self.spread(&news, Some(peer));
+    }
+
+    /// Keeps what is new, passes it on, and tells the machine.
+    fn spread(&mut self, news: &[NodeId], except: Option<PeerConn>) {
+        let Some(network) = self.network.as_mut().filter(|_| !news.is_empty()) else { return };
+        let kept = network.hosts.save(&network.store);
+        let all = network.hosts.to_bytes().unwrap_or_default();
+        let told: Vec<_> = network
+            .remotes
+            .iter_mut()
+            .filter(|(conn, remote)| remote.node.is_some() && Some(**conn) != except)
+            .map(|(conn, remote)| (*conn, remote.send(RecordKind::Hosts, &all)))
+            .collect();
+        if let Err(error) = kept {
+            self.warn(format!("addresses of other hosts are not kept: {error}"));
+        }
+        for (conn, fits) in told {
+            if fits { self.flush_remote(conn) } else { self.lose_remote(conn, Some(UNREAD.to_owned())) }
+        }
+        self.hosts_seen(news);
+    }
+
+    fn serve_join(&mut self, peer: PeerConn, body: &[u8]) {
+        let Some(network) = &mut self.network else { return };
+        let Some(remote) = network.remotes.get_mut(&peer) else { return };
+        let from = remote.from();
+        let (answer, outcome) = trust::join::serve(&network.store, body, SystemTime::now());
+        remote.send(RecordKind::Join, &answer);
+        remote.close_soon(clock());
+        self.flush_remote(peer);
+        match outcome {
+            Ok(joined) => {
+                self.info(&format!("node {} at {} has joined the cluster", joined.node, joined.address));
+                if let Some(network) = &mut self.network {
+                    network.hosts.set(joined.node, joined.address);
+                }
+                self.spread(&[joined.node], None);
+            }
+            Err(error) => self.warn(format!("a host at {from} could not join: {error}")),
+        }
+    }
+
+    /// Whether this connection leads to another host; then the message is on its way.
+    pub(super) fn send_to_host(&mut self, peer: PeerConn, message: &PeerMessage) -> bool {
+        let bytes = encode(message);
+        let Some(remote) = self.remote(peer) else { return false };
+        let sent = match bytes {
+            Ok(bytes) if !remote.send(RecordKind::Message, &bytes) => Err(UNREAD.to_owned()),
+            Ok(_) => remote.flush(),
+            Err(error) => Err(error.to_string()),
+        };
+        match sent {
+            Ok(()) => self.watch_remote(peer),
+            // The machine is being heard out.
+            Err(why) => {
+                self.warn(format!("a connection with another host is given up: {why}"));
+                self.drop_remote(peer);
+                self.follow_up.push(Input::PeerGone { peer });
+            }
+        }
+        true
+    }
+
+    /// Whether this connection leads to another host; then it is closed after what was sent.
+    pub(super) fn close_host(&mut self, peer: PeerConn) -> bool {
+        let Some(remote) = self.remote(peer) else { return false };
+        remote.close_soon(clock());
+        self.flush_remote(peer);
+        true
+    }
+
+    fn flush_remote(&mut self, peer: PeerConn) {
+        let Some(remote) = self.remote(peer) else { return };
+        match remote.flush() {
+            Ok(()) if remote.is_closing() && remote.channel.is_flushed() => drop(self.drop_remote(peer)),
+            Ok(()) => self.watch_remote(peer),
+            Err(why) => self.lose_remote(peer, Some(why)),
+        }
+    }
+
+    fn watch_remote(&mut self, peer: PeerConn) {
+        let Some(remote) = self.network.as_mut().and_then(|network| network.remotes.get_mut(&peer)) else {
+            return;
+        };
+        let wants_write = remote.waits_for_room();
+        if std::mem::replace(&mut remote.wants_write, wants_write) != wants_write {
+            let mut flags = EventFlags::IN;
+            flags.set(EventFlags::OUT, wants_write);
+            let data = epoll::EventData::new_u64(Key::Remote(peer).encode());
+            // It is in the set; if this fails all the same, the limits of the session end it.
+            let _ = epoll::modify(&self.epoll, remote.as_fd(), data, flags);
+        }
+    }
+
+    fn drop_remote(&mut self, peer: PeerConn) -> Option<Remote> {
+        let remote = self.network.as_mut()?.remotes.remove(&peer)?;
+        let _ = epoll::delete(&self.epoll, remote.as_fd());
+        remote.hang_up();
+        Some(remote)
+    }
+
+    /// A connection ends, and whoever has to know is told why. `None`: the other side has closed it.
+    fn lose_remote(&mut self, peer: PeerConn, why: Option<String>) {
+        let Some(remote) = self.drop_remote(peer) else { return };
+        let from = remote.from();
+        let closed = "the other side has closed the connection".to_owned();
+        match (remote.node, remote.dialled) {
+            (Some(node), _) => {
+                if let Some(why) = why {
+                    self.warn(format!("the connection with node {node} at {from} is given up: {why}"));
+                }
+                self.tell(Input::PeerGone { peer });
+            }
+            (None, Some(node)) if remote.channel.limit().is_some() => {
+                let why = format!("{} (at {from})", why.unwrap_or(closed));
+                self.tell(Input::DialFailed { node, why });
+            }
+            _ if remote.is_closing() => {}
+            _ => self.warn(format!(
+                "a connection from {from} that proved nothing was closed: {}",
+                why.unwrap_or(closed)
+            )),
+        }
+    }
+
+    /// Gives up what has taken too long.
+    pub(super) fn pass_time_of_hosts(&mut self) {
+        let now = clock();
+        let Some(network) = &mut self.network else { return };
+        let overdue = network.overdue(now);
+        if network.accept_again_at.is_some_and(|at| at <= now) {
+            network.accept_again_at = None;
+            let _ = watch(&self.epoll, network.as_fd(), Key::Network, EventFlags::IN);
+        }
+        for peer in overdue {
+            self.lose_remote(peer, Some(format!("no answer within {} s", HANDSHAKE_LIMIT.as_secs())));
+        }
+    }
+
+    /// What was said last is sent as far as it goes.
+    pub(super) fn say_last_words(&mut self) {
+        for remote in self.network.iter_mut().flat_map(|network| network.remotes.values_mut()) {
+            let _ = remote.flush();
+        }
+    }
+
+    pub(super) fn next_timeout_of_hosts(&self) -> Option<proto::time::Instant> {
+        self.network.as_ref().and_then(Network::next_timeout)
+    }
+}
+
+const UNREAD: &str = "it does not read what it is sent";
+
+/// No descriptor or memory is left, which another attempt at once would not change.
+fn is_scarcity(code: i32) -> bool {
+    use rustix::io::Errno;
+    [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM].contains(&Errno::from_raw_os_error(code))
+}

@@ -1,0 +1,272 @@
+//! Makes a cluster over several hosts: its authority, tokens, and joining. What runs then is the [`crate::Daemon`].
+
+use std::io::{ErrorKind, Read};
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::{Duration, Instant, SystemTime};
+
+use proto::ids::NodeId;
+use proto::wire::record::RecordKind;
+use trust::authority::{Authority, Fingerprint};
+use trust::channel::{Event, PIECE_BYTES};
+use trust::hosts::HostMap;
+use trust::identity::Identity;
+use trust::join::{JoinError, Joining};
+use trust::store::Store;
+
+pub use trust::TrustError;
+pub use trust::token::{Token, USUAL_LIFE};
+
+/// Where a manager listens for other hosts unless something else is said.
+pub const DEFAULT_PORT: u16 = 7411;
+
+/// What cannot be done with other hosts.
+#[derive(Debug, thiserror::Error)]
+pub enum HostsError {
+    /// Keys, certificates, tokens.
+    #[error(transparent)]
+    Trust(#[from] TrustError),
+    /// Joining.
+    #[error("cannot join at {at}: {source}")]
+    Join {
+        /// The authority's host.
+        at: String,
+        /// Why not.
+        source: JoinError,
+    },
+    /// It cannot be connected to.
+    #[error(
+        "cannot join at {at}: {source}: start the node manager there (`tieline node start`), and see that no firewall blocks the port"
+    )]
+    Connect {
+        /// The authority's host.
+        at: String,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// It says nothing more.
+    #[error(
+        "{at} gave no answer: is it the host where `tieline cluster init` was run, and the port of its node manager?"
+    )]
+    NoAnswer {
+        /// The authority's host.
+        at: String,
+    },
+    /// There is no place for keys.
+    #[error("there is no directory for the cluster's keys: set HOME or XDG_CONFIG_HOME to an absolute path")]
+    NoDirectory,
+}
+
+/// Result of this module.
+pub type Result<T> = std::result::Result<T, HostsError>;
+
+/// Where keys and certificates of a cluster are: `$XDG_CONFIG_HOME/tieline/hosts/NAME`, else under `~/.config`.
+pub fn directory(cluster: &str) -> Option<PathBuf> {
+    Some(crate::config::user_directory()?.join("hosts").join(cluster))
+}
+
+fn place(cluster: &str) -> Result<PathBuf> {
+    directory(cluster).ok_or(HostsError::NoDirectory)
+}
+
+/// An address with or without a port, such as `10.0.0.1`, `10.0.0.1:7411`, `[fd00::1]:7411`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Address {
+    ip: IpAddr,
+    port: Option<u16>,
+}
+
+impl FromStr for Address {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let whole = text.parse::<SocketAddr>().map(|address| (address.ip(), Some(address.port())));
+        let (ip, port) = whole
+            .or_else(|_| text.parse::<IpAddr>().map(|ip| (ip, None)))
+            .map_err(|_| format!("`{text}` is no address such as 10.0.0.1 or 10.0.0.1:{DEFAULT_PORT}"))?;
+        if ip.is_unspecified() || port == Some(0) {
+            return Err(format!("other hosts cannot connect to `{text}`: give this host's own address"));
+        }
+        Ok(Self { ip, port })
+    }
+}
+
+impl Address {
+    fn complete(self) -> SocketAddr {
+        SocketAddr::new(self.ip, self.port.unwrap_or(DEFAULT_PORT))
+    }
+}
+
+/// What [`init`] has made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Made {
+    /// The first node.
+    pub node: NodeId,
+    /// Where its manager will listen.
+    pub address: SocketAddr,
+    /// Where all that is.
+    pub dir: PathBuf,
+    /// The authority's.
+    pub fingerprint: Fingerprint,
+}
+
+/// Makes the cluster's authority, and a certificate for the first node, which is on this host.
+pub fn init(cluster: &str, node: NodeId, address: Address) -> Result<Made> {
+    let (now, address) = (SystemTime::now(), address.complete());
+    let store = Store::create(&place(cluster)?)?;
+    let authority = Authority::create(&store, cluster, now)?;
+    Identity::issue_here(&store, &authority, node, address, now)?;
+    let mut hosts = HostMap::default();
+    hosts.set(node, address);
+    hosts.save(&store)?;
+    Ok(Made { node, address, dir: store.path().into(), fingerprint: authority.fingerprint() })
+}
+
+/// Makes a token that is valid for so long, for this node or for any new one.
+pub fn token(cluster: &str, node: Option<NodeId>, life: Duration) -> Result<Token> {
+    let dir = place(cluster)?;
+    let store = Store::open(&dir)?.ok_or(TrustError::NoAuthority { path: dir })?;
+    let authority = Authority::open(&store)?;
+    Ok(trust::token::issue(&store, authority.fingerprint(), node, SystemTime::now() + life)?)
+}
+
+/// Who has joined.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Joined {
+    /// Which node this host has now.
+    pub node: NodeId,
+    /// The cluster.
+    pub cluster: String,
+    /// Where its manager will listen.
+    pub address: SocketAddr,
+    /// Where its keys are.
+    pub dir: PathBuf,
+}
+
+/// What is asked of the authority.
+#[derive(Debug)]
+pub struct JoinOptions {
+    /// Its host, with or without a port.
+    pub host: String,
+    /// From [`token`].
+    pub token: Token,
+    /// Which node this host wants to be; none: what the token says, or the next.
+    pub node: Option<NodeId>,
+    /// Where its manager will listen; none: at the address that leads to the authority.
+    pub address: Option<Address>,
+    /// How long it may take.
+    pub limit: Duration,
+}
+
+/// Lets a node of this host join the cluster.
+pub fn join(options: JoinOptions) -> Result<Joined> {
+    let JoinOptions { host, token, node, address, limit } = options;
+    let at = with_port(&host);
+    let until = Instant::now() + limit;
+    let no_connection = |source| HostsError::Connect { at: at.clone(), source };
+    let mut socket = connect(&at, limit).map_err(no_connection)?;
+    let own = socket.local_addr().map_err(no_connection)?.ip();
+    let address = address.unwrap_or(Address { ip: own, port: None }).complete();
+    let failed = |source: JoinError| HostsError::Join { at: at.clone(), source };
+    // Its own limit is this function's.
+    let now = proto::time::Instant::from_nanos(0);
+    let mut joining = Joining::begin(token, node, address, now).map_err(failed)?;
+    let answer = converse(&mut socket, &mut joining, until, &at)?;
+    let (node, cluster, store) = joining
+        .finish(&answer, |cluster| {
+            let dir = directory(cluster).filter(|_| is_plain(cluster));
+            Store::create(&dir.ok_or_else(|| TrustError::Crypto {
+                what: "choosing a directory for the keys",
+                why: format!("the cluster's name `{cluster}` is none, or there is no home directory"),
+            })?)
+        })
+        .map_err(failed)?;
+    Ok(Joined { node, cluster, address, dir: store.path().into() })
+}
+
+/// It is one part of a path: what the other side says does not lead elsewhere.
+fn is_plain(cluster: &str) -> bool {
+    node_client::runtime_dir::ClusterName::new(cluster).is_ok()
+}
+
+fn with_port(host: &str) -> String {
+    let has_port = host.parse::<SocketAddr>().is_ok()
+        || host
+            .rsplit_once(':')
+            .is_some_and(|(name, port)| !name.contains(':') && port.parse::<u16>().is_ok());
+    match host.parse::<IpAddr>() {
+        Ok(ip) => SocketAddr::new(ip, DEFAULT_PORT).to_string(),
+        Err(_) if has_port => host.to_owned(),
+        Err(_) => format!("{host}:{DEFAULT_PORT}"),
+    }
+}
+
+fn connect(at: &str, limit: Duration) -> std::io::Result<TcpStream> {
+    let mut last = ErrorKind::NotFound.into();
+    for address in at.to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, limit) {
+            Ok(socket) => return Ok(socket),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// Until the answer has come.
+fn converse(socket: &mut TcpStream, joining: &mut Joining, until: Instant, at: &str) -> Result<Vec<u8>> {
+    let failed = |source: JoinError| HostsError::Join { at: at.to_owned(), source };
+    let broke = |source| HostsError::Connect { at: at.to_owned(), source };
+    let mut piece = [0; PIECE_BYTES];
+    loop {
+        joining.channel.write_to(socket).map_err(broke)?;
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(HostsError::NoAnswer { at: at.to_owned() });
+        }
+        socket.set_read_timeout(Some(left)).map_err(broke)?;
+        let read = match socket.read(&mut piece) {
+            Ok(0) => return Err(HostsError::NoAnswer { at: at.to_owned() }),
+            Ok(read) => read,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                return Err(HostsError::NoAnswer { at: at.to_owned() });
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) => return Err(broke(error)),
+        };
+        let outcome = joining.channel.received(piece.get(..read).unwrap_or_default());
+        while let Some(event) = joining.channel.next_event() {
+            if let Event::Record(record) = event
+                && record.kind == RecordKind::Join
+            {
+                return Ok(record.body);
+            }
+        }
+        outcome.map_err(|error| failed(error.into()))?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_have_a_port_in_the_end() {
+        for (text, whole) in [
+            ("10.0.0.1", "10.0.0.1:7411"),
+            ("10.0.0.1:80", "10.0.0.1:80"),
+            ("fd00::1", "[fd00::1]:7411"),
+            ("[fd00::1]:80", "[fd00::1]:80"),
+            ("head", "head:7411"),
+            ("head:80", "head:80"),
+        ] {
+            assert_eq!(with_port(text), whole);
+            if let Ok(address) = text.parse::<Address>() {
+                assert_eq!(address.complete().to_string(), whole);
+            }
+        }
+        for wrong in ["", "head", "0.0.0.0", "10.0.0.1:0", "[::]:1"] {
+            assert!(wrong.parse::<Address>().is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! The network side of a manager: where it listens for managers of other hosts, and what it knows of their addresses.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+use std::sync::Arc;
+
+use proto::ids::NodeId;
+use proto::manager::PeerConn;
+use proto::time::Instant;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
+use trust::hosts::HostMap;
+use trust::identity::Identity;
+use trust::store::Store;
+
+use crate::error::{NodeError, Result};
+use crate::remote::Remote;
+
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 256;
+/// Connections that have not proved who they are, in all and from one address. One more, and the oldest of them is dropped.
+const STRANGERS_MAX: usize = 256;
+const STRANGERS_OF_ONE_MAX: usize = 32;
+
+/// What a manager has that talks to other hosts.
+#[derive(Debug)]
+pub(crate) struct Network {
+    pub(crate) identity: Arc<Identity>,
+    pub(crate) store: Store,
+    pub(crate) listener: TcpListener,
+    pub(crate) hosts: HostMap,
+    pub(crate) remotes: HashMap<PeerConn, Remote>,
+    /// No descriptor was left: nothing is accepted until then.
+    pub(crate) accept_again_at: Option<Instant>,
+}
+
+impl Network {
+    /// Listens at the address of this node; `None`: the directory has no identity for it.
+    pub(crate) fn open(dir: &Path, node: NodeId) -> Result<Option<Self>> {
+        let Some(store) = Store::open(dir)? else { return Ok(None) };
+        let Some(identity) = Identity::load(&store, node)? else { return Ok(None) };
+        let hosts = HostMap::load(&store)?;
+        let address = identity.address;
+        let listener =
+            listen_at(address).map_err(|errno| NodeError::Listen { node, address, source: errno.into() })?;
+        Ok(Some(Self {
+            identity: Arc::new(identity),
+            store,
+            listener,
+            hosts,
+            remotes: HashMap::new(),
+            accept_again_at: None,
+        }))
+    }
+
+    /// The earliest moment at which a connection is given up, or accepting is tried again.
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        let moments = self.remotes.values().filter_map(Remote::limit);
+        moments.chain(self.accept_again_at).min()
+    }
+
+    /// Connections whose time is over.
+    pub(crate) fn overdue(&self, now: Instant) -> Vec<PeerConn> {
+        let due = |remote: &Remote| remote.limit().is_some_and(|limit| limit <= now);
+        self.remotes.iter().filter(|(_, remote)| due(remote)).map(|(conn, _)| *conn).collect()
+    }
+
+    /// Which connection makes room for one more from this address; `None`: there is room.
+    pub(crate) fn one_too_many(&self, from: IpAddr) -> Option<PeerConn> {
+        let strangers = || self.remotes.iter().filter(|(_, remote)| remote.is_stranger());
+        let of_one = || strangers().filter(|(_, remote)| remote.from() == from);
+        // Numbers are given out in order: the lowest is the oldest.
+        if of_one().count() >= STRANGERS_OF_ONE_MAX {
+            return of_one().map(|(conn, _)| *conn).min_by_key(|conn| conn.0);
+        }
+        if strangers().count() >= STRANGERS_MAX {
+            return strangers().map(|(conn, _)| *conn).min_by_key(|conn| conn.0);
+        }
+        None
+    }
+}
+
+impl AsFd for Network {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+}
+
+fn listen_at(address: SocketAddr) -> std::result::Result<TcpListener, rustix::io::Errno> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let fd = socket_with(family, SocketType::STREAM, flags, None)?;
+    sockopt::set_socket_reuseaddr(&fd, true)?;
+    // The manager may start before the interface has its address, and stays when it is taken away and comes back.
+    let _ = sockopt::set_ip_freebind(&fd, true);
+    bind(&fd, &address)?;
+    listen(&fd, BACKLOG)?;
+    Ok(fd.into())
+}

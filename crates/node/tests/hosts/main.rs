@@ -1,0 +1,113 @@
+//! Node managers on hosts that are really apart: no file, no memory and no UNIX socket is shared between them.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::print_stderr)]
+
+mod lab;
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use lab::{Lab, eventually};
+
+/// The first host makes the cluster, the others join one after the other.
+fn cluster(nodes: &[u32]) -> Option<Lab> {
+    let mut lab = Lab::new(nodes)?;
+    let [first, others @ ..] = lab.hosts.as_mut_slice() else { panic!("no hosts") };
+    first.ask(&["init", &first.node.to_string(), &first.address]).unwrap();
+    first.start();
+    for host in others {
+        let token = first.ask(&["token", "600"]).unwrap();
+        let joined = host.ask(&["join", &first.address, &token, &host.node.to_string()]).unwrap();
+        assert_eq!(joined, format!("{} {}:7411", host.node, host.address));
+        host.start();
+    }
+    Some(lab)
+}
+
+fn all_see_each_other(lab: &Lab) {
+    let nodes: Vec<u32> = lab.hosts.iter().map(|host| host.node).collect();
+    for host in &lab.hosts {
+        let others: Vec<u32> = nodes.iter().copied().filter(|node| *node != host.node).collect();
+        eventually(&format!("node {} sees {others:?}: {:?}", host.node, host.links()), || host.sees(&others));
+    }
+}
+
+/// The higher id dials: node 12 learns the address of node 8, which joins after it, from node 4.
+#[test]
+fn three_hosts_join_see_each_other_and_survive_a_death_and_a_cut_cable() {
+    let Some(mut lab) = cluster(&[4, 12, 8]) else { return };
+    all_see_each_other(&lab);
+
+    let refused = lab.hosts[0].connect(8, 7).unwrap_err();
+    assert!(
+        refused.contains(
+            "segment 7 of node 8 cannot be reached: the node is on another host (`host-8`), and this version of tieline has no \
+             data link between hosts yet"
+        ),
+        "{refused}"
+    );
+
+    lab.hosts[1].kill();
+    for at in [0, 2] {
+        eventually("the death is noticed", || lab.hosts[at].link(12).starts_with("Lost"));
+    }
+    assert!(lab.hosts[0].sees(&[8]), "others are not concerned");
+    lab.hosts[1].start();
+    all_see_each_other(&lab);
+
+    lab.cable(2, "down");
+    eventually("the cut is noticed", || lab.hosts[0].link(8).starts_with("Lost"));
+    eventually("at the other side too", || lab.hosts[2].link(12).starts_with("Lost"));
+    assert!(lab.hosts[0].sees(&[12]), "others are not concerned");
+    lab.cable(2, "up");
+    all_see_each_other(&lab);
+}
+
+#[test]
+fn strangers_on_the_port_get_nothing_and_delay_nobody() {
+    let Some(mut lab) = cluster(&[4, 8, 12]) else { return };
+    all_see_each_other(&lab);
+    let address = format!("{}:7411", lab.hosts[0].address);
+    let mut disturber = lab.hosts[2].command(&["disturb", &address]);
+    let mut disturber = disturber.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    let mut said = BufReader::new(disturber.stdout.take().unwrap());
+    said.read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+
+    // While they are there: sessions stay, a node comes back, and one that was never there joins.
+    assert!(lab.hosts[0].sees(&[8, 12]));
+    lab.hosts[1].kill();
+    eventually("the death is noticed", || lab.hosts[0].link(8).starts_with("Lost"));
+    lab.hosts[1].start();
+    eventually("it comes back", || lab.hosts[0].sees(&[8]));
+    let token = lab.hosts[0].ask(&["token", "600"]).unwrap();
+    let host = lab.hosts[0].address.clone();
+    assert!(lab.hosts[1].ask(&["join", &host, &token, "16"]).unwrap().starts_with("16 "));
+    assert!(lab.hosts[0].sees(&[12]), "{:?}", lab.hosts[0].links());
+
+    // A token is used once, and in time.
+    let refused = lab.hosts[1].ask(&["join", &host, &token, "20"]).unwrap_err();
+    assert!(refused.contains("the token is not valid (used already"), "{refused}");
+    let late = lab.hosts[0].ask(&["token", "0"]).unwrap();
+    let refused = lab.hosts[1].ask(&["join", &host, &late, "20"]).unwrap_err();
+    assert!(refused.contains("the token has expired"), "{refused}");
+
+    drop(disturber.stdin.take());
+    disturber.wait().unwrap();
+}
+
+#[test]
+fn a_node_of_another_cluster_is_told_so_and_gets_nothing() {
+    let Some(mut lab) = cluster(&[4, 8]) else { return };
+    all_see_each_other(&lab);
+    // The second host makes a cluster of the same name, and knows the address of the first.
+    let address = lab.hosts[0].address.clone();
+    lab.hosts[1].kill();
+    std::fs::remove_dir_all(lab.hosts[1].config()).unwrap();
+    let own = lab.hosts[1].address.clone();
+    lab.hosts[1].ask(&["init", "8", &own]).unwrap();
+    std::fs::write(lab.hosts[1].config().join("hosts"), format!("4 {address}:7411\n")).unwrap();
+    lab.hosts[1].start();
+    eventually("it is told why", || lab.hosts[1].link(4).contains("is not of this cluster's authority"));
+    assert!(!lab.hosts[0].link(8).starts_with("Valid"));
+}

@@ -1,0 +1,123 @@
+//! Managers on other hosts: what a certificate says counts, and what needs a descriptor is refused by name.
+
+use std::time::Duration;
+
+use proto::manager::{Input, PeerConn};
+use proto::wire::peer::{PeerMessage, PeerRequest, Requester};
+use proto::wire::program::{Incarnation, InterruptKind, Refusal, Request};
+use proto::wire::status::SessionState;
+
+use crate::helpers::{node, offer, offer_interrupt, segment, try_connect};
+use crate::world::{LIMIT, STRANGERS, World};
+
+const FAR: PeerConn = PeerConn(STRANGERS + 5);
+
+fn hello(id: u32) -> PeerMessage {
+    let (cluster, host) = ("default".to_owned(), "far".to_owned());
+    PeerMessage::Hello { node: node(id), incarnation: Incarnation(77), cluster, host }
+}
+
+fn says(world: &mut World, message: PeerMessage) {
+    world.input(0, Input::PeerMessage { peer: FAR, message, descriptors: vec![] });
+}
+
+/// Node 4 with a session with node 8, which is on another host.
+fn with_far_node() -> World {
+    let mut world = World::up(1, 1);
+    world.input(0, Input::HostConnected { peer: FAR, dialled: None, node: node(8) });
+    says(&mut world, hello(8));
+    world
+}
+
+fn refusals(world: &World) -> Vec<Refusal> {
+    let refusal = |message: &PeerMessage| match message {
+        PeerMessage::Rejected(refusal) | PeerMessage::Reply { result: Err(refusal), .. } => {
+            Some(refusal.clone())
+        }
+        _ => None,
+    };
+    world.to_strangers.iter().filter_map(|(_, message)| refusal(message.as_ref()?)).collect()
+}
+
+#[test]
+fn a_session_with_another_host_is_a_session() {
+    let mut world = with_far_node();
+    let link = world.status(0).links.remove(0);
+    assert_eq!((link.peer, link.peer_host.as_str()), (node(8), "far"));
+    assert_eq!((link.session, link.other_host), (SessionState::Valid, true));
+    let said = |world: &World| world.to_strangers.iter().filter(|(_, said)| said.is_some()).count();
+    let before = said(&world);
+    world.run_for(LIMIT * 2);
+    assert!(said(&world) > before, "heartbeats");
+    assert_eq!(world.status(0).links[0].session, SessionState::Lost, "nothing was heard");
+    says(&mut world, PeerMessage::Heartbeat { sequence: 1 });
+    assert_eq!(world.status(0).links[0].session, SessionState::Valid);
+    world.input(0, Input::PeerGone { peer: FAR });
+    assert_eq!(world.status(0).links[0].session, SessionState::Lost);
+}
+
+#[test]
+fn a_hello_must_name_the_node_of_the_certificate() {
+    let mut world = World::up(1, 1);
+    world.input(0, Input::HostConnected { peer: FAR, dialled: None, node: node(8) });
+    says(&mut world, hello(12));
+    let refused = refusals(&world).remove(0).to_string();
+    assert!(refused.contains("the certificate is that of node 8, and the hello names node 12"), "{refused}");
+    assert!(world.to_strangers.contains(&(FAR, None)), "refused is closed");
+    assert!(world.status(0).links.iter().all(|link| link.session != SessionState::Valid));
+}
+
+#[test]
+fn what_needs_a_descriptor_is_refused_by_name_and_at_once() {
+    let mut world = with_far_node();
+    let program = world.attach(0);
+    let refusal = try_connect(&mut world, program, 8, segment(7)).expect_err("no data link");
+    let wanted = Refusal::NoDataLink { what: "segment 7".into(), node: node(8), host: "far".into() };
+    assert_eq!(refusal, wanted);
+    assert_eq!(
+        refusal.to_string(),
+        "segment 7 of node 8 cannot be reached: the node is on another host (`far`), and this version of tieline has no data \
+         link between hosts yet: run both programs on one host"
+    );
+    let body = Request::ConnectInterrupt { node: node(8), number: proto::ids::InterruptNo(3) };
+    assert!(matches!(world.ask(program, body), Err(Refusal::NoDataLink { .. })));
+    // While the session is down too: waiting would not help.
+    world.input(0, Input::PeerGone { peer: FAR });
+    let refusal = try_connect(&mut world, program, 8, segment(7)).expect_err("no data link");
+    assert!(matches!(refusal, Refusal::NoDataLink { .. }));
+}
+
+#[test]
+fn a_manager_on_another_host_gets_no_object() {
+    let mut world = with_far_node();
+    let owner = world.attach(0);
+    offer(&mut world, owner, segment(7));
+    offer_interrupt(&mut world, owner, 3, InterruptKind::Plain);
+    let requester = || Requester { uid: 0, gids: vec![], pid: 1, name: "x".into() };
+    for (id, body) in [
+        PeerRequest::ConnectSegment { key: segment(7), requester: requester() },
+        PeerRequest::ConnectInterrupt { number: proto::ids::InterruptNo(3), requester: requester() },
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        says(&mut world, PeerMessage::Request { id: id as u64, body });
+    }
+    let refused = refusals(&world);
+    assert_eq!(refused.len(), 2);
+    assert!(refused.iter().all(|refusal| matches!(refusal, Refusal::NoDataLink { .. })));
+    assert_eq!(world.status(0).counters.connections, 0);
+}
+
+#[test]
+fn a_known_address_is_dialled_by_the_higher_id_only() {
+    let mut world = World::new(2, 1);
+    world.start(1);
+    world.run_for(Duration::from_millis(10));
+    let dials = world.dials.len();
+    world.input(1, Input::HostSeen { node: node(4) });
+    assert_eq!(world.dials.len(), dials + 1);
+    world.input(1, Input::HostSeen { node: node(12) });
+    assert_eq!(world.dials.len(), dials + 1);
+    assert!(world.status(1).links.iter().any(|link| link.peer == node(12) && link.other_host));
+}

@@ -1,0 +1,189 @@
+//! The cluster's own authority: a key and a self-signed certificate, and the certificates that it issues to nodes.
+
+use std::time::{Duration, SystemTime};
+
+use proto::ids::NodeId;
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
+    KeyPair, KeyUsagePurpose, PKCS_ED25519, PublicKeyData, SignatureAlgorithm,
+};
+use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
+use sha2::{Digest, Sha256};
+
+use crate::error::{Result, TrustError};
+use crate::store::Store;
+
+const KEY: &str = "authority.key";
+pub(crate) const CERTIFICATE: &str = "authority.crt";
+pub(crate) const CLUSTER: &str = "cluster";
+/// How long the authority's certificate is valid.
+const AUTHORITY_LIFE: Duration = Duration::from_secs(10 * 365 * 86_400);
+/// How long a node's certificate is valid.
+pub const NODE_LIFE: Duration = Duration::from_secs(365 * 86_400);
+/// Clocks of hosts may differ by that much.
+const CLOCKS_DIFFER: Duration = Duration::from_secs(3600);
+/// Bytes of a public key.
+pub(crate) const PUBLIC_KEY_BYTES: usize = 32;
+
+/// SHA-256 of an authority's certificate: what a token carries, so that who joins knows which authority is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fingerprint(pub [u8; 32]);
+
+impl Fingerprint {
+    /// Of this certificate.
+    pub fn of(certificate: &CertificateDer<'_>) -> Self {
+        Self(Sha256::digest(certificate.as_ref()).into())
+    }
+}
+
+impl std::fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&crate::hex::encode(&self.0))
+    }
+}
+
+/// The authority, on the host that has its key.
+pub struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    certificate: CertificateDer<'static>,
+}
+
+impl std::fmt::Debug for Authority {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Authority").field("fingerprint", &self.fingerprint()).finish_non_exhaustive()
+    }
+}
+
+/// A public key that came from elsewhere.
+struct PublicKey([u8; PUBLIC_KEY_BYTES]);
+
+impl PublicKeyData for PublicKey {
+    fn der_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    fn algorithm(&self) -> &'static SignatureAlgorithm {
+        &PKCS_ED25519
+    }
+}
+
+impl Authority {
+    /// Makes a key and a certificate, and keeps both in the directory. `now` is the wall clock.
+    pub fn create(store: &Store, cluster: &str, now: SystemTime) -> Result<Self> {
+        if store.has(KEY) || store.has(CERTIFICATE) {
+            return Err(TrustError::Exists { path: store.path().into() });
+        }
+        let key =
+            KeyPair::generate_for(&PKCS_ED25519).map_err(TrustError::crypto("making the authority's key"))?;
+        let params = own_params(cluster, now);
+        let certificate =
+            params.self_signed(&key).map_err(TrustError::crypto("making the authority's certificate"))?;
+        store.write(KEY, key.serialized_der())?;
+        store.write(CLUSTER, cluster.as_bytes())?;
+        store.write(CERTIFICATE, certificate.der())?;
+        store.make_dir(crate::token::FOLDER)?;
+        Ok(Self { issuer: Issuer::new(params, key), certificate: certificate.der().clone() })
+    }
+
+    /// The authority in this directory.
+    pub fn open(store: &Store) -> Result<Self> {
+        let Some(key) = store.read(KEY)? else {
+            return Err(TrustError::NoAuthority { path: store.path().into() });
+        };
+        let key = KeyPair::from_pkcs8_der_and_sign_algo(&PrivatePkcs8KeyDer::from(key), &PKCS_ED25519)
+            .map_err(|error| store.damaged(KEY, error.to_string()))?;
+        let cluster = store.text(CLUSTER)?;
+        let certificate = CertificateDer::from(store.need(CERTIFICATE)?);
+        // Of these, the issuer's name and key count; they are those of the certificate that was made.
+        Ok(Self { issuer: Issuer::new(own_params(&cluster, SystemTime::UNIX_EPOCH), key), certificate })
+    }
+
+    /// Whether the directory has an authority's key.
+    pub fn is_in(store: &Store) -> bool {
+        store.has(KEY)
+    }
+
+    /// Its certificate.
+    pub fn certificate(&self) -> &CertificateDer<'static> {
+        &self.certificate
+    }
+
+    /// What tokens carry.
+    pub fn fingerprint(&self) -> Fingerprint {
+        Fingerprint::of(&self.certificate)
+    }
+
+    /// A certificate for the node that has this public key.
+    pub fn issue(
+        &self,
+        node: NodeId,
+        public_key: [u8; PUBLIC_KEY_BYTES],
+        now: SystemTime,
+    ) -> Result<CertificateDer<'static>> {
+        let mut params = CertificateParams::new(vec![name_of(node)])
+            .map_err(TrustError::crypto("making a node's certificate"))?;
+        let mut name = DistinguishedName::new();
+        name.push(DnType::CommonName, format!("tieline node {node}"));
+        params.distinguished_name = name;
+        params.not_before = (now - CLOCKS_DIFFER).into();
+        params.not_after = (now + NODE_LIFE).into();
+        params.is_ca = IsCa::ExplicitNoCa;
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages =
+            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        let signed = params
+            .signed_by(&PublicKey(public_key), &self.issuer)
+            .map_err(TrustError::crypto("signing a node's certificate"))?;
+        Ok(signed.der().clone())
+    }
+}
+
+fn own_params(cluster: &str, now: SystemTime) -> CertificateParams {
+    let mut params = CertificateParams::default();
+    let mut name = DistinguishedName::new();
+    name.push(DnType::CommonName, format!("tieline cluster {cluster}"));
+    params.distinguished_name = name;
+    params.not_before = now.checked_sub(CLOCKS_DIFFER).unwrap_or(now).into();
+    params.not_after = (now + AUTHORITY_LIFE).into();
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    params
+}
+
+/// The name by which a certificate names its node. It is resolved by nobody.
+pub(crate) fn name_of(node: NodeId) -> String {
+    format!("node-{node}.tieline.invalid")
+}
+
+/// The node that a certificate names; `None`: none, or several.
+pub fn node_of(certificate: &CertificateDer<'_>) -> Option<NodeId> {
+    let parsed = webpki::EndEntityCert::try_from(certificate).ok()?;
+    let mut names = parsed.valid_dns_names();
+    let node = names.next()?.strip_prefix("node-")?.strip_suffix(".tieline.invalid")?.parse().ok()?;
+    names.next().is_none().then_some(node)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_authority_is_made_once_and_opened_again() {
+        let root = tempfile::tempdir().unwrap();
+        let store = Store::create(&root.path().join("c")).unwrap();
+        assert!(matches!(Authority::open(&store), Err(TrustError::NoAuthority { .. })));
+        let made = Authority::create(&store, "lab", SystemTime::now()).unwrap();
+        assert!(matches!(
+            Authority::create(&store, "lab", SystemTime::now()),
+            Err(TrustError::Exists { .. })
+        ));
+        let opened = Authority::open(&store).unwrap();
+        assert_eq!(opened.fingerprint(), made.fingerprint());
+        let node = NodeId::new(12).unwrap();
+        let key = KeyPair::generate_for(&PKCS_ED25519).unwrap();
+        let public = key.der_bytes().try_into().unwrap();
+        let certificate = opened.issue(node, public, SystemTime::now()).unwrap();
+        assert_eq!(node_of(&certificate), Some(node));
+        assert_eq!(node_of(opened.certificate()), None);
+    }
+}

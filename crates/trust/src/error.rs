@@ -1,0 +1,110 @@
+//! What can go wrong with keys, certificates and tokens.
+
+use std::path::PathBuf;
+
+use proto::ids::NodeId;
+
+/// Result of this crate.
+pub type Result<T> = std::result::Result<T, TrustError>;
+
+/// Each names the thing, the cause and the next step.
+#[derive(Debug, thiserror::Error)]
+pub enum TrustError {
+    /// A file or directory of the credentials.
+    #[error("cannot {what} {path}: {source}")]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// With which.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// Others could read or replace keys.
+    #[error(
+        "{path} can be reached by other users (mode {mode:o}, owner {owner}): `chmod 700` it, or remove it and join again"
+    )]
+    Open {
+        /// Which directory.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+        /// Its owner.
+        owner: u32,
+    },
+    /// There is an authority already.
+    #[error(
+        "{path} holds the authority of a cluster already: add nodes with `tieline cluster token`, or remove the directory to begin anew"
+    )]
+    Exists {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The authority's key is not here.
+    #[error("{path} holds no authority's key: run this on the host where `tieline cluster init` was run")]
+    NoAuthority {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// A file does not hold what it should.
+    #[error("{path} is damaged ({why}): restore it, or remove it and join again with a new token")]
+    Damaged {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// The node has a certificate already.
+    #[error(
+        "node {node} has a certificate already: choose another --node, or make a token for it with `tieline cluster token --node {node}`"
+    )]
+    Taken {
+        /// Which.
+        node: NodeId,
+    },
+    /// The token is for another node.
+    #[error(
+        "the token is for node {bound}, not for node {asked}: leave out --node, or ask for another token"
+    )]
+    OtherNode {
+        /// As the token says.
+        bound: NodeId,
+        /// As was asked.
+        asked: NodeId,
+    },
+    /// No node id is left.
+    #[error("no node id is free: give one with --node")]
+    NoId,
+    /// Not a token.
+    #[error("this is no token: give the whole line that `tieline cluster token` printed")]
+    NotAToken,
+    /// The token is not known: used up, or never issued.
+    #[error(
+        "the token is not valid (used already, or of another authority): make a new one with `tieline cluster token`"
+    )]
+    UnknownToken,
+    /// Too late.
+    #[error("the token has expired: make a new one with `tieline cluster token`")]
+    ExpiredToken,
+    /// Making or loading a certificate failed.
+    #[error("{what}: {why}")]
+    Crypto {
+        /// What was tried.
+        what: &'static str,
+        /// What the library says.
+        why: String,
+    },
+    /// The system gives no random numbers.
+    #[error("the kernel gives no random numbers: {0}")]
+    Random(#[source] std::io::Error),
+}
+
+impl TrustError {
+    pub(crate) fn crypto(what: &'static str) -> impl FnOnce(rcgen::Error) -> Self {
+        move |error| Self::Crypto { what, why: error.to_string() }
+    }
+
+    pub(crate) fn tls(what: &'static str) -> impl FnOnce(rustls::Error) -> Self {
+        move |error| Self::Crypto { what, why: error.to_string() }
+    }
+}

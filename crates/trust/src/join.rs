@@ -1,0 +1,279 @@
+//! Joining a cluster: a token, a public key and an address go to the authority, a certificate comes back.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use proto::ids::NodeId;
+use proto::time::Instant;
+use proto::wire::program::Refusal;
+use proto::wire::record::RecordKind;
+use proto::wire::{decode, encode};
+use rustls::client::Resumption;
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{
+    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error, RootCertStore,
+    SignatureScheme,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::authority::{self, Authority, Fingerprint, PUBLIC_KEY_BYTES, name_of, node_of};
+use crate::channel::{Channel, ChannelError, tls};
+use crate::error::{Result, TrustError};
+use crate::hosts::HostMap;
+use crate::identity::{Identity, JOIN, NewKey, provider};
+use crate::store::Store;
+use crate::token::{self, Token};
+
+/// What is asked.
+#[derive(Debug, Serialize, Deserialize)]
+struct Request {
+    token: [u8; 8],
+    secret: [u8; 16],
+    public_key: [u8; PUBLIC_KEY_BYTES],
+    node: Option<NodeId>,
+    address: SocketAddr,
+}
+
+/// What comes back.
+#[derive(Debug, Serialize, Deserialize)]
+struct Welcome {
+    node: NodeId,
+    cluster: String,
+    certificate: Vec<u8>,
+    hosts: Vec<u8>,
+}
+
+type Answer = std::result::Result<Welcome, Refusal>;
+
+/// Somebody who has joined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Joined {
+    /// Which node it is.
+    pub node: NodeId,
+    /// Where its manager listens.
+    pub address: SocketAddr,
+}
+
+/// Answers one request, on a host that has the authority's key; who has joined is in the directory's host map then. The
+/// answer is to be sent in any case. `now` is the wall clock.
+pub fn serve(store: &Store, request: &[u8], now: SystemTime) -> (Vec<u8>, Result<Joined>) {
+    let served = serve_one(store, request, now);
+    let (answer, outcome): (Answer, _) = match served {
+        Ok((welcome, joined)) => (Ok(welcome), Ok(joined)),
+        Err(error) => (Err(Refusal::Invalid(told(&error))), Err(error)),
+    };
+    (encode(&answer).unwrap_or_default(), outcome)
+}
+
+/// A stranger is told nothing of this host's files.
+fn told(error: &TrustError) -> String {
+    match error {
+        TrustError::Taken { .. }
+        | TrustError::OtherNode { .. }
+        | TrustError::NoId
+        | TrustError::UnknownToken
+        | TrustError::ExpiredToken => error.to_string(),
+        TrustError::NoAuthority { .. } => {
+            "this host has no authority: join at the host where `tieline cluster init` was run".to_owned()
+        }
+        _ => "the authority could not issue a certificate: the log of its node manager says why".to_owned(),
+    }
+}
+
+fn serve_one(store: &Store, request: &[u8], now: SystemTime) -> Result<(Welcome, Joined)> {
+    let authority = Authority::open(store)?;
+    let unreadable = |why: String| TrustError::Crypto { what: "reading a request to join", why };
+    let request: Request = decode(request).map_err(|error| unreadable(error.to_string()))?;
+    let checked = token::check(store, request.token, request.secret, now)?;
+    let mut hosts = HostMap::load(store)?;
+    let node = match (checked.node, request.node) {
+        (Some(bound), Some(asked)) if bound != asked => return Err(TrustError::OtherNode { bound, asked }),
+        (Some(bound), _) => bound,
+        (None, Some(asked)) if hosts.get(asked).is_some() => return Err(TrustError::Taken { node: asked }),
+        (None, Some(asked)) => asked,
+        (None, None) => first_free(&hosts)?,
+    };
+    // From here on it is used up: two requests with one token are one certificate.
+    token::use_up(store, checked)?;
+    let certificate = authority.issue(node, request.public_key, now)?;
+    hosts.set(node, request.address);
+    hosts.save(store)?;
+    let welcome = Welcome {
+        node,
+        cluster: store.text(authority::CLUSTER)?,
+        certificate: certificate.to_vec(),
+        hosts: hosts.to_bytes().map_err(|error| unreadable(error.to_string()))?,
+    };
+    Ok((welcome, Joined { node, address: request.address }))
+}
+
+fn first_free(hosts: &HostMap) -> Result<NodeId> {
+    let mut ids = (0..).map_while(|index| NodeId::nth(index).ok());
+    ids.find(|node| hosts.get(*node).is_none()).ok_or(TrustError::NoId)
+}
+
+/// Who joins, between its connecting and the answer.
+#[derive(Debug)]
+pub struct Joining {
+    token: Token,
+    key: NewKey,
+    address: SocketAddr,
+    /// The connection.
+    pub channel: Channel,
+}
+
+/// Why joining failed.
+#[derive(Debug, thiserror::Error)]
+pub enum JoinError {
+    /// The connection.
+    #[error(transparent)]
+    Channel(#[from] ChannelError),
+    /// The authority said no.
+    #[error("{0}")]
+    Refused(String),
+    /// This host's directory.
+    #[error(transparent)]
+    Trust(#[from] TrustError),
+    /// The answer is no answer.
+    #[error("the answer of the authority cannot be read ({0}): install the same tieline on both sides")]
+    Unreadable(String),
+    /// The directory is of another cluster.
+    #[error(
+        "{0} belongs to another cluster's authority: remove it first, or choose another name with --cluster"
+    )]
+    OtherCluster(String),
+}
+
+impl Joining {
+    /// Begins on a connection that stands, with the address at which this host's manager will listen.
+    pub fn begin(
+        token: Token,
+        node: Option<NodeId>,
+        address: SocketAddr,
+        now: Instant,
+    ) -> std::result::Result<Self, JoinError> {
+        let key = NewKey::make()?;
+        let request =
+            Request { token: token.id, secret: token.secret, public_key: key.public()?, node, address };
+        let bytes = encode(&request).map_err(|error| JoinError::Unreadable(error.to_string()))?;
+        let mut channel = Channel::dial_to_join(connection(token.authority)?, now);
+        channel.send(RecordKind::Join, &bytes).map_err(ChannelError::from)?;
+        Ok(Self { token, key, address, channel })
+    }
+
+    /// Takes the answer, and keeps what it brings in the directory that `place` chooses by the cluster's name.
+    pub fn finish(
+        self,
+        answer: &[u8],
+        place: impl FnOnce(&str) -> std::result::Result<Store, TrustError>,
+    ) -> std::result::Result<(NodeId, String, Store), JoinError> {
+        let unreadable = |error: proto::wire::CodecError| JoinError::Unreadable(error.to_string());
+        let answer: Answer = decode(answer).map_err(unreadable)?;
+        let welcome = answer.map_err(|refusal| match refusal {
+            Refusal::Invalid(text) => JoinError::Refused(text),
+            other => JoinError::Refused(other.to_string()),
+        })?;
+        let certificate = CertificateDer::from(welcome.certificate);
+        if node_of(&certificate) != Some(welcome.node) {
+            return Err(JoinError::Unreadable("the certificate names another node".to_owned()));
+        }
+        let own = self
+            .channel
+            .chain()
+            .and_then(<[_]>::last)
+            .filter(|own| Fingerprint::of(own) == self.token.authority);
+        let own =
+            own.ok_or_else(|| JoinError::Unreadable("the authority's certificate is missing".to_owned()))?;
+        let mut told = HostMap::from_bytes(&welcome.hosts).map_err(unreadable)?;
+        let store = place(&welcome.cluster)?;
+        match store.read(authority::CERTIFICATE)? {
+            Some(there) if there != own.as_ref() => {
+                return Err(JoinError::OtherCluster(store.path().display().to_string()));
+            }
+            Some(_) => {}
+            None => {
+                store.write(authority::CLUSTER, welcome.cluster.as_bytes())?;
+                store.write(authority::CERTIFICATE, own)?;
+            }
+        }
+        told.set(welcome.node, self.address);
+        told.save(&store)?;
+        Identity::keep(&store, welcome.node, &self.key, &certificate, self.address)?;
+        Ok((welcome.node, welcome.cluster, store))
+    }
+}
+
+fn connection(authority: Fingerprint) -> std::result::Result<ClientConnection, ChannelError> {
+    let failed = |error| tls(error, None);
+    let verifier = Arc::new(Pinned { authority, provider: provider() });
+    let mut config = ClientConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(failed)?
+        .dangerous()
+        .with_custom_certificate_verifier(verifier)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![JOIN.to_vec()];
+    config.resumption = Resumption::disabled();
+    config.enable_sni = false;
+    let nobody = ServerName::try_from("authority.tieline.invalid")
+        .map_err(|error| ChannelError::Tls(error.to_string()))?;
+    ClientConnection::new(Arc::new(config), nobody).map_err(failed)
+}
+
+/// Believes a certificate that the authority with this fingerprint has issued to a node, whichever node that is.
+#[derive(Debug)]
+struct Pinned {
+    authority: Fingerprint,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for Pinned {
+    fn verify_server_cert(
+        &self,
+        own: &CertificateDer<'_>,
+        others: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        now: UnixTime,
+    ) -> std::result::Result<ServerCertVerified, Error> {
+        let unknown = Error::InvalidCertificate(CertificateError::UnknownIssuer);
+        let authority = others.iter().find(|other| Fingerprint::of(other) == self.authority);
+        let Some(authority) = authority else { return Err(unknown) };
+        let mut roots = RootCertStore::empty();
+        roots.add(authority.clone().into_owned())?;
+        let verifier =
+            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&self.provider))
+                .build()
+                .map_err(|error| Error::General(error.to_string()))?;
+        let nameless = Error::InvalidCertificate(CertificateError::NotValidForName);
+        let name = node_of(own).map(name_of).ok_or(nameless)?;
+        let name = ServerName::try_from(name).map_err(|error| Error::General(error.to_string()))?;
+        verifier.verify_server_cert(own, &[], &name, &[], now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> std::result::Result<HandshakeSignatureValid, Error> {
+        Err(Error::General("only TLS 1.3 is spoken".to_owned()))
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> std::result::Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}

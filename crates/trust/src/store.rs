@@ -1,0 +1,180 @@
+//! The directory of credentials of one cluster: who may reach it, and how its files are written.
+//!
+//! | file | what | where |
+//! |---|---|---|
+//! | `cluster` | the cluster's name | every host |
+//! | `authority.crt` | the authority's certificate (DER) | every host |
+//! | `authority.key` | its key (PKCS #8) | the host of `tieline cluster init` |
+//! | `tokens/ID` | a token that was not used yet: a hash, the expiry, the node | the same |
+//! | `hosts` | nodes and the addresses of their managers, one a line | every host |
+//! | `node-ID.crt`, `.key`, `.address` | certificate, key and address of a node of this host | that host |
+
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::process::geteuid;
+
+use crate::error::{Result, TrustError};
+use crate::hex;
+
+/// Larger files are not read.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// The directory; only its owner can reach it.
+#[derive(Debug, Clone)]
+pub struct Store {
+    dir: PathBuf,
+}
+
+fn io(what: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> TrustError {
+    let path = path.to_path_buf();
+    move |source| TrustError::Io { what, path, source }
+}
+
+impl Store {
+    /// Makes the directory if it is not there.
+    pub fn create(dir: &Path) -> Result<Self> {
+        if let Some(parent) = dir.parent() {
+            DirBuilder::new().recursive(true).mode(0o700).create(parent).map_err(io("make", parent))?;
+        }
+        match DirBuilder::new().mode(0o700).create(dir) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(io("make", dir)(error)),
+            _ => {}
+        }
+        Self::open(dir)?.ok_or_else(|| io("open", dir)(ErrorKind::NotFound.into()))
+    }
+
+    /// The directory that is there; `None`: there is none.
+    pub fn open(dir: &Path) -> Result<Option<Self>> {
+        let found = match fs::symlink_metadata(dir) {
+            Ok(found) => found,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(io("open", dir)(error)),
+        };
+        let mode = found.mode() & 0o7777;
+        if !found.is_dir() || found.uid() != geteuid().as_raw() || mode & 0o077 != 0 {
+            return Err(TrustError::Open { path: dir.into(), mode, owner: found.uid() });
+        }
+        Ok(Some(Self { dir: dir.into() }))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.dir
+    }
+
+    pub(crate) fn place(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.place(name).is_file()
+    }
+
+    /// `None`: it is not there.
+    pub(crate) fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        let path = self.place(name);
+        let file = match fs::File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(io("open", &path)(error)),
+        };
+        let mut bytes = Vec::new();
+        file.take(FILE_BYTES_MAX).read_to_end(&mut bytes).map_err(io("read", &path))?;
+        Ok(Some(bytes))
+    }
+
+    pub(crate) fn need(&self, name: &str) -> Result<Vec<u8>> {
+        let missing = || io("open", &self.place(name))(ErrorKind::NotFound.into());
+        self.read(name)?.ok_or_else(missing)
+    }
+
+    pub(crate) fn text(&self, name: &str) -> Result<String> {
+        let bytes = self.need(name)?;
+        let text = String::from_utf8(bytes).map_err(|_| self.damaged(name, "it is no text"))?;
+        Ok(text.trim_end().to_owned())
+    }
+
+    pub(crate) fn damaged(&self, name: &str, why: impl Into<String>) -> TrustError {
+        TrustError::Damaged { path: self.place(name), why: why.into() }
+    }
+
+    /// Writes a file as a whole, or not at all; only the owner can read it.
+    pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        let path = self.place(name);
+        let early = self.place(&format!(".{}", hex::encode(&random::<8>()?)));
+        let written = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&early)
+            .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
+            .and_then(|()| fs::rename(&early, &path));
+        written.map_err(|error| {
+            let _ = fs::remove_file(&early);
+            io("write", &path)(error)
+        })
+    }
+
+    pub(crate) fn make_dir(&self, name: &str) -> Result<()> {
+        let path = self.place(name);
+        DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(io("make", &path))
+    }
+
+    /// Removes a file; false: it was not there, or somebody else was faster.
+    pub(crate) fn remove(&self, name: &str) -> Result<bool> {
+        let path = self.place(name);
+        match fs::remove_file(&path) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(io("remove", &path)(error)),
+        }
+    }
+}
+
+pub(crate) fn random<const N: usize>() -> Result<[u8; N]> {
+    let mut bytes = [0; N];
+    let mut filled = 0;
+    while filled < N {
+        let rest = bytes.get_mut(filled..).unwrap_or_default();
+        filled += rustix::rand::getrandom(rest, rustix::rand::GetRandomFlags::empty())
+            .map_err(|errno| TrustError::Random(errno.into()))?;
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn only_the_owner_can_reach_what_is_written() {
+        let root = tempfile::tempdir().unwrap();
+        let store = Store::create(&root.path().join("a/b")).unwrap();
+        store.write("x", b"secret").unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+        assert_eq!((mode(store.path()), mode(&store.place("x"))), (0o700, 0o600));
+        assert_eq!(store.read("x").unwrap().unwrap(), b"secret");
+        assert_eq!(fs::read_dir(store.path()).unwrap().count(), 1);
+        assert!(store.remove("x").unwrap());
+        assert!(!store.remove("x").unwrap());
+        assert!(store.read("x").unwrap().is_none());
+    }
+
+    #[test]
+    fn a_directory_that_others_can_reach_is_refused() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join("c");
+        Store::create(&dir).unwrap();
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(matches!(Store::open(&dir), Err(TrustError::Open { mode: 0o755, .. })));
+        let link = root.path().join("l");
+        std::os::unix::fs::symlink(&dir, &link).unwrap();
+        assert!(Store::open(&link).is_err());
+        assert!(Store::open(&root.path().join("none")).unwrap().is_none());
+    }
+}
