@@ -62,6 +62,7 @@ fn needs_it(command: &str) -> bool {
     }
     match words.next() {
         Some("verify") => command.contains("--running") || command.contains("--health"),
+        Some("cluster") => words.next() != Some("join"),
         Some("bench") => words.next().is_some_and(|word| !BENCH_OF_NONE.contains(&word)),
         Some(word) => !OF_NONE.contains(&word) && !word.starts_with('-'),
         None => false,

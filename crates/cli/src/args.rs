@@ -4,6 +4,7 @@ mod bench;
 pub(crate) mod bench_tools;
 pub(crate) mod fabric;
 mod help;
+mod hosts;
 pub(crate) mod link;
 mod node;
 mod sockets;
@@ -18,6 +19,7 @@ use clap::{Args, FromArgMatches, Parser, Subcommand};
 use tieline::NodeId;
 
 pub(crate) use bench::{Acceptance, Bench, Compare, CompareBuilds, Limits, Scipp};
+pub(crate) use hosts::{ClusterAction, Init, Join};
 pub(crate) use node::NodeAction;
 pub(crate) use sockets::{Run, SocketsAction};
 
@@ -160,6 +162,16 @@ pub(crate) enum Command {
         /// What to do.
         #[command(subcommand)]
         action: NodeAction,
+    },
+    /// A cluster over several hosts: make it, let another host join it
+    #[command(after_help = "Examples:\n  tieline cluster init --address 10.0.0.1   on the first host\n  \
+                            tieline node start --node 4; tieline cluster token\n  \
+                            tieline cluster join 10.0.0.1 --token -   on another host; reads the token from the input\n  \
+                            tieline node start --node 8\n\nWhat works between hosts so far: docs/hosts.md.")]
+    Cluster {
+        /// What to do.
+        #[command(subcommand)]
+        action: ClusterAction,
     },
     /// Run a program with the sockets library preloaded; the program's exit status is the command's
     #[command(after_help = "Examples:\n  tieline run -- curl -s http://localhost/\n  \

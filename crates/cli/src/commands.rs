@@ -11,6 +11,7 @@ mod clusters;
 pub(crate) mod conntest;
 mod diag;
 mod fabric;
+mod hosts;
 mod link;
 mod node;
 mod query;
@@ -70,6 +71,7 @@ fn dispatch(cli: &Cli, output: Output) -> Outcome {
         Command::Link { action } => link::run(common, action, output),
         Command::Verify(arguments) => verify::run(common, arguments, output),
         Command::Node { action } => node::run(common, action, output),
+        Command::Cluster { action } => hosts::run(common, action, output),
         Command::Run(arguments) => run::run(common, arguments, output),
         Command::Sockets { action } => sockets::run(common, action, output),
         Command::Tune(arguments) => tune::run(common, arguments, output),

@@ -14,6 +14,8 @@ use crate::exit::Failure;
 const ENV_LOG: &str = "TIELINE_LOG";
 /// Longest spin of a wait, in microseconds; read by every program that waits.
 const ENV_SPIN_US: &str = "TIELINE_SPIN_US";
+/// Lets this host join a cluster.
+const ENV_TOKEN: &str = "TIELINE_TOKEN";
 const LONGEST_SPIN_US: u64 = 1_000_000;
 
 /// Fills in what the command line leaves open. `one_node`: the command acts on one node, which may be named so.
@@ -48,6 +50,11 @@ fn spin() -> Result<(), Failure> {
             &format!("`{text}` is no time to spin: give microseconds from 0 (never) to {LONGEST_SPIN_US}"),
         )),
     }
+}
+
+/// The token for `tieline cluster join`.
+pub(crate) fn token() -> Result<Option<String>, Failure> {
+    text(ENV_TOKEN)
 }
 
 /// How much the manager says: `TIELINE_LOG`, or `info`.

@@ -3,7 +3,7 @@
 
 use anyhow::anyhow;
 
-use crate::args::{Bench, Cli, Command, NodeAction};
+use crate::args::{Bench, Cli, ClusterAction, Command, NodeAction};
 use crate::exit::Failure;
 
 /// What a command makes of the common options.
@@ -78,6 +78,19 @@ fn meaning(command: &Command) -> Meaning {
             },
             Node::One,
         ),
+        Command::Cluster { action } => Meaning {
+            no_runtime_dir: true,
+            no_cluster: matches!(action, ClusterAction::Join(_))
+                .then_some("the other host says which cluster it is"),
+            ..of(
+                match action {
+                    ClusterAction::Init(_) => "cluster init",
+                    ClusterAction::Token { .. } => "cluster token",
+                    ClusterAction::Join(_) => "cluster join",
+                },
+                Node::Narrows,
+            )
+        },
         Command::Run(_) => Meaning {
             no_cluster: Some(NO_CLUSTER_OF_SOCKETS),
             ..of("run", Node::Nothing("it needs no node"))

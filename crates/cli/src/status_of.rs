@@ -6,6 +6,7 @@ use bench::results::DocumentError;
 use bench::thresholds::ThresholdsError;
 use node::NodeError;
 use node::config::ConfigError;
+use node::hosts::{HostsError as ClusterError, TrustError};
 use node_client::ClientError;
 use node_client::runtime_dir::RuntimeDirError;
 use sockets_rules::statistics::StatisticsError;
@@ -47,6 +48,9 @@ fn is_usage(cause: &(dyn std::error::Error + 'static)) -> bool {
             CableError::Plan(error) => error.is_usage(),
             CableError::CouldNotRun(error) => of_could_not_run(error),
         };
+    }
+    if let Some(error) = cause.downcast_ref::<ClusterError>() {
+        return matches!(error, ClusterError::NoDirectory | ClusterError::Trust(TrustError::Exists { .. }));
     }
     if let Some(error) = cause.downcast_ref::<NodeError>() {
         return of_node(error);

@@ -1,5 +1,7 @@
 //! The services of a cluster: which node managers run, and whether each sees all the others.
 
+mod far;
+
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -275,10 +277,12 @@ fn services(status: &NodeStatus, misled: &[Misled]) -> Vec<Service> {
     for adapter in &status.info.adapters {
         let leads_here =
             |link: &&LinkStatus| !misled.iter().any(|one| one.is_between(status.info.node, link.peer));
-        let up = status.links.iter().filter(|link| carries(link)).filter(leads_here).count();
+        let here = || status.links.iter().filter(|link| !link.other_host);
+        let up = here().filter(|link| carries(link)).filter(leads_here).count();
         let name = format!("adapter {} ({})", adapter.number, adapter.kind);
-        services.push(running(name, format!("{up} of {} links up", status.links.len())));
+        services.push(running(name, format!("{up} of {} links up", here().count())));
     }
+    services.extend(far::summary(status).map(|detail| running("other hosts".into(), detail)));
     let (segments, interrupts) = (status.segments_total, status.interrupts_total);
     let shared: Vec<_> = status.segments.iter().filter(|segment| segment.shared).collect();
     let shared = if shared.is_empty() {
@@ -338,7 +342,8 @@ fn problems(expected: &[NodeId], nodes: &[NodeReport]) -> Vec<String> {
         .collect();
     for report in nodes {
         let Some(status) = &report.status else { continue };
-        for other in expected.iter().filter(|other| **other != report.node) {
+        let is_far = |node: NodeId| far::links(status).any(|link| link.peer == node);
+        for other in expected.iter().filter(|other| **other != report.node && !is_far(**other)) {
             let problem = match status.links.iter().find(|link| link.peer == *other) {
                 Some(link) => problem_of(report.node, link),
                 None => Some(format!("node {} has never seen node {other}", report.node)),
@@ -346,6 +351,7 @@ fn problems(expected: &[NodeId], nodes: &[NodeReport]) -> Vec<String> {
             // Both ends say the same of a link that was taken down.
             problems.extend(problem.filter(|problem| !problems.contains(problem)));
         }
+        problems.extend(far::links(status).filter_map(|link| problem_of(report.node, link)));
     }
     problems
 }
@@ -392,13 +398,14 @@ impl ClusterReport {
                 Some(status) => {
                     let valid =
                         status.links.iter().filter(|link| link.session == SessionState::Valid).count();
+                    let far = status.links.iter().filter(|link| link.other_host).count();
                     writeln!(
                         text,
                         "{:>6}  {:<14} {:>8} {:>9} {:>9} {:>9} {:>11} {:>7.1} s",
                         report.node.get(),
                         report.manager.text(),
                         status.info.manager_pid,
-                        format!("{valid}/{}", self.nodes.len().saturating_sub(1)),
+                        format!("{valid}/{}", self.nodes.len().saturating_sub(1) + far),
                         status.programs_total.saturating_sub(1),
                         status.segments_total,
                         status.interrupts_total,
@@ -408,6 +415,7 @@ impl ClusterReport {
                 None => writeln!(text, "{:>6}  {}", report.node.get(), report.manager.text()),
             };
         }
+        far::write(&mut text, self.nodes.iter().filter_map(|report| report.status.as_ref()));
         self.write_problems(&mut text);
         text
     }

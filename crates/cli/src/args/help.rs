@@ -9,7 +9,7 @@ use clap::{Arg, Command, CommandFactory};
 use super::Cli;
 
 /// Common options that mean nothing to a command, whatever else is given; `meaning` refuses them with the reason.
-const MEANINGLESS: [(&[&str], &[&str]); 27] = [
+const MEANINGLESS: [(&[&str], &[&str]); 31] = [
     (&["up"], &["node"]),
     (&["down"], &["node"]),
     (&["link"], &["node"]),
@@ -17,6 +17,10 @@ const MEANINGLESS: [(&[&str], &[&str]); 27] = [
     (&["tune"], &["node", "cluster"]),
     // A cluster that runs, `--running`, may be named.
     (&["verify"], &["node"]),
+    (&["cluster"], &["runtime_dir"]),
+    (&["cluster", "init"], &["runtime_dir"]),
+    (&["cluster", "token"], &["runtime_dir"]),
+    (&["cluster", "join"], &["cluster", "runtime_dir"]),
     (&["run"], &["node", "cluster"]),
     (&["sockets"], &["node", "cluster"]),
     (&["sockets", "status"], &["node", "cluster"]),
@@ -41,7 +45,7 @@ const MEANINGLESS: [(&[&str], &[&str]); 27] = [
 ];
 
 /// What a common option means to a command, where that is not what stands at the common options.
-const OTHERWISE: [(&[&str], &str, &str); 12] = [
+const OTHERWISE: [(&[&str], &str, &str); 15] = [
     (&["status"], "node", ALL_NODES),
     (&["cable"], "node", ALL_NODES),
     (&["diag"], "node", ALL_NODES),
@@ -69,6 +73,13 @@ const OTHERWISE: [(&[&str], &str, &str); 12] = [
         &["run"],
         "json",
         "Print an error of `tieline run` itself as JSON, too; the program's output stays as it is",
+    ),
+    (&["cluster", "init"], "node", "The node of this host; TIELINE_NODE is checked, but not used [default: 4]"),
+    (&["cluster", "token"], "node", "Only for this node; TIELINE_NODE is checked, but not used [default: any that is new]"),
+    (
+        &["cluster", "join"],
+        "node",
+        "Which node to be; TIELINE_NODE is checked, but not used [default: as the token says, else the next]",
     ),
 ];
 const ALL_NODES: &str = "Only this node; TIELINE_NODE is checked, but not used [default: all nodes]";
@@ -174,6 +185,8 @@ mod tests {
                     "down" | "up" | "flap" | "swap" if path.len() > 1 => "4 8",
                     "compare" | "compare-builds" => "a.json b.json",
                     "run" if path.len() == 1 => "true",
+                    "init" => "--address 10.0.0.1",
+                    "join" => "10.0.0.1",
                     _ => "",
                 };
                 found.push((path, words.split_whitespace().map(str::to_owned).collect()));

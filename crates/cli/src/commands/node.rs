@@ -70,6 +70,7 @@ fn foreground(common: &Common, background: bool) -> Outcome {
     if node::runtime_dir::prepare_root_of(&dir).is_ok() {
         settings.copy_plan = Some(node::copy_plan::at_start(dir.root())?);
     }
+    settings.hosts = node::hosts::directory(dir.cluster().as_str());
     let options = DaemonOptions { dir, node: id, settings, signals: true };
     let daemon = Daemon::start(&options)?;
     daemon.run()?;

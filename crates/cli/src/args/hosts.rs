@@ -1,0 +1,62 @@
+//! `tieline cluster`.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use node::hosts::Address;
+
+/// `cluster`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ClusterAction {
+    /// Make a cluster over several hosts: its authority, and the certificate of this host's node
+    #[command(after_help = "Examples:\n  tieline cluster init --address 10.0.0.1\n  \
+                            tieline cluster init --cluster lab --node 16 --address 10.0.0.1:7500\n\n\
+                            Keys are in $XDG_CONFIG_HOME/tieline/hosts/CLUSTER, which only this user can reach. What to do next is printed.")]
+    Init(Init),
+    /// Print a token that lets one other host join, once
+    #[command(after_help = "Examples:\n  tieline cluster token\n  \
+                            tieline cluster token --expires 600s --node 12   for node 12, also if it has a certificate already\n  \
+                            tieline cluster token | ssh b tieline cluster join 10.0.0.1 --token -")]
+    Token {
+        /// How long it is valid
+        #[arg(long, default_value = "3600s", value_name = "TIME", value_parser = life)]
+        expires: Duration,
+    },
+    /// Let a node of this host join a cluster, with a token from the host where it was made
+    #[command(
+        after_help = "Examples:\n  tieline cluster join 10.0.0.1 --token -       reads the token from the input\n  \
+                            TIELINE_TOKEN=tl1-... tieline cluster join head --node 12\n\n\
+                            The node manager of the other host must run. A token on the command line can be seen by all users of this host."
+    )]
+    Join(Join),
+}
+
+/// `cluster init`.
+#[derive(Debug, Args)]
+pub(crate) struct Init {
+    /// Where this host's node manager listens, as other hosts reach it [default port: 7411]
+    #[arg(long, value_name = "IP[:PORT]")]
+    pub address: Address,
+}
+
+/// `cluster join`.
+#[derive(Debug, Args)]
+pub(crate) struct Join {
+    /// The host where the cluster was made [default port: 7411]
+    #[arg(value_name = "HOST[:PORT]")]
+    pub host: String,
+    /// What `tieline cluster token` printed; `-` reads it from the input [env: TIELINE_TOKEN]
+    #[arg(long, value_name = "TOKEN", allow_hyphen_values = true)]
+    pub token: Option<String>,
+    /// Where this host's node manager listens [default: the address that leads to HOST, and port 7411]
+    #[arg(long, value_name = "IP[:PORT]")]
+    pub address: Option<Address>,
+}
+
+fn life(text: &str) -> Result<Duration, String> {
+    let life = Duration::from_nanos(super::link::duration_ns(text)?);
+    if life < Duration::from_secs(1) {
+        return Err(format!("`{text}` is too short to be used: give at least 1s"));
+    }
+    Ok(life)
+}

@@ -1,0 +1,116 @@
+//! `tieline cluster`.
+
+use std::io::Read;
+use std::time::Duration;
+
+use node::hosts::{JoinOptions, Token, init, join, token};
+use node_client::runtime_dir::{ClusterName, DEFAULT_CLUSTER};
+use tieline::NodeId;
+
+use super::usage;
+use crate::args::{ClusterAction, Common, Init, Join};
+use crate::environment;
+use crate::exit::{Failure, Outcome, PASS};
+use crate::output::Output;
+
+const SCHEMA: &str = "tieline.cluster/1";
+/// How long the other host may take to answer.
+const LIMIT: Duration = Duration::from_secs(15);
+/// More is no token.
+const TOKEN_BYTES_MAX: u64 = 4096;
+
+pub(super) fn run(common: &Common, action: &ClusterAction, output: Output) -> Outcome {
+    match action {
+        ClusterAction::Init(arguments) => make(common, arguments, output),
+        ClusterAction::Token { expires } => print_token(common, *expires, output),
+        ClusterAction::Join(arguments) => let_in(common, arguments, output),
+    }
+}
+
+fn cluster(common: &Common) -> Result<ClusterName, Failure> {
+    let name = common.cluster.as_deref().unwrap_or(DEFAULT_CLUSTER);
+    ClusterName::new(name).map_err(Failure::usage)
+}
+
+fn make(common: &Common, arguments: &Init, output: Output) -> Outcome {
+    let node = match common.node {
+        Some(node) => node,
+        None => NodeId::nth(0)?,
+    };
+    let cluster = cluster(common)?;
+    let made = init(cluster.as_str(), node, arguments.address)?;
+    output.result(
+        || {
+            let (address, fingerprint) = (made.address.to_string(), made.fingerprint.to_string());
+            Ok(serde_json::json!({ "schema": SCHEMA, "cluster": cluster.as_str(), "node": node, "address": address,
+                                   "fingerprint": fingerprint, "directory": made.dir }))
+        },
+        || {
+            format!(
+                "cluster {cluster} is made, node {node} listens at {}; keys are in {}\n\
+                 next: `tieline node start --node {node}`, then `tieline cluster token` for each other host\n",
+                made.address,
+                made.dir.display()
+            )
+        },
+    )?;
+    Ok(PASS)
+}
+
+fn print_token(common: &Common, expires: Duration, output: Output) -> Outcome {
+    let token = token(cluster(common)?.as_str(), common.node, expires)?.to_string();
+    output.result(
+        || Ok(serde_json::json!({ "schema": SCHEMA, "token": token, "expires_s": expires.as_secs() })),
+        || format!("{token}\n"),
+    )?;
+    Ok(PASS)
+}
+
+fn let_in(common: &Common, arguments: &Join, output: Output) -> Outcome {
+    let options = JoinOptions {
+        host: arguments.host.clone(),
+        token: token_of(arguments)?,
+        node: common.node,
+        address: arguments.address,
+        limit: LIMIT,
+    };
+    let joined = join(options)?;
+    let node = joined.node;
+    output.result(
+        || {
+            let address = joined.address.to_string();
+            Ok(serde_json::json!({ "schema": SCHEMA, "cluster": joined.cluster, "node": node, "address": address,
+                                   "directory": joined.dir }))
+        },
+        || {
+            let named = if joined.cluster == DEFAULT_CLUSTER {
+                String::new()
+            } else {
+                format!(" --cluster {}", joined.cluster)
+            };
+            format!(
+                "this host is node {node} of cluster {}, and listens at {}; keys are in {}\n\
+                 next: `tieline node start --node {node}{named}`\n",
+                joined.cluster,
+                joined.address,
+                joined.dir.display()
+            )
+        },
+    )?;
+    Ok(PASS)
+}
+
+fn token_of(arguments: &Join) -> Result<Token, Failure> {
+    let text = match arguments.token.as_deref() {
+        Some("-") => {
+            let mut text = String::new();
+            std::io::stdin().take(TOKEN_BYTES_MAX).read_to_string(&mut text)?;
+            text
+        }
+        Some(text) => text.to_owned(),
+        None => environment::token()?.ok_or_else(|| {
+            usage("which token? Give --token - and the token on the input, or set TIELINE_TOKEN (`tieline cluster token` prints one)")
+        })?,
+    };
+    text.parse().map_err(|error: node::hosts::TrustError| Failure::usage(error))
+}

@@ -1,0 +1,30 @@
+//! Nodes of other hosts in the report on the services: there is a session, and nothing that carries data yet.
+
+use std::fmt::Write;
+
+use proto::wire::status::{LinkStatus, NodeStatus, SessionState};
+
+use super::session_name;
+
+/// What leads to other hosts.
+pub(super) fn links(status: &NodeStatus) -> impl Iterator<Item = &LinkStatus> {
+    status.links.iter().filter(|link| link.other_host)
+}
+
+/// In a few words; `None`: the node knows of no other host.
+pub(super) fn summary(status: &NodeStatus) -> Option<String> {
+    let all = links(status).count();
+    let valid = links(status).filter(|link| link.session == SessionState::Valid).count();
+    (all > 0).then(|| format!("{valid} of {all} sessions valid, no data link yet"))
+}
+
+/// A line for each node of another host, as each node of this host sees it.
+pub(super) fn write<'s>(text: &mut String, nodes: impl Iterator<Item = &'s NodeStatus>) {
+    for status in nodes {
+        for link in links(status) {
+            let host = if link.peer_host.is_empty() { "another host" } else { &link.peer_host };
+            let (node, peer, session) = (status.info.node, link.peer, session_name(link.session));
+            let _ = writeln!(text, "node {node}: node {peer} on {host}: session {session}, no data link yet");
+        }
+    }
+}
