@@ -74,8 +74,16 @@ const OTHERWISE: [(&[&str], &str, &str); 15] = [
         "json",
         "Print an error of `tieline run` itself as JSON, too; the program's output stays as it is",
     ),
-    (&["cluster", "init"], "node", "The node of this host; TIELINE_NODE is checked, but not used [default: 4]"),
-    (&["cluster", "token"], "node", "Only for this node; TIELINE_NODE is checked, but not used [default: any that is new]"),
+    (
+        &["cluster", "init"],
+        "node",
+        "The node of this host; TIELINE_NODE is checked, but not used [default: 4]",
+    ),
+    (
+        &["cluster", "token"],
+        "node",
+        "Only for this node; TIELINE_NODE is checked, but not used [default: any that is new]",
+    ),
     (
         &["cluster", "join"],
         "node",

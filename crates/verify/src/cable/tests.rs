@@ -14,7 +14,6 @@ fn link(node: u32, peer: u32) -> LinkReport {
         peer: id(peer),
         partner: id(peer),
         peer_host: "h".into(),
-        other_host: false,
         state: LinkState::Up,
         reason: None,
         since_ns: 1_500_000_000,
