@@ -247,7 +247,7 @@ fn what_a_killed_manager_left_is_replaced() {
     assert_eq!(Seqpacket::connect(&socket).unwrap_err(), rustix::io::Errno::CONNREFUSED);
     let attach = Client::attach(&place.attach_options(4), |_| {}).unwrap_err();
     assert!(support::is_gone(&attach), "{attach}");
-    has(&attach.to_string(), &["node 4", "it died", "tieline node start --node 4"]);
+    has(&attach.to_string(), &["node 4", "has ended", "tieline node start --node 4"]);
     let _manager = place.start(4);
     assert!(place.attach(4).probe(node(4)).unwrap());
 }

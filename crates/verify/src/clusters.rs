@@ -206,7 +206,7 @@ mod tests {
             "4 (1004), 8 (dead)",
             "process 77, which has ended",
             "remove with: tieline down",
-            "/run/x/lab2: this user may not",
+            "/run/x/lab2: this user has no permission",
         ] {
             assert!(text.contains(part), "`{part}`: {text}");
         }

@@ -143,7 +143,7 @@ mod tests {
         let mut child_driver = child_driver("echo first; exec sleep 600");
         assert_eq!(child_driver.line_within(Duration::from_secs(60), &waiter).unwrap(), "first");
         let silent = child_driver.line_within(Duration::ZERO, &waiter).unwrap_err().to_string();
-        assert!(silent.contains("has not answered"), "{silent}");
+        assert!(silent.contains("has not responded"), "{silent}");
         struct Stop;
         impl Waiter for Stop {
             fn stop(&self) -> bool {

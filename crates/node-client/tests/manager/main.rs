@@ -63,7 +63,7 @@ fn a_silent_manager_is_given_up() {
     let stage = Stage::new();
     let error =
         BlockingClient::open(&stage.dir, four(), "test", false, Duration::from_millis(20)).unwrap_err();
-    assert!(matches!(error, ClientError::TimedOut { what: "the hello", .. }), "{error}");
+    assert!(matches!(error, ClientError::TimedOut { what: "the connection", .. }), "{error}");
     let _first = stage.accept();
     let (client, _events, talk) = stage.attached();
     let error = client.request_within(Request::NodeInfo, &[], Duration::from_millis(20)).unwrap_err();

@@ -128,7 +128,10 @@ fn the_longest_datagram_is_the_limit_on_both_sides() {
     let long = ToProgram::Rejected(Refusal::Invalid("x".repeat(MAX_DATAGRAM_BYTES)));
     let error = encode(&long).expect_err("too long");
     assert!(matches!(error, CodecError::TooLong(bytes) if bytes > MAX_DATAGRAM_BYTES));
-    assert!(error.to_string().ends_with("is longer than the limit of 65536"), "{error}");
+    assert!(
+        error.to_string().ends_with("is longer than the limit of 65536: ask for less at a time"),
+        "{error}"
+    );
     let room = MAX_DATAGRAM_BYTES
         - encode(&ToProgram::Rejected(Refusal::Invalid(String::new()))).expect("encoded").len();
     let fits = ToProgram::Rejected(Refusal::Invalid("x".repeat(room - 2)));
