@@ -14,6 +14,7 @@ mod commands;
 mod diag;
 mod environment;
 mod examples;
+mod hosts;
 mod limits;
 mod link;
 mod misuse;

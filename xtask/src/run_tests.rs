@@ -96,14 +96,18 @@ pub fn run(root: &Path, target: &Path, out: &mut impl Write) -> Result<bool> {
     Ok(failed.is_empty())
 }
 
-fn cargo(root: &Path) -> Command {
+fn cargo(root: &Path, command: &str) -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.current_dir(root).arg("test").args(["--locked", "--workspace"]);
+    cargo.current_dir(root).arg(command).args(["--locked", "--workspace"]);
     cargo
 }
 
 fn build(root: &Path) -> Result<Vec<Binary>> {
-    let mut build = cargo(root)
+    // Tests run the programs of other packages, which building the tests alone would leave as they are.
+    let programs =
+        cargo(root, "build").args(["--lib", "--bins", "--examples"]).status().context("cannot run cargo")?;
+    ensure!(programs.success(), "the programs do not build ({programs}); the compiler's reason stands above");
+    let mut build = cargo(root, "test")
         .args(["--no-run", "--message-format=json-render-diagnostics"])
         .stdout(Stdio::piped())
         .spawn()
@@ -119,7 +123,7 @@ fn build(root: &Path) -> Result<Vec<Binary>> {
 }
 
 fn test_documentation(root: &Path) -> Result<bool> {
-    Ok(cargo(root).args(["--doc", "--no-fail-fast"]).status().context("cannot run cargo")?.success())
+    Ok(cargo(root, "test").args(["--doc", "--no-fail-fast"]).status().context("cannot run cargo")?.success())
 }
 
 /// A test binary at work.
