@@ -13,6 +13,7 @@ mod holders;
 mod hostile;
 mod killed;
 mod launcher;
+mod narrow;
 mod planted;
 mod rings;
 mod started;

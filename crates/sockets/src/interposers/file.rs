@@ -19,6 +19,12 @@ fn moving(from: c_int, to: c_int) {
 
 /// Hands on what the kernel moved from one to the other.
 pub(crate) fn moved(from: c_int, to: c_int, result: ssize_t) -> ssize_t {
+    // The kernel tells of a reset once, and this call may have been told.
+    if result < 0 {
+        for fd in [from, to] {
+            rings::conn::told(fd, result);
+        }
+    }
     seen::input(from, result);
     seen::output(to, result);
     seen::note(Note::Moved);

@@ -156,7 +156,8 @@ fn epolled_in(
     limit: Limit,
     mut next: impl FnMut(*mut epoll_event, c_int, Asks) -> c_int,
 ) -> c_int {
-    if !crate::environment::has_rings() || state::outside() {
+    // What is no number of an epoll is the kernel's to refuse.
+    if epoll < 0 || !crate::environment::has_rings() || state::outside() {
         return next(events, room, Asks::Waits);
     }
     if !has_rings() || !reach::is_writable(events.cast(), size_of::<epoll_event>()) {

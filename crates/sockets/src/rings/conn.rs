@@ -15,7 +15,7 @@ mod waiting;
 use libc::c_int;
 
 use sockets_rules::layout::Reason;
-use stream::path;
+use stream::{consent, path};
 
 pub(crate) use self::holders::{copied_outside, forking, has_forked, shared};
 pub(crate) use self::mapped::map;
@@ -120,9 +120,15 @@ impl Conn {
         }
     }
 
-    /// Whether somebody may have been told of a reset. Of what other processes were told nothing is known.
+    /// Whether somebody may have been told of a reset. What other processes, and calls past the library, were told is not known.
     pub(crate) fn may_be_reset(&self) -> bool {
-        self.told.reset.load(Ordering::Relaxed) != 0 || self.standing.shared.load(Ordering::Relaxed) != 0
+        let is_read_past = || {
+            self.headers()
+                .is_some_and(|(own, _)| own.reader.0.consent.load(Ordering::Relaxed) == consent::WITHDRAWN)
+        };
+        self.told.reset.load(Ordering::Relaxed) != 0
+            || self.standing.shared.load(Ordering::Relaxed) != 0
+            || is_read_past()
     }
 
     /// Whether everything comes through the kernel, and there is no need to change that yet: both ends are on one processor, or being
@@ -243,7 +249,16 @@ pub(crate) fn of(fd: c_int) -> Option<&'static Conn> {
     if place == 0 { None } else { conns.all.get(usize::from(place) - 1) }
 }
 
-/// The same, with the number by which it was found: see [`users`].
+/// The program was told this by a call on the number that no ring was asked for.
+pub(crate) fn told(fd: c_int, result: isize) {
+    if any()
+        && let Some(conn) = ready(fd)
+    {
+        conn.said(result);
+    }
+}
+
+/// As [`of`], with the number by which it was found: see [`users`].
 #[inline(always)]
 pub(crate) fn known(fd: c_int) -> Option<Known> {
     let conns = conns()?;

@@ -47,6 +47,14 @@ impl Info {
         self.state == 1 || self.state == CLOSE_WAIT
     }
 
+    /// The other end has finished, or it was reset. (A half that this end has shut down itself is no end of the other's.)
+    fn has_ended(self) -> bool {
+        const ESTABLISHED: u8 = 1;
+        const FIN_WAIT1: u8 = 4;
+        const FIN_WAIT2: u8 = 5;
+        !matches!(self.state, ESTABLISHED | FIN_WAIT1 | FIN_WAIT2)
+    }
+
     /// Reset, or closed by both ends.
     fn is_closed(self) -> bool {
         self.state == CLOSE
@@ -208,7 +216,12 @@ fn closed(fd: c_int, otherwise: Held) -> Held {
     }
 }
 
-/// Whether the other end has closed, reset or shut down its writing half.
+/// Whether the other end has finished, also if this end has shut down its own reading half, which looks like an end to `poll`.
+pub(crate) fn has_ended(fd: c_int) -> bool {
+    Info::ask(fd).is_none_or(Info::has_ended)
+}
+
+/// Whether the other end has closed, reset or shut down its writing half; or this end its reading half.
 pub(crate) fn has_hung_up(fd: c_int) -> bool {
     polled(fd, libc::POLLRDHUP, 0) & (libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR) != 0
 }

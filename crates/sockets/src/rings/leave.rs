@@ -162,13 +162,15 @@ fn reading_within(conn: &Conn, fd: c_int, patience: &mut Patience) {
         Some(Outcome::Unreturned | Outcome::Corrupt) => true,
         // Who has shut down hands nothing back any more. What was taken from the ring instead is not lost.
         Some(Outcome::Returning) => {
-            kernel::has_hung_up(fd)
+            kernel::has_ended(fd)
                 && path::is_back(peer.writer.0.path.load(Ordering::Acquire))
                 && peer.tail() != own.head.0.load(Ordering::Acquire)
         }
         _ => false,
     };
-    if is_lost {
+    // After a shutdown of this end's reading half nobody asks for what the other end writes.
+    let is_wanted = || kernel::has_ended(fd) || !kernel::has_hung_up(fd);
+    if is_lost && is_wanted() {
         broken(conn, fd);
     }
 }

@@ -14,6 +14,7 @@ use super::noting::{self, Noted, Standing};
 use crate::rings::conn::parked::{self, Parking};
 use crate::rings::conn::{self, CONNECTIONS, Conn, Known, counts_down};
 use crate::rings::header::Header;
+use crate::rings::io::offers;
 use crate::rings::{leave, proc, spin, tables};
 use crate::sync::{AtomicU8, AtomicU16, AtomicU32, Ordering, fence};
 use crate::table::{self, Kind, NUMBERS};
@@ -136,6 +137,14 @@ fn controlled(epoll: c_int, what: c_int, fd: c_int, now: Option<Registration>) {
         fence(Ordering::SeqCst);
         if sleepers(epoll as u32 + 1).is_none_or(|sleepers| sleepers.load(Ordering::SeqCst) != 0) {
             park(conn);
+            // What is in the ring already wakes nobody there.
+            if conn.headers().is_some_and(|(own, peer)| offers(own, peer)) {
+                let _ = known.moving(|conn| {
+                    leave::settle_other_end(conn);
+                    leave::waiting(conn, fd);
+                });
+                return;
+            }
         }
         conn.told.edge.store(u64::MAX, Ordering::Relaxed);
     }

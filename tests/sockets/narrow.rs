@@ -1,0 +1,34 @@
+//! Narrow cases that random programs have shown, each as a C program that says what is right.
+
+use tieline_tests::Watchdog;
+
+use crate::built::{must, program};
+use crate::launcher::tieline;
+
+fn is_right(case: &'static str) {
+    let _watchdog = Watchdog::usual(case);
+    let program = program("narrow", "narrow.c", &["-pthread"]);
+    must(std::process::Command::new(&program).arg(case));
+    let mut forced = tieline(&["run", "--rings", "--", program.to_str().unwrap(), case]);
+    must(forced.env("TIELINE_SOCKETS_RINGS", "2"));
+}
+
+#[test]
+fn what_was_read_before_a_reset_is_not_read_again() {
+    is_right("spliced");
+}
+
+#[test]
+fn an_end_that_has_shut_down_its_reading_half_still_writes() {
+    is_right("dupped");
+}
+
+#[test]
+fn a_connection_with_bytes_that_is_added_wakes_who_sleeps_in_the_epoll() {
+    is_right("added");
+}
+
+#[test]
+fn a_wait_in_no_epoll_is_refused() {
+    is_right("wrong");
+}
