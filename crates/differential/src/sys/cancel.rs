@@ -46,6 +46,15 @@ const ENABLED: i32 = 0;
 const DISABLED: i32 = 1;
 const ASYNCHRONOUS: i32 = 1;
 
+/// Milliseconds after which a call that has not returned is taken for one that waits: one that is cancelled in its middle gets as much as two
+/// ends take at most that meet within it.
+const fn most_milliseconds(how: CancelHow) -> u32 {
+    match how {
+        CancelHow::Asynchronous => 250,
+        _ => 1,
+    }
+}
+
 /// What the thread is to do, and what it tells.
 struct Plan {
     fd: i32,
@@ -95,8 +104,14 @@ pub fn cancel(fd: i32, at: CancelAt, how: CancelHow) -> Option<Ended> {
     }
     while !plan.ready.wait(1_000_000_000) {}
     if how != CancelHow::Pending {
-        // Time to reach the call; one that has not is cancelled on its way in, which is the same.
-        std::thread::sleep(std::time::Duration::from_millis(1));
+        // Time to reach the call and, if it does not wait, to return; with rings forced its two ends may meet within it.
+        for _ in 0..most_milliseconds(how) {
+            let returned = plan.returned.load(Ordering::SeqCst) != 0;
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            if returned {
+                break;
+            }
+        }
     }
     let mut result = null_mut();
     // SAFETY: the thread was made above and is joined once.
