@@ -126,7 +126,10 @@ pub fn run(plan: &Plan, stop: &AtomicBool, progress: &(impl Fn(&Summary) + Sync)
             match verdict {
                 Verdict::Same => {}
                 Verdict::Unstable(finding) => summary.unstable.push((seed, finding)),
-                Verdict::Suspicious(finding) => summary.suspicious.push((seed, finding)),
+                Verdict::Suspicious(finding) => match known::of(&program, &finding).filter(|_| plan.known) {
+                    Some(known) => summary.known.push((seed, known, finding)),
+                    None => summary.suspicious.push((seed, finding)),
+                },
                 Verdict::Different(finding) => match known::of(&program, &finding).filter(|_| plan.known) {
                     Some(known) => summary.known.push((seed, known, finding)),
                     None => summary.different.push((seed, finding)),

@@ -282,7 +282,7 @@ fn replay(words: &Replay) -> Result<u8> {
             let (plain, _) = sides(&words.under)?;
             let log = differential::control::Lane::new(plain, 0)?.run(&program, Duration::ZERO)?;
             let lines = differential::compare::canonical(&log);
-            ("nothing differs", DONE, Finding { plain: lines.clone(), library: lines })
+            ("nothing differs", DONE, Finding { plain: lines.clone(), library: lines, hung: None })
         }
         Verdict::Suspicious(finding) => {
             ("does at times under the library what was never seen without it", DIFFERS, finding)

@@ -38,6 +38,14 @@ pub struct Finding {
     pub plain: Vec<String>,
     /// Under it.
     pub library: Vec<String>,
+    /// The first step that hung in a run under the library, and in none without: in a hurry a step hangs that a patient run waits for.
+    pub hung: Option<usize>,
+}
+
+impl Finding {
+    fn new(plain: Vec<String>, library: Vec<String>, hung: Option<usize>) -> Self {
+        Self { plain, library, hung }
+    }
 }
 
 /// Both sides, ready to run programs.
@@ -89,10 +97,8 @@ impl Judge {
         }
         // A promise is never broken by chance, so once is enough.
         if breaks_a_promise(&library[0]) && !breaks_a_promise(&plain[0]) {
-            return Ok(Verdict::Different(Finding {
-                plain: plain.swap_remove(0),
-                library: library.swap_remove(0),
-            }));
+            let hung = hung(&plain, &library);
+            return Ok(Verdict::Different(Finding::new(plain.swap_remove(0), library.swap_remove(0), hung)));
         }
         // What hangs takes long each time, and is hardly chance.
         let hangs = library.iter().flatten().any(|line| line.contains("hangs"));
@@ -107,8 +113,9 @@ impl Judge {
                 };
             }
         }
+        let hung = hung(&plain, &library);
         let last = |outcomes: Vec<Vec<String>>| outcomes.into_iter().next_back().unwrap_or_default();
-        Ok(Verdict::Different(Finding { plain: last(plain), library: last(library) }))
+        Ok(Verdict::Different(Finding::new(last(plain), last(library), hung)))
     }
 
     /// Both sides have done the same once: is what they do alike as often, line by line?
@@ -129,8 +136,9 @@ impl Judge {
             if let Some((strange, times)) = again
                 && weight::chance(times, tries) < weight::HARDLY
             {
+                let hung = hung(&plain, &library);
                 let library = library.swap_remove(seen_library + strange);
-                return Ok(Verdict::Different(Finding { plain: plain.swap_remove(0), library }));
+                return Ok(Verdict::Different(Finding::new(plain.swap_remove(0), library, hung)));
             }
             if tries < TRIES.start && Instant::now() < end {
                 continue;
@@ -139,8 +147,9 @@ impl Judge {
                 break;
             };
             if tries >= TRIES.end || Instant::now() >= end {
+                let hung = hung(&plain, &library);
                 let library = library.swap_remove(strange);
-                return Ok(Verdict::Suspicious(Finding { plain: plain.swap_remove(0), library }));
+                return Ok(Verdict::Suspicious(Finding::new(plain.swap_remove(0), library, hung)));
             }
         }
         Ok(Verdict::Unstable(first(plain, library)))
@@ -161,7 +170,18 @@ impl Judge {
 
 /// What was seen first, which is why anybody looked.
 fn first(mut plain: Vec<Outcome>, mut library: Vec<Outcome>) -> Finding {
-    Finding { plain: plain.swap_remove(0), library: library.swap_remove(0) }
+    let hung = hung(&plain, &library);
+    Finding::new(plain.swap_remove(0), library.swap_remove(0), hung)
+}
+
+/// The first step that hangs in a run under the library, and in none without.
+fn hung(plain: &[Outcome], library: &[Outcome]) -> Option<usize> {
+    let first = |runs: &[Outcome]| {
+        let hangs = |run: &Outcome| run.iter().position(|line| line.starts_with("hangs"));
+        runs.iter().filter_map(hangs).min()
+    };
+    let at = first(library)?;
+    first(plain).is_none().then_some(at)
 }
 
 /// A race that lost something, or does not end.

@@ -2,12 +2,22 @@ use super::*;
 
 /// What a program's last call came to on both sides, those before it having come to this.
 fn classified(lines: &[(&str, &str)], plain: &str, library: &str) -> Option<&'static str> {
+    classified_after(lines, plain, library, None)
+}
+
+/// The same, if this step has hung in a hasty run.
+fn classified_after(
+    lines: &[(&str, &str)],
+    plain: &str,
+    library: &str,
+    hung: Option<usize>,
+) -> Option<&'static str> {
     let text: Vec<&str> = lines.iter().map(|(line, _)| *line).collect();
     let program = Program::parse(&format!("tieline-differential 1\n{}", text.join("\n"))).unwrap();
     let mut outcomes: Vec<String> = lines.iter().map(|(_, outcome)| (*outcome).to_owned()).collect();
     outcomes.pop();
     let with = |last: &str| [outcomes.clone(), vec![last.to_owned()]].concat();
-    of(&program, &Finding { plain: with(plain), library: with(library) }).map(|known| known.name)
+    of(&program, &Finding { plain: with(plain), library: with(library), hung }).map(|known| known.name)
 }
 
 const SEND: (&str, &str) = ("a1 send fd=s2 len=4 by=write flags=- name=- bad=no", "= 4");
@@ -61,6 +71,11 @@ fn events_that_only_the_library_tells_are_not_known() {
     assert_eq!(classified(&[add, wait], "= 2 s1:IN s2:OUT", "= 1 s1:IN"), Some("rings-first"));
     assert_eq!(classified(&[add, wait], "= 1 s1:IN", "= 2 s1:IN s2:OUT"), None);
     assert_eq!(classified(&[add, wait], "= 2 s1:IN s2:OUT", "= 0"), None);
+    let (all, part) = ("= 1 s1:IN|OUT|ERR|HUP", "= 1 s1:OUT|ERR|HUP");
+    let one = ("a0 epoll_wait fd=s3 by=wait max=1 timeout=0", "");
+    assert_eq!(classified(&[add, one], all, part), Some("rings-first"));
+    assert_eq!(classified(&[add, wait], all, part), None, "there was room to ask the kernel");
+    assert_eq!(classified(&[add, one], all, "= 1 s1:IN|OUT|HUP"), None, "an error that is lost");
 }
 
 #[test]
@@ -81,7 +96,52 @@ fn a_difference_is_looked_at_where_it_began() {
     let finding = |dup: &str| Finding {
         plain: vec!["blocks, after step 9: = -1 EINTR".to_owned(), "= 4".to_owned()],
         library: vec!["blocks, died at step 9".to_owned(), dup.to_owned()],
+        hung: None,
     };
     assert!(line(&program, &finding("blocks")).contains("dup"));
     assert!(line(&program, &finding("= 4")).contains("poll"));
+}
+
+#[test]
+fn a_reset_behind_a_step_that_hung_is_known_only_then() {
+    let fork = ("a0 fork actor=a1", "= %<0>");
+    let exits = ("a0 vfork_exit close=s4 fd=- onto=- status=0", "= %<1>");
+    let recv = ("a0 recv fd=s1 len=4 by=read flags=- bad=no", "");
+    let of = |lines: &[_], hung| classified_after(lines, "= 4 data=4:6f0b70fd:ea", "= -1 ECONNRESET", hung);
+    let lines = [fork, SEND, exits, recv];
+    assert_eq!(of(&lines, Some(2)), Some("waits-for-a-writer"));
+    assert_eq!(of(&lines, None), None, "nothing was waited for");
+    assert_eq!(of(&lines, Some(1)), None, "a write that hangs");
+    assert_eq!(of(&[fork, exits, recv], Some(1)), None, "nobody has written");
+    let lost = classified_after(&lines, "= 4 data=4:6f0b70fd:ea", "= 0 data=0:811c9dc5:", Some(2));
+    assert_eq!(lost, None, "lost bytes");
+}
+
+#[test]
+fn an_edge_is_known_of_an_epoll_that_was_passed() {
+    let add = ("a0 epoll_ctl fd=s3 op=add member=s1 events=in+edge", "= 0");
+    let told = ("a0 epoll_wait fd=s3 by=wait max=8 timeout=0", "= 1 s1:IN");
+    let pass = ("a0 pass fd=s4 what=s1,s3 len=4", "= 4");
+    let take = ("a0 take fd=s5 to=s6,s7 len=4 flags=-", "= 4");
+    let poll = |slot: &str| format!("a0 poll by=poll set={slot}:in timeout=0");
+    let (epoll, other) = (poll("s7"), poll("s6"));
+    assert_eq!(classified(&[add, told, pass, take, (&epoll, "")], "= 0", "= 1 s7:IN"), Some("edge-again"));
+    assert_eq!(classified(&[add, told, pass, take, (&other, "")], "= 0", "= 1 s6:IN"), None, "no epoll");
+    assert_eq!(classified(&[add, told, take, (&epoll, "")], "= 0", "= 1 s7:IN"), None, "nothing was passed");
+}
+
+#[test]
+fn an_end_differs_only_after_a_write_to_the_killed() {
+    let fork = ("a0 fork actor=a1", "= %<0>");
+    let kill = ("a0 kill actor=a1 signal=kill by=process", "= 0");
+    let send = ("a0 send fd=s1 len=4 by=write flags=- name=- bad=no", "= 4");
+    let recv = ("a0 recv fd=s1 len=4 by=read flags=- bad=no", "");
+    let (end, reset) = ("= 0 data=0:811c9dc5:", "= -1 ECONNRESET");
+    assert_eq!(classified(&[fork, kill, send, recv], end, reset), Some("writes-to-the-killed"));
+    assert_eq!(classified(&[fork, send, kill, recv], end, reset), None, "written before");
+    assert_eq!(classified(&[fork, send, recv], end, reset), None, "nobody has died");
+    let bytes = "= 4 data=4:6f0b70fd:ea";
+    assert_eq!(classified(&[fork, kill, send, recv], bytes, reset), None, "bytes are lost");
+    assert_eq!(classified(&[fork, kill, send, send], "died", "= 4"), Some("writes-to-the-killed"));
+    assert_eq!(classified(&[fork, kill, send], "died", "= 4"), None, "the first write");
 }

@@ -1,0 +1,122 @@
+//! Known differences in how connections end.
+
+use super::writers::writes_in_another_process;
+use super::{Case, argument, is_one_of};
+use crate::program::Step;
+
+/// Calls after which another process may have what this one has, of which nothing is known.
+const SHARES: &str = "posix_spawn vfork vfork_exit exec";
+/// Calls that close numbers.
+const CLOSES: &str = "close closefrom close_range dup2 dup3 exit";
+
+fn has_closed_what_may_be_shared(case: &Case<'_>) -> bool {
+    let is_any = |calls: &str| case.before().iter().any(|step| is_one_of(step.call.name(), calls));
+    is_any(SHARES) && is_any(CLOSES)
+}
+
+const END: &str = "= 0 data=0:";
+const RESET: &str = "= -1 ECONNRESET";
+
+pub(super) fn is_reset_for_end(case: &Case<'_>) -> bool {
+    let is_it = case.first.one.starts_with(END) && case.first.other == RESET;
+    is_it && case.call() == "recv" && has_closed_what_may_be_shared(case)
+}
+
+/// A write behind the end; the signal may end the program.
+fn is_epipe(outcome: &str) -> bool {
+    outcome == "died" || outcome.starts_with("= -1 EPIPE")
+}
+
+pub(super) fn is_end_for_reset(case: &Case<'_>) -> bool {
+    // What goes back to the kernel afterwards finds nobody.
+    let is_other = match case.call() {
+        "recv" => case.first.other.starts_with(END) || case.first.other == "= -1 EPIPE",
+        "ring" => case.first.other.contains(END),
+        "send" | "sendfile" => {
+            let written = format!("= {}", argument(case.step, "len").unwrap_or_default());
+            case.first.other.split(" offset=").next() == Some(written.as_str())
+                || case.first.one.starts_with(RESET) && is_epipe(&case.first.other)
+        }
+        "stdio" => is_epipe(&case.first.other),
+        "address" => case.first.other.starts_with("= 0 "),
+        _ => false,
+    };
+    // By a signal.
+    let is_reset = case.first.one.starts_with(RESET)
+        || case.call() == "ring" && case.first.one.contains("= ECONNRESET ")
+        || case.call() == "address" && case.first.one.starts_with("= -1 ENOTCONN")
+        || case.call() != "recv" && case.first.one.starts_with("= -1 EPIPE")
+        || case.call() != "recv" && case.first.one == "died";
+    is_reset && is_other && has_closed_what_may_be_shared(case)
+}
+
+pub(super) fn shut_down_over_bytes(case: &Case<'_>) -> bool {
+    let is_both = |step: &Step| argument(step, "how").as_deref() == Some("both");
+    let mut shuts = case.before().iter().filter(|step| step.call.name() == "shutdown" && is_both(step));
+    is_one_of(case.call(), "recv send")
+        && (case.first.other == RESET || case.first.other == "died")
+        && shuts.any(|step| writes_in_another_process(case, step))
+}
+
+/// Whether somebody has died before.
+fn has_died(case: &Case<'_>) -> bool {
+    died_at(case).is_some()
+}
+
+/// At which step somebody has died first.
+fn died_at(case: &Case<'_>) -> Option<usize> {
+    let is_kill =
+        |step: &Step| step.call.name() == "kill" && argument(step, "signal").as_deref() == Some("kill");
+    let steps = case.before().iter().zip(&case.finding.library);
+    steps.into_iter().position(|(step, outcome)| outcome == "died" || is_kill(step))
+}
+
+/// The kernel has reset it, and not under the library, before anybody has read that.
+pub(super) fn killed_over_bytes(case: &Case<'_>) -> bool {
+    let (plain, library) = (case.first.one.as_str(), case.first.other.as_str());
+    let written = argument(case.step, "len").map(|length| format!("= {length}"));
+    let is_it = match case.call() {
+        "shutdown" => (plain, library) == ("= -1 ENOTCONN", "= 0"),
+        "poll" | "epoll_wait" => plain.contains("ERR") && !library.contains("ERR"),
+        "send" => plain == RESET && Some(library) == written.as_deref(),
+        _ => false,
+    };
+    is_it && has_died(case)
+}
+
+/// Part of a large write, and somebody has died before.
+pub(super) fn writes_to_the_killed(case: &Case<'_>) -> bool {
+    let length = argument(case.step, "len").and_then(|length| length.parse::<u64>().ok());
+    let written = |outcome: &str| outcome.strip_prefix("= ").and_then(|count| count.parse::<u64>().ok());
+    let (all, part) = (written(&case.first.one), written(&case.first.other));
+    case.call() == "send" && all.is_some() && all == length && part < all && part > Some(0) && has_died(case)
+}
+
+/// What a write to an end that was killed makes of later calls: the kernel has learned of the death, and the ring has taken the bytes.
+pub(super) fn wrote_to_the_killed(case: &Case<'_>) -> bool {
+    let (plain, library) = (case.first.one.as_str(), case.first.other.as_str());
+    let written = argument(case.step, "len").map(|length| format!("= {length}"));
+    let is_it = match case.call() {
+        "recv" => plain.starts_with(END) && library == RESET,
+        "send" => is_epipe(plain) && Some(library) == written.as_deref(),
+        _ => false,
+    };
+    let is_same = |step: &Step| {
+        step.call.name() == "send"
+            && case.process(step) == case.process(case.step)
+            && argument(step, "fd") == argument(case.step, "fd")
+    };
+    is_it && died_at(case).is_some_and(|died| case.before()[died + 1..].iter().any(is_same))
+}
+
+/// What goes back to the kernel after the reset was read finds nobody there, which is an error once more.
+pub(super) fn killed_over_bytes_later(case: &Case<'_>) -> bool {
+    let is_read = |(step, outcome): (&Step, &String)| step.call.name() == "recv" && outcome == RESET;
+    let mut steps = case.before().iter().zip(&case.finding.library);
+    is_one_of(case.call(), "poll epoll_wait")
+        && case.first.one.contains("HUP")
+        && !case.first.one.contains("ERR")
+        && case.first.other.replacen("|ERR", "", 1) == case.first.one
+        && has_died(case)
+        && steps.any(is_read)
+}
