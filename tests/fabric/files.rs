@@ -75,7 +75,7 @@ fn a_cable_that_one_end_alone_reports_is_an_anomaly() {
     place.write("one-way.topo", &dump.replacen(&format!("{line}\n"), "", 1));
     let (status, report) = place.json(&["observe", "--from", "one-way.topo"]);
     assert_eq!(status, 1, "{report:#}");
-    assert!(text(&report, "doubt").contains("one-way"), "{report:#}");
+    assert!(text(&report, "doubt").contains("cable with one end"), "{report:#}");
 }
 
 #[test]

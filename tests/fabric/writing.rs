@@ -95,11 +95,13 @@ fn a_conversion_replaces_neither_its_input_nor_what_others_wrote() {
     let place = Place::new();
     place.done(&["generate", "net.toml", "fattree", "4", "2"]);
     let net = place.read("net.toml");
-    symlink(place.path("net.toml"), place.path("same.toml")).unwrap();
+    for same in ["same.toml", "same.svg"] {
+        symlink(place.path("net.toml"), place.path(same)).unwrap();
+    }
     for words in [
         &["convert", "net.toml", "net.toml"][..],
         &["convert", "net.toml", "./same.toml", "--to", "ibsim"],
-        &["draw", "net.toml", "net.toml"],
+        &["draw", "net.toml", "same.svg"],
     ] {
         let (status, _, err) = place.run(words);
         assert!(status == 2 && err.contains("is the file that is read"), "{words:?}: {status} {err}");

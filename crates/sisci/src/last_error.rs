@@ -74,11 +74,11 @@ mod tests {
 
     #[test]
     fn the_last_error_is_told_with_its_circumstances_and_others_plainly() {
-        assert_eq!(text(Code::TIMEOUT), "the time is over");
+        assert_eq!(text(Code::TIMEOUT), "timed out");
         keep("SCIOpen", &Code::TIMEOUT.because("nobody\0came"));
-        assert_eq!(text(Code::TIMEOUT), "the time is over (SCIOpen: nobodycame)");
+        assert_eq!(text(Code::TIMEOUT), "timed out (SCIOpen: nobodycame)");
         assert_eq!(text(Code::BUSY), "in use");
-        std::thread::spawn(|| assert_eq!(text(Code::TIMEOUT), "the time is over")).join().unwrap();
+        std::thread::spawn(|| assert_eq!(text(Code::TIMEOUT), "timed out")).join().unwrap();
     }
 
     #[test]
@@ -86,11 +86,8 @@ mod tests {
         keep("SCIOpen", &Code::TIMEOUT.because(format!("first {} last", "é".repeat(3000))));
         let told = text(Code::TIMEOUT);
         assert!((TEXT_BYTES_MAX - 10..TEXT_BYTES_MAX).contains(&told.len()), "{}", told.len());
-        assert!(
-            told.starts_with("the time is over (SCIOpen: first é") && told.ends_with("é last)"),
-            "{told}"
-        );
-        keep("SCIOpen", &Code::TIMEOUT.because("x".repeat(TEXT_BYTES_MAX - 29)));
+        assert!(told.starts_with("timed out (SCIOpen: first é") && told.ends_with("é last)"), "{told}");
+        keep("SCIOpen", &Code::TIMEOUT.because("x".repeat(TEXT_BYTES_MAX - 22)));
         assert_eq!(text(Code::TIMEOUT).len(), TEXT_BYTES_MAX - 1);
         assert!(!text(Code::TIMEOUT).contains("..."));
     }
