@@ -163,7 +163,7 @@ fn thresholds_judge_and_override() {
     );
     for (text, call, words) in [
         ("[\"scip.*\"]\nupper_ratio = 1\n", &scipp[..], &["mine.toml, line 1", "`scip.*`"][..]),
-        ("[\"scipp.*\"]\nuper_ratio = 1\n", &scipp, &["mine.toml:2", "`uper_ratio`", "expected"]),
+        ("[\"scipp.*\"]\nuper_ratio = 1\n", &scipp, &["mine.toml, line 2", "`uper_ratio`", "expected"]),
         ("[\"dma.*\"]\nupper_ratio = 1\n", &scipp, &["no threshold for scipp"]),
         ("[\"dma.*\"]\nupper_ratio = 1\n", &["acceptance", "--only", "put"], &["no threshold for"]),
         ("", &["latency"], &["no threshold for latency"]),

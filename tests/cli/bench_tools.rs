@@ -204,7 +204,7 @@ fn bad_input_is_explained() {
     for (arguments, words) in [
         (&["bench", "scibench2", "--sizes", "0"][..], &["0 bytes"][..]),
         (&["bench", "dma", "--sizes", "9000G"], &["memory", "smaller"]),
-        (&["bench", "scibench2", "--sizes", "4x"], &["`4x`", "4K"]),
+        (&["bench", "scibench2", "--sizes", "4x"], &["--sizes 4x", "4K"]),
         (&["bench", "latency", "--cpus", "0,9999"], &["no processor 9999"]),
         (&["bench", "intr", "--cpus", "9999"], &["no processor 9999"]),
         (&["bench", "jitter", "--cpus", "9999"], &["no processor 9999"]),
@@ -220,7 +220,7 @@ fn bad_input_is_explained() {
         (&["bench", "dma", "--client", "--node", "4", "--rn", "4"], &["node 4 is this end", "--rn names"]),
         (&["bench", "scipp", "--client", "--node", "4", "--rn", "4"], &["node 4 is this end", "--rn names"]),
         (&["bench", "scipp", "--server", "--node", "8", "--rn", "8"], &["node 8 is this end"]),
-        (&["bench", "scipp", "--size", "abc"], &["`abc` is no size", "4K"]),
+        (&["bench", "scipp", "--size", "abc"], &["--size abc", "no size", "4K"]),
         (&["bench", "scipp", "--size", "16K"], &["8192 bytes"]),
         (&["bench", "intr", "--server", "--client", "--rn", "4"], &["--client"]),
     ] {

@@ -133,7 +133,7 @@ fn what_cannot_be_compared_is_named() {
         (&[old, new, "--cpus", "1"], 2, "1"),
         (&[old, new, "--node", "4"], 2, "--node"),
         (&[broken, new, "--only", "put.1MiB.hot"], 4, "no such word"),
-        (&[no_json, no_json, "--only", "put.1MiB.hot"], 4, "no JSON"),
+        (&[no_json, no_json, "--only", "put.1MiB.hot"], 4, "not JSON"),
     ] {
         let (got, err) = run(words);
         assert!(got == status && err.contains(says), "{words:?}: {got} {err}");
@@ -141,7 +141,7 @@ fn what_cannot_be_compared_is_named() {
     // Only now it fails: that is worse, and the reason is told.
     let (status, out, _) =
         pair.cluster.run(&["bench", "compare-builds", old, no_json, "--only", "put.1MiB.hot"]).unwrap();
-    assert!(status == 1 && out.contains("no JSON") && out.contains("WORSE"), "{out}");
+    assert!(status == 1 && out.contains("not JSON") && out.contains("WORSE"), "{out}");
 }
 
 #[test]

@@ -155,7 +155,7 @@ fn what_cannot_be_done_to_a_link_is_refused_with_the_reason() {
         (vec!["link", "degrade", "4", "8"], 2, "--delay"),
         (vec!["link", "degrade", "4", "8", "--loss", "200%"], 2, "percent"),
         (vec!["link", "swap", "4", "8"], 2, "start three"),
-        (vec!["conntest", "--size", "0"], 2, "at least 1"),
+        (vec!["conntest", "--size", "0"], 2, "give 1 to"),
         (vec!["conntest", "--time", "0"], 2, "--time"),
         (vec!["conntest", "--throttle=-1"], 2, "throttle"),
     ] {

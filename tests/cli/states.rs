@@ -275,7 +275,7 @@ const STATES: [State; 13] = [
             "TEST RESULT: *INCONCLUSIVE*",
             "CONNTEST RESULT: INCONCLUSIVE",
             "verify --health: INCONCLUSIVE: ",
-            "1 node, 0 pairs",
+            "1 node (4; those that run; no --plan), 0 pairs",
             "needs two nodes",
         ],
         ..USUAL

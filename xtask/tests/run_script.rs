@@ -17,7 +17,7 @@ case "$*" in
     "deny --version") exit 1 ;;
     *doc-commands*) echo 'documented commands: 4 passed, 0 failed' ;;
     *"--lib loom"*) echo 'test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 9 filtered out; finished in 0.1s' ;;
-    "test "*) echo 'test result: ok. 5 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.1s'
+    *"xtask -- test"*) echo 'test result: ok. 5 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.1s'
               echo '  test result: ok. 100 passed; 0 failed; 0 ignored; indented, so from inside a test'
               echo 'test result: ok. 6 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.1s' ;;
 esac
@@ -322,7 +322,7 @@ case "$*" in
     clippy*) exit 101 ;;
     *doc-commands*) echo 'documented commands: 4 passed, 2 failed'; exit 1 ;;
     *"--lib loom"*) echo 'error: could not compile'; exit 101 ;;
-    "test "*) echo 'test result: FAILED. 5 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.1s'
+    *"xtask -- test"*) echo 'test result: FAILED. 5 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.1s'
               exit 101 ;;
 esac"#;
     let output = Pretence::new("fail", "99.0.0", cargo).run(&["test"]);

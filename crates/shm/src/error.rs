@@ -255,7 +255,7 @@ mod tests {
             (Error::AddressMisaligned { address: 0x1008, align: 4096 }, "address 0x1008", "whole pages"),
             (Error::AddressTaken { address: 0x1000, errno }, "address 0x1000", "/proc/self/maps"),
             (Error::NotAdoptable { address: 0x1000, why: "it holds code" }, "0x1000", "private memory"),
-            (Error::Corrupt { what: "index 7" }, "index 7", "close this connection"),
+            (Error::Corrupt { what: "index 7" }, "index 7", "restart the program"),
             (Error::CpuNotAllowed { cpu: 9, errno }, "processor 9", "Cpus_allowed_list"),
             (Error::NotProcess, "process", "pidfd"),
             (Error::System { what: "fstat", errno }, "fstat", "failed"),

@@ -334,7 +334,7 @@ mod tests {
             ("tieline cable --nodes 3", "--nodes needs --generate: see `tieline cable --help`"),
             ("tieline cable --measure", "--measure needs --save <FILE>: see `tieline cable --help`"),
             ("tieline verify --title=x", "--title needs --report <FILE>: see `tieline verify --help`"),
-            ("tieline verify --seed 2 --from x", "--from needs --report <FILE>: see `tieline verify --help`"),
+            ("tieline verify --from x", "--from needs --report <FILE>: see `tieline verify --help`"),
             (
                 "tieline fabric observe --at n",
                 "--at needs --ibsim <NAME>: see `tieline fabric observe --help`",
