@@ -162,10 +162,13 @@ pub struct JoinOptions {
 /// Lets a node of this host join the cluster.
 pub fn join(options: JoinOptions) -> Result<Joined> {
     let JoinOptions { host, token, node, address, limit } = options;
+    // A token that is spent lets nobody in again: what this host lacks is found before.
+    crate::config::user_directory().ok_or(HostsError::NoDirectory)?;
     let at = with_port(&host);
     let until = Instant::now() + limit;
     let no_connection = |source| HostsError::Connect { at: at.clone(), source };
-    let mut socket = connect(&at, limit).map_err(no_connection)?;
+    let mut socket = connect(&at, until).map_err(no_connection)?;
+    socket.set_write_timeout(Some(limit)).map_err(no_connection)?;
     let own = socket.local_addr().map_err(no_connection)?.ip();
     let address = address.unwrap_or(Address { ip: own, port: None }).complete();
     let failed = |source: JoinError| HostsError::Join { at: at.clone(), source };
@@ -177,8 +180,8 @@ pub fn join(options: JoinOptions) -> Result<Joined> {
         .finish(&answer, |cluster| {
             let dir = directory(cluster).filter(|_| is_plain(cluster));
             Store::create(&dir.ok_or_else(|| TrustError::Crypto {
-                what: "choosing a directory for the keys",
-                why: format!("the cluster's name `{cluster}` is none, or there is no home directory"),
+                what: "the other side's name of the cluster",
+                why: format!("`{cluster}` cannot name a directory: install the same tieline on both sides"),
             })?)
         })
         .map_err(failed)?;
@@ -202,10 +205,15 @@ fn with_port(host: &str) -> String {
     }
 }
 
-fn connect(at: &str, limit: Duration) -> std::io::Result<TcpStream> {
+/// To the first of its addresses that answers; all of them have this time together.
+fn connect(at: &str, until: Instant) -> std::io::Result<TcpStream> {
     let mut last = ErrorKind::NotFound.into();
     for address in at.to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, limit) {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        match TcpStream::connect_timeout(&address, left) {
             Ok(socket) => return Ok(socket),
             Err(error) => last = error,
         }

@@ -186,7 +186,10 @@ impl Channel {
         while !bytes.is_empty() {
             match &mut self.tls {
                 Tls::Greeting(acceptor, _) => {
-                    acceptor.read_tls(&mut bytes).map_err(|error| ChannelError::Tls(error.to_string()))?;
+                    let read = acceptor.read_tls(&mut bytes);
+                    if read.map_err(|error| ChannelError::Tls(error.to_string()))? == 0 {
+                        return Err(ChannelError::Tls("a greeting that is too long".to_owned()));
+                    }
                     self.greeted()?;
                 }
                 Tls::Open(_) => self.opened(&mut bytes)?,
@@ -238,8 +241,11 @@ impl Channel {
 
     fn opened(&mut self, bytes: &mut &[u8]) -> Result<(), ChannelError> {
         let Tls::Open(connection) = &mut self.tls else { return Ok(()) };
-        if !bytes.is_empty() {
-            connection.read_tls(bytes).map_err(|error| ChannelError::Tls(error.to_string()))?;
+        if !bytes.is_empty()
+            && connection.read_tls(bytes).map_err(|error| ChannelError::Tls(error.to_string()))? == 0
+        {
+            // The other side has said that nothing more comes: what follows is to be ignored (RFC 8446, 6.1).
+            *bytes = &[];
         }
         connection.process_new_packets().map_err(|error| tls(error, self.dialled))?;
         if !connection.is_handshaking() && !self.established && self.dialled.is_none() {

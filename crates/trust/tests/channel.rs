@@ -327,3 +327,22 @@ fn a_host_without_the_authoritys_key_lets_nobody_in() {
     let (_, outcome) = serve(&cluster.store, b"anything", SystemTime::now());
     assert!(matches!(outcome, Err(TrustError::Crypto { .. })));
 }
+
+/// Nothing that follows a closing belongs to the connection, and it holds nobody up: this side needs no certificate.
+#[test]
+fn what_follows_a_closing_is_passed_over() {
+    let cluster = Cluster::new();
+    let four = cluster.identity(4);
+    let mut joining = Joining::begin(cluster.token(None), None, address(), START).unwrap();
+    let mut accepted = Channel::accept(&four, START);
+    let [_, theirs] = talk([&mut joining.channel, &mut accepted], 16 * 1024);
+    assert!(theirs.0.contains(&Event::Joiner), "{theirs:?}");
+    joining.channel.close();
+    let closing = sent(&mut joining.channel);
+    assert!(!closing.is_empty());
+    accepted.received(&closing).unwrap();
+    for more in [&[0; 100][..], b"GET / HTTP/1.1\r\n\r\n"] {
+        accepted.received(more).unwrap();
+    }
+    assert_eq!(events(&mut accepted), []);
+}
