@@ -1,21 +1,19 @@
 //! Two builds compared: programs that are in for them, and the binary beside itself.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use tieline_tests::cluster::tieline_binary;
-use tieline_tests::{Cluster, Watchdog};
+use tieline_tests::{Cluster, Watchdog, executable};
 
 use crate::bench_compare::{figures, json_of};
 
 /// A program that others may execute.
 pub(super) fn script(path: &Path, text: &str) {
-    fs::write(path, text).unwrap();
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    executable::write(path, text, 0o755).unwrap();
 }
 
 /// A program that is in for a build: it knows these figures, each of which costs so many times its baseline.

@@ -4,7 +4,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output};
 
-use tieline_tests::{Cluster, Watchdog};
+use tieline_tests::{Cluster, Watchdog, executable};
 
 /// Runs the binary under a limit of the shell's.
 fn under(cluster: &Cluster, ulimit: &str, arguments: &[&str]) -> Output {
@@ -141,8 +141,8 @@ fn too_few_processes_are_no_fault_of_the_nodes() {
     const USER: u32 = 64_123;
     let home = tempfile::Builder::new().permissions(PermissionsExt::from_mode(0o700)).tempdir().unwrap();
     let [binary, commands] = ["tieline", "tieline-commands"].map(|name| home.path().join(name));
-    std::fs::copy(tieline_tests::cluster::tieline_binary().unwrap(), &binary).unwrap();
-    std::fs::copy(tieline_tests::cluster::commands_binary().unwrap(), &commands).unwrap();
+    executable::copy(&tieline_tests::cluster::tieline_binary().unwrap(), &binary).unwrap();
+    executable::copy(&tieline_tests::cluster::commands_binary().unwrap(), &commands).unwrap();
     for path in [home.path(), &binary, &commands] {
         std::os::unix::fs::chown(path, Some(USER), Some(USER)).unwrap();
     }

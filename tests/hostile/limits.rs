@@ -5,7 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use tieline_tests::cluster::commands_binary;
-use tieline_tests::{Cluster, Watchdog};
+use tieline_tests::{Cluster, Watchdog, executable};
 
 fn is_root() -> bool {
     rustix::process::geteuid().is_root()
@@ -23,7 +23,7 @@ fn another_user_may_not_attach() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
     let program = folder.path().join("tieline-commands");
-    std::fs::copy(commands_binary().unwrap(), &program).unwrap();
+    executable::copy(&commands_binary().unwrap(), &program).unwrap();
     let mut command = Command::new(program);
     command.arg("query").current_dir("/");
     cluster.set_environment(&mut command);

@@ -1,12 +1,12 @@
 //! What `./run install` puts under a prefix is enough for existing build files and for pkg-config.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tieline_tests::cluster::{commands_binary, tieline_binary};
-use tieline_tests::{Cluster, Watchdog};
+use tieline_tests::{Cluster, Watchdog, executable};
 
 use crate::c;
 
@@ -43,8 +43,7 @@ fn pretended_build(folder: &Path) {
     );
     for (name, does) in [("cargo", links.as_str()), ("rustc", "echo 'rustc 99.0.0 (abc 2026-01-01)'")] {
         let program = folder.join(name);
-        fs::write(&program, format!("#!/bin/sh\n{does}\n")).unwrap();
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        executable::write(&program, format!("#!/bin/sh\n{does}\n"), 0o755).unwrap();
     }
 }
 

@@ -1,7 +1,6 @@
 //! What `tieline run` starts, and with what: the same as env(1), which starts programs as a shell does.
 
 use std::ffi::OsString;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -50,8 +49,7 @@ fn kinds() -> (PathBuf, Vec<OsString>) {
         files.push((format!("depth{depth}"), line.into_bytes(), 0o755));
     }
     for (name, bytes, mode) in &files {
-        std::fs::write(folder.join(name), bytes).unwrap();
-        std::fs::set_permissions(folder.join(name), std::fs::Permissions::from_mode(*mode)).unwrap();
+        tieline_tests::executable::write(&folder.join(name), bytes, *mode).unwrap();
     }
     std::os::unix::fs::symlink("loop", folder.join("loop")).unwrap();
     crate::built::must(Command::new("mkfifo").args(["-m", "755"]).arg(folder.join("pipe")));

@@ -7,7 +7,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use tieline_tests::Watchdog;
+use tieline_tests::{Watchdog, executable};
 
 use crate::built::{library, must, program};
 use crate::launcher::tieline;
@@ -38,7 +38,8 @@ impl Room {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        fs::copy(program("strangers", "strangers.c", &[]), folder.path().join("strangers")).unwrap();
+        executable::copy(&program("strangers", "strangers.c", &[]), &folder.path().join("strangers"))
+            .unwrap();
         fs::copy(library(), folder.path().join("libtieline-sockets.so")).unwrap();
         Self { folder }
     }

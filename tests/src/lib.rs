@@ -11,6 +11,7 @@
 
 pub mod cluster;
 pub mod dispositions;
+pub mod executable;
 pub mod leftovers;
 pub mod peer;
 pub mod random;

@@ -2,9 +2,10 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Output};
+
+use tieline_tests::executable;
 
 /// A folder with a `cargo` and a `rustc`, in front of the search path. Removed at the end.
 struct Pretence {
@@ -38,8 +39,7 @@ impl Pretence {
 
     fn program(&self, name: &str, body: &str) {
         let path = self.folder.join(name);
-        fs::write(&path, format!("#!/bin/sh\n{body}\n")).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        executable::write(&path, format!("#!/bin/sh\n{body}\n"), 0o755).unwrap();
     }
 
     fn run(&self, arguments: &[&str]) -> Output {
@@ -157,9 +157,8 @@ fn what_only_prints_installs_and_builds_nothing() {
     fs::create_dir_all(&release).unwrap();
     // A test that lists one program, and takes one option only.
     let test = release.join("tieline-test-programs");
-    fs::write(&test, "#!/bin/sh\ncase \"$*\" in --list) echo redis ;; *) echo unknown >&2; exit 2 ;; esac\n")
-        .unwrap();
-    fs::set_permissions(&test, fs::Permissions::from_mode(0o755)).unwrap();
+    let lists = "#!/bin/sh\ncase \"$*\" in --list) echo redis ;; *) echo unknown >&2; exit 2 ;; esac\n";
+    executable::write(&test, lists, 0o755).unwrap();
 
     let output = pretence.run(&["test-programs", "--list"]);
     assert_eq!(
@@ -196,8 +195,8 @@ fn another_installation_is_waited_for() {
     let release = pretence.folder.join("target/release");
     fs::create_dir_all(&release).unwrap();
     let test = release.join("tieline-test-programs");
-    fs::write(&test, "#!/bin/sh\ncase \"$*\" in --packages) echo some-server ;; esac\n").unwrap();
-    fs::set_permissions(&test, fs::Permissions::from_mode(0o755)).unwrap();
+    executable::write(&test, "#!/bin/sh\ncase \"$*\" in --packages) echo some-server ;; esac\n", 0o755)
+        .unwrap();
 
     let output = pretence.run(&["test-programs"]);
     let calls = |program| fs::read_to_string(pretence.folder.join(program)).unwrap_or_default();
