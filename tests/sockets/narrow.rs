@@ -32,3 +32,25 @@ fn a_connection_with_bytes_that_is_added_wakes_who_sleeps_in_the_epoll() {
 fn a_wait_in_no_epoll_is_refused() {
     is_right("wrong");
 }
+
+#[test]
+fn an_epoll_tells_of_a_connection_that_only_the_child_has_still() {
+    is_right("closed");
+    is_right("closed_first");
+}
+
+#[test]
+fn what_one_process_takes_out_of_an_epoll_the_other_is_not_told_of() {
+    is_right("removed");
+    is_right("removed_by_child");
+}
+
+#[test]
+fn events_for_which_there_is_no_memory_are_an_error_and_are_told_of_again() {
+    is_right("nowhere");
+}
+
+#[test]
+fn an_urgent_byte_that_is_passed_over_is_urgent_no_longer() {
+    is_right("urgent");
+}

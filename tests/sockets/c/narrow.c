@@ -1,8 +1,9 @@
-// Narrow cases that random programs have shown, one each: narrow.c spliced|dupped|added|wrong. Ends with 0 if it is as the kernel has it.
+// Narrow cases that random programs have shown: narrow.c CASE, of those in `cases`. Ends with 0 if it is as the kernel has it.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -11,12 +12,13 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 static int a, b;
 
-static void connects(void)
+static void connects(int flags)
 {
     int listener = socket(AF_INET, SOCK_STREAM, 0);
     struct sockaddr_in name = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -24,7 +26,7 @@ static void connects(void)
     bind(listener, (void *)&name, length);
     listen(listener, 1);
     getsockname(listener, (void *)&name, &length);
-    a = socket(AF_INET, SOCK_STREAM, 0);
+    a = socket(AF_INET, SOCK_STREAM | flags, 0);
     connect(a, (void *)&name, length);
     b = accept(listener, 0, 0);
     close(listener);
@@ -111,10 +113,130 @@ static int wrong(void)
     return is("events", epoll_wait(-1, events, 4, 0), -1) & is("errno", errno, EBADF);
 }
 
+// A fork; the parent acts first, then the child, and then the parent again.
+static sem_t *turns;
+
+static pid_t forks(void)
+{
+    turns = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    for (int i = 0; i < 2; i++) sem_init(&turns[i], 1, 0);
+    fflush(stdout);
+    pid_t child = fork();
+    if (!child) sem_wait(&turns[0]);
+    return child;
+}
+
+static void childs_turn(void)
+{
+    sem_post(&turns[0]);
+    sem_wait(&turns[1]);
+}
+
+static void child_ends(int is_right)
+{
+    fflush(stdout);
+    sem_post(&turns[1]);
+    _exit(!is_right);
+}
+
+static int was_right(pid_t child)
+{
+    int status;
+    return waitpid(child, &status, 0) == child && status == 0;
+}
+
+// The parent closes its copy of a registered connection: its epoll still tells of it, as the child has it.
+static int closed(void)
+{
+    struct epoll_event event = { .events = EPOLLIN }, events[4];
+    char bytes[4];
+    epoll = epoll_create1(0);
+    epoll_ctl(epoll, EPOLL_CTL_ADD, b, &event);
+    write(a, "abcd", 4);
+    pid_t child = forks();
+    if (!child) child_ends(is("read", read(b, bytes, 4), 4));
+    close(b);
+    int is_right = is("before the child", epoll_wait(epoll, events, 4, 0), 1);
+    childs_turn();
+    is_right &= is("after it", epoll_wait(epoll, events, 4, 0), 0);
+    // By now the child has ended, or is about to.
+    is_right &= was_right(child);
+    return is_right;
+}
+
+// The same, and what is written after the close is told of as well.
+static int closed_first(void)
+{
+    struct epoll_event event = { .events = EPOLLIN }, events[4];
+    epoll = epoll_create1(0);
+    epoll_ctl(epoll, EPOLL_CTL_ADD, b, &event);
+    pid_t child = forks();
+    if (!child) child_ends(1);
+    close(b);
+    write(a, "abcd", 4);
+    int is_right = is("events", epoll_wait(epoll, events, 4, 10000), 1);
+    childs_turn();
+    return was_right(child) & is_right;
+}
+
+// The parent takes a connection out of the epoll: the child's wait does not tell of it.
+static int removed(void)
+{
+    struct epoll_event event = { .events = EPOLLIN }, events[4];
+    epoll = epoll_create1(0);
+    epoll_ctl(epoll, EPOLL_CTL_ADD, b, &event);
+    pid_t child = forks();
+    if (!child) child_ends(is("the child's events", epoll_wait(epoll, events, 4, 0), 0));
+    write(a, "abcd", 4);
+    epoll_ctl(epoll, EPOLL_CTL_DEL, b, 0);
+    childs_turn();
+    return was_right(child);
+}
+
+// The child does: the parent's wait does not tell of it.
+static int removed_by_child(void)
+{
+    struct epoll_event event = { .events = EPOLLIN }, events[4];
+    epoll = epoll_create1(0);
+    epoll_ctl(epoll, EPOLL_CTL_ADD, b, &event);
+    pid_t child = forks();
+    if (!child) child_ends(is("removed", epoll_ctl(epoll, EPOLL_CTL_DEL, b, 0), 0));
+    write(a, "abcd", 4);
+    childs_turn();
+    return is("the parent's events", epoll_wait(epoll, events, 4, 0), 0) & was_right(child);
+}
+
+// Events of a ring are written to where no memory is: an error, and they are told of again.
+static int nowhere(void)
+{
+    struct epoll_event event = { .events = EPOLLIN | EPOLLET }, events[4];
+    epoll = epoll_create1(0);
+    epoll_ctl(epoll, EPOLL_CTL_ADD, b, &event);
+    write(a, "abcd", 4);
+    return is("nowhere", syscall(SYS_epoll_wait, epoll, (void *)8, 4, 0), -1) & is("errno", errno, EFAULT)
+        & is("somewhere", epoll_wait(epoll, events, 4, 0), 1);
+}
+
+// An urgent byte that was sent before the ends had met is passed over, and is urgent no longer.
+static int urgent(void)
+{
+    char bytes[4];
+    int is_right = is("urgent", send(b, "wxyz", 4, MSG_OOB), 4) & is("read", read(a, bytes, 4), 3);
+    is_right &= is("write", write(b, "abcd", 4), 4) & is("read", read(a, bytes, 4), 4);
+    struct pollfd asked = { .fd = a, .events = POLLIN | POLLPRI | POLLOUT };
+    return is("poll", poll(&asked, 1, 0), 1) & is("what", asked.revents, POLLOUT) & is_right;
+}
+
+static const struct { const char *name; int (*is_right)(void); } cases[] = {
+    { "spliced", spliced }, { "dupped", dupped }, { "added", added }, { "wrong", wrong }, { "closed", closed },
+    { "closed_first", closed_first }, { "removed", removed }, { "removed_by_child", removed_by_child }, { "nowhere", nowhere }, { "urgent", urgent },
+};
+
 int main(int count, char **words)
 {
-    const char *what = count > 1 ? words[1] : "";
-    connects();
-    int is_right = !strcmp(what, "spliced") ? spliced() : !strcmp(what, "dupped") ? dupped() : !strcmp(what, "added") ? added() : !strcmp(what, "wrong") && wrong();
-    return !is_right;
+    // Ends of which one does not wait for its connection meet later.
+    connects(count > 1 && !strcmp(words[1], "urgent") ? SOCK_NONBLOCK : 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        if (count > 1 && !strcmp(words[1], cases[i].name)) return !cases[i].is_right();
+    return 2;
 }

@@ -2,7 +2,7 @@
 
 use libc::{c_int, epoll_event, fd_set, nfds_t, pollfd, sigset_t, size_t, timespec, timeval};
 
-use crate::interposer::interposers;
+use crate::interposer::{interposers, set_errno};
 use crate::rings::blocked::{Asks, Limit};
 use crate::rings::forced::Wait;
 use crate::rings::wait::{Polled, Selected};
@@ -160,7 +160,13 @@ fn epolled_in(
     if epoll < 0 || !crate::environment::has_rings() || state::outside() {
         return next(events, room, Asks::Waits);
     }
-    if !has_rings() || !reach::is_writable(events.cast(), size_of::<epoll_event>()) {
+    let is_there = reach::is_writable(events.cast(), size_of::<epoll_event>());
+    if has_rings() && !is_there && room > 0 && epoll::is_waited_for(epoll) {
+        // As the kernel says it once there is an event.
+        set_errno(libc::EFAULT);
+        return -1;
+    }
+    if !has_rings() || !is_there {
         // There may be some before it comes back.
         return epoll::asleep(epoll, || next(events, room, Asks::Waits));
     }

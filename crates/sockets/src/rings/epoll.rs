@@ -18,7 +18,7 @@ use self::interest::Interest;
 use self::noting::has_others;
 pub(crate) use self::noting::{all_have_others, any_made, everything, made};
 pub(crate) use self::parking::{
-    Epolls, controls, copied, forget, forget_range, forked, is_in, is_new, wakes,
+    Epolls, controls, copied, forget, forget_range, forked, is_in, is_new, is_registered, wakes,
 };
 use self::parking::{FOREIGN, for_each_awake, for_each_with_any, park_all, sleepers, turns};
 use super::blocked::{self, Asks, Limit};
@@ -256,6 +256,9 @@ pub(crate) unsafe fn wait(
     if room <= 0 || into.is_null() {
         return asleep(epoll, || native(into, room, Asks::Waits));
     }
+    if noting::is_first_wait(epoll) {
+        parking::inherited(epoll);
+    }
     let length = room as usize;
     let mut spin = None;
     let found =
@@ -384,6 +387,9 @@ fn elsewhere(epoll: c_int, here: u32) -> Awake {
 
 /// Somebody waits for an epoll itself: what its rings have is told, and then they sleep.
 pub(crate) fn is_waited_for(epoll: c_int) -> bool {
+    if noting::is_first_wait(epoll) {
+        parking::inherited(epoll);
+    }
     is_slept_over(epoll);
     park_all(epoll);
     has_some(epoll)

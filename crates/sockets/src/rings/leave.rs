@@ -261,6 +261,14 @@ pub(crate) fn waiting(conn: &Conn, fd: c_int) {
     }
 }
 
+/// As [`waiting`], with what is in its ring already: nobody else may come to write that.
+pub(crate) fn waited_for_elsewhere(known: Known, fd: c_int) {
+    let _ = known.moving(|conn| {
+        settle_other_end(conn);
+        waiting(conn, fd);
+    });
+}
+
 /// Of this number something is about to be read, or written, that is not seen.
 pub(crate) fn unseen(fd: c_int, is_read: bool) {
     let leaves = |conn: &Conn| if is_read { reading(conn, fd) } else { writing(conn, fd) };
@@ -338,12 +346,26 @@ fn gets_through(conn: &Conn, fd: c_int, occasion: Occasion, patience: &mut Patie
 
 /// A number is about to be closed; of the last one of a connection nothing is kept.
 pub(crate) fn closing(fd: c_int) {
+    stays_registered(fd);
     super::epoll::forget(fd);
     if !conn::met() {
         return;
     }
     taking_away(fd, fd);
     conn::closing(fd);
+}
+
+/// A connection that others have, too, stays in the epoll that the closed number is registered in: from here on the kernel alone tells of it there.
+fn stays_registered(fd: c_int) {
+    if !super::epoll::is_registered(fd) {
+        return;
+    }
+    let Some(known) = conn::known(fd).filter(|known| known.conn.is(state::READY)) else { return };
+    let is_last = known.conn.standing.shared.load(Ordering::Relaxed) == 0
+        && known.conn.numbers.load(Ordering::Relaxed) == 1;
+    if !is_last {
+        waited_for_elsewhere(known, fd);
+    }
 }
 
 /// Numbers from `first` to `last` are about to be the program's to use: what this library has under them it has no more.
@@ -432,6 +454,9 @@ fn is_ending(conn: &Conn) {
 
 /// As [`closing`], of many.
 pub(crate) fn closing_range(first: u32, last: u32) {
+    if conn::met() {
+        conn::for_each_number(first, last, stays_registered);
+    }
     super::epoll::forget_range(first, last);
     if conn::met() {
         conn::for_each_number(first, last, closing);

@@ -25,11 +25,17 @@ pub(super) struct Standing {
     alone: AtomicU32,
     /// Threads that ask the kernel about it.
     asking: AtomicU16,
-    /// Whether it was seen when it was made.
+    /// Whether it was seen when it was made: [`MADE_HERE`], [`BY_PARENT`], [`BY_PARENT_WAITED`].
     is_known: AtomicU8,
     /// [`MOST_TRUST`] once rings alone have answered a wait for it, and one less with each that the kernel has answered since.
     trust: AtomicU8,
 }
+
+const MADE_HERE: u8 = 1;
+/// It was there at the fork that made this process.
+const BY_PARENT: u8 = 2;
+/// The same, and this process has waited in it since.
+const BY_PARENT_WAITED: u8 = 3;
 
 const MOST_TRUST: u8 = 3;
 
@@ -64,9 +70,26 @@ pub(crate) fn made(epoll: c_int) {
         MADE.store(1, Ordering::Relaxed);
         // A thread that still asks about what the number was counts itself out when it is through.
         standing.trust.store(0, Ordering::Relaxed);
-        standing.is_known.store(1, Ordering::Relaxed);
+        standing.is_known.store(MADE_HERE, Ordering::Relaxed);
         standing.alone.store(HOLDERS.load(Ordering::Relaxed), Ordering::Relaxed);
     }
+}
+
+/// Whether it is an epoll of the parent's, too.
+pub(super) fn is_from_parent(epoll: c_int) -> bool {
+    standing(epoll).is_some_and(|standing| standing.is_known.load(Ordering::Relaxed) >= BY_PARENT)
+}
+
+/// Whether it is an epoll of the parent's that is waited in for the first time; once.
+#[inline]
+pub(super) fn is_first_wait(epoll: c_int) -> bool {
+    standing(epoll).is_some_and(|standing| {
+        let is_first = standing.is_known.load(Ordering::Relaxed) == BY_PARENT;
+        if is_first {
+            standing.is_known.store(BY_PARENT_WAITED, Ordering::Relaxed);
+        }
+        is_first
+    })
 }
 
 /// Whether this is an epoll, as far as is known.
@@ -298,6 +321,7 @@ pub(super) fn forked() {
         if is_one(fd) {
             // The parent may wait in it, and looks at no ring of what the child registers from here on.
             state.sleepers.fetch_or(FOREIGN, Ordering::Relaxed);
+            standing.is_known.store(BY_PARENT, Ordering::Relaxed);
         }
         if standing.asking.load(Ordering::Relaxed) != 0 {
             standing.asking.store(0, Ordering::Relaxed);

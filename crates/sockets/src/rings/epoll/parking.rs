@@ -111,6 +111,9 @@ fn controlled(epoll: c_int, what: c_int, fd: c_int, now: Option<Registration>) {
         copied(fd);
     }
     if what != libc::EPOLL_CTL_ADD && what != libc::EPOLL_CTL_MOD {
+        if what == libc::EPOLL_CTL_DEL && noting::is_from_parent(epoll) {
+            removed_from_parents(fd);
+        }
         return;
     }
     if !noting::is_one(epoll)
@@ -139,14 +142,19 @@ fn controlled(epoll: c_int, what: c_int, fd: c_int, now: Option<Registration>) {
             park(conn);
             // What is in the ring already wakes nobody there.
             if conn.headers().is_some_and(|(own, peer)| offers(own, peer)) {
-                let _ = known.moving(|conn| {
-                    leave::settle_other_end(conn);
-                    leave::waiting(conn, fd);
-                });
+                leave::waited_for_elsewhere(known, fd);
                 return;
             }
         }
         conn.told.edge.store(u64::MAX, Ordering::Relaxed);
+    }
+}
+
+/// The parent does not see that it is in its epoll no more: its ring must not tell of anything there.
+#[cold]
+fn removed_from_parents(fd: c_int) {
+    if let Some(known) = conn::known(fd).filter(|known| known.conn.is(conn::state::READY)) {
+        leave::waited_for_elsewhere(known, fd);
     }
 }
 
@@ -179,6 +187,11 @@ pub(crate) fn is_new(fd: c_int) {
         // A thread that still sleeps in what the number was counts itself out when it wakes.
         sleepers.fetch_and(!FOREIGN, Ordering::SeqCst);
     }
+}
+
+/// Whether the number is registered in any epoll.
+pub(crate) fn is_registered(fd: c_int) -> bool {
+    conn::met() && interest(fd).is_some_and(|interest| interest.glance().epoll != 0)
 }
 
 /// As [`forget`], of many.
@@ -305,6 +318,22 @@ pub(crate) fn copied(epoll: c_int) {
         |_| true,
         |_, conn, _, _| {
             let _ = conn.known().and_then(|known| known.moving(|conn| leave::waiting(conn, conn.fd())));
+        },
+    );
+}
+
+/// The epoll is another process's too, which may have changed since what is in it: what was in it at the fork stays with the kernel.
+#[cold]
+pub(super) fn inherited(epoll: c_int) {
+    for_each_in(
+        epoll,
+        0..CONNECTIONS,
+        |_| true,
+        |_, conn, interest, _| {
+            if let Ok(known) = conn.known() {
+                leave::waited_for_elsewhere(known, conn.fd());
+            }
+            interest.loses(epoll as u32 + 1, false);
         },
     );
 }

@@ -396,7 +396,10 @@ fn waits_for_told(conn: &Conn, own: &Header, peer: &Header, fd: c_int, promised:
     // The writer's kernel may hold them until it knows that the ones before have come.
     kernel::acknowledge(fd);
     own.reader.0.asleep.fetch_add(1, Ordering::SeqCst);
-    let is_there = (0..PAUSES + LONG_PAUSES).any(|pause| {
+    // Of a connection that other processes have, these may have read them since.
+    let is_shared = conn.standing.shared.load(Ordering::Relaxed) != 0;
+    let pauses = if is_shared { PAUSES } else { PAUSES + LONG_PAUSES };
+    let is_there = (0..pauses).any(|pause| {
         if !is_on_its_way() && kernel::polled(fd, libc::POLLIN, 0) != 0 {
             return true;
         }

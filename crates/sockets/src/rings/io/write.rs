@@ -47,6 +47,10 @@ pub(crate) fn write(
     native: &mut Native<'_>,
 ) -> Result<isize, Gone> {
     let conn = known.conn;
+    if flags & !(USUAL | libc::MSG_MORE) != 0 && !conn.is(state::READY) {
+        // What such a write leaves in the kernel, an urgent byte for example, is passed over there alone.
+        known.moving(|conn| leave::writing(conn, fd))?;
+    }
     if !conn.is(state::READY)
         && let Some(result) = writes_unready(known, fd, native)
     {
