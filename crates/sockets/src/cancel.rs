@@ -14,6 +14,12 @@ pub(crate) fn begins() {
     ANY.store(1, Ordering::Relaxed);
 }
 
+/// Whether the program has ever cancelled a thread: then such calls have something to look at.
+#[inline(always)]
+pub(crate) fn is_any() -> bool {
+    ANY.load(Ordering::Relaxed) != 0
+}
+
 /// Before a call of the program in which the C library looks whether its thread was cancelled. It may not come back: nothing may be held here.
 #[inline(always)]
 pub(crate) fn point() {

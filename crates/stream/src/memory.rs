@@ -72,6 +72,12 @@ pub trait Memory: Shared {
         Ok(given)
     }
 
+    /// What comes next is rare: a memory for short calls alone stops here, and nothing behind this is compiled for it. No step.
+    #[inline(always)]
+    fn rare(&mut self) -> Result<(), Self::Stop> {
+        Ok(())
+    }
+
     /// Releases it.
     fn unlock(&mut self, lock: Word) -> Result<(), Self::Stop>;
 

@@ -117,11 +117,22 @@ impl Read {
             }
         }
         let look = Look::now(m)?;
-        match (self.next(m, look)?, self.held) {
-            (Next::Ring(span), _) => self.take(m, look.head, span),
-            (Next::Ends(outcome), _) => self.ends(m, outcome),
-            (Next::Again, _) => self.again(m),
-            (Next::Kernel { most }, Some(held)) => self.kernel(m, look, held, most),
+        match self.next(m, look)? {
+            Next::Ring(span) => self.take(m, look.head, span),
+            other => {
+                m.rare()?;
+                self.without_ring(m, look, &other)
+            }
+        }
+    }
+
+    /// What comes next is not in the ring, or nothing comes.
+    #[inline]
+    fn without_ring<M: Memory>(&mut self, m: &mut M, look: Look, next: &Next) -> Result<Step, M::Stop> {
+        match (next, self.held) {
+            (Next::Ring(_) | Next::Again, _) => self.again(m),
+            (Next::Ends(outcome), _) => self.ends(m, *outcome),
+            (&Next::Kernel { most }, Some(held)) => self.kernel(m, look, held, most),
             // What the kernel holds decides, and another look behind that.
             (Next::Kernel { .. }, None) => {
                 let held = m.held()?;
@@ -153,6 +164,7 @@ impl Read {
         let is_over = matches!(self.held, Some(Held::End | Held::Error));
         // The ring is no business of readers now. A writer that has finished or is dead hands nothing back.
         if look.revoke != 0 && !self.is_hung_up && !is_over {
+            m.rare()?;
             return Ok(match given::taken(m, self.is_finished)? {
                 Some(taken) => Next::Kernel { most: look.switch_over.saturating_sub(taken) },
                 // Closed by a reset, and the order of what is left cannot be told: the connection ends here.
@@ -168,6 +180,7 @@ impl Read {
         }
         self.reached = m.kept(self.reached)?;
         if look.switch_over > self.reached {
+            m.rare()?;
             let Some(taken) = given::taken(m, self.is_finished)? else { return Ok(self.not_told()) };
             if taken < look.switch_over {
                 return Ok(self.before_switch_over(look, look.switch_over - taken));

@@ -151,10 +151,14 @@ impl Write {
             revoke: m.load(Word::Revoke)?,
         };
         if is_nested {
+            m.rare()?;
             return self.nested(m, own);
         }
+        if own.path == path::RING && own.revoke == 0 {
+            return self.through_ring(m, own);
+        }
+        m.rare()?;
         match own.path {
-            path::RING if own.revoke == 0 => self.through_ring(m, own),
             // Whoever revoked died over it: once more from the beginning.
             path::RING => self.revoke(m, own),
             path::BACK | path::LAST => self.resume(m, own),
@@ -183,6 +187,7 @@ impl Write {
     pub(crate) fn through_ring<M: Memory>(&mut self, m: &mut M, own: Own) -> Result<Step, M::Stop> {
         if m.load(Word::Consent)? != consent::OPEN {
             // Withdrawn; but it may be given again at any time.
+            m.rare()?;
             return self.revoke(m, own);
         }
         let is_asleep = m.load(Word::Asleep)? != 0;
@@ -200,21 +205,25 @@ impl Write {
         let leaves = is_asleep || self.is_published;
         let most = self.want.min(self.limit).min(self.piece);
         self.head = m.kept(self.head)?;
-        if self.occasion.is_write() && !leaves && self.room(own, self.head) >= most {
+        let puts = self.occasion.is_write() && !leaves;
+        if puts && self.room(own, self.head) >= most {
             return self.put(m, own, most);
         }
+        self.head = m.load(Word::Head)?;
+        let room = self.room(own, self.head);
+        if puts && room >= self.least() && !self.is_hung_up {
+            return self.put(m, own, most.min(room));
+        }
+        m.rare()?;
         self.with_head(m, own, leaves)
     }
 
-    /// The ring may be used, but there is more to it than room for all.
+    /// The ring may be used, but there is more to it than room for some.
     #[inline]
     fn with_head<M: Memory>(&mut self, m: &mut M, own: Own, leaves: bool) -> Result<Step, M::Stop> {
-        let head = m.load(Word::Head)?;
-        let Some(unread) = unread(head, own.base, own.tail, self.capacity) else {
+        let Some(unread) = unread(self.head, own.base, own.tail, self.capacity) else {
             return ends(m, Outcome::Corrupt);
         };
-        self.head = head;
-        let room = self.limit.saturating_sub(unread.len());
         match self.occasion {
             Occasion::Finish | Occasion::ShutDown if unread.is_empty() => self.leave(m, own),
             Occasion::Finish | Occasion::ShutDown => self.revoke(m, own),
@@ -222,9 +231,6 @@ impl Write {
             _ if leaves && !unread.is_empty() => self.revoke(m, own),
             Occasion::Visit | Occasion::Overdue => ends(m, Outcome::Moved(0)),
             _ if leaves => self.leave(m, own),
-            _ if room >= self.least() && !self.is_hung_up => {
-                self.put(m, own, self.want.min(room).min(self.piece))
-            }
             Occasion::Write if !self.is_overdue => self.wait_for_room(m),
             Occasion::Write | Occasion::WriteNow => self.revoke(m, own),
         }
@@ -259,6 +265,7 @@ impl Write {
         m.fence()?;
         // They went to sleep without having seen it: in the kernel they will. Or the consent was withdrawn.
         if m.load(Word::Asleep)? != 0 || m.load(Word::Consent)? != consent::OPEN {
+            m.rare()?;
             return self.revoke(m, own);
         }
         ends(m, Outcome::Moved(len))

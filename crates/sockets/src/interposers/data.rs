@@ -44,12 +44,7 @@ fn counted_in(conn: Known, takes: bool, next: &mut impl FnMut() -> ssize_t) -> s
 
 /// Takes bytes from the descriptor: from a ring, or with the program's own call.
 #[inline(always)]
-pub(crate) fn got(
-    fd: c_int,
-    bytes: impl Fn() -> Option<Bytes>,
-    flags: c_int,
-    next: impl FnMut() -> ssize_t,
-) -> ssize_t {
+pub(crate) fn got(fd: c_int, bytes: impl Source, flags: c_int, next: impl FnMut() -> ssize_t) -> ssize_t {
     moved_in::<true>(fd, bytes, flags, next)
 }
 
@@ -57,7 +52,7 @@ pub(crate) fn got(
 #[inline(always)]
 pub(crate) fn moved_in<const IS_POINT: bool>(
     fd: c_int,
-    bytes: impl Fn() -> Option<Bytes>,
+    bytes: impl Source,
     flags: c_int,
     mut next: impl FnMut() -> ssize_t,
 ) -> ssize_t {
@@ -80,7 +75,7 @@ pub(crate) fn moved_in<const IS_POINT: bool>(
             return result;
         }
         let mut native = || counted_in(known, takes, &mut next);
-        let bytes = bytes();
+        let bytes = bytes.bytes();
         // A connection that is closed before the call has got anything is not the number's any more.
         if let Ok(result) = rings::io::read(known, fd, bytes.as_ref(), flags, &mut Native::of(&mut native)) {
             return result;
@@ -95,12 +90,7 @@ pub(crate) fn moved_in<const IS_POINT: bool>(
 
 /// Gives bytes to the descriptor: to a ring, or with the program's own call.
 #[inline(always)]
-pub(crate) fn gave(
-    fd: c_int,
-    bytes: impl Fn() -> Option<Bytes>,
-    flags: c_int,
-    next: impl FnMut() -> ssize_t,
-) -> ssize_t {
+pub(crate) fn gave(fd: c_int, bytes: impl Source, flags: c_int, next: impl FnMut() -> ssize_t) -> ssize_t {
     moved_out::<true>(fd, bytes, flags, next)
 }
 
@@ -108,13 +98,33 @@ pub(crate) fn gave(
 #[inline(always)]
 pub(crate) fn moved_out<const IS_POINT: bool>(
     fd: c_int,
-    bytes: impl Fn() -> Option<Bytes>,
+    bytes: impl Source,
     flags: c_int,
     mut next: impl FnMut() -> ssize_t,
 ) -> ssize_t {
     if let Some(record) = settled(fd) {
         return through_kernel(record, Direction::Out, next());
     }
+    if let Some((from, length)) = bytes.short()
+        && !(IS_POINT && cancel::is_any())
+        && let Some(known) = rings::conn::known(fd).filter(|_| !state::outside())
+    {
+        let moved = rings::io::write_short(known, from, length, flags);
+        if moved > 0 {
+            return moved;
+        }
+    }
+    moved_out_by_any::<IS_POINT>(fd, bytes, flags, next)
+}
+
+/// What is left of [`moved_out`]. A function of its own, for which nothing is prepared where [`rings::io::write_short`] does.
+#[inline(never)]
+fn moved_out_by_any<const IS_POINT: bool>(
+    fd: c_int,
+    bytes: impl Source,
+    flags: c_int,
+    mut next: impl FnMut() -> ssize_t,
+) -> ssize_t {
     if IS_POINT {
         cancel::point();
     }
@@ -140,7 +150,7 @@ pub(crate) fn moved_out<const IS_POINT: bool>(
             return result;
         }
         let mut native = || known.gives(&mut next);
-        let bytes = bytes();
+        let bytes = bytes.bytes();
         // As in `got`.
         if let Ok(result) = rings::io::write(known, fd, bytes.as_ref(), flags, &mut Native::of(&mut native)) {
             return result;
@@ -148,9 +158,45 @@ pub(crate) fn moved_out<const IS_POINT: bool>(
     }
 }
 
+/// Where the bytes of a call are.
+pub(crate) trait Source {
+    fn bytes(&self) -> Option<Bytes>;
+
+    /// If they are few, and in one place: that, and how many.
+    #[inline(always)]
+    fn short(&self) -> Option<(*const c_void, size_t)> {
+        None
+    }
+}
+
+impl<F: Fn() -> Option<Bytes>> Source for F {
+    #[inline(always)]
+    fn bytes(&self) -> Option<Bytes> {
+        self()
+    }
+}
+
+/// In one place.
+pub(crate) struct Flat {
+    at: *const c_void,
+    length: size_t,
+}
+
+impl Source for Flat {
+    #[inline(always)]
+    fn bytes(&self) -> Option<Bytes> {
+        Some(Bytes::flat(self.at, self.length))
+    }
+
+    #[inline(always)]
+    fn short(&self) -> Option<(*const c_void, size_t)> {
+        (self.length <= rings::io::SHORT_BYTES).then_some((self.at, self.length))
+    }
+}
+
 #[inline(always)]
-pub(crate) fn flat(at: *const c_void, length: size_t) -> impl Fn() -> Option<Bytes> {
-    move || Some(Bytes::flat(at, length))
+pub(crate) fn flat(at: *const c_void, length: size_t) -> Flat {
+    Flat { at, length }
 }
 
 #[inline(always)]
@@ -193,7 +239,7 @@ fn none() -> Option<Bytes> {
 /// As [`got`], for calls that say where the bytes came from: of a connection, nothing.
 fn got_from(
     fd: c_int,
-    bytes: impl Fn() -> Option<Bytes>,
+    bytes: impl Source,
     flags: c_int,
     its: *mut socklen_t,
     mut next: impl FnMut() -> ssize_t,

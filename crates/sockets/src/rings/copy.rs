@@ -134,14 +134,20 @@ impl Bytes {
     /// Whether all of it is memory: to be written if `writes`, else to be read.
     #[inline(always)]
     pub(crate) fn is_there(&self, writes: bool) -> bool {
-        let is_there = |part: iovec| match writes {
+        if self.parts.is_null() { self.is_part_there(self.one, writes) } else { self.are_parts_there(writes) }
+    }
+
+    #[inline(always)]
+    fn is_part_there(&self, part: iovec, writes: bool) -> bool {
+        match writes {
             true => self.discards || reach::is_writable(part.iov_base, part.iov_len),
             false => reach::is_readable(part.iov_base, part.iov_len),
-        };
-        if self.parts.is_null() {
-            return is_there(self.one);
         }
-        (0..self.count).all(|at| is_there(self.part(at)))
+    }
+
+    #[inline(never)]
+    fn are_parts_there(&self, writes: bool) -> bool {
+        (0..self.count).all(|at| self.is_part_there(self.part(at), writes))
     }
 
     /// The same, for `MSG_TRUNC`.
@@ -174,13 +180,8 @@ impl Bytes {
         used
     }
 
-    /// Calls `each` with the places of `length` bytes behind the first `skip`.
-    #[inline(always)]
+    /// Calls `each` with the places of `length` bytes behind the first `skip`, of several parts.
     fn for_each(&self, skip: usize, length: usize, mut each: impl FnMut(*mut u8, usize)) {
-        if self.parts.is_null() {
-            each(self.one.iov_base.cast::<u8>().wrapping_add(skip), length);
-            return;
-        }
         let mut slices = [iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; PARTS];
         let used = self.slice(skip, length, &mut slices);
         for slice in slices.iter().take(used) {
@@ -194,12 +195,23 @@ impl Bytes {
     /// The ring must be of [`CAPACITY`] bytes, `length` no more than that; the bytes are the caller's to read.
     #[inline(always)]
     pub(crate) unsafe fn put(&self, skip: usize, ring: *mut u8, at: u64, length: usize) {
-        let mut at = at;
+        // SAFETY: the caller's promise.
+        unsafe {
+            if self.parts.is_null() {
+                put_part(self.one.iov_base.cast::<u8>().wrapping_add(skip), ring, at, length);
+            } else {
+                self.put_parts(skip, ring, at, length);
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`Bytes::put`].
+    #[inline(never)]
+    unsafe fn put_parts(&self, skip: usize, ring: *mut u8, mut at: u64, length: usize) {
         self.for_each(skip, length, |from, part| {
-            // SAFETY: within the ring, in two pieces where it ends; the caller's promise.
-            unsafe {
-                each_piece(at, part, |place, done, piece| copy(from.add(done), ring.add(place), piece))
-            };
+            // SAFETY: the caller's promise.
+            unsafe { put_part(from, ring, at, part) };
             at += part as u64;
         });
     }
@@ -210,13 +222,23 @@ impl Bytes {
     /// As [`Bytes::put`], and the bytes are the caller's to write.
     #[inline(always)]
     pub(crate) unsafe fn take(&self, skip: usize, ring: *const u8, at: u64, length: usize) {
-        if self.discards {
-            return;
+        // SAFETY: the caller's promise.
+        unsafe {
+            if self.place().is_some() {
+                take_part(self.one.iov_base.cast::<u8>().wrapping_add(skip), ring, at, length);
+            } else if !self.discards {
+                self.take_parts(skip, ring, at, length);
+            }
         }
-        let mut at = at;
+    }
+
+    /// # Safety
+    /// As [`Bytes::take`].
+    #[inline(never)]
+    unsafe fn take_parts(&self, skip: usize, ring: *const u8, mut at: u64, length: usize) {
         self.for_each(skip, length, |to, part| {
-            // SAFETY: as above.
-            unsafe { each_piece(at, part, |place, done, piece| copy(ring.add(place), to.add(done), piece)) };
+            // SAFETY: the caller's promise.
+            unsafe { take_part(to, ring, at, part) };
             at += part as u64;
         });
     }
@@ -226,6 +248,22 @@ impl Bytes {
     pub(crate) fn place(&self) -> Option<*mut u8> {
         (self.parts.is_null() && !self.discards).then_some(self.one.iov_base.cast())
     }
+}
+
+/// # Safety
+/// As [`Bytes::put`].
+#[inline(always)]
+unsafe fn put_part(from: *const u8, ring: *mut u8, at: u64, length: usize) {
+    // SAFETY: within the ring, in two pieces where it ends; the caller's promise.
+    unsafe { each_piece(at, length, |place, done, piece| copy(from.add(done), ring.add(place), piece)) };
+}
+
+/// # Safety
+/// As [`Bytes::take`].
+#[inline(always)]
+unsafe fn take_part(to: *mut u8, ring: *const u8, at: u64, length: usize) {
+    // SAFETY: as in `put_part`.
+    unsafe { each_piece(at, length, |place, done, piece| copy(ring.add(place), to.add(done), piece)) };
 }
 
 /// Calls `each` with the one or two pieces that `length` bytes at a position of the ring are in: where, how many came before, how many.

@@ -18,7 +18,7 @@ pub(crate) use self::file::send_file;
 pub(crate) use self::held::is_held_back;
 pub(crate) use self::read::read;
 pub(crate) use self::spin::read_quietly;
-pub(crate) use self::write::{write, write_quietly};
+pub(crate) use self::write::{SHORT_BYTES, write, write_quietly, write_short};
 use super::conn::{Known, state};
 use super::flight::Flight;
 use super::forced::{self, Wait};

@@ -33,11 +33,20 @@ fn set(page: u64) -> &'static [AtomicU64] {
 /// Whether it is remembered that a page can be read, or written.
 #[inline(always)]
 fn is_kept(page: u64, writes: bool) -> bool {
-    page != 0
-        && set(page).iter().any(|kept| {
-            let kept = kept.load(Ordering::Relaxed);
-            kept >> 1 == page && (kept & 1 != 0 || !writes)
-        })
+    let is_it = |kept: &AtomicU64| {
+        let kept = kept.load(Ordering::Relaxed);
+        kept >> 1 == page && (kept & 1 != 0 || !writes)
+    };
+    let set = set(page);
+    page != 0 && (set.first().is_some_and(is_it) || is_kept_behind(set, page, writes))
+}
+
+#[inline(never)]
+fn is_kept_behind(set: &[AtomicU64], page: u64, writes: bool) -> bool {
+    set.iter().skip(1).any(|kept| {
+        let kept = kept.load(Ordering::Relaxed);
+        kept >> 1 == page && (kept & 1 != 0 || !writes)
+    })
 }
 
 /// Remembers it.

@@ -121,6 +121,11 @@ impl<const WRITES: bool> Memory for Fast<'_, WRITES> {
     }
 
     #[inline(always)]
+    fn rare(&mut self) -> Result<(), Slow> {
+        Err(Slow)
+    }
+
+    #[inline(always)]
     fn unlock(&mut self, _: Word) -> Result<(), Slow> {
         self.ends();
         Ok(())

@@ -2,7 +2,7 @@
 
 use core::arch::asm;
 
-use libc::c_int;
+use libc::{c_int, c_void};
 use stream::path;
 use stream::write::{Occasion, WHOLE, Write};
 
@@ -35,6 +35,35 @@ pub(crate) fn write_quietly(
         return None;
     }
     used_plainly(known, fd, || plain_by(conn, &mut call)).ok().flatten()
+}
+
+/// The longest message for which [`write_short`] is tried.
+pub(crate) const SHORT_BYTES: usize = INLINE_BYTES;
+
+/// A short message of one place, if all that it takes is to put it into the ring: how many bytes it had. 0: it is for [`write`]. A
+/// function of its own, with what it needs in registers: between two messages each instruction counts.
+#[inline(never)]
+pub(crate) fn write_short(known: Known, from: *const c_void, length: usize, flags: c_int) -> isize {
+    let conn = known.conn;
+    if length == 0 || flags & !USUAL != 0 || !conn.is(state::READY) {
+        return 0;
+    }
+    let Some((own, peer)) =
+        conn.headers().filter(|(own, _)| own.writer.0.path.load(Ordering::Relaxed) == path::RING)
+    else {
+        return 0;
+    };
+    if conn.pace.answers() {
+        answers(own);
+    }
+    let bytes = Bytes::flat(from, length);
+    if !bytes.is_there(false) {
+        return 0;
+    }
+    match put(known, own, peer, &bytes, 0) {
+        Moves::Moved(count) => count,
+        Moves::Nothing | Moves::Slow => 0,
+    }
 }
 
 /// Writes: `native` is the program's own call.
