@@ -1,16 +1,20 @@
 //! Returns bytes to the kernel before the program does what the library does not see, and before
 //! this process sleeps.
 
+mod waited;
+
 use libc::c_int;
 use sockets_rules::layout::Reason;
 use stream::withdraw::Withdraw;
 use stream::write::Occasion;
 use stream::{Outcome, Word, consent, path};
 
+use self::waited::stays_registered;
+pub(crate) use self::waited::{waited_for_elsewhere, waiting};
 use super::blocked::{self, Blocked, Goes};
 use super::conn::{self, Conn, Known, state};
 use super::copy::Bytes;
-use super::header::{CAPACITY, Header};
+use super::header::CAPACITY;
 use super::io::is_empty;
 use super::run::{Call, IMPATIENT, PATIENT};
 use super::{kernel, own, spin};
@@ -233,42 +237,6 @@ fn all_within(conn: &Conn, fd: c_int, patience: &mut Patience) {
     conn.over(state::READY, Reason::Unseen);
 }
 
-/// It is waited for in a way that is not seen, so both ways go through the kernel from now on, but reads and writes stay in the library.
-/// What does not get through soon gets through with later calls, or is found in the ring: nobody is kept waiting for the other end.
-pub(crate) fn waiting(conn: &Conn, fd: c_int) {
-    if !conn.is(state::READY) {
-        return give_up(conn);
-    }
-    let Some((own, peer)) = conn.headers() else { return };
-    let is_kernels =
-        |header: &Header| matches!(header.writer.0.path.load(Ordering::Acquire), path::TCP | path::SHUT);
-    let is_new = own.reader.0.consent.load(Ordering::Relaxed) == consent::OPEN;
-    // Others who have it may write to the ring again, and are to see what this one writes, and when it shuts down.
-    let is_alone = conn.standing.shared.load(Ordering::Relaxed) == 0;
-    let was_sealed = conn.standing.sealed.swap(1, Ordering::Relaxed) != 0;
-    if !is_alone && was_sealed && !is_new && is_kernels(own) && is_kernels(peer) {
-        // It was done before, and has stayed so.
-        return;
-    }
-    visit(conn, fd, Occasion::Finish);
-    let is_finished = is_settled(conn) && !is_on_its_way_back(conn);
-    let patience = if is_new { IMPATIENT } else { 0 };
-    let outcome = withdraw(conn, fd, Withdraw::new(CAPACITY).seen(), patience);
-    // A writer that is at work with an open ring may still put something there, and hand not all of it back before it ends.
-    let is_left = outcome == Some(Outcome::Withdrawn) && is_kernels(peer) && is_empty(own, peer);
-    if is_left && is_finished && is_alone {
-        conn.over(state::READY, Reason::Unseen);
-    }
-}
-
-/// As [`waiting`], with what is in its ring already: nobody else may come to write that.
-pub(crate) fn waited_for_elsewhere(known: Known, fd: c_int) {
-    let _ = known.moving(|conn| {
-        settle_other_end(conn);
-        waiting(conn, fd);
-    });
-}
-
 /// Of this number something is about to be read, or written, that is not seen.
 pub(crate) fn unseen(fd: c_int, is_read: bool) {
     let leaves = |conn: &Conn| if is_read { reading(conn, fd) } else { writing(conn, fd) };
@@ -353,19 +321,6 @@ pub(crate) fn closing(fd: c_int) {
     }
     taking_away(fd, fd);
     conn::closing(fd);
-}
-
-/// A connection that others have, too, stays in the epoll that the closed number is registered in: from here on the kernel alone tells of it there.
-fn stays_registered(fd: c_int) {
-    if !super::epoll::is_registered(fd) {
-        return;
-    }
-    let Some(known) = conn::known(fd).filter(|known| known.conn.is(state::READY)) else { return };
-    let is_last = known.conn.standing.shared.load(Ordering::Relaxed) == 0
-        && known.conn.numbers.load(Ordering::Relaxed) == 1;
-    if !is_last {
-        waited_for_elsewhere(known, fd);
-    }
 }
 
 /// Numbers from `first` to `last` are about to be the program's to use: what this library has under them it has no more.
