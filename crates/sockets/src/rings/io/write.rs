@@ -10,7 +10,7 @@ use super::fast::Puts;
 use super::plain::{plain, plain_by, used, used_plainly};
 use super::rest::Writing;
 use super::{Moves, writes_unready};
-use crate::rings::conn::{Conn, Gone, Known, state};
+use crate::rings::conn::{Conn, Gone, Known, parked, state};
 use crate::rings::copy::Bytes;
 use crate::rings::header::{CAPACITY, Header, INLINE_BYTES};
 use crate::rings::native::Native;
@@ -45,7 +45,9 @@ pub(crate) const SHORT_BYTES: usize = INLINE_BYTES;
 #[inline(never)]
 pub(crate) fn write_short(known: Known, from: *const c_void, length: usize, flags: c_int) -> isize {
     let conn = known.conn;
-    if length == 0 || flags & !USUAL != 0 || !conn.is(state::READY) {
+    // One that is parked over an empty ring is for `write_quietly`, which looks at no page but the connection's own.
+    let is_parked = conn.sleep.parked.load(Ordering::Relaxed) == parked::EMPTY;
+    if length == 0 || flags & !USUAL != 0 || !conn.is(state::READY) || is_parked {
         return 0;
     }
     let Some((own, peer)) =
