@@ -2,9 +2,13 @@
 //! matters: the language's own copies call the C library's, which may be somebody's interposer, and the
 //! other side of a ring may write at any time.
 
+mod long;
+
 use core::arch::asm;
 
 use libc::{c_void, iovec};
+
+pub(super) use self::long::measure;
 
 use super::header::CAPACITY;
 use super::reach;
@@ -15,7 +19,7 @@ use super::reach;
 /// Both must be good for so many bytes, and not overlap. Others may write what is read meanwhile: then anything is copied.
 #[inline(always)]
 pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, length: usize) {
-    // SAFETY: the caller's promise; `rep movsb` reads and writes just these bytes, upwards (the ABI keeps the flag clear).
+    // SAFETY: the caller's promise.
     unsafe {
         if length <= 16 {
             return small(from, to, length);
@@ -28,7 +32,7 @@ pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, length: usize) {
             }
             return sixteen(from.add(length - 16), to.add(length - 16));
         }
-        asm!("rep movsb", inout("rcx") length => _, inout("rsi") from => _, inout("rdi") to => _, options(nostack, preserves_flags));
+        long::copy(from, to, length);
     }
 }
 

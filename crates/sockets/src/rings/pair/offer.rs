@@ -9,6 +9,7 @@ use libc::c_int;
 use super::{close, stat};
 use crate::raw;
 use crate::rings::conn::{self, Conn};
+use crate::rings::copy;
 use crate::rings::header::{CAPACITY, Header, MAGIC, REGION_BYTES};
 use crate::rings::own;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
@@ -65,6 +66,7 @@ impl Offer {
             OPEN.fetch_sub(1, Ordering::Relaxed);
             return Err(Refused::TooMany);
         }
+        copy::measure();
         let made = region(conn, other).and_then(|fd| Some((fd, stat(fd)?)));
         let Some((fd, stat)) = made else {
             OPEN.fetch_sub(1, Ordering::Relaxed);
