@@ -54,3 +54,13 @@ fn events_for_which_there_is_no_memory_are_an_error_and_are_told_of_again() {
 fn an_urgent_byte_that_is_passed_over_is_urgent_no_longer() {
     is_right("urgent");
 }
+
+#[test]
+fn an_edge_is_told_again_when_the_own_half_is_shut_down() {
+    is_right("shut");
+}
+
+#[test]
+fn what_a_process_that_has_ended_wrote_is_read() {
+    is_right("left");
+}

@@ -50,6 +50,8 @@ pub const ALL: [Known; 13] = [
             writers::waits_for_a_writer(case)
                 || writers::was_waited_for_in_vain(case)
                 || writers::has_hung_in_vain(case)
+                || writers::was_reset_behind_another_program(case)
+                || writers::is_read_behind_a_shutdown(case)
         },
     },
     Known {

@@ -387,6 +387,8 @@ pub(crate) fn shutting_down(fd: c_int, how: c_int) {
             if how == libc::SHUT_RDWR || conn.is_other_half_shut(fd, how) {
                 rings::leave::reads_no_more(conn, fd);
             }
+            // The kernel tells of an edge then, with all that is so.
+            conn.told.edge.store(u64::MAX, crate::sync::Ordering::Relaxed);
         });
     }
 }

@@ -227,9 +227,34 @@ static int urgent(void)
     return is("poll", poll(&asked, 1, 0), 1) & is("what", asked.revents, POLLOUT) & is_right;
 }
 
+// An edge is told again when the own writing half is shut down.
+static int shut(void)
+{
+    struct epoll_event event = { .events = EPOLLIN | EPOLLET }, events[4];
+    epoll = epoll_create1(0);
+    epoll_ctl(epoll, EPOLL_CTL_ADD, b, &event);
+    write(a, "abcd", 4);
+    int is_right = is("at first", epoll_wait(epoll, events, 4, 0), 1) & is("again", epoll_wait(epoll, events, 4, 0), 0);
+    shutdown(b, SHUT_WR);
+    return is("behind the shutdown", epoll_wait(epoll, events, 4, 0), 1) & is_right;
+}
+
+// What a process has written that ends is still read when its parent has closed that end, and the reader copies its descriptor.
+static int left(void)
+{
+    char bytes[4];
+    pid_t child = forks();
+    if (!child) child_ends(is("write", write(a, "abcd", 4), 4));
+    childs_turn();
+    int is_right = was_right(child);
+    close(a);
+    return is("copy", dup(b) >= 0, 1) & is("read", read(b, bytes, 4), 4) & is("end", read(b, bytes, 4), 0) & is_right;
+}
+
 static const struct { const char *name; int (*is_right)(void); } cases[] = {
     { "spliced", spliced }, { "dupped", dupped }, { "added", added }, { "wrong", wrong }, { "closed", closed },
-    { "closed_first", closed_first }, { "removed", removed }, { "removed_by_child", removed_by_child }, { "nowhere", nowhere }, { "urgent", urgent },
+    { "closed_first", closed_first }, { "removed", removed }, { "removed_by_child", removed_by_child }, { "nowhere", nowhere }, { "urgent", urgent }, { "shut", shut },
+    { "left", left },
 };
 
 int main(int count, char **words)

@@ -36,15 +36,21 @@ pub(super) fn is_end_for_reset(case: &Case<'_>) -> bool {
             let written = format!("= {}", argument(case.step, "len").unwrap_or_default());
             case.first.other.split(" offset=").next() == Some(written.as_str())
                 || case.first.one.starts_with(RESET) && is_epipe(&case.first.other)
+                || is_epipe(&case.first.one) && case.first.other == "= -1 EFAULT"
         }
         "stdio" => is_epipe(&case.first.other),
+        "aio" => case.first.other.contains("EPIPE"),
+        "shutdown" => case.first.other == "= 0",
+        "poll" | "epoll_wait" => !case.first.other.contains("ERR"),
         "address" => case.first.other.starts_with("= 0 "),
         _ => false,
     };
     // By a signal.
     let is_reset = case.first.one.starts_with(RESET)
         || case.call() == "ring" && case.first.one.contains("= ECONNRESET ")
-        || case.call() == "address" && case.first.one.starts_with("= -1 ENOTCONN")
+        || case.call() == "aio" && case.first.one.contains("ECONNRESET")
+        || is_one_of(case.call(), "address shutdown") && case.first.one.starts_with("= -1 ENOTCONN")
+        || is_one_of(case.call(), "poll epoll_wait") && case.first.one.contains("|ERR|HUP")
         || case.call() != "recv" && case.first.one.starts_with("= -1 EPIPE")
         || case.call() != "recv" && case.first.one == "died";
     is_reset && is_other && has_closed_what_may_be_shared(case)
@@ -63,10 +69,12 @@ fn has_died(case: &Case<'_>) -> bool {
     died_at(case).is_some()
 }
 
+fn is_kill(step: &Step) -> bool {
+    step.call.name() == "kill" && argument(step, "signal").as_deref() == Some("kill")
+}
+
 /// At which step somebody has died first.
 fn died_at(case: &Case<'_>) -> Option<usize> {
-    let is_kill =
-        |step: &Step| step.call.name() == "kill" && argument(step, "signal").as_deref() == Some("kill");
     let steps = case.before().iter().zip(&case.finding.library);
     steps.into_iter().position(|(step, outcome)| outcome == "died" || is_kill(step))
 }
@@ -79,7 +87,11 @@ pub(super) fn killed_over_bytes(case: &Case<'_>) -> bool {
         "shutdown" => (plain, library) == ("= -1 ENOTCONN", "= 0"),
         "poll" | "epoll_wait" => plain.contains("ERR") && !library.contains("ERR"),
         // What goes back to the kernel finds nobody there, and what is written behind it is an error.
-        "send" => plain == RESET && (Some(library) == written.as_deref() || is_epipe(library)),
+        "send" => {
+            plain == RESET && (Some(library) == written.as_deref() || is_epipe(library))
+                || is_epipe(plain) && library == RESET
+        }
+        "stdio" => plain.starts_with(RESET) && is_epipe(library),
         _ => false,
     };
     is_it && has_died(case)
@@ -107,7 +119,14 @@ pub(super) fn wrote_to_the_killed(case: &Case<'_>) -> bool {
             && case.process(step) == case.process(case.step)
             && argument(step, "fd") == argument(case.step, "fd")
     };
-    is_it && died_at(case).is_some_and(|died| case.before()[died + 1..].iter().any(is_same))
+    // Or it had shut down both halves, which the kernel answers like that.
+    let shuts =
+        |step: &Step| step.call.name() == "shutdown" && argument(step, "how").as_deref() == Some("both");
+    is_it
+        && died_at(case).is_some_and(|died| {
+            let (before, after) = case.before().split_at(died);
+            after.iter().skip(1).any(is_same) || before.iter().any(shuts)
+        })
 }
 
 /// What goes back to the kernel after the reset was read finds nobody there, which is an error once more.

@@ -118,6 +118,27 @@ fn a_reset_behind_a_step_that_hung_is_known_only_then() {
 }
 
 #[test]
+fn a_reset_behind_another_program_is_known_of_what_others_wrote() {
+    let fork = ("a0 fork actor=a1", "= %<0>");
+    let spawn = ("a0 spawn actor=a1", "= 0");
+    let replaces = ("a0 vfork_exit close=- fd=s5 onto=s1 status=0", "= %<1>");
+    let exec = ("a0 exec environment=kept", "= 0");
+    let recv = ("a0 recv fd=s1 len=4 by=read flags=- bad=no", "");
+    let of = |lines: &[_], library| classified(lines, "= 4 data=4:6f0b70fd:ea", library);
+    for behind in [replaces, exec] {
+        assert_eq!(of(&[fork, SEND, behind, recv], "= -1 ECONNRESET"), Some("waits-for-a-writer"));
+        assert_eq!(of(&[fork, SEND, behind, recv], "= 0 data=0:811c9dc5:"), None, "lost bytes");
+        assert_eq!(of(&[fork, behind, SEND, recv], "= -1 ECONNRESET"), None, "written later");
+        assert_eq!(of(&[spawn, SEND, behind, recv], "= -1 ECONNRESET"), None, "by a thread of its own");
+    }
+    let read = ("a0 stdio fd=s3 by=read len=4", "");
+    let shut = ("a0 shutdown fd=s1 how=read", "= 0");
+    let (plain, library) = ("= 0 data=4:f597dc8f:f2623882", "= 0 data=0:811c9dc5:");
+    assert_eq!(classified(&[fork, shut, SEND, read], plain, library), Some("waits-for-a-writer"));
+    assert_eq!(classified(&[fork, SEND, read], plain, library), None, "nothing was shut down");
+}
+
+#[test]
 fn an_edge_is_known_of_an_epoll_that_was_passed() {
     let add = ("a0 epoll_ctl fd=s3 op=add member=s1 events=in+edge", "= 0");
     let told = ("a0 epoll_wait fd=s3 by=wait max=8 timeout=0", "= 1 s1:IN");

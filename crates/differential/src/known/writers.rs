@@ -1,7 +1,7 @@
 //! Known differences of calls that wait for a writer of another process, and of waits that began
 //! before there was a ring.
 
-use super::{Case, argument, is_one_of, processes};
+use super::{Case, argument, began, is_one_of, processes};
 use crate::program::Step;
 
 /// Before these the library has bytes of rings go back: calls that make another number, or of which it does not see what they read, or which
@@ -44,20 +44,53 @@ pub(super) fn was_waited_for_in_vain(case: &Case<'_>) -> bool {
         && writes_in_another_process(case, case.step)
 }
 
+/// The same, seen by any call behind one that waits by itself: another program is executed, or the child of a `vfork` has made another number
+/// of the connection, which its parent's next call waits for.
+pub(super) fn was_reset_behind_another_program(case: &Case<'_>) -> bool {
+    let makes = |step: &Step| match step.call.name() {
+        "exec" | "posix_spawn" => true,
+        "vfork" | "vfork_exit" => argument(step, "onto").is_some_and(|onto| onto != "-"),
+        _ => false,
+    };
+    // A call that blocks has come to this later.
+    let steps = &case.program.steps[..began(case.first).min(case.program.steps.len())];
+    let waits = |(at, step)| makes(step) && writes_in_another_process_before(&steps[..at], step);
+    steps.iter().enumerate().any(waits) && is_of_a_reset(case)
+}
+
+/// Whether the library's side differs as behind a reset.
+fn is_of_a_reset(case: &Case<'_>) -> bool {
+    let (plain, library) = (case.first.one.as_str(), case.first.other.as_str());
+    let is_new = |word: &str| library.contains(word) && !plain.contains(word);
+    match case.call() {
+        // `select` tells of it as of bytes.
+        "poll" | "epoll_wait" => is_new("HUP") || plain.starts_with("blocks") && library.starts_with("= 1 "),
+        "queued" => library == "= 0 count=0",
+        "shutdown" => is_new("ENOTCONN"),
+        // Its own address is none any more.
+        "address" => library.starts_with("= 0 :@") || is_new("ENOTCONN"),
+        _ => is_new("-1 ECONNRESET"),
+    }
+}
+
+/// Its own reading half is shut down, so nobody asks for what another process writes; read past the library it would still be there.
+pub(super) fn is_read_behind_a_shutdown(case: &Case<'_>) -> bool {
+    let shuts = |step: &Step| {
+        step.call.name() == "shutdown" && argument(step, "how").is_some_and(|how| how != "write")
+    };
+    case.call() == "stdio"
+        && case.first.other.contains("data=0:")
+        && case.before().iter().any(shuts)
+        && writes_in_another_process(case, case.step)
+}
+
 /// The same, seen by a later call: the step that waits is one that the test waits for, so it hangs in a hasty run, and in a patient one the
 /// connection is reset behind it.
 pub(super) fn has_hung_in_vain(case: &Case<'_>) -> bool {
     let Some(hung) = case.finding.hung.filter(|hung| *hung < case.first.at) else { return false };
     let Some(step) = case.program.steps.get(hung) else { return false };
-    let (plain, library) = (case.first.one.as_str(), case.first.other.as_str());
-    let is_new = |word: &str| library.contains(word) && !plain.contains(word);
-    let is_reset = match case.call() {
-        "poll" | "epoll_wait" => is_new("HUP"),
-        "queued" => library == "= 0 count=0",
-        _ => is_new("-1 ECONNRESET"),
-    };
     let before = &case.program.steps[..hung];
-    is_reset && is_unseen(step) && writes_in_another_process_before(before, step)
+    is_of_a_reset(case) && is_unseen(step) && writes_in_another_process_before(before, step)
 }
 
 /// Whether an actor of another process than this step's has written before.

@@ -25,9 +25,17 @@ interposers! {
     fn dup(fd: c_int) -> c_int, as libc::SYS_dup;
         |next| seen::copied(fd, next(fd))
     fn dup2(fd: c_int, to: c_int) -> c_int, as libc::SYS_dup2; |next| {
+        if fd == to {
+            // Nothing becomes another.
+            return next(fd, to);
+        }
         seen::copied(fd, replaces(fd, to, || next(fd, to)))
     }
     fn __dup2(fd: c_int, to: c_int) -> c_int, as libc::SYS_dup2; |next| {
+        if fd == to {
+            // Nothing becomes another.
+            return next(fd, to);
+        }
         seen::copied(fd, replaces(fd, to, || next(fd, to)))
     }
     fn dup3(fd: c_int, to: c_int, flags: c_int) -> c_int, as libc::SYS_dup3; |next| {

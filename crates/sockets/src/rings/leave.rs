@@ -151,6 +151,8 @@ pub(crate) fn settle_or_poll(fd: c_int) -> Goes {
 
 /// The program is about to read in a way that is not seen: from now on everything comes through the kernel.
 pub(crate) fn reading(conn: &Conn, fd: c_int) {
+    // What a wait has promised is what is read like that.
+    conn.told.promised.store(0, Ordering::Relaxed);
     reading_within(conn, fd, &mut Patience::new());
 }
 
@@ -388,6 +390,10 @@ pub(crate) fn ending() {
         // What others have open, they or the readers see to.
         let is_left = conn.standing.shared.load(Ordering::Relaxed) != 0 && !is_on_its_way_back(conn);
         if is_left {
+            // They may never write again, and only this process can take back what it has written.
+            if conn.owed.owes.load(Ordering::Relaxed) != 0 && !is_settled(conn) {
+                visit(conn, fd, Occasion::Finish);
+            }
             says_given(conn, fd);
         } else {
             finishes(conn, fd, &mut patience);
