@@ -14,12 +14,13 @@ use crate::{
         memory::{CopyProbe, FreshProbe, Temperature},
         wake::WakeProbe,
     },
-    cpus, duo,
-    duo::Duo,
+    cpus,
     env::{self, Env},
     error::Result,
     layout::table::{Align, Table, size, three_digits},
     patterns::ring_rates::{self, RingRate},
+    pinned_pair,
+    pinned_pair::PinnedPair,
     progress::Progress,
     stats::{Samples, Summary, digits},
     timer::Timer,
@@ -105,14 +106,14 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
     let steal = env::steal_ms();
     let mut env = Env::gather(timer.record(), options.argv.clone(), 0);
     let lines = Lines::new();
-    let (lines, copies, wake, rings, partial) = duo::on(cpus, |duo| {
+    let (lines, copies, wake, rings, partial) = pinned_pair::on(cpus, |pair| {
         progress.tell("cache line", 0.0);
         let baselines = [("one line", lines.one()), ("two lines", lines.two())];
-        let lines = baselines.map(|(form, words)| line(form, words, &timer, duo, options.readings));
+        let lines = baselines.map(|(form, words)| line(form, words, &timer, pair, options.readings));
         progress.tell("wake-up", 0.1);
-        let wake = wake(&timer, duo, options.readings)?;
+        let wake = wake(&timer, pair, options.readings)?;
         progress.tell("rings", 0.15);
-        let rings = ring_rates::measure(&timer, duo, options.readings)?;
+        let rings = ring_rates::measure(&timer, pair, options.readings)?;
         let mut copies = Vec::new();
         for (done, bytes) in options.sizes_bytes.iter().enumerate() {
             if progress.stop() {
@@ -122,7 +123,7 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
                 &format!("copy of {}", size(*bytes as u64)),
                 0.2 + 0.8 * done as f64 / options.sizes_bytes.len() as f64,
             );
-            copies.extend(copy(*bytes, &timer, duo, options.readings)?);
+            copies.extend(copy(*bytes, &timer, pair, options.readings)?);
         }
         Ok((lines.into_iter().collect::<Result<Vec<_>>>()?, copies, wake, rings, progress.stop()))
     })?;
@@ -134,10 +135,10 @@ fn line<'env>(
     form: &'static str,
     words: Words<'env>,
     timer: &Timer,
-    duo: &mut Duo<'env>,
+    pair: &mut PinnedPair<'env>,
     readings: u32,
 ) -> Result<LineBaseline> {
-    let mut far = FarThread { duo, words };
+    let mut far = FarThread { pair, words };
     let mut probe = LineProbe::new(timer, &mut far, words)?;
     let mut all = Samples::new(false)?;
     for _ in 0..readings {
@@ -146,16 +147,21 @@ fn line<'env>(
     Ok(LineBaseline { form, half_rtt: all.summary(), batch: probe.batch() })
 }
 
-fn wake(timer: &Timer, duo: &mut Duo<'_>, readings: u32) -> Result<Option<Summary>> {
+fn wake(timer: &Timer, pair: &mut PinnedPair<'_>, readings: u32) -> Result<Option<Summary>> {
     let mut probe = WakeProbe::new();
     let mut all = Samples::new(false)?;
     for _ in 0..readings.saturating_mul(2) {
-        probe.one_way_ns(timer, duo, Some(&mut all))?;
+        probe.one_way_ns(timer, pair, Some(&mut all))?;
     }
     Ok(all.summary())
 }
 
-fn copy(size_bytes: usize, timer: &Timer, duo: &mut Duo<'_>, readings: u32) -> Result<Vec<CopyBaseline>> {
+fn copy(
+    size_bytes: usize,
+    timer: &Timer,
+    pair: &mut PinnedPair<'_>,
+    readings: u32,
+) -> Result<Vec<CopyBaseline>> {
     let mut baselines = Vec::new();
     for temperature in [Temperature::Hot, Temperature::Cold] {
         let mut probe = CopyProbe::new(timer, size_bytes, temperature)?;
@@ -171,7 +177,7 @@ fn copy(size_bytes: usize, timer: &Timer, duo: &mut Duo<'_>, readings: u32) -> R
         let mut probe = FreshProbe::new(size_bytes, samples);
         let mut all = Samples::new(false)?;
         for _ in 0..readings {
-            probe.copy_ns(timer, duo, Some(&mut all))?;
+            probe.copy_ns(timer, pair, Some(&mut all))?;
         }
         baselines.push(CopyBaseline {
             size_bytes,

@@ -6,13 +6,14 @@ use super::{
     copies, sockets,
 };
 use crate::{
-    cpus, duo,
+    cpus,
     error::Result,
     figure::{Figure, ReferenceKind, Spec, Stat},
     patterns::{
         overhead::{OverheadSides, SAMPLES},
         ring::{BATCH, CAPACITY_BYTES, RECORDS, RingField, Way},
     },
+    pinned_pair,
     run::BlockPlan,
     verdict::Goal,
 };
@@ -52,8 +53,8 @@ fn ring(context: &mut Context<'_>, entry: &Entry, batched: bool, goal: Goal) -> 
     let timer = context.timer;
     let plan = BlockPlan::against_rival(context.options.max_time, context.options.seed);
     let way = if batched { Way::Batched } else { Way::Single };
-    duo::on(cpus, |duo| {
-        let field = RingField::new(&timer, duo, way)?;
+    pinned_pair::on(cpus, |pair| {
+        let field = RingField::new(&timer, pair, way)?;
         context.against_best(
             &plan,
             field,
@@ -97,7 +98,7 @@ fn overhead(context: &mut Context<'_>, entry: &Entry, at_most: f64) -> Result<Fi
     let cpu = cpus::allowed()?.first().copied().unwrap_or(0);
     let timer = context.timer;
     let plan = BlockPlan::against_baseline(context.options.max_time, context.options.seed);
-    duo::pinned(cpu, || {
+    pinned_pair::pinned(cpu, || {
         let sides = OverheadSides::new(&timer, at_most);
         context.paired(&plan, sides, u64::from(SAMPLES), |sides| Spec {
             id: entry.id.to_owned(),

@@ -6,10 +6,10 @@ use super::{
     pair::alone,
 };
 use crate::{
-    duo,
     error::{BenchError, Result},
     figure::{Figure, ReferenceKind, Spec, Stat},
     patterns::copies::{self, Cell, Worst},
+    pinned_pair,
     stats::paired::Block,
     verdict::Goal,
 };
@@ -28,7 +28,7 @@ pub(super) fn measure(context: &mut Context<'_>, entry: &Entry, what: Copies, cp
     };
     match what {
         Copies::Worst { goal } => {
-            let worst = duo::pinned(cpu, move || copies::worst(seed, &|| progress.stop()))?;
+            let worst = pinned_pair::pinned(cpu, move || copies::worst(seed, &|| progress.stop()))?;
             let cell = worst.cell();
             let gb_s = |ns: f64| cell.bytes as f64 / ns;
             // The reference by the end of the interval that is nearest to the goal: only a whole interval below it fails.
@@ -37,8 +37,9 @@ pub(super) fn measure(context: &mut Context<'_>, entry: &Entry, what: Copies, cp
             figure(worst_spec(entry, cpu, goal, &worst), worst.readings, vec![block])
         }
         Copies::TuneTime { at_most } => {
-            let seconds =
-                duo::pinned(cpu, || (0..PLANS).map(|_| copies::tune_s()).collect::<Result<Vec<_>>>())?;
+            let seconds = pinned_pair::pinned(cpu, || {
+                (0..PLANS).map(|_| copies::tune_s()).collect::<Result<Vec<_>>>()
+            })?;
             let blocks = seconds.iter().map(|ours| Block { ours: *ours, reference: at_most }).collect();
             let mut spec = spec(entry, "s", cpu, Goal::at_most(1.0));
             spec.kind = ReferenceKind::Fixed;
@@ -48,7 +49,7 @@ pub(super) fn measure(context: &mut Context<'_>, entry: &Entry, what: Copies, cp
             figure(spec, PLANS as u64, blocks)
         }
         Copies::TuneRepeat { goal } => {
-            let repeat = duo::pinned(cpu, move || copies::repeat(&|| progress.stop()))?;
+            let repeat = pinned_pair::pinned(cpu, move || copies::repeat(&|| progress.stop()))?;
             let mut spec = spec(entry, "ns", cpu, goal);
             spec.kind = ReferenceKind::Rival;
             spec.reference = "the same size by the other plan, the faster of both".to_owned();

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     baseline::{line::Lines, wake::WAKES},
     cluster::ClusterControl,
-    cpus, duo,
+    cpus,
     error::Result,
     figure::{Figure, ReferenceKind, Spec, Stat},
     patterns::{
@@ -25,6 +25,7 @@ use crate::{
         scibench2::{Way, sides::StoreSides},
         scipp::{duplex::Duplex, far::FarThread, near::Near, sides::ScippSides},
     },
+    pinned_pair,
     run::BlockPlan,
     verdict::Goal,
 };
@@ -172,9 +173,9 @@ impl Pair {
         let duplex = Duplex::new(&self.nodes)?;
         let (near, far) = duplex.ends(placement)?;
         let near = Near::new(near)?;
-        duo::on(self.cpus, |duo| {
-            near.check(&mut FarThread { duo: &mut *duo, end: far }, size_bytes, CHECKED)?;
-            let sides = ScippSides::new(&timer, duo, near, far, size_bytes)?;
+        pinned_pair::on(self.cpus, |pair| {
+            near.check(&mut FarThread { pair: &mut *pair, end: far }, size_bytes, CHECKED)?;
+            let sides = ScippSides::new(&timer, pair, near, far, size_bytes)?;
             let samples = u64::from(sides.pace().shape.samples);
             context.paired(&plan, sides, samples, |sides| {
                 let pace = sides.pace();
@@ -212,7 +213,7 @@ impl Pair {
         let [near, far] = &self.nodes;
         let there = connected(far, near, size_bytes)?;
         let target = there.map.window()?;
-        duo::pinned(self.cpus[0], || {
+        pinned_pair::pinned(self.cpus[0], || {
             let field = PutField::new(&timer, &there.remote, target, size_bytes, cold)?;
             let copies = u64::from(field.copies());
             context.against_best(
@@ -253,7 +254,7 @@ impl Pair {
         let [near, far] = &self.nodes;
         let there = connected(far, near, size_bytes)?;
         let target = there.map.window()?;
-        duo::pinned(self.cpus[0], || {
+        pinned_pair::pinned(self.cpus[0], || {
             let mut sides = StoreSides::new(&timer, &there.remote, target, Way::Map, size_bytes)?;
             sides.store_known(size_bytes as u64)?;
             check_here(Tool::Scibench2, &there.segment, size_bytes, size_bytes as u64)?;
@@ -286,7 +287,7 @@ impl Pair {
         let here = near.create_segment_with(&SegmentOptions::new(shape.total_bytes()))?;
         let extra_ns = if shape.size_bytes < LONG_BYTES { ENTRY_NS } else { 0.0 };
         let against = Against::Best { map: there.map.window()?, extra_ns, cold };
-        duo::pinned(self.cpus[0], || {
+        pinned_pair::pinned(self.cpus[0], || {
             let sides = DmaSides::new(&timer, near, &here, &there.remote, shape, against)?;
             sides.check()?;
             let samples = sides.vectors_per_reading();
@@ -314,8 +315,8 @@ impl Pair {
         let plan = Self::plan(context);
         let wires = Wires::new(&self.nodes)?;
         let lines: Vec<_> = (0..BASELINE_LINES).map(|_| Lines::new()).collect();
-        duo::on(self.cpus, |duo| {
-            let sides = SpinningSides::new(&timer, duo, wires, &lines)?;
+        pinned_pair::on(self.cpus, |pair| {
+            let sides = SpinningSides::new(&timer, pair, wires, &lines)?;
             let samples = u64::from(sides.shape().samples);
             context.paired(&plan, sides, samples, |sides| {
                 let mut spec = self.spec(entry, "ns", goal);
@@ -336,8 +337,8 @@ impl Pair {
         // A reading of a few dozen wake-ups scatters by itself.
         let plan = BlockPlan { disturbed_above: 0.5, half_width: 0.02, ..Self::plan(context) };
         let wires = Wires::new(&self.nodes)?;
-        duo::on(self.cpus, |duo| {
-            let sides = SleepingSides::new(&timer, duo, wires)?;
+        pinned_pair::on(self.cpus, |pair| {
+            let sides = SleepingSides::new(&timer, pair, wires)?;
             context.paired(&plan, sides, u64::from(WAKES), |sides| {
                 let mut spec = self.spec(entry, "ns", goal);
                 spec.reference = "FUTEX_WAKE until the sleeper runs".to_owned();

@@ -7,7 +7,6 @@ use super::{
 };
 use crate::{
     baseline::Shape,
-    duo,
     error::Result,
     figure::{Figure, ReferenceKind, Spec},
     patterns::{
@@ -15,6 +14,7 @@ use crate::{
         scipp::{duplex::Duplex, near::Near, sides::ScippSides},
         sisci::{Beside, Measurer, Orders, PingPong},
     },
+    pinned_pair,
     run::BlockPlan,
     verdict::Goal,
 };
@@ -74,8 +74,8 @@ fn ping_pong(context: &mut Context<'_>, pair: &Pair, entry: &Entry, at_most: f64
     let poll = measurer.poll_fastest(ROUNDS)?;
     let (near, far) = duplex.ends(Placement::Own)?;
     let near = Near::new(near)?;
-    duo::on(pair.cpus, |duo| {
-        let rust = ScippSides::new(&timer, duo, near, far, 4)?.shaped(SHAPE);
+    pinned_pair::on(pair.cpus, |threads| {
+        let rust = ScippSides::new(&timer, threads, near, far, 4)?.shaped(SHAPE);
         let polls = format!("fastest way to wait: {poll:?} in C, {:?} in Rust", rust.pace().poll);
         let sides = PingPong::new(measurer, rust, ROUNDS);
         context.paired(&plan, sides, u64::from(ROUNDS), |_| {

@@ -15,8 +15,8 @@ use shm::{
 
 use super::{Shape, settle};
 use crate::{
-    duo::Duo,
     error::Result,
+    pinned_pair::PinnedPair,
     poll::Poll,
     stats::{Samples, order},
     timer::Timer,
@@ -79,11 +79,11 @@ pub fn bounce(words: Words<'_>, poll: Poll, base: u64, events: u64) -> Result<()
     Ok(())
 }
 
-/// The far thread of a [`Duo`] as the other side.
+/// The far thread of a [`PinnedPair`] as the other side.
 #[derive(Debug)]
 pub struct FarThread<'a, 'env> {
     /// Whose far thread.
-    pub duo: &'a mut Duo<'env>,
+    pub pair: &'a mut PinnedPair<'env>,
     /// The words as the far side maps them.
     pub words: Words<'env>,
 }
@@ -97,7 +97,7 @@ impl Bouncer for FarThread<'_, '_> {
         near: &mut dyn FnMut() -> Result<()>,
     ) -> Result<()> {
         let words = self.words;
-        self.duo.both(WHAT, near, move || bounce(words, poll, base, events)).map(drop)
+        self.pair.both(WHAT, near, move || bounce(words, poll, base, events)).map(drop)
     }
 }
 
@@ -197,11 +197,11 @@ mod tests {
         };
         let timer = Timer::new().unwrap();
         let lines = Lines::new();
-        let readings = crate::duo::on(cpus, |duo| {
+        let readings = crate::pinned_pair::on(cpus, |pair| {
             let mut readings = Vec::new();
             for words in [lines.one(), lines.two()] {
                 let mut all = Samples::new(false)?;
-                let mut far = FarThread { duo: &mut *duo, words };
+                let mut far = FarThread { pair: &mut *pair, words };
                 let mut probe = LineProbe::new(&timer, &mut far, words)?;
                 for _ in 0..2 {
                     readings.push(probe.half_round_trip_ns(&timer, &mut far, Some(&mut all))?);

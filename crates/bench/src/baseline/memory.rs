@@ -12,7 +12,7 @@ use shm::{
 };
 
 use super::{Shape, settle};
-use crate::{duo::Duo, error::Result, poll::Poll, stats::Samples, timer::Timer};
+use crate::{error::Result, pinned_pair::PinnedPair, poll::Poll, stats::Samples, timer::Timer};
 
 /// Where the bytes are before the copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -115,7 +115,12 @@ impl FreshProbe {
     }
 
     /// One reading: the median time of a copy in ns, less the cost of reading the clock.
-    pub fn copy_ns(&mut self, timer: &Timer, duo: &mut Duo<'_>, all: Option<&mut Samples>) -> Result<f64> {
+    pub fn copy_ns(
+        &mut self,
+        timer: &Timer,
+        pair: &mut PinnedPair<'_>,
+        all: Option<&mut Samples>,
+    ) -> Result<f64> {
         let rounds = u64::from(self.samples);
         let base = self.turn.load(Ordering::Relaxed);
         let (shared, turn, own) = (&self.shared, &self.turn, &mut self.own);
@@ -144,7 +149,7 @@ impl FreshProbe {
             }
             Ok(())
         };
-        duo.both(FRESH, near, far)?;
+        pair.both(FRESH, near, far)?;
         Ok(without_clock(timer, &mut ticks, all))
     }
 }
@@ -167,7 +172,12 @@ impl<'env> FreshWindowProbe<'env> {
     }
 
     /// One reading: the median time of a copy in ns, less the cost of reading the clock.
-    pub fn copy_ns(&mut self, timer: &Timer, duo: &mut Duo<'env>, all: Option<&mut Samples>) -> Result<f64> {
+    pub fn copy_ns(
+        &mut self,
+        timer: &Timer,
+        pair: &mut PinnedPair<'env>,
+        all: Option<&mut Samples>,
+    ) -> Result<f64> {
         let rounds = u64::from(self.samples);
         let base = self.turn.load(Ordering::Relaxed);
         let (near_window, far_window, turn, own) = (self.near, self.far, &self.turn, &mut self.own);
@@ -194,7 +204,7 @@ impl<'env> FreshWindowProbe<'env> {
             }
             Ok(())
         };
-        duo.both(FRESH, near, far)?;
+        pair.both(FRESH, near, far)?;
         Ok(without_clock(timer, &mut ticks, all))
     }
 }
@@ -236,8 +246,8 @@ mod tests {
         let timer = Timer::new().unwrap();
         let mut probe = FreshProbe::new(4096, 200);
         let mut all = Samples::new(false).unwrap();
-        let (ns, last) = crate::duo::on(cpus, |duo| {
-            let ns = probe.copy_ns(&timer, duo, Some(&mut all))?;
+        let (ns, last) = crate::pinned_pair::on(cpus, |pair| {
+            let ns = probe.copy_ns(&timer, pair, Some(&mut all))?;
             Ok((ns, probe.own[4095]))
         })
         .unwrap();
@@ -255,8 +265,8 @@ mod tests {
         let timer = Timer::new().unwrap();
         let region = Region::create(&RegionOptions::new("fresh", 8192)).unwrap();
         let mut probe = FreshWindowProbe::new(region.window(), region.window(), 100);
-        let (ns, own) = crate::duo::on(cpus, move |duo| {
-            let ns = probe.copy_ns(&timer, duo, None)?;
+        let (ns, own) = crate::pinned_pair::on(cpus, move |pair| {
+            let ns = probe.copy_ns(&timer, pair, None)?;
             Ok((ns, probe.own))
         })
         .unwrap();

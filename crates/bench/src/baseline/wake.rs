@@ -11,8 +11,8 @@ use shm::{
 
 use super::settle;
 use crate::{
-    duo::Duo,
     error::{BenchError, Result},
+    pinned_pair::PinnedPair,
     poll::{ANSWER_TIMEOUT, Poll},
     stats::Samples,
     timer::Timer,
@@ -39,7 +39,7 @@ struct Marks {
 /// counter; that it is the same on both cores is what an invariant counter promises.
 pub fn one_way_ns<'env>(
     timer: &Timer,
-    duo: &mut Duo<'env>,
+    pair: &mut PinnedPair<'env>,
     mut ring: impl FnMut(u32) -> Result<()>,
     mut sleep: impl FnMut(u32) -> Result<()> + Send + 'env,
     all: Option<&mut Samples>,
@@ -68,7 +68,7 @@ pub fn one_way_ns<'env>(
         }
         Ok(ticks)
     };
-    let ((), ticks) = duo.both(WHAT, near, far)?;
+    let ((), ticks) = pair.both(WHAT, near, far)?;
     Ok(settle(timer, &ticks, 1, 1.0, all))
 }
 
@@ -86,7 +86,12 @@ impl WakeProbe {
     }
 
     /// One reading.
-    pub fn one_way_ns(&mut self, timer: &Timer, duo: &mut Duo<'_>, all: Option<&mut Samples>) -> Result<f64> {
+    pub fn one_way_ns(
+        &mut self,
+        timer: &Timer,
+        pair: &mut PinnedPair<'_>,
+        all: Option<&mut Samples>,
+    ) -> Result<f64> {
         let (near, far) = (Arc::clone(&self.word), Arc::clone(&self.word));
         let base = near.0.load(Ordering::Relaxed);
         let ring = move |n: u32| {
@@ -102,7 +107,7 @@ impl WakeProbe {
             }
             Ok(())
         };
-        one_way_ns(timer, duo, ring, sleep, all)
+        one_way_ns(timer, pair, ring, sleep, all)
     }
 }
 
@@ -132,11 +137,11 @@ mod tests {
         };
         let timer = Timer::new().unwrap();
         let mut all = Samples::new(false).unwrap();
-        let readings = crate::duo::on(cpus, |duo| {
+        let readings = crate::pinned_pair::on(cpus, |pair| {
             let mut probe = WakeProbe::new();
             Ok([
-                probe.one_way_ns(&timer, duo, Some(&mut all))?,
-                probe.one_way_ns(&timer, duo, Some(&mut all))?,
+                probe.one_way_ns(&timer, pair, Some(&mut all))?,
+                probe.one_way_ns(&timer, pair, Some(&mut all))?,
             ])
         })
         .unwrap();

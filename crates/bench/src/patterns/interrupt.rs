@@ -13,8 +13,8 @@ use crate::{
         settle,
         wake::{WakeProbe, one_way_ns},
     },
-    duo::Duo,
     error::{BenchError, Result},
+    pinned_pair::PinnedPair,
     run::Sides,
     stats::Samples,
     timer::Timer,
@@ -74,7 +74,7 @@ pub const BASELINE_LINES: usize = 16;
 /// Two spinning sides against the one-line baseline.
 pub struct SpinningSides<'a, 'env> {
     timer: &'a Timer,
-    duo: &'a mut Duo<'env>,
+    pair: &'a mut PinnedPair<'env>,
     wires: Arc<Wires>,
     lines: &'env [Arc<Lines>],
     line: LineProbe<'env>,
@@ -95,16 +95,17 @@ impl<'a, 'env> SpinningSides<'a, 'env> {
     /// Over these wires; `lines` must not be empty.
     pub fn new(
         timer: &'a Timer,
-        duo: &'a mut Duo<'env>,
+        pair: &'a mut PinnedPair<'env>,
         wires: Arc<Wires>,
         lines: &'env [Arc<Lines>],
     ) -> Result<Self> {
         let Some(first) = lines.first() else {
             return Err(BenchError::Usage("no line for the baseline".to_owned()));
         };
-        let line = LineProbe::new(timer, &mut FarThread { duo: &mut *duo, words: first.one() }, first.one())?;
+        let line =
+            LineProbe::new(timer, &mut FarThread { pair: &mut *pair, words: first.one() }, first.one())?;
         let (ticks, all) = (Vec::new(), Samples::new(false)?);
-        let mut sides = Self { timer, duo, wires, lines, line, at: 0, shape: Shape::trial(), ticks, all };
+        let mut sides = Self { timer, pair, wires, lines, line, at: 0, shape: Shape::trial(), ticks, all };
         let trial_ns = sides.half_round_trip_ns(false)?;
         sides.shape = Shape::for_event(timer, 2.0 * trial_ns);
         Ok(sides)
@@ -131,7 +132,7 @@ impl<'a, 'env> SpinningSides<'a, 'env> {
             }
             Ok(())
         };
-        self.duo.both(WHAT, near, far)?;
+        self.pair.both(WHAT, near, far)?;
         Ok(settle(self.timer, &self.ticks, shape.batch, 2.0, keep.then_some(&mut self.all)))
     }
 }
@@ -148,7 +149,7 @@ impl Sides for SpinningSides<'_, '_> {
     }
 
     fn reference(&mut self) -> Result<f64> {
-        let mut far = FarThread { duo: &mut *self.duo, words: self.lines[self.at].one() };
+        let mut far = FarThread { pair: &mut *self.pair, words: self.lines[self.at].one() };
         self.line.half_round_trip_ns(self.timer, &mut far, None)
     }
 }
@@ -156,7 +157,7 @@ impl Sides for SpinningSides<'_, '_> {
 /// A sleeping side against the bare futex.
 pub struct SleepingSides<'a, 'env> {
     timer: &'a Timer,
-    duo: &'a mut Duo<'env>,
+    pair: &'a mut PinnedPair<'env>,
     wires: Arc<Wires>,
     baseline: WakeProbe,
     /// Every one-way time.
@@ -171,8 +172,8 @@ impl std::fmt::Debug for SleepingSides<'_, '_> {
 
 impl<'a, 'env> SleepingSides<'a, 'env> {
     /// Over these wires.
-    pub fn new(timer: &'a Timer, duo: &'a mut Duo<'env>, wires: Arc<Wires>) -> Result<Self> {
-        Ok(Self { timer, duo, wires, baseline: WakeProbe::new(), all: Samples::new(false)? })
+    pub fn new(timer: &'a Timer, pair: &'a mut PinnedPair<'env>, wires: Arc<Wires>) -> Result<Self> {
+        Ok(Self { timer, pair, wires, baseline: WakeProbe::new(), all: Samples::new(false)? })
     }
 }
 
@@ -181,10 +182,10 @@ impl Sides for SleepingSides<'_, '_> {
         let (near, far) = (Arc::clone(&self.wires), Arc::clone(&self.wires));
         let ring = move |_| Ok(near.there.trigger.0.trigger()?);
         let sleep = move |_| far.there.wait();
-        one_way_ns(self.timer, self.duo, ring, sleep, Some(&mut self.all))
+        one_way_ns(self.timer, self.pair, ring, sleep, Some(&mut self.all))
     }
 
     fn reference(&mut self) -> Result<f64> {
-        self.baseline.one_way_ns(self.timer, self.duo, None)
+        self.baseline.one_way_ns(self.timer, self.pair, None)
     }
 }

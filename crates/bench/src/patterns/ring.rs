@@ -19,8 +19,8 @@ use rival::Rival;
 use crate::{
     baseline::line::fastest,
     best::Field,
-    duo::Duo,
     error::{BenchError, Result},
+    pinned_pair::PinnedPair,
     poll::Poll,
     timer::Timer,
 };
@@ -49,7 +49,7 @@ pub enum Way {
 /// Our ring and those of others, between the same two threads. Times are of a record.
 pub struct RingField<'a, 'env> {
     timer: &'a Timer,
-    duo: &'a mut Duo<'env>,
+    pair: &'a mut PinnedPair<'env>,
     producer: Arc<Mutex<Producer>>,
     consumer: Consumer,
     way: Way,
@@ -67,11 +67,11 @@ impl std::fmt::Debug for RingField<'_, '_> {
 
 impl<'a, 'env> RingField<'a, 'env> {
     /// Fresh rings between the two threads.
-    pub fn new(timer: &'a Timer, duo: &'a mut Duo<'env>, way: Way) -> Result<Self> {
+    pub fn new(timer: &'a Timer, pair: &'a mut PinnedPair<'env>, way: Way) -> Result<Self> {
         let (producer, consumer) = record::pair(CAPACITY_BYTES)?;
         let producer = Arc::new(Mutex::new(producer));
         let rivals = RIVAL_SLOTS.map(Rival::new).into();
-        let mut field = Self { timer, duo, producer, consumer, way, poll: Poll::Paused, rivals, sent: 0 };
+        let mut field = Self { timer, pair, producer, consumer, way, poll: Poll::Paused, rivals, sent: 0 };
         // Each waits in the way that is faster for it.
         field.poll = fastest(|poll| {
             field.poll = poll;
@@ -94,7 +94,7 @@ impl<'a, 'env> RingField<'a, 'env> {
     }
 
     fn rival_ns(&mut self, rival: usize, records: u64) -> Result<f64> {
-        let took = self.rivals[rival].transfer(self.duo, self.way, records)?;
+        let took = self.rivals[rival].transfer(self.pair, self.way, records)?;
         Ok(self.timer.ns(took.ticks) / took.records as f64)
     }
 
@@ -115,7 +115,7 @@ impl<'a, 'env> RingField<'a, 'env> {
                 Way::Batched => send_batched(&mut producer, poll, first, records),
             }
         };
-        let (took, ()) = self.duo.both(WHAT, near, far)?;
+        let (took, ()) = self.pair.both(WHAT, near, far)?;
         Ok(self.timer.ns(took.ticks) / took.records as f64)
     }
 }
@@ -259,9 +259,9 @@ mod tests {
             return;
         };
         let timer = Timer::new().unwrap();
-        crate::duo::on(cpus, |duo| {
+        crate::pinned_pair::on(cpus, |pair| {
             for way in [Way::Single, Way::Batched] {
-                let mut field = RingField::new(&timer, duo, way)?;
+                let mut field = RingField::new(&timer, pair, way)?;
                 assert!(field.ring_ns(100_000)? > 0.0);
                 // A number that is no multiple of the batch.
                 assert!(field.ring_ns(1003)? > 0.0);

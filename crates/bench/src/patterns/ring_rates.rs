@@ -17,8 +17,8 @@ use shm::{
 };
 
 use crate::{
-    duo::Duo,
     error::{BenchError, Result},
+    pinned_pair::PinnedPair,
     poll::Poll,
     stats::order,
     timer::Timer,
@@ -55,15 +55,15 @@ pub struct RingRate {
 }
 
 /// Measures all of them between the two threads.
-pub fn measure(timer: &Timer, duo: &mut Duo<'_>, readings: u32) -> Result<Vec<RingRate>> {
-    let mut stream = || stream_rate(timer, duo, WRITES);
+pub fn measure(timer: &Timer, pair: &mut PinnedPair<'_>, readings: u32) -> Result<Vec<RingRate>> {
+    let mut stream = || stream_rate(timer, pair, WRITES);
     let mut rates =
         vec![rate("ring.byte.4KiB", "byte stream, writes of 4 KiB", WRITE_BYTES, readings, &mut stream)?];
-    let mut one = || records_rate(timer, duo, 1, RECORDS);
+    let mut one = || records_rate(timer, pair, 1, RECORDS);
     rates.push(rate("ring.many.8B.1producer", "many-producer ring, one producer", 8, readings, &mut one)?);
     // Two processors are all that is asked for.
     let what = "many-producer ring, two producers, one of them the consumer's thread";
-    let mut two = || records_rate(timer, duo, 2, RECORDS);
+    let mut two = || records_rate(timer, pair, 2, RECORDS);
     rates.push(rate("ring.many.8B.2producers", what, 8, readings, &mut two)?);
     Ok(rates)
 }
@@ -87,10 +87,10 @@ const fn byte_at(at: u64) -> u8 {
 }
 
 /// Writes of 4 KiB through the stream: millions a second.
-fn stream_rate(timer: &Timer, duo: &mut Duo<'_>, writes: u64) -> Result<f64> {
+fn stream_rate(timer: &Timer, pair: &mut PinnedPair<'_>, writes: u64) -> Result<f64> {
     let (writer, mut reader) = byte::pair(STREAM_BYTES)?;
     let (taken, ()) =
-        duo.both(WHAT, || take_stream(&mut reader, writes), move || write_stream(writer, writes))?;
+        pair.both(WHAT, || take_stream(&mut reader, writes), move || write_stream(writer, writes))?;
     let (bytes, ticks) = taken;
     Ok(bytes as f64 / WRITE_BYTES as f64 / timer.ns(ticks) * 1000.0)
 }
@@ -134,7 +134,7 @@ fn take_stream(reader: &mut Reader, writes: u64) -> Result<(u64, u64)> {
 }
 
 /// Records through the ring of many producers: millions a second.
-fn records_rate(timer: &Timer, duo: &mut Duo<'_>, producers: u64, each: u64) -> Result<f64> {
+fn records_rate(timer: &Timer, pair: &mut PinnedPair<'_>, producers: u64, each: u64) -> Result<f64> {
     let (mut consumer, far) = many::pair(SLOTS, SLOT_BYTES)?;
     let near = if producers > 1 { Some(consumer.add_local(1)?) } else { None };
     let far = Arc::new(Mutex::new(far));
@@ -152,7 +152,7 @@ fn records_rate(timer: &Timer, duo: &mut Duo<'_>, producers: u64, each: u64) -> 
         Ok(())
     };
     let ((records, ticks), ()) =
-        duo.both(WHAT, || take_records(&mut consumer, near.as_ref(), each), send_far)?;
+        pair.both(WHAT, || take_records(&mut consumer, near.as_ref(), each), send_far)?;
     Ok(records as f64 / timer.ns(ticks) * 1000.0)
 }
 
@@ -224,7 +224,7 @@ mod tests {
             return;
         };
         let timer = Timer::new().unwrap();
-        let rates = crate::duo::on(cpus, |duo| measure(&timer, duo, 1)).unwrap();
+        let rates = crate::pinned_pair::on(cpus, |pair| measure(&timer, pair, 1)).unwrap();
         let ids: Vec<_> = rates.iter().map(|rate| rate.id).collect();
         assert_eq!(ids, ["ring.byte.4KiB", "ring.many.8B.1producer", "ring.many.8B.2producers"]);
         assert!(rates.iter().all(|rate| rate.millions_per_s > 0.0 && rate.gb_per_s > 0.0), "{rates:?}");

@@ -27,13 +27,13 @@ use super::{
 };
 use crate::{
     baseline::{Shape, settle},
-    duo,
-    duo::Duo,
     error::{BenchError, Result},
     patterns::{
         attach::{CONNECT_TIMEOUT, path_of},
         rendezvous::{self, Client, Order, ServeOptions, Service, Tool, memory::Owner},
     },
+    pinned_pair,
+    pinned_pair::PinnedPair,
     poll::{self, ANSWER_TIMEOUT, Poll, no_answer},
     progress::Progress,
     stats::Samples,
@@ -138,7 +138,7 @@ impl<'env, L: Link> Transport<'env> for Apart<'_, '_, L> {
     fn half_round_trip_ns(
         &mut self,
         timer: &Timer,
-        _duo: &mut Duo<'env>,
+        _duo: &mut PinnedPair<'env>,
         all: Option<&mut Samples>,
     ) -> Result<f64> {
         let shape = match self.shape {
@@ -153,7 +153,7 @@ impl<'env, L: Link> Transport<'env> for Apart<'_, '_, L> {
         Ok(settle(timer, &self.ticks, shape.batch, 2.0, all))
     }
 
-    fn bandwidth_gb_s(&mut self, timer: &Timer, _duo: &mut Duo<'env>) -> Result<Option<f64>> {
+    fn bandwidth_gb_s(&mut self, timer: &Timer, _duo: &mut PinnedPair<'env>) -> Result<Option<f64>> {
         if !self.near.carries_blocks() {
             return Ok(None);
         }
@@ -171,7 +171,7 @@ impl<'env, L: Link> Transport<'env> for Apart<'_, '_, L> {
         Ok(Some((LARGE_MESSAGES * LARGE_BYTES as u64) as f64 / timer.ns(ticks)))
     }
 
-    fn sized(&mut self, _duo: &mut Duo<'env>, size_bytes: usize, rounds: u64) -> Result<Vec<u64>> {
+    fn sized(&mut self, _duo: &mut PinnedPair<'env>, size_bytes: usize, rounds: u64) -> Result<Vec<u64>> {
         let Self { near, block, carrier, .. } = self;
         block.resize(LARGE_BYTES, 0x5a);
         let mut ticks = Vec::new();
@@ -232,7 +232,7 @@ pub fn client(options: &Options, progress: &mut dyn Progress) -> Result<Report> 
     let mut client = Client::meet(&options.place, Tool::Latency, progress, |node| {
         let create = || Ok(node.create_interrupt(&InterruptOptions::default())?);
         // Interrupts learn at their birth whether spinning can pay: not where both sides share a processor.
-        let interrupt = if same { duo::pinned(cpus[0], create)? } else { create()? };
+        let interrupt = if same { pinned_pair::pinned(cpus[0], create)? } else { create()? };
         let number = u64::from(interrupt.number().0);
         mine = Some(interrupt);
         Ok(number)
@@ -254,7 +254,7 @@ pub fn client(options: &Options, progress: &mut dyn Progress) -> Result<Report> 
     };
     let orders = &mut client;
     let report = summary::measure(options, setting, progress, |timer, progress| {
-        duo::on(cpus, |duo| {
+        pinned_pair::on(cpus, |pair| {
             let _watched = orders.watch();
             let client = RefCell::new(orders);
             let unix = socket(&client, Carrier::Unix, connect_unix)?;
@@ -268,7 +268,7 @@ pub fn client(options: &Options, progress: &mut dyn Progress) -> Result<Report> 
                 Box::new(Apart::new(kernel::UNIX, unix, &client, Carrier::Unix.word(same))),
                 Box::new(Apart::new(kernel::TCP, tcp, &client, Carrier::Tcp.word(same))),
             ];
-            summary::rounds(options, timer, duo, transports, progress)
+            summary::rounds(options, timer, pair, transports, progress)
         })
     });
     // The server may end whatever came of it; if that fails too, the first error is the one to tell.

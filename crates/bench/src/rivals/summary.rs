@@ -14,11 +14,12 @@ use super::{
 };
 use crate::{
     baseline::memory::{CopyProbe, Temperature},
-    cpus, duo,
-    duo::Duo,
+    cpus,
     env::{self, Env},
     error::{BenchError, Result},
     patterns::attach::{Where, path_of},
+    pinned_pair,
+    pinned_pair::PinnedPair,
     poll::Poll,
     progress::Progress,
     rng::Rng,
@@ -87,12 +88,15 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
     let wait = if same { Wait::Yield } else { Wait::Spin(Poll::Paused) };
     let stores = ours::stores(&memory, wait)?;
     // Interrupts learn at their birth whether spinning can pay: not where both sides share a processor.
-    let bells =
-        if same { duo::pinned(cpus[0], || ours::interrupts(&nodes))? } else { ours::interrupts(&nodes)? };
+    let bells = if same {
+        pinned_pair::pinned(cpus[0], || ours::interrupts(&nodes))?
+    } else {
+        ours::interrupts(&nodes)?
+    };
     let ids = nodes.each_ref().map(|node| node.id().get());
     let setting = Setting { nodes: ids, cpus, processes: 1, path: path_of(&nodes[0]) };
     measure(options, setting, progress, |timer, progress| {
-        duo::on(cpus, |duo| {
+        pinned_pair::on(cpus, |pair| {
             let transports: Vec<Box<dyn Transport<'_> + '_>> = vec![
                 Box::new(stores),
                 Box::new(bells),
@@ -101,7 +105,7 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
                 Box::new(kernel::unix()?),
                 Box::new(kernel::tcp()?),
             ];
-            rounds(options, timer, duo, transports, progress)
+            rounds(options, timer, pair, transports, progress)
         })
     })
 }
@@ -174,7 +178,7 @@ const SIZE_WARM_UP: u64 = 100;
 /// The classic table, over TCP.
 fn by_size<'env>(
     timer: &Timer,
-    duo: &mut Duo<'env>,
+    pair: &mut PinnedPair<'env>,
     transports: &mut [Box<dyn Transport<'env> + '_>],
     progress: &mut dyn Progress,
 ) -> Result<Vec<SizeRow>> {
@@ -187,8 +191,8 @@ fn by_size<'env>(
             break;
         }
         progress.tell(&format!("{size_bytes} bytes by TCP"), 0.0);
-        tcp.sized(duo, size_bytes, SIZE_WARM_UP)?;
-        let ticks = tcp.sized(duo, size_bytes, SIZE_ROUNDS)?;
+        tcp.sized(pair, size_bytes, SIZE_WARM_UP)?;
+        let ticks = tcp.sized(pair, size_bytes, SIZE_ROUNDS)?;
         let total_ns = ticks.iter().map(|ticks| timer.ns(*ticks)).sum();
         let min_ns = ticks.iter().min().map_or(0.0, |ticks| timer.ns(*ticks));
         rows.push(SizeRow { size_bytes, rounds: SIZE_ROUNDS, total_ns, min_ns });
@@ -208,7 +212,7 @@ pub(super) struct Series {
 pub(super) fn rounds<'env>(
     options: &Options,
     timer: &Timer,
-    duo: &mut Duo<'env>,
+    pair: &mut PinnedPair<'env>,
     mut transports: Vec<Box<dyn Transport<'env> + '_>>,
     progress: &mut dyn Progress,
 ) -> Result<Readings> {
@@ -218,8 +222,8 @@ pub(super) fn rounds<'env>(
     let mut series = Vec::new();
     for transport in &mut transports {
         progress.tell(&format!("warming up {}", transport.name()), 0.0);
-        transport.half_round_trip_ns(timer, duo, None)?;
-        transport.bandwidth_gb_s(timer, duo)?;
+        transport.half_round_trip_ns(timer, pair, None)?;
+        transport.bandwidth_gb_s(timer, pair)?;
         series.push(Series {
             name: transport.name(),
             half_ns: Vec::new(),
@@ -240,13 +244,13 @@ pub(super) fn rounds<'env>(
         rng.shuffle(&mut turn);
         for &at in &turn {
             let (transport, series) = (&mut transports[at], &mut series[at]);
-            series.half_ns.push(transport.half_round_trip_ns(timer, duo, Some(&mut series.all))?);
-            series.gb_s.extend(transport.bandwidth_gb_s(timer, duo)?);
+            series.half_ns.push(transport.half_round_trip_ns(timer, pair, Some(&mut series.all))?);
+            series.gb_s.extend(transport.bandwidth_gb_s(timer, pair)?);
             series.rounds = transport.rounds();
         }
         copies.push(super::LARGE_BYTES as f64 / copy.copy_ns(timer, None)?);
     }
-    let sizes = if options.by_size { by_size(timer, duo, &mut transports, progress)? } else { Vec::new() };
+    let sizes = if options.by_size { by_size(timer, pair, &mut transports, progress)? } else { Vec::new() };
     let tcp_carried = transports.iter().find_map(|transport| transport.carried());
     Ok(Readings { copies, series, sizes, tcp_carried })
 }

@@ -5,10 +5,11 @@ use std::time::Duration;
 use super::super::{Context, Options, catalogue::Entry};
 use crate::{
     baseline::line::{FarThread, LineProbe, Lines},
-    cpus, duo,
+    cpus,
     error::Result,
     figure::{Figure, ReferenceKind, Spec},
     patterns::programs::{Load, Pair, share::Share},
+    pinned_pair,
     run::{BlockPlan, Sides},
     timer::Timer,
     verdict::Goal,
@@ -92,8 +93,8 @@ pub(super) fn above_baseline(
     // Here, as a server ends with the thread that has started it.
     let pair = Pair::start(load, cpus, false, context.progress.waiter())?;
     let lines = Lines::new();
-    duo::on(cpus, |duo| {
-        let mut far = FarThread { duo: &mut *duo, words: lines.one() };
+    pinned_pair::on(cpus, |threads| {
+        let mut far = FarThread { pair: threads, words: lines.one() };
         let probe = LineProbe::new(&timer, &mut far, lines.one())?;
         let mut share = Share::default();
         let sides = AboveBaseline { pair, timer: &timer, far, probe };

@@ -5,13 +5,14 @@ use std::time::Duration;
 use super::super::{Context, catalogue::Entry};
 use crate::{
     baseline::line::{FarThread, LineProbe, Lines},
-    cpus, duo,
+    cpus,
     error::{BenchError, Result},
     figure::{Figure, ReferenceKind, Spec, Stat},
     patterns::programs::{
         share::Share,
         twins::{Idle, Measure, Rates, Tails, Twin},
     },
+    pinned_pair,
     run::{BlockPlan, Sides},
     stats::paired::Block,
     timer::Timer,
@@ -101,8 +102,8 @@ fn echo(context: &mut Context<'_>, entry: &Entry, size_bytes: u32, goal: Goal) -
     let plan = BlockPlan::against_baseline(context.options.max_time, context.options.seed);
     let ours = Measure::start(cpus, true, waiter)?;
     let lines = Lines::new();
-    duo::on(cpus, |duo| {
-        let mut far = FarThread { duo: &mut *duo, words: lines.one() };
+    pinned_pair::on(cpus, |pair| {
+        let mut far = FarThread { pair: &mut *pair, words: lines.one() };
         let probe = LineProbe::new(&timer, &mut far, lines.one())?;
         let mut share = Ok(Share::default());
         let sides = Echo { ours, size_bytes, timer: &timer, far, probe };

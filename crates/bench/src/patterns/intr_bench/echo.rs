@@ -7,9 +7,9 @@ use shm::clock::now_ticks;
 
 use crate::{
     baseline::{Shape, settle, wake::SETTLE_NS},
-    duo::Duo,
     error::Result,
     patterns::rendezvous::{Client, Order},
+    pinned_pair::PinnedPair,
     poll::Poll,
     rivals::Link,
     stats::Samples,
@@ -44,7 +44,7 @@ pub(super) trait Echo<'env> {
     /// Has so many answered over there, each after a pause, while `near` runs here. Numbers count on from `base`.
     fn echo(
         &mut self,
-        duo: &mut Duo<'env>,
+        pair: &mut PinnedPair<'env>,
         base: u64,
         rounds: u64,
         pause_ns: u64,
@@ -78,14 +78,14 @@ pub(super) struct Thread<L>(pub(super) Arc<L>, pub(super) Timer);
 impl<'env, L: Link + 'env> Echo<'env> for Thread<L> {
     fn echo(
         &mut self,
-        duo: &mut Duo<'env>,
+        pair: &mut PinnedPair<'env>,
         base: u64,
         rounds: u64,
         pause_ns: u64,
         near: &mut dyn FnMut() -> Result<()>,
     ) -> Result<()> {
         let (far, pause) = (Arc::clone(&self.0), self.1.ticks(pause_ns));
-        duo.both(WHAT, near, move || answer(&*far, base, rounds, pause)).map(drop)
+        pair.both(WHAT, near, move || answer(&*far, base, rounds, pause)).map(drop)
     }
 }
 
@@ -102,7 +102,7 @@ pub(super) const TASK_ECHO: u64 = 1;
 impl<'env> Echo<'env> for Process<'_> {
     fn echo(
         &mut self,
-        _duo: &mut Duo<'env>,
+        _pair: &mut PinnedPair<'env>,
         _base: u64,
         rounds: u64,
         pause_ns: u64,
@@ -130,7 +130,7 @@ pub(super) struct Course<'a, 'env, L> {
 impl<'a, 'env, L: Link> Course<'a, 'env, L> {
     pub(super) fn new(
         timer: &Timer,
-        duo: &mut Duo<'env>,
+        pair: &mut PinnedPair<'env>,
         mode: Mode,
         near: Arc<L>,
         far: Box<dyn Echo<'env> + 'a>,
@@ -139,7 +139,7 @@ impl<'a, 'env, L: Link> Course<'a, 'env, L> {
         let mut course = Self { near, far, mode, shape: Shape::trial(), base: 0, ticks, all, rounds: 0 };
         match mode {
             Mode::Spinning => {
-                course.run(timer, duo)?;
+                course.run(timer, pair)?;
                 let trial_ns = settle(timer, &course.ticks, 1, 1.0, None);
                 course.shape = Shape::for_event(timer, trial_ns);
             }
@@ -153,8 +153,8 @@ impl<'a, 'env, L: Link> Course<'a, 'env, L> {
         self.shape.batch
     }
 
-    fn run(&mut self, timer: &Timer, duo: &mut Duo<'env>) -> Result<()> {
-        let shared = duo.cpus[0] == duo.cpus[1];
+    fn run(&mut self, timer: &Timer, pair: &mut PinnedPair<'env>) -> Result<()> {
+        let shared = pair.cpus[0] == pair.cpus[1];
         let Self { near, far, mode, shape, base, ticks, .. } = self;
         let (from, shape) = (*base, *shape);
         let trip = |n: u64| {
@@ -163,7 +163,7 @@ impl<'a, 'env, L: Link> Course<'a, 'env, L> {
         };
         let pause = timer.ticks(SETTLE_NS);
         let pause_ns = if *mode == Mode::Sleeping { SETTLE_NS } else { 0 };
-        far.echo(duo, from, shape.events(), pause_ns, &mut || match mode {
+        far.echo(pair, from, shape.events(), pause_ns, &mut || match mode {
             Mode::Spinning => shape.time(ticks, trip),
             Mode::Sleeping => {
                 ticks.clear();
@@ -187,8 +187,8 @@ impl<'a, 'env, L: Link> Course<'a, 'env, L> {
     }
 
     /// One reading: the median of half the round trip, in ns.
-    pub(super) fn half_ns(&mut self, timer: &Timer, duo: &mut Duo<'env>) -> Result<f64> {
-        self.run(timer, duo)?;
+    pub(super) fn half_ns(&mut self, timer: &Timer, pair: &mut PinnedPair<'env>) -> Result<f64> {
+        self.run(timer, pair)?;
         Ok(settle(timer, &self.ticks, self.shape.batch, 2.0, Some(&mut self.all)))
     }
 }
@@ -205,17 +205,17 @@ mod tests {
             return;
         };
         let timer = Timer::new().unwrap();
-        crate::duo::on(cpus, |duo| {
+        crate::pinned_pair::on(cpus, |pair| {
             let [near, far] = wake::futex().ends();
             let far = Thread(far, timer);
-            let mut course = Course::new(&timer, duo, Mode::Sleeping, near, Box::new(far))?;
+            let mut course = Course::new(&timer, pair, Mode::Sleeping, near, Box::new(far))?;
             for _ in 0..2 {
-                assert!(course.half_ns(&timer, duo)? > 0.0);
+                assert!(course.half_ns(&timer, pair)? > 0.0);
             }
             assert_eq!((course.all.len(), course.rounds), (54, 54));
             let [near, far] = wake::event_fd()?.ends();
-            let mut course = Course::new(&timer, duo, Mode::Spinning, near, Box::new(Thread(far, timer)))?;
-            assert!(course.half_ns(&timer, duo)? > 0.0);
+            let mut course = Course::new(&timer, pair, Mode::Spinning, near, Box::new(Thread(far, timer)))?;
+            assert!(course.half_ns(&timer, pair)? > 0.0);
             assert_eq!(course.all.len(), u64::from(course.shape.samples));
             Ok(())
         })

@@ -9,7 +9,6 @@ use super::{
 };
 use crate::{
     baseline::line::Words,
-    duo,
     env::Env,
     error::{BenchError, Result},
     noise::counters::{Watch, this_thread},
@@ -17,6 +16,7 @@ use crate::{
         attach::path_of,
         rendezvous::{self, Client, Order, ServeOptions, Service, Tool, memory::Owner},
     },
+    pinned_pair,
     poll::{self, Poll},
     progress::Progress,
 };
@@ -50,7 +50,7 @@ pub fn client(options: &Options, progress: &mut dyn Progress) -> Result<Report> 
         asked_s: options.seconds,
     };
     let report = measure(options, head, &cpus[..1], progress, |timer, plan, tell| {
-        duo::pinned(cpus[0], || {
+        pinned_pair::pinned(cpus[0], || {
             if cpus[0] == cpus[1] {
                 poll::share_processor();
             }

@@ -13,9 +13,9 @@ use super::{
 };
 use crate::{
     baseline::line::Words,
-    duo::Duo,
     error::Result,
     noise::counters::{Watch, this_thread},
+    pinned_pair::PinnedPair,
     poll::Poll,
     rng::Rng,
     stats::order,
@@ -70,18 +70,18 @@ fn trip(words: &Words<'_>, poll: Poll, number: &mut u64) -> Result<()> {
 /// Runs it. The words must be 0. `progress` is told the share that is done, and says whether to end.
 pub(super) fn collect<'env>(
     timer: &Timer,
-    duo: &mut Duo<'env>,
+    pair: &mut PinnedPair<'env>,
     near: Words<'env>,
     far: Words<'env>,
     plan: Plan,
     progress: &mut Tell<'_>,
 ) -> Result<Trace> {
     let poll = Poll::usual();
-    let cpus = duo.cpus.to_vec();
-    let ((), far_thread) = duo.both(WHAT, || Ok(()), || Ok(this_thread()))?;
+    let cpus = pair.cpus.to_vec();
+    let ((), far_thread) = pair.both(WHAT, || Ok(()), || Ok(this_thread()))?;
     let watch = Watch::new(vec![this_thread(), far_thread], cpus);
     let here = || near_side(timer, &near, poll, &watch, plan, progress);
-    let (trace, ()) = duo.both(WHAT, here, move || answer(far, poll))?;
+    let (trace, ()) = pair.both(WHAT, here, move || answer(far, poll))?;
     Ok(trace)
 }
 
@@ -215,8 +215,10 @@ mod tests {
         let run = |length_ms: u64, memory_bytes| {
             let lines = Lines::new();
             let plan = Plan { length: Duration::from_millis(length_ms), memory_bytes, seed: 1 };
-            crate::duo::on(cpus, |duo| collect(&timer, duo, lines.one(), lines.one(), plan, &mut |_| false))
-                .unwrap()
+            crate::pinned_pair::on(cpus, |pair| {
+                collect(&timer, pair, lines.one(), lines.one(), plan, &mut |_| false)
+            })
+            .unwrap()
         };
         for memory_bytes in [64 << 20, 1024] {
             // A busy machine may let neither side run for longer than a short run is.

@@ -152,7 +152,7 @@ pub fn serve<S: Service + Send>(
     head.check(tool)?;
     let mut service = begin(&node, head.extra)?;
     let mailbox = Mailbox::new(mine.window(), tool)?;
-    crate::duo::pinned(cpu, || {
+    crate::pinned_pair::pinned(cpu, || {
         let client = Arc::clone(&theirs);
         // Also while an order is followed that spins.
         let _watched = poll::watched(move |_| Ok(client.check()?));

@@ -6,7 +6,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use shm::clock::now_ticks;
 
 use super::{BATCH, Took, WHAT, Way, check};
-use crate::{duo::Duo, error::Result, poll::Poll};
+use crate::{error::Result, pinned_pair::PinnedPair, poll::Poll};
 
 /// Both ends of one ring.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl Rival {
     }
 
     /// Sends and takes so many values.
-    pub(super) fn transfer(&mut self, duo: &mut Duo<'_>, way: Way, values: u64) -> Result<Took> {
+    pub(super) fn transfer(&mut self, pair: &mut PinnedPair<'_>, way: Way, values: u64) -> Result<Took> {
         let first = self.sent;
         self.sent += values;
         let poll = self.poll;
@@ -46,7 +46,7 @@ impl Rival {
                 Way::Batched => send_batched(&mut producer, poll, first, values),
             }
         };
-        Ok(duo.both(WHAT, near, far)?.0)
+        Ok(pair.both(WHAT, near, far)?.0)
     }
 }
 
@@ -129,11 +129,11 @@ mod tests {
             println!("skipped: needs two processors");
             return;
         };
-        crate::duo::on(cpus, |duo| {
+        crate::pinned_pair::on(cpus, |pair| {
             for way in [Way::Single, Way::Batched] {
                 let mut rival = Rival::new(1024);
                 for values in [50_000, 1003] {
-                    let took = rival.transfer(duo, way, values)?;
+                    let took = rival.transfer(pair, way, values)?;
                     assert!(took.records < values && took.ticks > 0);
                 }
             }

@@ -14,7 +14,7 @@ use super::{
     near::Near,
 };
 use crate::{
-    cpus, duo,
+    cpus,
     env::{self, Env},
     error::{BenchError, Result},
     patterns::{
@@ -22,7 +22,7 @@ use crate::{
         pio::{End, PLACES, Placement},
         server::Server,
     },
-    poll,
+    pinned_pair, poll,
     progress::Progress,
     rivals::load::Load,
     stats::{Block, Samples, order},
@@ -41,13 +41,13 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
     let ids = [nodes[0].id().get(), nodes[1].id().get()];
     let waiter = progress.waiter();
     report(options, ids, cpus.to_vec(), path_of(&nodes[0]), |timer| {
-        duo::on(cpus, |duo| {
+        pinned_pair::on(cpus, |pair| {
             // A wait for a far side that has lost its processor may last: an end is asked for there, too.
             let _watched = poll::watched(move |_| match waiter.stop() {
                 true => Err(BenchError::Stopped { what: "scipp" }),
                 false => Ok(()),
             });
-            let mut far = FarThread { duo, end: far };
+            let mut far = FarThread { pair, end: far };
             rows(options, timer, &Near::new(near)?, &mut far, progress)
         })
     })
@@ -169,7 +169,7 @@ pub fn client(options: &Options, progress: &mut dyn Progress) -> Result<Report> 
     let near = Near::new(End { out: there, input, placement })?;
     let ids = [node.id().get(), server.get()];
     report(options, ids, vec![cpu], path_of(&node), |timer| {
-        duo::pinned(cpu, || {
+        pinned_pair::pinned(cpu, || {
             if near_and_far[0] == near_and_far[1] {
                 poll::share_processor();
             }
@@ -198,7 +198,7 @@ pub fn serve(options: &ServeOptions) -> Result<()> {
         Arc::new(node.connect_segment(options.client, segment_of_client(node.id()), options.wait)?);
     let map = theirs.map()?;
     let mut server = far::Server::new(mine.window(), map.window()?)?;
-    duo::pinned(cpu, || {
+    pinned_pair::pinned(cpu, || {
         // Its program has ended, or its node is lost.
         let client = Arc::clone(&theirs);
         let _watched = poll::watched(move |_| Ok(client.check()?));

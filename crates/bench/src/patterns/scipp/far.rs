@@ -15,12 +15,12 @@ use shm::{
 
 use crate::{
     baseline::line::{self, Bouncer, Words},
-    duo::Duo,
     error::{BenchError, Result},
     patterns::{
         pio::{self, End, MESSAGE_BYTES_MAX, PLACES},
         server,
     },
+    pinned_pair::PinnedPair,
     poll::{self, ANSWER_TIMEOUT, Poll, no_answer},
 };
 
@@ -91,7 +91,7 @@ pub trait Far {
 #[derive(Debug)]
 pub struct FarThread<'a, 'env> {
     /// Whose far thread.
-    pub duo: &'a mut Duo<'env>,
+    pub pair: &'a mut PinnedPair<'env>,
     /// The far end, as that side maps it.
     pub end: End<'env>,
 }
@@ -99,7 +99,7 @@ pub struct FarThread<'a, 'env> {
 impl Far for FarThread<'_, '_> {
     fn with(&mut self, order: Order, near: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         let end = self.end;
-        self.duo.both(WHAT, near, move || follow(&end, &order)).map(drop)
+        self.pair.both(WHAT, near, move || follow(&end, &order)).map(drop)
     }
 }
 

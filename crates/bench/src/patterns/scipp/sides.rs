@@ -10,9 +10,9 @@ use crate::{
         line::LineProbe,
         memory::{FreshProbe, FreshWindowProbe},
     },
-    duo::Duo,
     error::Result,
     patterns::pio::{End, PLACES, Placement},
+    pinned_pair::PinnedPair,
     poll::Poll,
     run::Sides,
     stats::Samples,
@@ -23,7 +23,7 @@ use crate::{
 /// of bytes that the other core has just written.
 pub struct ScippSides<'a, 'env> {
     timer: &'a Timer,
-    duo: &'a mut Duo<'env>,
+    pair: &'a mut PinnedPair<'env>,
     near: Near<'env>,
     far: End<'env>,
     pace: Pace,
@@ -59,12 +59,12 @@ impl<'a, 'env> ScippSides<'a, 'env> {
     /// Prepares one size.
     pub fn new(
         timer: &'a Timer,
-        duo: &'a mut Duo<'env>,
+        pair: &'a mut PinnedPair<'env>,
         near: Near<'env>,
         far: End<'env>,
         size_bytes: usize,
     ) -> Result<Self> {
-        let mut thread = FarThread { duo: &mut *duo, end: far };
+        let mut thread = FarThread { pair: &mut *pair, end: far };
         let pace = near.pace(timer, &mut thread, size_bytes)?;
         let line = near.line_probe(timer, &mut thread, 0)?;
         let copy = if size_bytes > LINE_ONLY_BYTES_MAX {
@@ -78,7 +78,7 @@ impl<'a, 'env> ScippSides<'a, 'env> {
             None
         };
         let (ticks, all) = (Vec::new(), Samples::new(false)?);
-        Ok(Self { timer, duo, near, far, pace, line, copy, place: 0, ticks, all, rounds: 0 })
+        Ok(Self { timer, pair, near, far, pace, line, copy, place: 0, ticks, all, rounds: 0 })
     }
 
     /// Takes readings in this shape, when what stands beside ours is not its baseline but somebody who measures in another.
@@ -119,7 +119,7 @@ impl Sides for ScippSides<'_, '_> {
     }
 
     fn ours(&mut self) -> Result<f64> {
-        let mut far = FarThread { duo: &mut *self.duo, end: self.far };
+        let mut far = FarThread { pair: &mut *self.pair, end: self.far };
         let reading = self.near.round_trips(
             self.timer,
             &mut far,
@@ -133,12 +133,12 @@ impl Sides for ScippSides<'_, '_> {
     }
 
     fn reference(&mut self) -> Result<f64> {
-        let mut far = FarThread { duo: &mut *self.duo, end: self.far };
+        let mut far = FarThread { pair: &mut *self.pair, end: self.far };
         let far: &mut dyn Far = &mut far;
         let line = self.line.half_round_trip_ns(self.timer, &mut AtPlace { far, place: self.place }, None)?;
         let Some(copy) = &mut self.copy else { return Ok(line) };
-        let library = copy.library.copy_ns(self.timer, self.duo, None)?;
-        let ours = copy.ours.copy_ns(self.timer, self.duo, None)?;
+        let library = copy.library.copy_ns(self.timer, self.pair, None)?;
+        let ours = copy.ours.copy_ns(self.timer, self.pair, None)?;
         Ok(line + 2.0 * library.min(ours))
     }
 }

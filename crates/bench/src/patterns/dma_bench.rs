@@ -23,10 +23,10 @@ use super::{
     sizes,
 };
 use crate::{
-    duo,
     env::{self, Env},
     error::{BenchError, Result},
     layout::table::size as shown,
+    pinned_pair,
     progress::Progress,
     rivals::load::Load,
     run,
@@ -153,7 +153,7 @@ fn report<'a>(
     let load = Load::start(options.load)?;
     let arrival = Arrival::new(Tool::Dma.name(), [node.id().get(), far], remote, look);
     let (rows, partial) =
-        duo::pinned(cpu, || rows(options, &timer, node, &local, remote, arrival, progress))?;
+        pinned_pair::pinned(cpu, || rows(options, &timer, node, &local, remote, arrival, progress))?;
     let load_threads = load.threads();
     drop(load);
     env.finish(started, steal);

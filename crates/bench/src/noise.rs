@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 use shm::clock::now_ticks;
 
 use crate::{
-    duo,
     error::{BenchError, Result},
     patterns::jitter::period::{self, Event, Period},
+    pinned_pair,
     stats::order,
     timer::Timer,
 };
@@ -88,7 +88,7 @@ pub fn watch(
             format!("the detour test takes more than 0 and at most {SECONDS_MAX} seconds, not {seconds}");
         return Err(BenchError::Usage(text));
     }
-    duo::pinned(cpu, || {
+    pinned_pair::pinned(cpu, || {
         let median_gap_ns = median_gap_ns(timer);
         let threshold_ns = threshold_ns(timer.step_ns(), median_gap_ns);
         let mut gaps = vec![(0u64, 0u64); KEPT_MAX];

@@ -23,9 +23,9 @@ use crate::{
         line::{FarThread, LineProbe, Lines},
         wake::one_way_ns,
     },
-    duo::{self, Duo},
     env::{self, Env},
     error::{BenchError, Result},
+    pinned_pair::{self, PinnedPair},
     progress::Progress,
     rivals::{
         Link,
@@ -91,7 +91,7 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
     let nodes = options.place.both()?;
     let bells = || -> Result<[Bells; 2]> {
         // Interrupts learn at their birth whether spinning can pay: not where both sides share a processor.
-        if cpus[0] == cpus[1] { duo::pinned(cpus[0], || bells(&nodes)) } else { bells(&nodes) }
+        if cpus[0] == cpus[1] { pinned_pair::pinned(cpus[0], || bells(&nodes)) } else { bells(&nodes) }
     };
     let [near, far] = bells()?;
     // Others than those that are met awake: each learns for itself whether spinning pays.
@@ -203,12 +203,12 @@ fn report(
     let processes = if matches!(ends.far, Far::Process(_)) { 2 } else { 1 };
     let lines = Lines::new();
     let load = Load::start(options.load)?;
-    let (figures, partial) = duo::on(cpus, |duo| {
+    let (figures, partial) = pinned_pair::on(cpus, |pair| {
         let _watched = match &ends.far {
             Far::Process(client) => Some(client.watch()),
             Far::Threads(..) => None,
         };
-        let figures = figures(options, &timer, duo, ends, &lines, progress)?;
+        let figures = figures(options, &timer, pair, ends, &lines, progress)?;
         Ok((figures, progress.stop()))
     })?;
     let load_threads = load.threads();
@@ -230,7 +230,7 @@ fn report(
 fn figures<'env>(
     options: &Options,
     timer: &Timer,
-    duo: &mut Duo<'env>,
+    pair: &mut PinnedPair<'env>,
     ends: Ends<'_, 'env>,
     lines: &'env Lines,
     progress: &mut dyn Progress,
@@ -238,19 +238,19 @@ fn figures<'env>(
     let Ends { near, mut far } = ends;
     let mut figures = Vec::new();
     // On one processor nobody is awake while the other is, and nobody can watch the other fall asleep.
-    let apart = duo.cpus[0] != duo.cpus[1];
+    let apart = pair.cpus[0] != pair.cpus[1];
     if apart {
         progress.tell("both sides awake", 0.0);
-        figures.extend(awake(options, timer, duo, &near[0], &mut far, lines, progress)?);
+        figures.extend(awake(options, timer, pair, &near[0], &mut far, lines, progress)?);
     }
     if progress.stop() {
         return Ok(figures);
     }
     progress.tell("both sides asleep", 0.3);
-    figures.extend(asleep(options, timer, duo, &near[1], &mut far, progress)?);
+    figures.extend(asleep(options, timer, pair, &near[1], &mut far, progress)?);
     if let (Far::Threads([_, far], _), true) = (&far, apart && !progress.stop()) {
         progress.tell("one way to a sleeper", 0.8);
-        figures.push(one_way(options, timer, duo, &near[1], far, progress)?);
+        figures.push(one_way(options, timer, pair, &near[1], far, progress)?);
     }
     Ok(figures)
 }
@@ -265,16 +265,16 @@ fn echo<'a, 'env>(timer: &Timer, far: &'a mut Far<'_, 'env>, mode: Mode) -> Box<
 fn awake<'env>(
     options: &Options,
     timer: &Timer,
-    duo: &mut Duo<'env>,
+    pair: &mut PinnedPair<'env>,
     near: &Arc<Bells>,
     far: &mut Far<'_, 'env>,
     lines: &'env Lines,
     progress: &dyn Progress,
 ) -> Result<[Figure; 2]> {
     let mode = Mode::Spinning;
-    let mut course = Course::new(timer, duo, mode, Arc::clone(near), echo(timer, far, mode))?;
+    let mut course = Course::new(timer, pair, mode, Arc::clone(near), echo(timer, far, mode))?;
     let words = lines.one();
-    let mut line = LineProbe::new(timer, &mut FarThread { duo: &mut *duo, words }, words)?;
+    let mut line = LineProbe::new(timer, &mut FarThread { pair: &mut *pair, words }, words)?;
     let (mut ours, mut baseline, mut all) = (Vec::new(), Vec::new(), Samples::new(false)?);
     for reading in 0..options.readings {
         if reading > 0 && progress.stop() {
@@ -282,10 +282,10 @@ fn awake<'env>(
         }
         baseline.push(line.half_round_trip_ns(
             timer,
-            &mut FarThread { duo: &mut *duo, words },
+            &mut FarThread { pair: &mut *pair, words },
             Some(&mut all),
         )?);
-        ours.push(course.half_ns(timer, duo)?);
+        ours.push(course.half_ns(timer, pair)?);
     }
     let batch = line.batch();
     Ok([
@@ -297,17 +297,17 @@ fn awake<'env>(
 fn asleep<'env>(
     options: &Options,
     timer: &Timer,
-    duo: &mut Duo<'env>,
+    pair: &mut PinnedPair<'env>,
     near: &Arc<Bells>,
     far: &mut Far<'_, 'env>,
     progress: &dyn Progress,
 ) -> Result<[Figure; 3]> {
     let mode = Mode::Sleeping;
-    let mut ours = Course::new(timer, duo, mode, Arc::clone(near), echo(timer, far, mode))?;
+    let mut ours = Course::new(timer, pair, mode, Arc::clone(near), echo(timer, far, mode))?;
     let [near_end, far_end] = wake::futex().ends();
-    let mut futex = Course::new(timer, duo, mode, near_end, Box::new(Thread(far_end, *timer)))?;
+    let mut futex = Course::new(timer, pair, mode, near_end, Box::new(Thread(far_end, *timer)))?;
     let [near_end, far_end] = wake::event_fd()?.ends();
-    let mut event_fd = Course::new(timer, duo, mode, near_end, Box::new(Thread(far_end, *timer)))?;
+    let mut event_fd = Course::new(timer, pair, mode, near_end, Box::new(Thread(far_end, *timer)))?;
     let mut readings: [Vec<f64>; 3] = Default::default();
     for round in 0..options.readings as usize {
         if round > 0 && progress.stop() {
@@ -317,9 +317,9 @@ fn asleep<'env>(
         for turn in 0..3 {
             let which = (round + turn) % 3;
             let ns = match which {
-                0 => ours.half_ns(timer, duo)?,
-                1 => futex.half_ns(timer, duo)?,
-                _ => event_fd.half_ns(timer, duo)?,
+                0 => ours.half_ns(timer, pair)?,
+                1 => futex.half_ns(timer, pair)?,
+                _ => event_fd.half_ns(timer, pair)?,
             };
             readings[which].push(ns);
         }
@@ -334,7 +334,7 @@ fn asleep<'env>(
 fn one_way<'env>(
     options: &Options,
     timer: &Timer,
-    duo: &mut Duo<'env>,
+    pair: &mut PinnedPair<'env>,
     near: &Arc<Bells>,
     far: &Arc<Bells>,
     progress: &dyn Progress,
@@ -347,7 +347,7 @@ fn one_way<'env>(
         let (near, far) = (Arc::clone(near), Arc::clone(far));
         let ring = move |n: u32| near.send(u64::from(n));
         let sleep = move |n: u32| far.receive(u64::from(n));
-        readings.push(one_way_ns(timer, duo, ring, sleep, Some(&mut all))?);
+        readings.push(one_way_ns(timer, pair, ring, sleep, Some(&mut all))?);
     }
     let rounds = all.len();
     Ok(Figure { one_way: true, ..Figure::half(Figure::ONE_WAY, Mode::Sleeping, &all, &readings, 1, rounds) })

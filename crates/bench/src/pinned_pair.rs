@@ -21,7 +21,7 @@ use crate::{
 type Job<'env> = Box<dyn FnOnce() + Send + 'env>;
 
 /// The near side's handle on the far thread.
-pub struct Duo<'env> {
+pub struct PinnedPair<'env> {
     jobs: Sender<Job<'env>>,
     /// The near side has given up: nobody answers what the far thread waits for.
     given_up: Arc<AtomicBool>,
@@ -29,9 +29,9 @@ pub struct Duo<'env> {
     pub cpus: [usize; 2],
 }
 
-impl std::fmt::Debug for Duo<'_> {
+impl std::fmt::Debug for PinnedPair<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Duo").field("cpus", &self.cpus).finish_non_exhaustive()
+        f.debug_struct("PinnedPair").field("cpus", &self.cpus).finish_non_exhaustive()
     }
 }
 
@@ -39,7 +39,7 @@ impl std::fmt::Debug for Duo<'_> {
 /// The caller's own thread stays where it is.
 pub fn on<'env, R: Send>(
     cpus: [usize; 2],
-    near: impl FnOnce(&mut Duo<'env>) -> Result<R> + Send + 'env,
+    near: impl FnOnce(&mut PinnedPair<'env>) -> Result<R> + Send + 'env,
 ) -> Result<R> {
     thread::scope(|scope| {
         let (jobs, queue) = mpsc::channel::<Job<'env>>();
@@ -53,7 +53,7 @@ pub fn on<'env, R: Send>(
             if cpus[0] == cpus[1] {
                 poll::share_processor();
             }
-            near(&mut Duo { jobs, given_up, cpus })
+            near(&mut PinnedPair { jobs, given_up, cpus })
         })?;
         let result = near.join().map_err(|_| ended("the near side"));
         // The near side has dropped its sender: the far loop ends.
@@ -102,7 +102,7 @@ fn ended(what: &'static str) -> BenchError {
     BenchError::OtherEnd { what, reason: "its thread panicked".to_owned() }
 }
 
-impl<'env> Duo<'env> {
+impl<'env> PinnedPair<'env> {
     /// Does `near` here and `far` on the far thread, at the same time as far as possible (each side that waits for the
     /// other must do so itself), and returns what both said. An error of the far side wins: it is the cause.
     pub fn both<N, F: Send + 'env>(
@@ -150,7 +150,7 @@ mod tests {
     fn both_sides_answer_and_may_borrow() {
         let Some(cpus) = two() else { return };
         let word = AtomicU64::new(0);
-        let sum = on(cpus, |duo| {
+        let sum = on(cpus, |pair| {
             let mut sum = 0;
             for round in 0..3u64 {
                 let near = || {
@@ -163,7 +163,7 @@ mod tests {
                     word.store(2 * round + 2, Ordering::Release);
                     Ok((round, shm::cpu::current_cpu()))
                 };
-                let (_, (said, cpu)) = duo.both("test", near, far)?;
+                let (_, (said, cpu)) = pair.both("test", near, far)?;
                 assert_eq!((said, cpu), (round, cpus[1]));
                 sum += said;
             }
@@ -175,9 +175,9 @@ mod tests {
     #[test]
     fn an_error_of_the_far_side_wins() {
         let Some(cpus) = two() else { return };
-        let result: Result<()> = on(cpus, |duo| {
+        let result: Result<()> = on(cpus, |pair| {
             let far = || -> Result<()> { Err(BenchError::Usage("far".into())) };
-            duo.both("test", || -> Result<()> { Err(BenchError::Usage("near".into())) }, far)?;
+            pair.both("test", || -> Result<()> { Err(BenchError::Usage("near".into())) }, far)?;
             Ok(())
         });
         assert!(matches!(result, Err(BenchError::Usage(text)) if text == "far"));
@@ -187,10 +187,10 @@ mod tests {
     fn a_far_side_that_waits_in_vain_ends_with_the_near_one() {
         let Some(cpus) = two() else { return };
         let word = AtomicU64::new(0);
-        let result: Result<()> = on(cpus, |duo| {
+        let result: Result<()> = on(cpus, |pair| {
             let word = &word;
             let near = || -> Result<()> { Err(BenchError::Usage("near".into())) };
-            duo.both("test", near, move || Poll::Paused.word("test", word, 1)).map(drop)
+            pair.both("test", near, move || Poll::Paused.word("test", word, 1)).map(drop)
         });
         // One that waited until its patience was over would say that nobody answered.
         assert!(matches!(&result, Err(BenchError::Usage(text)) if text == "near"), "{result:?}");

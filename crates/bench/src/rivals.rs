@@ -22,8 +22,8 @@ pub use report::{Report, Row, SizeRow};
 
 use crate::{
     baseline::{Shape, settle},
-    duo::Duo,
     error::Result,
+    pinned_pair::PinnedPair,
     stats::Samples,
     timer::Timer,
 };
@@ -70,13 +70,13 @@ pub trait Transport<'env> {
     fn half_round_trip_ns(
         &mut self,
         timer: &Timer,
-        duo: &mut Duo<'env>,
+        pair: &mut PinnedPair<'env>,
         all: Option<&mut Samples>,
     ) -> Result<f64>;
     /// One reading: 10⁹ bytes a second of large messages; `None` if it carries none.
-    fn bandwidth_gb_s(&mut self, timer: &Timer, duo: &mut Duo<'env>) -> Result<Option<f64>>;
+    fn bandwidth_gb_s(&mut self, timer: &Timer, pair: &mut PinnedPair<'env>) -> Result<Option<f64>>;
     /// The ticks of so many round trips of a message of some size each way; none if it does not carry such.
-    fn sized(&mut self, _duo: &mut Duo<'env>, _size_bytes: usize, _rounds: u64) -> Result<Vec<u64>> {
+    fn sized(&mut self, _duo: &mut PinnedPair<'env>, _size_bytes: usize, _rounds: u64) -> Result<Vec<u64>> {
         Ok(Vec::new())
     }
     /// Round trips of all readings so far.
@@ -207,12 +207,12 @@ impl<L> Pair<L> {
 
 impl<'env, L: Link + 'env> Pair<L> {
     /// Runs the round trips of a shape and leaves the ticks of the samples.
-    fn round_trips(&mut self, duo: &mut Duo<'env>, shape: Shape) -> Result<()> {
+    fn round_trips(&mut self, pair: &mut PinnedPair<'env>, shape: Shape) -> Result<()> {
         let (near, far, base) = (Arc::clone(&self.near), Arc::clone(&self.far), self.number);
         let ticks = &mut self.ticks;
         let events = shape.events();
         let near_side = || near_echo(&*near, shape, base, ticks);
-        duo.both(self.name, near_side, move || far_echo(&*far, base, events))?;
+        pair.both(self.name, near_side, move || far_echo(&*far, base, events))?;
         self.number += 2 * events;
         self.rounds += events;
         self.bytes += there_and_back(events, SMALL_BYTES);
@@ -228,22 +228,22 @@ impl<'env, L: Link + 'env> Transport<'env> for Pair<L> {
     fn half_round_trip_ns(
         &mut self,
         timer: &Timer,
-        duo: &mut Duo<'env>,
+        pair: &mut PinnedPair<'env>,
         all: Option<&mut Samples>,
     ) -> Result<f64> {
         let shape = match self.shape {
             Some(shape) => shape,
             None => {
-                self.round_trips(duo, Shape::trial())?;
+                self.round_trips(pair, Shape::trial())?;
                 let event_ns = settle(timer, &self.ticks, 1, 1.0, None);
                 *self.shape.insert(Shape::lasting(timer, event_ns, READING_NS))
             }
         };
-        self.round_trips(duo, shape)?;
+        self.round_trips(pair, shape)?;
         Ok(settle(timer, &self.ticks, shape.batch, 2.0, all))
     }
 
-    fn bandwidth_gb_s(&mut self, timer: &Timer, duo: &mut Duo<'env>) -> Result<Option<f64>> {
+    fn bandwidth_gb_s(&mut self, timer: &Timer, pair: &mut PinnedPair<'env>) -> Result<Option<f64>> {
         if !self.near.carries_blocks() {
             return Ok(None);
         }
@@ -255,19 +255,19 @@ impl<'env, L: Link + 'env> Transport<'env> for Pair<L> {
         let block = &self.block;
         let near_side = || near_blocks(&*near, base, number, block);
         let far_side = move || far_blocks(&*far, base, number, &mut into);
-        let (ticks, ()) = duo.both(self.name, near_side, far_side)?;
+        let (ticks, ()) = pair.both(self.name, near_side, far_side)?;
         self.block_number += LARGE_MESSAGES + 1;
         self.number += 4;
         self.bytes += READING_BYTES;
         Ok(Some((LARGE_MESSAGES * LARGE_BYTES as u64) as f64 / timer.ns(ticks)))
     }
 
-    fn sized(&mut self, duo: &mut Duo<'env>, size_bytes: usize, rounds: u64) -> Result<Vec<u64>> {
+    fn sized(&mut self, pair: &mut PinnedPair<'env>, size_bytes: usize, rounds: u64) -> Result<Vec<u64>> {
         let (near, far) = (Arc::clone(&self.near), Arc::clone(&self.far));
         let (mut there, mut back) = (vec![0x5a; size_bytes], vec![0x5a; size_bytes]);
         let near_side = || near_sized(&*near, &mut there, rounds);
         let far_side = move || far_sized(&*far, &mut back, rounds);
-        let (ticks, ()) = duo.both(self.name, near_side, far_side)?;
+        let (ticks, ()) = pair.both(self.name, near_side, far_side)?;
         self.bytes += there_and_back(rounds, size_bytes);
         Ok(ticks)
     }
@@ -284,7 +284,7 @@ impl<'env, L: Link + 'env> Transport<'env> for Pair<L> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::duo;
+    use crate::pinned_pair;
 
     /// Every rival of the kernel carries its messages and blocks, on two processors and on one.
     #[test]
@@ -293,7 +293,7 @@ mod tests {
         let first = crate::cpus::allowed().unwrap()[0];
         let placements = [Some([first, first]), crate::cpus::pair(None, "test").ok()];
         for cpus in placements.into_iter().flatten() {
-            duo::on(cpus, |duo| {
+            pinned_pair::on(cpus, |pair| {
                 let mut rivals: Vec<Box<dyn Transport<'_>>> = vec![
                     Box::new(kernel::tcp()?),
                     Box::new(kernel::unix()?),
@@ -305,11 +305,11 @@ mod tests {
                     let mut all = Samples::new(false)?;
                     for _ in 0..2 {
                         assert!(
-                            rival.half_round_trip_ns(&timer, duo, Some(&mut all))? > 0.0,
+                            rival.half_round_trip_ns(&timer, pair, Some(&mut all))? > 0.0,
                             "{}",
                             rival.name()
                         );
-                        let blocks = rival.bandwidth_gb_s(&timer, duo)?;
+                        let blocks = rival.bandwidth_gb_s(&timer, pair)?;
                         let none = matches!(rival.name(), "futex" | "eventfd");
                         assert_eq!(blocks.is_none(), none, "{}", rival.name());
                         assert!(blocks.is_none_or(|rate| rate > 0.0));
@@ -318,7 +318,7 @@ mod tests {
                     // TCP without anything between it and the kernel, to the byte; of the others the kernel keeps no count.
                     let is_tcp = rival.name() == kernel::TCP;
                     if is_tcp {
-                        rival.sized(duo, 1000, 10)?;
+                        rival.sized(pair, 1000, 10)?;
                     }
                     let carried = rival.carried();
                     assert_eq!(carried.map(|it| it.past_kernel), is_tcp.then_some(0), "{carried:?}");

@@ -31,10 +31,9 @@ use super::{
 };
 use crate::{
     baseline::line::Words,
-    duo,
     env::{self, Env},
     error::{BenchError, Result},
-    noise,
+    noise, pinned_pair,
     progress::Progress,
     rivals::{load::Load, placement::Placement},
     timer::Timer,
@@ -127,12 +126,12 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
         asked_s: options.seconds,
     };
     measure(options, head, &cpus, progress, |timer, plan, tell| {
-        duo::on(cpus, |duo| {
+        pinned_pair::on(cpus, |pair| {
             reset([near_out, near_in]);
             // What goes out at one end comes in at the other.
             let near = Words { there: near_out, back: near_in };
             let far = Words { there: far_in, back: far_out };
-            Ok((collect(timer, duo, near, far, plan, tell)?, None))
+            Ok((collect(timer, pair, near, far, plan, tell)?, None))
         })
     })
 }

@@ -25,10 +25,10 @@ use super::{
     sizes,
 };
 use crate::{
-    duo,
     env::{self, Env},
     error::Result,
     layout::table::size as shown,
+    pinned_pair,
     progress::Progress,
     rivals::load::Load,
     run::{self, BlockPlan},
@@ -155,7 +155,7 @@ fn report(
     let (started, steal) = (Instant::now(), env::steal_ms());
     let mut env = Env::gather(timer.record(), options.argv.clone(), options.seed);
     let load = Load::start(options.load)?;
-    let (rows, partial) = duo::pinned(cpu, || measure(&timer))?;
+    let (rows, partial) = pinned_pair::pinned(cpu, || measure(&timer))?;
     let load_threads = load.threads();
     drop(load);
     env.finish(started, steal);
