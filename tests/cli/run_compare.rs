@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use tieline_tests::Watchdog;
-use tieline_tests::cluster::tieline_binary;
+use tieline_tests::cluster::{put_xtask, tieline_binary};
 
 use crate::builds::{script, stand_in};
 
@@ -35,6 +35,7 @@ impl Repository {
             fs::create_dir_all(top.join("crates").join(name)).unwrap();
         }
         fs::create_dir_all(made.release()).unwrap();
+        put_xtask(&top.join("target")).unwrap();
         fs::create_dir_all(made.programs()).unwrap();
         for (name, says) in [("cargo", ""), ("cc", ""), ("rustc", "rustc 99.0.0 (abc 2026-01-01)")] {
             script(&made.programs().join(name), &format!("#!/bin/sh\necho '{says}'\n"));
@@ -219,6 +220,7 @@ fn a_folder_of_builds_may_lie_elsewhere() {
     repository.commit_real();
     let elsewhere = repository.folder.path().join("elsewhere");
     fs::create_dir_all(&elsewhere).unwrap();
+    put_xtask(&elsewhere).unwrap();
     symlink(repository.release(), elsewhere.join("release")).unwrap();
     let mut command = repository.command(&[&before, "--only", ID]);
     let output = command.env("CARGO_TARGET_DIR", &elsewhere).output().unwrap();

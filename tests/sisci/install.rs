@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use tieline_tests::cluster::{commands_binary, tieline_binary};
+use tieline_tests::cluster::{commands_binary, put_xtask, tieline_binary};
 use tieline_tests::{Cluster, Watchdog, executable};
 
 use crate::c;
@@ -31,6 +31,7 @@ int main(void)
 fn pretended_build(folder: &Path) {
     let release = folder.join("target/release");
     fs::create_dir_all(&release).unwrap();
+    put_xtask(&folder.join("target")).unwrap();
     symlink(tieline_binary().unwrap(), release.join("tieline")).unwrap();
     symlink(commands_binary().unwrap(), release.join("tieline-commands")).unwrap();
     symlink(c::library(), release.join("libsisci.so")).unwrap();

@@ -19,12 +19,27 @@ pub fn tieline_binary() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("TIELINE_BIN") {
         return Ok(path.into());
     }
-    let own = std::env::current_exe()?;
-    // A test lies in target/<profile>/deps, the binary one above; a helper program lies beside it.
-    let found = own.ancestors().skip(1).take(2).map(|dir| dir.join("tieline")).find(|path| path.is_file());
-    found.context(
+    built("tieline")?.context(
         "the binary `tieline` is not built: run `cargo build -p cli -p launcher` (with --release for a release test)",
     )
+}
+
+/// A binary of this build.
+fn built(name: &str) -> Result<Option<PathBuf>> {
+    let own = std::env::current_exe()?;
+    // A test lies in target/<profile>/deps, the binary one above; a helper program lies beside it.
+    Ok(own.ancestors().skip(1).take(2).map(|dir| dir.join(name)).find(|path| path.is_file()))
+}
+
+/// Has xtask below a target folder, where `./run` expects that cargo has built it.
+///
+/// # Errors
+/// It is not built, or the folder cannot be written to.
+pub fn put_xtask(target: &Path) -> Result<()> {
+    let xtask = built("xtask")?.context("xtask is not built: run `cargo build -p xtask`")?;
+    let folder = target.join("debug");
+    std::fs::create_dir_all(&folder)?;
+    Ok(std::os::unix::fs::symlink(xtask, folder.join("xtask"))?)
 }
 
 /// The program that has all commands, which [`tieline_binary`] becomes.

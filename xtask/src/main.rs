@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use xtask::doc_commands::{parse, run::Sandbox};
 use xtask::finding::Severity;
 use xtask::tree::Tree;
-use xtask::{figures, licences, modules, picture, run_tests, surface, tidy};
+use xtask::{figures, licences, modules, picture, run_tests, surface, tidy, verbs};
 
 const USAGE: &str = "usage: cargo run -p xtask -- COMMAND
 
@@ -22,6 +22,8 @@ const USAGE: &str = "usage: cargo run -p xtask -- COMMAND
   picture [FILE.json]
                  make docs/report.png: the report of a run of target/release/tieline, or of a saved result
   test           build and run all tests, as many test binaries at a time as there are processors
+  run VERB [OPTION…]
+                 what `./run VERB` does, in the current folder, once it has found Rust and installed what is missing
   figures FILE [COMMIT]
                  fill in the column of a machine, in README.md and docs/figures.md, from a report of `tieline bench acceptance --json`;
                  COMMIT is what was measured (default: the present one)
@@ -33,6 +35,11 @@ const PLATFORM: &str = "x86_64-unknown-linux-gnu";
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    if let ["run", verb, options @ ..] = words.as_slice() {
+        let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
+        return verbs::run(verb, options, &target)
+            .map_or_else(|stop| stop.report().into(), |()| ExitCode::SUCCESS);
+    }
     let mut out = io::stdout().lock();
     let passed = match words.as_slice() {
         ["tidy"] => check_tidy(&mut out),

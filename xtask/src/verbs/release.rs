@@ -1,0 +1,57 @@
+//! What users get: binaries and libraries in `release` of the target folder.
+
+use std::path::Path;
+use std::process::Command;
+
+use super::{Outcome, must};
+
+/// Builds everything that is installed, and the C programs that `bench acceptance` measures with.
+pub fn build(target: &Path) -> Outcome {
+    must(
+        Command::new("cargo").args([
+            "build",
+            "--release",
+            "--locked",
+            "--package",
+            "cli",
+            "--package",
+            "sisci",
+        ]),
+        "the build failed; the compiler's reason stands above.",
+    )?;
+    let release = target.join("release");
+    std::fs::create_dir_all(&release)?;
+    // The program that users start is small, and becomes the commands for all but the starting of programs.
+    must(
+        Command::new("crates/launcher/build.sh").arg(release.join("tieline")),
+        "the launcher does not build; the compiler's reason stands above.",
+    )?;
+    sockets_library(target)?;
+    // As users write them.
+    let failed = "the C program of the benchmarks does not compile; the reason stands above.";
+    must(
+        Command::new("cc")
+            .args(["-O2", "-std=c11", "examples/sockets/measure.c", "-o"])
+            .arg(release.join("tieline-sockets-measure")),
+        failed,
+    )?;
+    must(
+        Command::new("cc")
+            .args(["-O2", "-std=c11", "-Iinclude/sisci", "examples/sisci/measure.c", "-o"])
+            .arg(release.join("tieline-sisci-measure"))
+            .arg("-L")
+            .arg(&release)
+            .args(["-lsisci", "-Wl,-rpath,$ORIGIN:$ORIGIN/../../lib64"]),
+        failed,
+    )
+}
+
+/// With a profile of its own, and linked without the language's runtime: it has to work in any program.
+pub fn sockets_library(target: &Path) -> Outcome {
+    let release = target.join("release");
+    std::fs::create_dir_all(&release)?;
+    must(
+        Command::new("crates/sockets/build.sh").arg(release.join("libtieline-sockets.so")),
+        "the sockets library does not build; the reason stands above.",
+    )
+}
