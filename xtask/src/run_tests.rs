@@ -3,6 +3,8 @@
 //! `cargo test` runs one test binary after the other, and most of ours wait for a part of their time (for processes, timers, a browser).
 //! `cargo nextest` would run them side by side, but has to be installed first, and starts a process for each test.
 
+mod doc_tests;
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
@@ -12,6 +14,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
+
+use crate::tree::Tree;
 
 /// Test binaries that take long, longest first: they start first. The others follow in the order of their names.
 const LONG: [&str; 9] =
@@ -98,17 +102,29 @@ pub fn run(root: &Path, target: &Path, out: &mut impl Write) -> Result<bool> {
 
 fn cargo(root: &Path, command: &str) -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.current_dir(root).arg(command).args(["--locked", "--workspace"]);
+    // What cargo tells xtask about its package, when it starts it. A build script that asks for the same of its own package would run
+    // again, and all that depends on it would be built again.
+    for (name, _) in std::env::vars_os() {
+        if name
+            .to_str()
+            .is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_"))
+        {
+            cargo.env_remove(name);
+        }
+    }
+    cargo.current_dir(root).arg(command).arg("--locked");
     cargo
 }
 
 fn build(root: &Path) -> Result<Vec<Binary>> {
     // Tests run the programs of other packages, which building the tests alone would leave as they are.
-    let programs =
-        cargo(root, "build").args(["--lib", "--bins", "--examples"]).status().context("cannot run cargo")?;
+    let programs = cargo(root, "build")
+        .args(["--workspace", "--lib", "--bins", "--examples"])
+        .status()
+        .context("cannot run cargo")?;
     ensure!(programs.success(), "the programs do not build ({programs}); the compiler's reason stands above");
     let mut build = cargo(root, "test")
-        .args(["--no-run", "--message-format=json-render-diagnostics"])
+        .args(["--workspace", "--no-run", "--message-format=json-render-diagnostics"])
         .stdout(Stdio::piped())
         .spawn()
         .context("cannot run cargo")?;
@@ -123,7 +139,13 @@ fn build(root: &Path) -> Result<Vec<Binary>> {
 }
 
 fn test_documentation(root: &Path) -> Result<bool> {
-    Ok(cargo(root, "test").args(["--doc", "--no-fail-fast"]).status().context("cannot run cargo")?.success())
+    let packages = doc_tests::packages(&Tree::read(root)?)?;
+    if packages.is_empty() {
+        return Ok(true);
+    }
+    let packages = packages.iter().flat_map(|name| ["--package", name]);
+    let mut test = cargo(root, "test");
+    Ok(test.args(["--doc", "--no-fail-fast"]).args(packages).status().context("cannot run cargo")?.success())
 }
 
 /// A test binary at work.
