@@ -71,6 +71,8 @@ pub fn lint(steps: &mut Steps<'_>, _target: &Path) -> Outcome {
 
 /// Everything.
 pub fn all(steps: &mut Steps<'_>, target: &Path) -> Outcome {
+    // The other steps wait for a part of their time; the model checker, which asks for no time, computes meanwhile.
+    let loom = steps.begin(&mut loom(target))?;
     lint(steps, target)?;
     steps.check("licences", &mut xtask("licences"))?;
     if is_there("deny") {
@@ -87,8 +89,6 @@ pub fn all(steps: &mut Steps<'_>, target: &Path) -> Outcome {
     let build = ["build", "--locked", "--workspace", "--lib", "--bins", "--examples"];
     steps.check("build", &mut cargo(&build))?;
     fuzz(steps, target)?;
-    // The other tests wait a third of their time; the model checker, which asks for no time, computes meanwhile.
-    let loom = steps.begin(&mut loom(target))?;
     steps.tests("tests", &mut xtask("test"))?;
     steps.end("loom", loom)?;
     steps.tests("documents", &mut xtask("doc-commands"))
@@ -105,8 +105,9 @@ fn fuzz(steps: &mut Steps<'_>, target: &Path) -> Outcome {
         return steps
             .skip("fuzz", "its libraries cannot be had here. The corpora run with the tests of proto");
     }
+    // Where the workspace is built, so that what both depend on is checked once.
     let mut check = cargo(&["check", "--locked"]);
-    steps.check("fuzz", check.args(manifest).env("CARGO_TARGET_DIR", target.join("fuzz")))
+    steps.check("fuzz", check.args(manifest).env("CARGO_TARGET_DIR", std::path::absolute(target)?))
 }
 
 /// The model checker. A build of its own: the flag replaces every atomic by the checker's. Optimised: the search is long, the crate
