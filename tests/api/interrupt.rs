@@ -214,7 +214,7 @@ fn an_owner_holds_no_descriptor_of_senders_that_have_left() {
     for _ in 0..300 {
         drop(connect());
     }
-    // Departures are told in passing; other tests of this process open and close descriptors of their own.
+    // Departures are reported in passing; other tests of this process open and close descriptors of their own.
     let settled = (0..1000).any(|_| {
         std::thread::sleep(Duration::from_millis(5));
         open() < before + 150
@@ -222,7 +222,7 @@ fn an_owner_holds_no_descriptor_of_senders_that_have_left() {
     assert!(settled, "{} descriptors more than before", open() - before);
 }
 
-/// Two threads at one interrupt: the second is told, and does not wait for the first.
+/// Two threads at one interrupt: the second gets an error, and does not wait for the first.
 #[test]
 fn a_second_waiter_is_refused_and_not_held_up() {
     let _watchdog = Watchdog::usual("second waiter");

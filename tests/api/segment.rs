@@ -1,4 +1,4 @@
-//! Segments: life cycle, connections, what is put arrives, who may connect.
+//! Segments: life cycle, connections, what is put arrives, which users may connect.
 
 use std::time::Duration;
 

@@ -36,7 +36,7 @@ fn what_is_shared_is_the_same_memory_and_has_one_state() {
     assert!(attached.withdraw(false).unwrap_err().to_string().contains("not available"));
     attached.check().unwrap();
 
-    // Who removes it must wait for the programs that are attached.
+    // Its removal must wait for the programs that are attached.
     assert!(segment.close(false).unwrap_err().to_string().contains("still in use"));
     attached.detach().unwrap();
     segment.close(false).unwrap();

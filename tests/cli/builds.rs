@@ -136,7 +136,7 @@ fn what_cannot_be_compared_is_named() {
         let (got, err) = run(words);
         assert!(got == status && err.contains(says), "{words:?}: {got} {err}");
     }
-    // Only now it fails: that is worse, and the reason is told.
+    // Only now it fails: that is worse, and the reason is printed.
     let (status, out, _) =
         pair.cluster.run(&["bench", "compare-builds", old, no_json, "--only", "put.1MiB.hot"]).unwrap();
     assert!(status == 1 && out.contains("not JSON") && out.contains("WORSE"), "{out}");

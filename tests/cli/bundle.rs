@@ -1,4 +1,4 @@
-//! `tieline verify --bundle`: an archive that a stranger's tools open, whole, with what is needed and without what is secret.
+//! `tieline verify --bundle`: an archive that common tools open, whole, with what is needed and without what is secret.
 
 use std::fs;
 use std::io::Write as _;

@@ -1,4 +1,4 @@
-//! What the environment may say, and who is blamed for what cannot be understood.
+//! What variables of the environment may hold, and that an error names the one that cannot be understood.
 
 use std::os::unix::ffi::OsStrExt;
 

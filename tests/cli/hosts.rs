@@ -17,7 +17,7 @@ struct Host {
 
 impl Host {
     fn new() -> Self {
-        // Free a moment ago: whoever takes it meanwhile makes the manager say so.
+        // Free a moment ago: if a program takes it meanwhile, the manager reports that.
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         Self { cluster: Cluster::empty().unwrap(), address: port.to_string() }
     }

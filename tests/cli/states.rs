@@ -349,7 +349,7 @@ fn no_tool_says_that_all_is_well_where_another_one_says_that_it_is_not() {
     let (next, watchdog) = (AtomicUsize::new(0), &watchdog);
     std::thread::scope(|scope| {
         for _ in 0..LANES {
-            // Relaxed: each number is taken once, and nothing else is told by it.
+            // Relaxed: each number is taken once, and nothing else is published with it.
             scope.spawn(|| {
                 while let Some(state) = quiet.get(next.fetch_add(1, Ordering::Relaxed)) {
                     try_tools(state, watchdog);

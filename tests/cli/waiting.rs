@@ -1,4 +1,4 @@
-//! Benchmarks that wait: each ends at once when it is told to, and none waits long for a server that does nothing.
+//! Benchmarks that wait: each ends at once at a signal, and none waits long for a server that does nothing.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStderr, Stdio};

@@ -1,4 +1,4 @@
-//! Programs and managers are killed at random points; nobody hangs, nothing is left, the survivors are told the truth.
+//! Programs and managers are killed at random points; none hangs, nothing is left, and the survivors get the true reason.
 //!
 //! The short form runs with every test run; `./run soak` sets `TIELINE_SOAK_SECONDS` for the long one.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]

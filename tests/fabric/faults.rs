@@ -93,7 +93,7 @@ fn a_host_whose_own_cable_is_out_says_so() {
     assert_eq!(report["summary"]["hosts"], 32, "{report:#}");
 }
 
-/// The same while it is watched: said once, and nothing of all those who cannot be asked.
+/// The same while it is watched: reported once, and nothing about the nodes that cannot be asked.
 #[test]
 fn a_watch_says_that_the_own_cable_was_pulled_and_nothing_else() {
     let _watchdog = Watchdog::usual("the own cable, watched");

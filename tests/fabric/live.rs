@@ -13,7 +13,7 @@ fn drain_and_check_take_the_live_fabric() {
     let served = Served::start(&place, "net.toml", &[]);
     let (status, report) = place.json(&["drain", "--ibsim", &served.name, "spine000"]);
     assert_eq!((status, &report["judged"]["good"]), (0, &true.into()), "{report:#}");
-    // Who is taken out on purpose is not cut off; who loses its only switch is.
+    // A host that is taken out on purpose is not partitioned; one that loses its only switch is.
     let (status, report) = place.json(&["drain", "host00003", "--ibsim", &served.name]);
     assert_eq!((status, report["cut_off"].as_array().unwrap().len()), (0, 0), "{report:#}");
     let (status, report) = place.json(&["drain", "leaf000", "--ibsim", &served.name]);

@@ -39,7 +39,7 @@ fn faults_are_survived_and_what_is_cut_off_is_named() {
     let (status, report) = place.json(&["drain", "net.toml", "leaf000/5"]);
     assert_eq!((status, &report["judged"]["good"]), (0, &true.into()), "{report:#}");
     assert!(report["entries"].as_u64().unwrap() > 0 && report["cut_off"].as_array().unwrap().is_empty());
-    // Who is taken out on purpose is not cut off; who loses its only switch is.
+    // A host that is taken out on purpose is not partitioned; one that loses its only switch is.
     let (status, report) = place.json(&["drain", "net.toml", "host00003"]);
     assert_eq!((status, report["cut_off"].as_array().unwrap().len()), (0, 0), "{report:#}");
     let (status, report) = place.json(&["drain", "net.toml", "leaf000"]);

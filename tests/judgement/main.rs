@@ -18,7 +18,7 @@ use tieline_tests::{Cluster, Random, Watchdog};
 
 const NODES: [u32; 4] = [4, 8, 12, 16];
 
-/// A fault, and who is to be named for it.
+/// A fault, and the node or link that is to be named for it.
 struct Planted {
     words: Vec<String>,
     suspect: Value,
@@ -128,7 +128,7 @@ impl Tally {
                 self.alarms.push(said.why);
             }
             "INCONCLUSIVE" => {
-                // Who is disturbed by others is not told to measure longer, but what disturbed.
+                // A run that others disturb is not advised to measure longer; it names what disturbed.
                 if said.busy.is_some() {
                     assert!(said.advice.contains("the machine was busy"), "{}", said.advice);
                 }

@@ -37,7 +37,7 @@ fn pretended_build(folder: &Path) {
     symlink(c::library(), release.join("libsisci.so")).unwrap();
     // The sockets library is linked from an object; an empty archive will do.
     fs::write(release.join("libtieline-sockets.o"), "!<arch>\n").unwrap();
-    // The launcher is what cargo is told to link.
+    // The launcher is what cargo is asked to link.
     let links = format!(
         "for word; do case $word in --emit=link=*) ln -s '{}' \"${{word#--emit=link=}}\" ;; esac; done",
         tieline_binary().unwrap().display()

@@ -1,4 +1,4 @@
-//! Who keeps a segment from being removed: a process that has a map of it, and nobody else.
+//! What keeps a segment from being removed: a process that has a map of it, and nothing else.
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tieline_tests::{Cluster, Peer, Watchdog};
@@ -138,12 +138,12 @@ fn a_map_keeps_it_while_managers_are_dead_and_restarted() {
         tell(&mut user, "come back");
         programs.is_busy();
         tell(&mut user, "unmap");
-        // A connection that the managers have not taken up again when the segment goes is told that it is lost.
+        // A connection that the managers have not taken up again when the segment goes is reported as lost.
         programs.goes_from(vec![user], "gone or lost");
     }
 }
 
-/// Who may connect can say that it has a map, though it has none; not that another has none.
+/// A process that may connect can report a map that it does not have; not that another has none.
 #[test]
 fn a_hostile_user_speaks_for_itself_only() {
     let _watchdog = Watchdog::usual("a hostile user");

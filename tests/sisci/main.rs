@@ -24,7 +24,7 @@ pub(crate) fn finish(peer: Peer) {
     assert!(status.success(), "the program ended with {status}; its reason stands above");
 }
 
-/// The id of a node, as a program is told.
+/// The id of a node, as a program gets it.
 pub(crate) fn id(cluster: &Cluster, node: usize) -> String {
     cluster.nodes()[node].to_string()
 }

@@ -265,7 +265,7 @@ fn control<'c>(
     }
 }
 
-/// The reason in the words of whoever controls the cluster.
+/// The reason in the words of the code that controls the cluster.
 fn control_error(error: impl std::fmt::Display) -> BenchError {
     BenchError::Cluster(error.to_string())
 }

@@ -8,7 +8,7 @@ use tieline::NodeId;
 
 use crate::patterns::attach::Where;
 
-/// Errors of whoever controls the cluster.
+/// Errors of the code that controls the cluster.
 pub type ControlError = Box<dyn Error + Send + Sync>;
 
 /// A running cluster.

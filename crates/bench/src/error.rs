@@ -105,7 +105,7 @@ pub enum BenchError {
     Absent {
         /// What was to be measured.
         what: &'static str,
-        /// Who was waited for, for how long, and how to start it.
+        /// What was waited for, for how long, and how to start it.
         reason: String,
     },
     /// The thread at the other end ended before its time.
@@ -140,7 +140,7 @@ pub enum BenchError {
         /// In which pattern.
         what: &'static str,
     },
-    /// What was put over a link did not arrive as it was put. Speaks against the link, and is the result of the run.
+    /// What was put over a link did not arrive as it was put. Counts against the link, and is the result of the run.
     #[error(
         "link {}-{}: what {what} put from node {from} into memory of node {to} was lost or changed on the way ({detail}), so \
          no figure is given; see `tieline link list`, and how much is lost with `tieline conntest`",
@@ -149,7 +149,7 @@ pub enum BenchError {
     DataLost {
         /// In which pattern.
         what: &'static str,
-        /// Who put.
+        /// The node that put.
         from: u32,
         /// Whose memory it is.
         to: u32,

@@ -46,7 +46,7 @@ pub struct Missing {
     pub id: String,
     /// Why, in words.
     pub reason: String,
-    /// Why, for who decides by it.
+    /// Why, for the code that decides by it.
     #[serde(default)]
     pub cause: Cause,
 }

@@ -1,6 +1,6 @@
 //! Two pinned threads, near and far, that run one operation together at a time.
 //!
-//! The threads live as long as the benchmark; between two things the far one sleeps. Waiting inside a thing is
+//! The threads live as long as the benchmark; between two operations the far one sleeps. Waiting within one is
 //! spinning, with a watchdog ([`crate::poll`]): if the other side dies or shares the processor after all, an error comes, not a hang.
 
 use std::{
@@ -23,7 +23,7 @@ type Job<'env> = Box<dyn FnOnce() + Send + 'env>;
 /// The near side's handle on the far thread.
 pub struct PinnedPair<'env> {
     jobs: Sender<Job<'env>>,
-    /// The near side has given up: nobody answers what the far thread waits for.
+    /// The near side has ended early: it does not answer what the far thread waits for.
     given_up: Arc<AtomicBool>,
     /// Processors of the near and the far thread.
     pub cpus: [usize; 2],
@@ -91,7 +91,7 @@ fn far_loop(cpu: usize, pinned: &Sender<Result<()>>, queue: &Receiver<Job<'_>>, 
         true => Err(BenchError::Stopped { what: "the far side" }),
         false => Ok(()),
     });
-    // If the near side is gone already, nobody wants to know.
+    // If the near side is gone already, the result is not needed.
     let _ = pinned.send(shm::cpu::pin_current_thread(cpu).map_err(Into::into));
     while let Ok(job) = queue.recv() {
         job();
@@ -113,19 +113,19 @@ impl<'env> PinnedPair<'env> {
     ) -> Result<(N, F)> {
         let (tell, told) = mpsc::sync_channel(1);
         let job: Job<'env> = Box::new(move || {
-            // The near side may have given up.
+            // The near side may have ended early.
             let _ = tell.send(far());
         });
         self.jobs.send(job).map_err(|_| ended(what))?;
         let near = near();
-        // It would wait until its patience is over.
+        // It would wait until its timeout.
         self.given_up.store(near.is_err(), Ordering::Relaxed);
         // The far side watches its own waits, so this ends.
         let far = told.recv().map_err(|_| ended(what));
         self.given_up.store(false, Ordering::Relaxed);
         match (near, far?) {
             (Ok(near), Ok(far)) => Ok((near, far)),
-            // It was told to: the cause is here.
+            // It was stopped from here, where the cause is.
             (Err(error), Err(BenchError::Stopped { .. })) => Err(error),
             (_, Err(BenchError::NoAnswer { .. })) | (Err(BenchError::NoAnswer { .. }), Ok(_)) => {
                 Err(no_answer(what))
@@ -192,7 +192,7 @@ mod tests {
             let near = || -> Result<()> { Err(BenchError::Usage("near".into())) };
             pair.both("test", near, move || Poll::Paused.word("test", word, 1)).map(drop)
         });
-        // One that waited until its patience was over would say that nobody answered.
+        // One that waited until its timeout would report that no answer came.
         assert!(matches!(&result, Err(BenchError::Usage(text)) if text == "near"), "{result:?}");
     }
 

@@ -3,7 +3,7 @@
 //! How one polls decides what a transfer costs. A tight loop asks for the line again the moment it is taken away, and may
 //! so take it from the writer before the write is done; with a pause in the loop the writer gets its turn (measured: 48
 //! instead of 77 ns half a round trip at one address, 68 instead of 73 at another). On a processor with a long pause it may
-//! be the other way round, so whoever measures tries both.
+//! be the other way round, so each measurement tries both.
 
 use std::{
     cell::{Cell, RefCell},
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_wait_has_its_own_patience() {
+    fn a_new_wait_has_its_own_timeout() {
         watch("first", POLLS_PER_LOOK).unwrap();
         watch("first", 2 * POLLS_PER_LOOK).unwrap();
         watch("second", POLLS_PER_LOOK).unwrap();

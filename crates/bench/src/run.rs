@@ -136,7 +136,7 @@ pub struct BlockRun {
     pub ours_readings: u64,
 }
 
-/// Runs the plan. `progress` is told (blocks so far, half width of the interval so far, if known).
+/// Runs the plan. `progress` gets (blocks so far, half width of the interval so far, if known).
 pub fn run(
     plan: &BlockPlan,
     sides: &mut dyn Sides,

@@ -168,7 +168,7 @@ pub struct Exported {
 }
 
 impl Exported {
-    /// For those who may reach it.
+    /// For the peers that may reach it.
     pub fn card(&self) -> &MemoryCard {
         &self.card
     }
@@ -197,7 +197,7 @@ pub struct Bell {
 }
 
 impl Bell {
-    /// For those who may ring it.
+    /// For the peers that may ring it.
     pub fn id(&self) -> u64 {
         self.id
     }

@@ -110,7 +110,7 @@ impl Engine {
         let (started, limit) = (Instant::now(), spin.limit());
         let mut has_slept = false;
         loop {
-            // Relaxed: the progress thread only wants to know that it changes.
+            // Relaxed: the progress thread only needs to see that it changes.
             self.others_work.fetch_add(1, Ordering::Relaxed);
             let is_new = self.progress() > 0;
             if ready() {

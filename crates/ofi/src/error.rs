@@ -76,7 +76,7 @@ pub enum OfiError {
         /// What it waited for.
         state: &'static str,
     },
-    /// Somebody who knows has said that the peer is gone.
+    /// The control plane has reported that the peer is gone.
     #[error("{peer} is gone ({reason}): connect again when it is back")]
     Gone {
         /// The peer.

@@ -5,8 +5,8 @@
 //! [`provider`].
 //!
 //! What it must never do: wait without limit; let a stranger's message or a peer's death do more than end what concerns that peer;
-//! need libfabric before somebody opens an end point. It speaks no control protocol: cards ([`card`]) and sessions come from outside,
-//! over a connection that knows who is at its other end. On the wire of a provider everything is plain text.
+//! need libfabric before a program opens an end point. It speaks no control protocol: cards ([`card`]) and sessions come from outside,
+//! over a connection that knows its other end. On the wire of a provider everything is plain text.
 //!
 //! Where to start reading: [`endpoint`], then `engine`; unsafe code is in `handles` and `port`.
 #![deny(unsafe_code)]

@@ -1,4 +1,4 @@
-//! Who has which send slot, and how the operation in it ended.
+//! Which operation has which send slot, and how it ended.
 //!
 //! A lock per slot is taken when an operation begins and when it ends: some 20 ns each without contention, of the 20 µs that the
 //! fastest provider without hardware takes.

@@ -83,7 +83,7 @@ impl Backing {
         }
     }
 
-    /// Whether anybody has maps of it through a connection. Of those who are attached nobody knows.
+    /// Whether anybody has maps of it through a connection. Which processes are attached is not known.
     pub(crate) fn is_mapped(&self) -> tieline::Result<bool> {
         if self.is_shared() { Ok(true) } else { self.own().map_or(Ok(true), Segment::is_used) }
     }

@@ -57,7 +57,7 @@ impl From<DmaState> for State {
     }
 }
 
-/// Who copies the transfer that the queue holds.
+/// Which thread copies the transfer that the queue holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Copier {
     /// There is none.
@@ -205,7 +205,7 @@ pub struct Transfer<'a> {
     pub remote: Handle<RemoteSegment>,
     /// What of them.
     pub vector: &'a [DmaEntry],
-    /// Who is told of the end.
+    /// What is called at the end.
     pub callback: Option<Callback<DmaFn>>,
     /// `SCI_FLAG_…`.
     pub flags: u32,

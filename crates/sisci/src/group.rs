@@ -145,7 +145,7 @@ fn serve(group: &Group, connection: &Weak<GroupConnection>) {
             return;
         }
         let Some(connection) = connection.upgrade() else { return };
-        // What failed now (a manager that is away, no room for a mapping) is tried again; until then who was reached is.
+        // What failed now (a manager that is away, no room for a mapping) is tried again; until then the members that were reached stay so.
         if connection.follow().is_err() {
             std::thread::sleep(Duration::from_millis(1));
         }

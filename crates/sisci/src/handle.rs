@@ -142,7 +142,7 @@ impl<T: Handled> Table<T> {
         self.places.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives a thing its handle; the thing may want to know it.
+    /// Gives a thing its handle; the thing may keep it.
     pub fn insert_with(&self, make: impl FnOnce(Handle<T>) -> Arc<T>) -> Result<Handle<T>> {
         let mut places = self.write();
         let index = match places.free.pop() {

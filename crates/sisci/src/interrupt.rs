@@ -60,7 +60,7 @@ pub struct Wanted<F> {
     pub adapter: u32,
     /// The number, with `FIXED_INTNO`.
     pub number: u32,
-    /// Who is told.
+    /// What is called.
     pub callback: Option<Callback<F>>,
     /// `SCI_FLAG_…`.
     pub flags: u32,

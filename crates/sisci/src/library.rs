@@ -130,7 +130,7 @@ impl Library {
     pub fn terminate() {
         let Ok(library) = Self::get() else { return };
         LIBRARY.store(null_mut(), Ordering::Relaxed);
-        // Who waits first, so that nobody waits for what is taken away; then users before what they use.
+        // First what waits, so that no thread waits for what is taken away; then users before what they use.
         library.local_interrupts.drain().iter().for_each(|thing| thing.stop());
         library.local_data_interrupts.drain().iter().for_each(|thing| thing.stop());
         drop((library.remote_interrupts.drain(), library.remote_data_interrupts.drain()));

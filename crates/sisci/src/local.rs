@@ -138,7 +138,7 @@ pub struct Wanted {
     pub id: u32,
     /// The size in bytes.
     pub size_bytes: usize,
-    /// Who is told of events.
+    /// What is called at events.
     pub callback: Option<Callback<LocalSegmentFn>>,
     /// `SCI_FLAG_…`.
     pub flags: u32,
@@ -293,7 +293,7 @@ pub fn remove(handle: Handle<LocalSegment>, flags: u32) -> Result<()> {
     if !force {
         segment.maps.check_none(|| format!("segment {}", segment.id))?;
     }
-    // Who is connected to a group is not connected to this copy of it: a member leaves when it likes.
+    // A program that is connected to a group is not connected to this copy of it: a member leaves when it likes.
     match segment.backing.close(force || segment.backing.is_member()) {
         // A connection that has no map keeps nothing: it learns of the removal.
         Err(error) if code_of(&error) == Code::BUSY && !segment.backing.is_mapped()? => {

@@ -15,7 +15,7 @@ use crate::map::{Map, Target};
 use crate::remote::RemoteSegment;
 use crate::signal::peer;
 
-/// Groups that a node can be a member of: any number fits, this is what programs are told.
+/// Groups that a node can be a member of: any number fits, programs get this one.
 const GROUPS: u32 = 64;
 /// What SCIGetAdapterTypeString makes words of.
 pub const CARD_TYPE: u32 = 1;

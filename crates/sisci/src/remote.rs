@@ -142,7 +142,7 @@ pub struct Wanted {
     pub id: u32,
     /// Through which adapter.
     pub adapter: u32,
-    /// Who is told of events.
+    /// What is called at events.
     pub callback: Option<Callback<RemoteSegmentFn>>,
     /// How long to wait for a node that does not respond, in milliseconds; forever: for the segment too.
     pub timeout: u32,

@@ -38,12 +38,12 @@ impl Cancel for DataInterrupt {
     }
 }
 
-/// One of this process, and those who wait for it: threads of the program, or one of the library that calls it back.
+/// One of this process, and the threads that wait for it: of the program, or one of the library that calls it back.
 #[derive(Debug)]
 pub(crate) struct Local<I> {
     _descriptor: Arc<Descriptor>,
     pub(crate) interrupt: I,
-    /// Who is inside of a wait, so that a removal can see all of them out.
+    /// How many threads are inside of a wait, so that a removal can wait until all have left.
     waiters: AtomicUsize,
     worker: Worker,
 }
@@ -85,7 +85,7 @@ impl<I: Cancel> Local<I> {
         }
     }
 
-    /// Ends callbacks and waits, and sees out who waits.
+    /// Ends callbacks and waits, and returns when no thread waits.
     pub(crate) fn stop(&self) {
         let wake = || drop(self.interrupt.cancel_waits());
         self.worker.stop(wake);

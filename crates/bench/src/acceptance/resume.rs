@@ -69,7 +69,7 @@ impl Kept {
         self.write()
     }
 
-    /// A new file takes the place of the old one at once: whoever is interrupted leaves one or the other.
+    /// A new file replaces the old one at once: a run that is interrupted leaves one or the other.
     fn write(&self) -> Result<()> {
         let what = || format!("keeping the figures in {}", self.path.display());
         let text =

@@ -113,8 +113,8 @@ impl WakeProbe {
 
 /// Sleeps until somebody wakes the word, with the watchdog's time-out: a waker that died must not leave us asleep.
 fn sleep_on(word: &AtomicU32, seen: u32) -> Result<()> {
-    let patience = rustix::time::Timespec { tv_sec: ANSWER_TIMEOUT.as_secs() as i64, tv_nsec: 0 };
-    match futex::wait(word, futex::Flags::empty(), seen, Some(&patience)) {
+    let timeout = rustix::time::Timespec { tv_sec: ANSWER_TIMEOUT.as_secs() as i64, tv_nsec: 0 };
+    match futex::wait(word, futex::Flags::empty(), seen, Some(&timeout)) {
         Ok(()) | Err(Errno::AGAIN | Errno::INTR) => Ok(()),
         Err(Errno::TIMEDOUT) => Err(BenchError::NoAnswer { what: WHAT, seconds: ANSWER_TIMEOUT.as_secs() }),
         Err(errno) => Err(futex_error(errno)),

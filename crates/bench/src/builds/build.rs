@@ -238,7 +238,7 @@ impl Run {
 impl Drop for Run {
     fn drop(&mut self) {
         if !self.is_reaped {
-            // Nothing can be done for who does not end when asked.
+            // Nothing can be done about a process that does not end when asked.
             let _ = self.child.kill();
             let _ = self.child.wait();
         }

@@ -83,7 +83,7 @@ pub struct Series {
 }
 
 /// Measures one figure until its interval is narrow, or the rounds are used up. Never until it looks good: that would make a
-/// false verdict likely. `tell` is told what is done and which share of it, and says whether to end.
+/// false verdict likely. `tell` gets what is done and which share of it, and returns whether to end.
 pub(super) fn measure(
     entry: &Entry,
     limits: Limits,
@@ -121,7 +121,7 @@ pub(super) fn measure(
     Series { failed, is_ended, ..of(entry, &pairs) }
 }
 
-/// One run of each build. Who is first changes, so that a drift of the machine favours neither.
+/// One run of each build. Which is first changes, so that a drift of the machine favours neither.
 fn one_round(
     entry: &Entry,
     round: usize,

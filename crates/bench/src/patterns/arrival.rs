@@ -17,10 +17,10 @@ const SEEDS: [u64; 2] = [1, 2];
 /// Has the owner of the remote segment compare its beginning with what [`fill`] made: so many bytes, of this seed.
 pub type Look<'a> = dyn FnMut(usize, u64) -> Result<()> + Send + 'a;
 
-/// Memory at the other end of a link, and who can look into it there.
+/// Memory at the other end of a link, and the side that can read it there.
 pub struct Arrival<'a> {
     what: &'static str,
-    /// Who puts, and whose memory it is.
+    /// The node that puts, and the node that owns the memory.
     nodes: [u32; 2],
     remote: &'a RemoteSegment,
     look: &'a mut Look<'a>,
@@ -66,7 +66,7 @@ impl<'a> Arrival<'a> {
     }
 }
 
-/// Wrong data, whoever found it, speaks against the link.
+/// Wrong data, whichever side found it, counts against the link.
 fn of_link(what: &'static str, [from, to]: [u32; 2], error: BenchError) -> BenchError {
     match error {
         BenchError::WrongData { size_bytes, at, .. } => {

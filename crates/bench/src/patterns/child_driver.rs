@@ -115,7 +115,7 @@ impl ChildDriver {
 
 impl Drop for ChildDriver {
     fn drop(&mut self) {
-        // It ends by itself when there are no more orders, unless it waits for somebody who has ended.
+        // It ends by itself when there are no more orders, unless it waits for a process that has ended.
         drop(self.orders.take());
         let _ = self.process.kill();
         let _ = self.process.wait();

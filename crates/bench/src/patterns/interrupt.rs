@@ -24,7 +24,7 @@ const WHAT: &str = "interrupt";
 /// As long as the watchdog of the spinning waits.
 const TIMEOUT: Option<Duration> = Some(crate::poll::ANSWER_TIMEOUT);
 
-/// An interrupt and somebody who can trigger it. Usually they live in two processes; here in two threads, so each gets
+/// An interrupt and a side that can trigger it. Usually they live in two processes; here in two threads, so each gets
 /// cache lines of its own, or the sides would disturb each other by neighbourhood alone (measured: 200 ns).
 #[derive(Debug)]
 pub struct Wire {

@@ -74,7 +74,7 @@ impl Options {
     }
 }
 
-/// Near ends of the two modes and who answers them.
+/// Near ends of the two modes and the far end that answers them.
 struct Ends<'a, 'env> {
     near: [Arc<Bells>; 2],
     far: Far<'a, 'env>,

@@ -136,7 +136,7 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
     })
 }
 
-/// What is told a measurement's progress, and says whether to end it.
+/// Gets a measurement's progress, and returns whether to end it.
 type Tell<'a> = dyn FnMut(f64) -> bool + Send + 'a;
 
 /// The detours of idle processors, the run, and what comes of it. `go` gives the trace and, of a far end in another

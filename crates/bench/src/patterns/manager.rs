@@ -53,7 +53,7 @@ fn pss_of(rollup: &str) -> Option<u64> {
 }
 
 /// Processor time of idle managers, in ms a minute, in windows: one block for each manager and window, with the limit as
-/// reference. `tell` is told the share that is done.
+/// reference. `tell` gets the share that is done.
 pub fn idle_blocks(
     pids: &[u32],
     windows: u32,

@@ -1,7 +1,7 @@
 //! Well-known socket programs, with rings and on the plain kernel in turn.
 //!
 //! Two servers live at once, one entered by the library with rings on as `tieline run --rings` does it, one plain. The clients alternate;
-//! meanwhile the other server sleeps. [`load`] says which programs these are and what they are told, [`said`] reads what they say,
+//! meanwhile the other server sleeps. [`load`] names these programs and their arguments, [`said`] reads what they print,
 //! [`running`] sees to their end, [`share`] to how many of the bytes took the way that is to be measured.
 
 mod load;
@@ -74,7 +74,7 @@ pub struct Pair {
     idle: f64,
     /// Clients that had no result.
     repeated: u32,
-    /// Last: the folder goes after whoever uses it.
+    /// Last: the folder is removed after the processes that use it.
     room: Room,
 }
 
@@ -242,7 +242,7 @@ fn entered(program: &Path, arguments: &[String], options: &Options) -> Result<Ve
 fn tied(command: Command) -> Command {
     let Ok(setpriv) = find(("setpriv", "util-linux")) else { return command };
     let mut tied = Command::new(setpriv);
-    // The library enters the server, not who starts it.
+    // The library enters the server, not the process that starts it.
     tied.args(["--pdeathsig", "KILL", "--", "env"]);
     for (name, value) in command.get_envs() {
         match value {

@@ -20,9 +20,9 @@ use crate::{
 
 /// A wait as long as this is worth a word: no measurement pauses so long by itself.
 const WORTH_A_WORD: Duration = Duration::from_secs(3);
-/// Whoever wants to end has its result only if the server answers within this.
+/// A client that shall end has its result only if the server answers within this.
 const END_TIMEOUT: Duration = Duration::from_millis(200);
-/// What is left of the patience once another wait for the same server was in vain.
+/// How long to wait once another wait for the same server has timed out.
 const REST: Duration = Duration::from_secs(1);
 /// Between two looks at whether to end, while the server has not come.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -155,7 +155,7 @@ mod tests {
     fn a_server_that_was_given_up_is_not_waited_for_again() {
         let again = |_| -> Result<()> { panic!("waited again") };
         assert!(said(Err(silent()), again).contains("node 4"));
-        // The rest of the patience only, where the near side has used it up in another way.
+        // The rest of the timeout only, where the near side has used it up elsewhere.
         let answer = |waited: Duration| {
             assert!(waited + REST == ANSWER_TIMEOUT);
             Err(silent())

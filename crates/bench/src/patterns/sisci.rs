@@ -146,7 +146,7 @@ pub enum Beside {
 /// An order, beside something.
 #[derive(Debug)]
 pub struct Orders {
-    /// Who carries it out.
+    /// The program that carries it out.
     pub measurer: Measurer,
     /// What is measured.
     pub ours: String,

@@ -54,7 +54,7 @@ pub struct Twins {
 }
 
 impl Twins {
-    /// Starts both on this processor; `order` is what both are told, with so many rounds.
+    /// Starts both on this processor; `order` is what both receive, with so many rounds.
     pub fn start(cpu: usize, order: &'static str, rounds: u32) -> Result<Self> {
         let program = child_driver::find(PROGRAM, WHAT)?;
         let library = launch::library(std::env::var_os(ENV_LIBRARY).as_deref(), &[own()?]).map_err(absent)?;

@@ -386,7 +386,7 @@ impl Answerer {
     }
 }
 
-/// Accepts within the usual patience.
+/// Accepts within the usual timeout.
 fn accept<S>(mut try_it: impl FnMut() -> std::io::Result<S>) -> Result<S> {
     let since = Instant::now();
     loop {

@@ -95,7 +95,7 @@ pub(super) fn tcp_stream(stream: TcpStream) -> Result<Stream<TcpStream>> {
     Ok(Stream(stream))
 }
 
-/// A connected UNIX stream, with the same patience.
+/// A connected UNIX stream, with the same timeout.
 pub(super) fn unix_stream(stream: UnixStream) -> Result<Stream<UnixStream>> {
     let set = || {
         stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;

@@ -45,8 +45,8 @@ impl Link for Futexes {
             if seen == number as u32 {
                 return Ok(());
             }
-            let patience = rustix::time::Timespec { tv_sec: ANSWER_TIMEOUT.as_secs() as i64, tv_nsec: 0 };
-            match futex::wait(&self.input.0, futex::Flags::empty(), seen, Some(&patience)) {
+            let timeout = rustix::time::Timespec { tv_sec: ANSWER_TIMEOUT.as_secs() as i64, tv_nsec: 0 };
+            match futex::wait(&self.input.0, futex::Flags::empty(), seen, Some(&timeout)) {
                 Ok(()) | Err(Errno::AGAIN | Errno::INTR) => {}
                 Err(Errno::TIMEDOUT) => return Err(no_answer(FUTEX)),
                 Err(errno) => return Err(futex_error(errno)),

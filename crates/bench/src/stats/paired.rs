@@ -79,7 +79,7 @@ pub struct PairedRatio {
 }
 
 impl PairedRatio {
-    /// The interval of ours, for whoever shows it: one block has none, and a point would look like certainty.
+    /// The interval of ours, to be shown: one block has none, and a point would look like certainty.
     pub fn shown_ours_ci95(&self) -> Option<Interval> {
         (self.blocks > 1).then_some(self.ours_ci95)
     }

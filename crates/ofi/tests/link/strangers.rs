@@ -1,4 +1,4 @@
-//! What those get who were not let in: nothing, and nobody else notices them.
+//! What peers get that were not let in: nothing, and no other peer notices them.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -31,7 +31,7 @@ fn garbage(provider: &str) {
         pair.b.ask(&format!("check 1 100000 {nth}"));
     }
     pair.a.ask("get 1 100000 5");
-    // Who comes now is served too.
+    // A peer that comes now is served, too.
     let (card_a, card_b) = (pair.a.card.clone(), pair.b.card.clone());
     let memory = pair.a.ask("export 4096");
     pair.a.ask(&format!("connect {card_b} 5"));

@@ -214,7 +214,7 @@ impl Place {
 
     fn swap(&self, new: *mut Published) -> Option<Box<Published>> {
         let old = VIEWS.get(self.0)?.swap(new, Ordering::SeqCst);
-        // SAFETY: what is published was made by `Box::into_raw`, and of those who swap one gets it. Readers may still look at
+        // SAFETY: what is published was made by `Box::into_raw`, and one of the threads that swap gets it. Readers may still look at
         // it, as one looks through a shared reference: it is freed by `Replaced` when they have ended.
         (!old.is_null()).then(|| unsafe { Box::from_raw(old) })
     }
@@ -242,7 +242,7 @@ impl Drop for Replaced {
     }
 }
 
-/// Waits until everybody who was reading when this was called has ended; false if that takes too long.
+/// Waits until every thread that was reading when this was called has ended; false if that takes too long.
 fn have_left() -> bool {
     // Twice: a reader may have chosen its counter just before a turn, and be counted there only after it.
     (0..2).all(|_| {

@@ -92,7 +92,7 @@ pub enum Sisci {
 pub enum Sockets {
     /// A program with the library in it beside the same without, all in the kernel: the ratio of rates.
     Passthrough {
-        /// What the program is told.
+        /// The program's arguments.
         order: &'static str,
         /// How often, for one reading.
         rounds: u32,

@@ -127,7 +127,7 @@ pub(super) fn measure(
         }
         Fabrics::Kinds | Fabrics::Large => tried = format!("{tried}, and our layered one"),
     }
-    // The worst case counts: a single one, as each was computed and not drawn. It is told first.
+    // The worst case counts: a single one, as each was computed and not drawn. It is reported first.
     let ratio =
         |block: &Block| if bisection { block.reference / block.ours } else { block.ours / block.reference };
     let mut blocks = Vec::new();
@@ -313,7 +313,7 @@ fn asked(tree: &Tree, engine: &'static str, stop: &dyn Fn() -> bool) -> Result<A
     if is_slowest {
         known().slowest += begun.elapsed();
     }
-    // Who was stopped has not failed.
+    // A measurement that was stopped has not failed.
     if tables.is_none() && (stop() || is_slowest) {
         return Ok(Asks::Ends);
     }

@@ -21,7 +21,7 @@ const BLOCKS: f64 = 45.0;
 /// Readings take seconds, goals are far away: the interval may be wider than elsewhere.
 const HALF_WIDTH: f64 = 0.03;
 
-/// The plan for readings that take so many seconds, so many in a block. A caller who gives figures more time gives it to these too.
+/// The plan for readings that take so many seconds, so many in a block. A caller that gives figures more time gives it to these too.
 pub(super) fn plan(context: &Context<'_>, plan: BlockPlan, reading_seconds: f64, readings: f64) -> BlockPlan {
     let usual = Options::default().max_time.as_secs_f64();
     let wanted = BLOCKS * readings * reading_seconds;

@@ -39,7 +39,7 @@ impl Mode {
     pub const ALL: [Self; 2] = [Self::Spinning, Self::Sleeping];
 }
 
-/// Whoever answers each trigger with one.
+/// The side that answers each trigger with one.
 pub(super) trait Echo<'env> {
     /// Has so many answered over there, each after a pause, while `near` runs here. Numbers count on from `base`.
     fn echo(

@@ -67,7 +67,7 @@ fn trip(words: &Words<'_>, poll: Poll, number: &mut u64) -> Result<()> {
     poll.word(WHAT, words.back, *number).map(drop)
 }
 
-/// Runs it. The words must be 0. `progress` is told the share that is done, and says whether to end.
+/// Runs it. The words must be 0. `progress` gets the share that is done, and returns whether to end.
 pub(super) fn collect<'env>(
     timer: &Timer,
     pair: &mut PinnedPair<'env>,
@@ -85,7 +85,7 @@ pub(super) fn collect<'env>(
     Ok(trace)
 }
 
-/// The near side alone; at its end the far side is told, whatever came of it.
+/// The near side alone; at its end the far side is stopped, whatever the result.
 pub(super) fn near_side(
     timer: &Timer,
     words: &Words<'_>,

@@ -208,7 +208,7 @@ impl Load {
     }
 }
 
-/// One process in the foreground, which ends when it is told to; its own user stays the same.
+/// One process in the foreground, which ends at a signal; its own user stays the same.
 fn nginx_configuration(root: &str, port: u16, is_root: bool) -> String {
     let user = if is_root { "user root;\n" } else { "" };
     let kinds = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];

@@ -106,7 +106,7 @@ impl Running {
         }
     }
 
-    /// Ends whoever is left of the group, and then waits for its leader.
+    /// Ends the processes that are left of the group, and then waits for its leader.
     fn reap(&mut self) -> std::io::Result<ExitStatus> {
         // A group that is gone already has nobody to be ended.
         let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
@@ -221,7 +221,7 @@ mod tests {
         }
         let child: i32 = fs::read_to_string(&told).unwrap().trim().parse().unwrap();
         drop(running);
-        // Ended, or still to be waited for by whoever has it now.
+        // Ended, or still to be waited for by its present owner.
         let state = || fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
         while !(state().is_empty() || state().contains(") Z ") || state().contains(") X ")) {
             std::thread::yield_now();

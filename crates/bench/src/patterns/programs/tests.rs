@@ -23,7 +23,7 @@ fn a_server_is_tied_with_its_own_variables() {
     }
     let words: Vec<&OsStr> = tied.get_args().collect();
     assert_eq!(words, ["--pdeathsig", "KILL", "--", "env", "LD_PRELOAD=/l.so", "/bin/true", "a", "b"]);
-    // Not in the environment of who starts it.
+    // Not in the environment of the process that starts it.
     assert_eq!(tied.get_envs().count(), 0);
 }
 

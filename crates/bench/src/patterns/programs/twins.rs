@@ -97,7 +97,7 @@ pub struct Measure {
     waiter: Arc<dyn Waiter>,
     /// Where it counts, if it has rings.
     counted: Option<PathBuf>,
-    /// Last: the folder goes after whoever uses it.
+    /// Last: the folder is removed after the processes that use it.
     _room: Room,
 }
 

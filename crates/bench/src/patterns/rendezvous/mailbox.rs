@@ -122,7 +122,7 @@ impl Code {
     }
 }
 
-/// Whoever follows orders.
+/// The side that follows orders.
 pub trait Service {
     /// Follows one; answers a number.
     fn follow(&mut self, order: &Order) -> Result<u64>;
@@ -141,7 +141,7 @@ impl<'a> Mailbox<'a> {
         Ok(Self { window: segment.sub(0, MAILBOX_BYTES)?, tool })
     }
 
-    /// Says who sits here. Before the segment is made available.
+    /// Writes which server this mailbox belongs to. Before the segment is made available.
     pub fn sign(&self, head: &Head) -> Result<()> {
         let mut version = [0; VERSION_BYTES];
         version.iter_mut().zip(head.version.bytes()).for_each(|(to, from)| *to = from);
@@ -154,7 +154,7 @@ impl<'a> Mailbox<'a> {
         Ok(())
     }
 
-    /// Who sits here.
+    /// Which server this mailbox belongs to.
     pub fn head(&self) -> Result<Head> {
         // Acquire: pairs with the Release in `sign`.
         if self.window.atomic_u64(at::MAGIC)?.load(Ordering::Acquire) != MAGIC {

@@ -81,7 +81,7 @@ pub fn follow(end: &End<'_>, order: &Order) -> Result<()> {
     Ok(())
 }
 
-/// Whoever follows orders.
+/// The side that follows orders.
 pub trait Far {
     /// Has the order followed over there while `near` runs here.
     fn with(&mut self, order: Order, near: &mut dyn FnMut() -> Result<()>) -> Result<()>;
@@ -277,7 +277,7 @@ impl Far for FarProcess<'_> {
     }
 }
 
-/// Serves orders out of its own segment until it is told to stop.
+/// Serves orders out of its own segment until an order says stop.
 #[derive(Debug)]
 pub struct Server<'a> {
     control: Control<'a>,

@@ -81,7 +81,7 @@ impl<'a, 'env> ScippSides<'a, 'env> {
         Ok(Self { timer, pair, near, far, pace, line, copy, place: 0, ticks, all, rounds: 0 })
     }
 
-    /// Takes readings in this shape, when what stands beside ours is not its baseline but somebody who measures in another.
+    /// Takes readings in this shape, when ours is compared not with its baseline but with a program that measures in another.
     pub fn shaped(mut self, shape: Shape) -> Self {
         self.pace.shape = shape;
         self

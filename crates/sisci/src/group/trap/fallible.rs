@@ -1,7 +1,7 @@
 //! Copies from and to addresses of a program that may be invalid.
 //!
 //! A fault in here is no fault of the program yet: the handler of SIGSEGV moves on to the instruction behind the copy, and
-//! who called learns how many bytes are missing. So the kernel does it with the memory of its callers.
+//! the caller learns how many bytes are missing. So the kernel does it with the memory of its callers.
 
 use core::arch::naked_asm;
 

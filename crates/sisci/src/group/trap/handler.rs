@@ -20,7 +20,7 @@ const SEGV_ACCERR: c_int = 2;
 const FAULTS: [c_int; 6] =
     [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS];
 
-/// Who was there before.
+/// The handler that was there before.
 static BEFORE_SEGV: AtomicPtr<libc::sigaction> = AtomicPtr::new(null_mut());
 static BEFORE_TRAP: AtomicPtr<libc::sigaction> = AtomicPtr::new(null_mut());
 

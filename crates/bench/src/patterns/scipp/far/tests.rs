@@ -109,7 +109,7 @@ fn a_server_whose_peer_is_gone_ends() {
     assert!(matches!(result, Err(BenchError::Usage(text)) if text == "gone"));
 }
 
-/// A server that was killed leaves an order unanswered: the client tells why, and does not wait for its patience to end.
+/// A server that was killed leaves an order unanswered: the client reports why, and does not wait for its timeout.
 #[test]
 fn a_client_whose_server_is_gone_says_so() {
     let [mine, theirs] = regions();
