@@ -7,7 +7,7 @@ use anyhow::Result;
 use crate::tree::Tree;
 
 /// The packages of the workspace whose doc comments may hold code. One too many costs a second, none is left out.
-pub fn packages(tree: &Tree) -> Result<BTreeSet<String>> {
+pub(super) fn packages(tree: &Tree) -> Result<BTreeSet<String>> {
     let packages = tree.packages()?;
     let mut found = BTreeSet::new();
     for (path, _) in tree.files_ending(".rs").filter(|(_, text)| text.lines().any(may_be_code)) {
