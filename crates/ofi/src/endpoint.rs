@@ -50,9 +50,16 @@ pub(crate) struct Inside {
     process: u32,
 }
 
+impl Inside {
+    /// Not a forked child, which must neither wait for locks that other threads held at the fork nor close what is its parent's.
+    pub(crate) fn is_own(&self) -> bool {
+        std::process::id() == self.process
+    }
+}
+
 impl Drop for Inside {
     fn drop(&mut self) {
-        if std::process::id() != self.process {
+        if !self.is_own() {
             // In a forked child there is no such thread, and to close the connections would end those of the parent.
             std::mem::forget((Arc::clone(&self.engine), self.thread.take()));
             return;
@@ -176,6 +183,9 @@ impl Exported {
 
 impl Drop for Exported {
     fn drop(&mut self) {
+        if !self.inside.is_own() {
+            return;
+        }
         let engine = &self.inside.engine;
         engine.exported.write().unwrap_or_else(PoisonError::into_inner).remove(&self.card.token);
         engine.port.withdraw(self.card.token);
@@ -221,6 +231,8 @@ impl Bell {
 
 impl Drop for Bell {
     fn drop(&mut self) {
-        self.inside.engine.bells.write().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
+        if self.inside.is_own() {
+            self.inside.engine.bells.write().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
+        }
     }
 }

@@ -330,6 +330,9 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
+        if !self.inside.is_own() {
+            return;
+        }
         let engine = &self.inside.engine;
         let mut sessions = engine.sessions.write().unwrap_or_else(PoisonError::into_inner);
         // Another peer may have the session by now.
