@@ -89,7 +89,7 @@ fn a_host_joins_with_a_token_and_both_see_each_other() {
     sees(&first, 8);
     sees(&second, 4);
     let text = first.must(&["status"]);
-    assert!(text.contains("session valid, no data link yet"), "{text}");
+    assert!(text.contains("session valid, link ofi"), "{text}");
     // The same token lets nobody else in.
     let third = Host::new();
     let join = ["cluster", "join", &first.address, "--address", &third.address, "--token", token];

@@ -23,6 +23,11 @@ impl Peer {
         cluster.set_environment(&mut command);
         let node = cluster.nodes().get(node).context("no such node in this cluster")?;
         command.env("TIELINE_NODE", node.to_string()).args(arguments);
+        Self::of(command)
+    }
+
+    /// Any program that is talked to in this way.
+    pub fn of(mut command: Command) -> Result<Self> {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let stdin = child.stdin.take();
         let stdout = BufReader::new(child.stdout.take().context("no standard output")?);

@@ -279,6 +279,8 @@ pub(crate) fn name_of(request: &Request) -> &'static str {
         Request::CreateInterrupt { .. } => "the creation of an interrupt",
         Request::RemoveInterrupt { .. } => "the removal of an interrupt",
         Request::ConnectInterrupt { .. } => "the connection to an interrupt",
+        Request::ConnectByNetwork { .. } => "the connection to another host",
+        Request::AnswerByNetwork { .. } => "the answer to another host",
         Request::Disconnect { .. } => "a disconnection",
         Request::ResumeImport { .. } => "the resumption of an import",
         Request::ResumeExport { .. } => "the resumption of a connection",

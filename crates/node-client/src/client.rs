@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use link::page::{LinkWord, PageReader};
@@ -32,8 +32,14 @@ pub struct Client {
 }
 
 /// Ends the attachment when the last client is dropped, although the library's thread still holds the rest.
-struct Handle {
+pub(crate) struct Handle {
     shared: Arc<Shared>,
+}
+
+impl std::fmt::Debug for Handle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Handle").field("node", &self.shared.node).finish_non_exhaustive()
+    }
 }
 
 impl Drop for Handle {
@@ -88,6 +94,14 @@ impl Client {
                 errno: rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::AGAIN),
             })?;
         Ok(Self { handle: Arc::new(Handle { shared }) })
+    }
+
+    pub(crate) fn of(handle: Arc<Handle>) -> Self {
+        Self { handle }
+    }
+
+    pub(crate) fn weak_handle(&self) -> Weak<Handle> {
+        Arc::downgrade(&self.handle)
     }
 
     /// The node that this program is attached to.
@@ -243,6 +257,7 @@ impl Client {
     pub(crate) fn segment_of(&self, answer: Answer) -> Result<(Import, OwnedFd, u64)> {
         let size_bytes = match &answer.reply {
             Reply::Segment { size_bytes, .. } => *size_bytes,
+            Reply::OnOtherHost { .. } => return Err(self.on_other_host()),
             other => return Err(self.unexpected(other)),
         };
         let memory = answer.descriptors.into_iter().next();
@@ -252,6 +267,12 @@ impl Client {
                 Err(ClientError::Protocol { node: self.node(), what: "a segment without its memory".into() })
             }
         }
+    }
+
+    /// For callers that want memory in any case.
+    fn on_other_host(&self) -> ClientError {
+        let what = "the segment is on another host, and was asked for as memory of this one".to_owned();
+        ClientError::Protocol { node: self.node(), what }
     }
 
     /// Gives an import up, alive or not. Giving it up twice is no error.

@@ -1,8 +1,10 @@
 //! Events that a program receives unasked.
 
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 
 use proto::ids::{GroupId, NodeId};
+use proto::wire::network::ImporterEnd;
 use proto::wire::program::{ConnectionId, Imported, LossReason, Refusal};
 use proto::wire::status::NodeInfo;
 
@@ -33,6 +35,20 @@ pub enum ClientEvent {
         producer: u16,
         /// For a data interrupt: how the producer's death can be proven.
         sender: Option<Sender>,
+    },
+    /// The program that has just connected is on another host, and waits for
+    /// [`Client::answer_by_network`](crate::Client::answer_by_network).
+    WantedByNetwork {
+        /// The object.
+        what: Imported,
+        /// From which node.
+        node: NodeId,
+        /// As in `Connected`.
+        connection: ConnectionId,
+        /// The importer's end of the link.
+        end: ImporterEnd,
+        /// At which address managers of other hosts reach this node's.
+        address: Option<IpAddr>,
     },
     /// A program disconnected.
     Disconnected {

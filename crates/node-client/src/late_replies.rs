@@ -53,9 +53,13 @@ pub(crate) fn keep(request: &Request, descriptors: &[BorrowedFd<'_>]) -> Result<
 /// The request that undoes a request whose reply came too late.
 pub(crate) fn undo(request: &Request, reply: &Reply) -> Option<Request> {
     match (request, reply) {
-        (_, Reply::Segment { import, .. } | Reply::Interrupt { import, .. } | Reply::Resumed { import }) => {
-            Some(Request::Disconnect { import: *import })
-        }
+        (
+            _,
+            Reply::Segment { import, .. }
+            | Reply::Interrupt { import, .. }
+            | Reply::ByNetwork { import, .. }
+            | Reply::Resumed { import },
+        ) => Some(Request::Disconnect { import: *import }),
         (Request::CreateSegment { key, .. }, Reply::Done) => {
             Some(Request::RemoveSegment { key: *key, force: true })
         }

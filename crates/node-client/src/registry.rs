@@ -97,6 +97,13 @@ impl Registry {
                     (page.clone(), import),
                 ));
             }
+            (
+                Request::ConnectByNetwork { node, what, .. },
+                &Reply::ByNetwork { import, connection, incarnation, .. },
+            ) => {
+                let ids = (connection, incarnation);
+                return Some(self.add_import(*node, *what, ids, (page.clone(), import)));
+            }
             (Request::WatchGroup { group }, Reply::Members(members)) => {
                 self.groups.insert(*group, members.iter().copied().collect());
             }
@@ -216,6 +223,9 @@ impl Registry {
                 let sender = pidfd.map(Sender::Descriptor).or_else(by_number);
                 self.connected.insert(connection, (what, node, importer));
                 ClientEvent::Connected { what, node, connection, producer, sender }
+            }
+            Event::WantedByNetwork { what, node, connection, end, address } => {
+                ClientEvent::WantedByNetwork { what, node, connection, end, address }
             }
             Event::Disconnected { what, node, connection, died } => {
                 self.connected.remove(&connection);

@@ -12,9 +12,6 @@ use crate::card::MemoryCard;
 use crate::error::OfiError;
 use crate::peer::Peer;
 
-/// Name of the link in messages and reports.
-const NAME: &str = "ofi";
-
 /// Memory of a peer.
 #[derive(Debug)]
 pub struct OfiMemory {
@@ -25,6 +22,9 @@ pub struct OfiMemory {
 }
 
 impl OfiMemory {
+    /// Name of the link in messages and reports.
+    pub const NAME: &str = "ofi";
+
     /// The memory of a card; the card has been checked when it was read.
     pub fn new(peer: Arc<Peer>, node: NodeId, card: MemoryCard) -> Self {
         let size_bytes = usize::try_from(card.size_bytes).unwrap_or(usize::MAX);
@@ -46,13 +46,13 @@ impl OfiMemory {
     }
 
     fn failed(&self, error: OfiError) -> LinkError {
-        LinkError::Failed { link: NAME, node: self.node, why: error.to_string() }
+        LinkError::Failed { link: Self::NAME, node: self.node, why: error.to_string() }
     }
 }
 
 fn no_map<T>(what: &'static str) -> Result<T> {
     Err(LinkError::NotSupported {
-        link: NAME,
+        link: OfiMemory::NAME,
         what,
         why: "memory of another machine can be put to and got from, not mapped",
     })

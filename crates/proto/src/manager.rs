@@ -48,6 +48,7 @@
 mod admin;
 mod admission;
 mod audit;
+mod by_network;
 mod config;
 mod descriptors;
 mod exports;
@@ -85,6 +86,7 @@ pub use io::{
 };
 
 use admission::Shares;
+use by_network::OwnerAsked;
 use descriptors::Ledger;
 use exports::Exports;
 use imports::Imports;
@@ -111,6 +113,8 @@ enum Timer {
     Unseen(NodeId),
     /// A peer does not respond.
     Pending(RequestId),
+    /// The owner of an object that is wanted on another host does not respond.
+    OwnerAsked(ConnectionId),
     /// Re-attaching programs are not waited for any longer.
     Grace,
 }
@@ -140,6 +144,8 @@ pub struct Manager {
     pending: BTreeMap<RequestId, Pending>,
     next_request: RequestId,
     waiting: BTreeMap<(Imported, Asker), Waiting>,
+    /// Connections of other hosts whose owners have yet to say how they are reached.
+    owners_asked: BTreeMap<ConnectionId, OwnerAsked>,
     /// Descriptors of what waits.
     kept: BTreeSet<FdToken>,
     /// Connections between programs of this node that their owner has named and their importer not yet.
@@ -180,6 +186,7 @@ impl Manager {
             pending: BTreeMap::new(),
             next_request: 1,
             waiting: BTreeMap::new(),
+            owners_asked: BTreeMap::new(),
             kept: BTreeSet::new(),
             local_unconfirmed: BTreeSet::new(),
             gone_before: BTreeSet::new(),
@@ -246,6 +253,7 @@ impl Manager {
             Timer::Sweep(node) => self.sweep(node),
             Timer::Unseen(node) => self.never_seen(node),
             Timer::Pending(request) => self.pending_timed_out(request),
+            Timer::OwnerAsked(connection) => self.owner_silent(connection),
             Timer::Grace => self.grace_over(),
         }
     }
@@ -256,7 +264,7 @@ impl Manager {
             // Sessions have a rule of their own.
             Timer::Session(_) => return self.fire(timer),
             Timer::Grace | Timer::Sweep(_) | Timer::Unseen(_) => self.config.resume_grace,
-            Timer::ProgramHello(_) | Timer::PeerHello(_) | Timer::Pending(_) => {
+            Timer::ProgramHello(_) | Timer::PeerHello(_) | Timer::Pending(_) | Timer::OwnerAsked(_) => {
                 self.config.heartbeat_interval
             }
         };

@@ -5,6 +5,7 @@
 //! message's documentation gives. The first message in each direction is a hello; a peer of another version is
 //! answered with a refusal that names both versions.
 
+pub mod network;
 pub mod peer;
 pub mod program;
 pub mod record;
@@ -16,7 +17,7 @@ use serde::{Serialize, de::DeserializeOwned};
 /// First four bytes of each datagram.
 pub const MAGIC: [u8; 4] = *b"TLN1";
 /// Version of the messages. Raised with every change of meaning; there is no negotiation.
-pub const PROTOCOL_VERSION: u16 = 6;
+pub const PROTOCOL_VERSION: u16 = 7;
 /// No datagram is longer. Lists that could be longer are sent in pages.
 pub const MAX_DATAGRAM_BYTES: usize = 64 * 1024;
 /// No datagram carries more descriptors.

@@ -155,6 +155,7 @@ pub fn code_of(error: &Error) -> Code {
         Error::Memory(error) => code_of_memory(error),
         Error::NodeId(_) => Code::ILLEGAL_NODEID,
         Error::Lost { .. } => Code::NOT_CONNECTED,
+        Error::NoDataLink { .. } => Code::NODE_NOT_RESPONDING,
         Error::WrongState { .. } => Code::ILLEGAL_OPERATION,
         Error::Busy { .. } => Code::BUSY,
         Error::Limit { .. } | Error::Full { .. } => Code::NOSPC,

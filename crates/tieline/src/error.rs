@@ -30,6 +30,16 @@ pub enum Error {
         /// The reason.
         reason: LossReason,
     },
+    /// It is on another host, and no link for data leads there.
+    #[error("{what} of node {node} is on another host and cannot be reached: {why}")]
+    NoDataLink {
+        /// The object, in words.
+        what: String,
+        /// Of which node.
+        node: NodeId,
+        /// What is missing, with the next step.
+        why: String,
+    },
     /// The life cycle does not allow this now.
     #[error("{what} is {state}: {next_step}")]
     WrongState {

@@ -274,6 +274,8 @@ impl Registry {
             ClientEvent::Link { .. } | ClientEvent::ManagerBack { .. } => self.tell_of_links(),
             // Nothing waits for these: requests fail by themselves.
             ClientEvent::ManagerGone { .. } | ClientEvent::ExportRefused { .. } => {}
+            // Dealt with by `network`.
+            ClientEvent::WantedByNetwork { .. } => {}
         }
     }
 

@@ -34,6 +34,7 @@ mod fault;
 pub mod group;
 pub mod interrupt;
 pub mod names;
+mod network;
 pub mod node;
 pub mod options;
 pub mod remote;

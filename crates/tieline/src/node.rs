@@ -18,6 +18,7 @@ use crate::events::Registry;
 use crate::fault::{Maps, PageSource};
 use crate::group::{Group, GroupMember};
 use crate::interrupt::{DataInterrupt, Interrupt, RemoteDataInterrupt, RemoteInterrupt};
+use crate::network::Network;
 use crate::options::{InterruptOptions, NodeOptions, SegmentOptions};
 use crate::remote::RemoteSegment;
 use crate::segment::Segment;
@@ -33,6 +34,7 @@ struct Inner {
     client: Client,
     link: Arc<dyn Link>,
     events: Arc<Registry>,
+    network: Arc<Network>,
     /// Only on nodes with faults.
     maps: Option<Arc<Maps>>,
 }
@@ -51,7 +53,8 @@ impl Node {
     /// Attaches, with a link of one's own (for instance [`link::injector::FaultInjector`]) between this program and all memory.
     pub fn attach_over(options: &NodeOptions, link: Arc<dyn Link>) -> Result<Self> {
         let (events, maps) = (Arc::new(Registry::default()), Arc::new(Maps::default()));
-        let (sink, watched) = (Arc::clone(&events), Arc::clone(&maps));
+        let network = Arc::new(Network::default());
+        let (sink, watched, peers) = (Arc::clone(&events), Arc::clone(&maps), Arc::clone(&network));
         let attach = AttachOptions {
             runtime_dir: options.runtime_dir.clone(),
             cluster: options.cluster.clone(),
@@ -62,15 +65,17 @@ impl Node {
             if matches!(event, ClientEvent::Link { .. } | ClientEvent::ManagerBack { .. }) {
                 watched.follow();
             }
+            peers.notice(&event);
             sink.dispatch(event);
         })?;
+        network.set_client(client.downgrade());
         if !client.info().faults {
-            return Ok(Self { inner: Arc::new(Inner { client, link, events, maps: None }) });
+            return Ok(Self { inner: Arc::new(Inner { client, link, events, network, maps: None }) });
         }
         let source = Arc::new(PageSource { client: client.clone() });
         // Another seed in each program, so that they do not all lose their first put.
         let link = Arc::new(FaultInjector::injecting(link, source, u64::from(std::process::id())));
-        Ok(Self { inner: Arc::new(Inner { client, link, events, maps: Some(maps) }) })
+        Ok(Self { inner: Arc::new(Inner { client, link, events, network, maps: Some(maps) }) })
     }
 
     pub(crate) fn maps(&self) -> Option<&Maps> {
@@ -83,6 +88,10 @@ impl Node {
 
     pub(crate) fn link(&self) -> &dyn Link {
         &*self.inner.link
+    }
+
+    pub(crate) fn network(&self) -> &Arc<Network> {
+        &self.inner.network
     }
 
     pub(crate) fn events(&self) -> &Arc<Registry> {

@@ -1,11 +1,12 @@
 //! Remote segments: memory of a program on another node (or one's own).
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use link::page::LinkWord;
 use link::{Capabilities, Grant, LinkError, RemoteMemory};
-use node_client::{Import, ImportState};
+use node_client::{Found, Import, ImportState};
+use ofi::{OfiMemory, Peer};
 use proto::ids::{NodeId, SegmentKey};
 use proto::wire::program::LossReason;
 use shm::origin::Origin;
@@ -38,6 +39,8 @@ pub struct RemoteInner {
     import: Import,
     origin: Origin,
     pub(crate) memory: Arc<dyn RemoteMemory>,
+    /// On another host only: the owner's program.
+    far: Option<Arc<Peer>>,
     events: Arc<Queue<RemoteEvent>>,
     _registration: Registration,
     /// Only on nodes with faults: makes maps follow the link.
@@ -73,6 +76,12 @@ impl RemoteInner {
     pub(crate) fn link_word(&self) -> Result<(u64, LinkWord)> {
         let page = self.node.client().page()?;
         Ok((page.incarnation()?, page.link(self.peer)?))
+    }
+
+    /// What went to another host may be missing: the first failure of the connection, which ends it.
+    pub(crate) fn failure(&self) -> Option<Error> {
+        let failure = self.far.as_ref()?.failure()?;
+        Some(LinkError::Failed { link: OfiMemory::NAME, node: self.peer, why: failure.to_string() }.into())
     }
 
     /// Whether stores through its maps vanish.
@@ -136,26 +145,36 @@ impl Drop for RemoteInner {
     fn drop(&mut self) {
         // A manager that is away, or an exporter that is gone, needs no goodbye.
         drop(self.node.client().disconnect(&self.import));
+        if self.far.is_some() {
+            self.node.network().forget(&self.import);
+        }
     }
 }
 
 impl RemoteSegment {
     pub(crate) fn connect(node: &Node, peer: NodeId, key: SegmentKey, timeout: Duration) -> Result<Self> {
-        let (import, memory, size_bytes) = if timeout.is_zero() {
-            node.client().connect_segment(peer, key)?
-        } else {
-            node.client().connect_segment_within(peer, key, timeout)?
-        };
-        let memory = match node.link().open(Grant { node: peer, size_bytes, memory }) {
-            Ok(memory) => memory,
-            Err(error) => {
-                drop(node.client().disconnect(&import));
-                return Err(error.into());
+        let until = Instant::now().checked_add(timeout);
+        let (import, memory, far) = match node.client().find_segment(peer, key, timeout)? {
+            Found::Here(import, memory, size_bytes) => {
+                match node.link().open(Grant { node: peer, size_bytes, memory }) {
+                    Ok(memory) => (import, memory, None),
+                    Err(error) => {
+                        drop(node.client().disconnect(&import));
+                        return Err(error.into());
+                    }
+                }
+            }
+            Found::OnOtherHost { address } => {
+                let left = until.map_or(timeout, |until| until.saturating_duration_since(Instant::now()));
+                let connected = node.network().connect(node, peer, key, address, left)?;
+                let memory: Arc<dyn RemoteMemory> = connected.memory;
+                (connected.import, memory, Some(connected.peer))
             }
         };
         let events = Arc::new(Queue::default());
         let registration = node.events().register_import(&import, &events);
-        let mapped = node.maps().map(|maps| maps.register(&memory, &import));
+        let maps = node.maps().filter(|_| far.is_none());
+        let mapped = maps.map(|maps| maps.register(&memory, &import));
         let inner = RemoteInner {
             node: node.clone(),
             peer,
@@ -163,6 +182,7 @@ impl RemoteSegment {
             import,
             origin: Origin::here(),
             memory,
+            far,
             events,
             _registration: registration,
             mapped,
@@ -182,7 +202,18 @@ impl RemoteSegment {
 
     /// What the link to it can do.
     pub fn capabilities(&self) -> Capabilities {
-        self.inner.node.link().capabilities()
+        match self.inner.far {
+            Some(_) => OfiMemory::capabilities(),
+            None => self.inner.node.link().capabilities(),
+        }
+    }
+
+    /// The link that leads to it: `shm` on this host, `ofi` to another one.
+    pub fn link(&self) -> &'static str {
+        match self.inner.far {
+            Some(_) => OfiMemory::NAME,
+            None => self.inner.node.link().name(),
+        }
     }
 
     /// Whether the other end still lives: one load.

@@ -18,6 +18,7 @@ use shm::window::Window;
 use crate::dma::LocalMemory;
 use crate::error::{Error, Result};
 use crate::events::{Queue, Registration};
+use crate::network::Reachable;
 use crate::node::Node;
 use crate::options::SegmentOptions;
 use crate::remote::forked;
@@ -71,7 +72,7 @@ pub enum SegmentEvent {
 /// The memory behind a segment; DMA queues hold on to it while they copy.
 #[derive(Debug)]
 pub struct SegmentMemory {
-    region: Region,
+    region: Arc<Region>,
     size_bytes: usize,
 }
 
@@ -84,7 +85,7 @@ impl LocalMemory for SegmentMemory {
 impl SegmentMemory {
     /// Memory of a segment of another program of this node.
     pub(crate) fn open(memory: OwnedFd, size_bytes: u64) -> Result<Self> {
-        let region = Region::open(memory, MapAccess::ReadWrite)?;
+        let region = Arc::new(Region::open(memory, MapAccess::ReadWrite)?);
         let size_bytes = usize::try_from(size_bytes).unwrap_or(usize::MAX);
         // The file is rounded up to pages; the owner's promise is what programs may touch.
         region.window().sub(0, size_bytes)?;
@@ -108,6 +109,11 @@ impl SegmentMemory {
         &self.region
     }
 
+    /// The same, for what keeps it mapped.
+    pub(crate) fn shared_region(&self) -> &Arc<Region> {
+        &self.region
+    }
+
     pub(crate) fn window(&self) -> Window<'_> {
         let whole = self.region.window();
         // The region is at least as long as the segment: `create` made it so.
@@ -121,6 +127,8 @@ pub struct Segment {
     node: Node,
     key: SegmentKey,
     memory: Arc<SegmentMemory>,
+    /// What other hosts reach of it.
+    reachable: Arc<Reachable>,
     /// Held while the state changes, which may need a reply of the manager.
     turn: OwnLock<()>,
     /// Index in [`SegmentState::ALL`]; written under `turn`, read without: reading it never waits.
@@ -145,7 +153,7 @@ impl Segment {
             reserve: options.reserve,
             ..RegionOptions::new("tieline-segment", options.size_bytes)
         })?;
-        let memory = Arc::new(SegmentMemory { region, size_bytes: options.size_bytes });
+        let memory = Arc::new(SegmentMemory { region: Arc::new(region), size_bytes: options.size_bytes });
         if let Some(id) = options.id {
             return Self::register(node, SegmentKey::Segment(id), memory, &options.access);
         }
@@ -163,7 +171,8 @@ impl Segment {
     pub(crate) fn create_group_copy(node: &Node, group: GroupId, size_bytes: usize) -> Result<Self> {
         let options =
             RegionOptions { reserve: Reserve::Eager, ..RegionOptions::new("tieline-group", size_bytes) };
-        let memory = Arc::new(SegmentMemory { region: Region::create(&options)?, size_bytes });
+        let region = Arc::new(Region::create(&options)?);
+        let memory = Arc::new(SegmentMemory { region, size_bytes });
         Self::register(node, SegmentKey::GroupCopy(group), memory, &Access::default())
     }
 
@@ -171,12 +180,19 @@ impl Segment {
         let events = Arc::new(Queue::default());
         // Registered before the manager knows of it, so that no event can come too early.
         let registration = node.events().register_segment(Imported::Segment(key), &events);
+        let reachable = Reachable::new(&memory);
+        node.network().offer(Imported::Segment(key), &reachable);
         let size_bytes = memory.size_bytes as u64;
-        node.client().create_segment(key, size_bytes, access.clone(), memory.region.fd())?;
+        let created = node.client().create_segment(key, size_bytes, access.clone(), memory.region.fd());
+        if let Err(error) = created {
+            node.network().take_back(Imported::Segment(key), &reachable);
+            return Err(error.into());
+        }
         Ok(Self {
             node: node.clone(),
             key,
             memory,
+            reachable,
             turn: OwnLock::default(),
             state: AtomicU8::new(SegmentState::Created as u8),
             shared: AtomicBool::new(false),
@@ -287,6 +303,9 @@ impl Segment {
             });
         }
         self.node.client().set_available(self.key, false, disconnect)?;
+        if disconnect {
+            self.reachable.revoke();
+        }
         self.set_state(SegmentState::Withdrawn);
         Ok(())
     }
@@ -304,6 +323,7 @@ impl Segment {
         let _turn = self.turn()?;
         self.check_there("create it again")?;
         self.node.client().remove_segment(self.key, force)?;
+        self.node.network().take_back(Imported::Segment(self.key), &self.reachable);
         self.set_state(SegmentState::Removed);
         Ok(())
     }
@@ -333,6 +353,7 @@ impl Drop for Segment {
         // What was removed already may have a successor of the same name. A manager that is away forgets it by itself.
         if self.state() != SegmentState::Removed {
             drop(self.node.client().remove_segment(self.key, true));
+            self.node.network().take_back(Imported::Segment(self.key), &self.reachable);
         }
     }
 }

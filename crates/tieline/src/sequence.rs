@@ -57,16 +57,21 @@ impl Seen {
 
 impl Sequence {
     pub(crate) fn start(remote: &Arc<RemoteInner>) -> Result<Self> {
+        if let Some(failure) = remote.failure() {
+            return Err(failure);
+        }
         Ok(Self { seen: Seen::now(remote)?, remote: Arc::clone(remote) })
     }
 
-    /// Says what happened since the start or the last check, and starts anew.
+    /// Says what happened since the start or the last check, and starts anew. A connection to another host that has failed stays
+    /// [`SequenceStatus::Retriable`]: connect again.
     pub fn check(&mut self) -> Result<SequenceStatus> {
         if let Some(reason) = self.remote.lost() {
             return Ok(SequenceStatus::Lost(reason));
         }
         let now = Seen::now(&self.remote)?;
         let failed = now.failed_since(std::mem::replace(&mut self.seen, now));
+        let failed = failed || self.remote.failure().is_some();
         Ok(if failed { SequenceStatus::Retriable } else { SequenceStatus::Ok })
     }
 }

@@ -3,6 +3,8 @@
 use std::fmt::Write;
 
 use ::verify::status::nodes_on_host;
+use proto::wire::status::NodeInfo;
+use serde::Serialize;
 use tieline::names::own_last;
 use tieline::{Node, NodeId};
 
@@ -21,7 +23,8 @@ pub(super) fn run(common: &Common, arguments: &Query, output: Output) -> Outcome
         Some(host) => &on_host(common, host)?,
         None => common,
     };
-    let info = Node::attach_with(&node_options(common, "tieline-query"))?.info();
+    let node = Node::attach_with(&node_options(common, "tieline-query"))?;
+    let (info, other_hosts) = (node.info(), OtherHosts::of(&node)?);
     let text = || {
         if arguments.brief {
             return format!("{}\n", info.node);
@@ -39,10 +42,68 @@ pub(super) fn run(common: &Common, arguments: &Query, output: Output) -> Outcome
             let _ = writeln!(text, "Adapter type       : {}", adapter.kind);
             let _ = writeln!(text, "Capabilities       : {}", adapter.capabilities.join(", "));
         }
+        if let Some(other_hosts) = &other_hosts {
+            other_hosts.write(&mut text);
+        }
         text
     };
-    output.form("tieline.query/1", || serde_json::to_value(&info), text)?;
+    output.form("tieline.query/1", || document(&info, other_hosts.as_ref()), text)?;
     Ok(PASS)
+}
+
+/// The link to nodes of other hosts, as it is from here.
+#[derive(Serialize)]
+struct OtherHosts {
+    nodes: usize,
+    kind: &'static str,
+    capabilities: Vec<&'static str>,
+    #[serde(flatten)]
+    offer: Offer,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Offer {
+    Found { provider: String, domain: String },
+    Missing { problem: String },
+}
+
+impl OtherHosts {
+    /// `None`: no other host is known.
+    fn of(node: &Node) -> tieline::Result<Option<Self>> {
+        let nodes = node.status()?.links.iter().filter(|link| link.other_host).count();
+        if nodes == 0 {
+            return Ok(None);
+        }
+        let offer = match ofi::offers(&ofi::Wanted::default()).map(|offers| offers.into_iter().next()) {
+            Ok(Some(offer)) => Offer::Found { provider: offer.provider, domain: offer.domain },
+            Ok(None) => {
+                Offer::Missing { problem: "libfabric offers no provider that tieline uses".to_owned() }
+            }
+            Err(error) => Offer::Missing { problem: error.to_string() },
+        };
+        let capabilities = ofi::OfiMemory::capabilities().names();
+        Ok(Some(Self { nodes, kind: ofi::OfiMemory::NAME, capabilities, offer }))
+    }
+
+    fn write(&self, text: &mut String) {
+        let _ = writeln!(text, "Nodes elsewhere    : {}", self.nodes);
+        let _ = match &self.offer {
+            Offer::Found { provider, domain } => {
+                writeln!(text, "Link to them       : {} ({provider}, {domain})", self.kind)
+            }
+            Offer::Missing { problem } => writeln!(text, "Link to them       : {}: {problem}", self.kind),
+        };
+        let _ = writeln!(text, "Capabilities       : {}", self.capabilities.join(", "));
+    }
+}
+
+fn document(info: &NodeInfo, other_hosts: Option<&OtherHosts>) -> serde_json::Result<serde_json::Value> {
+    let mut document = serde_json::to_value(info)?;
+    if let (Some(other_hosts), Some(fields)) = (other_hosts, document.as_object_mut()) {
+        fields.insert("other_hosts".to_owned(), serde_json::to_value(other_hosts)?);
+    }
+    Ok(document)
 }
 
 /// The node that a program which looks for that host means: the rule of SCIGetNodeIdByAdapterName.

@@ -16,7 +16,7 @@ use node::config::Settings;
 use node::hosts::{self, JoinOptions};
 use node::runtime_dir::{ClusterDir, ClusterName};
 use node::{Daemon, DaemonOptions};
-use node_client::{AttachOptions, Client};
+use node_client::{AttachOptions, Client, Found};
 use proto::ids::{NodeId, SegmentId, SegmentKey};
 
 type Answer = Result<String, Box<dyn Error>>;
@@ -84,8 +84,13 @@ fn obey(words: &[&str]) -> Answer {
             };
             let client = Client::attach(&options, |_| {})?;
             let key = SegmentKey::Segment(SegmentId(segment.parse()?));
-            client.connect_segment(node(to)?, key)?;
-            Ok("connected".to_owned())
+            Ok(match client.find_segment(node(to)?, key, Duration::ZERO)? {
+                Found::Here(..) => "connected".to_owned(),
+                Found::OnOtherHost { address: Some(address) } => format!("on another host than {address}"),
+                Found::OnOtherHost { address: None } => {
+                    "on another host than one without an address".to_owned()
+                }
+            })
         }
         ["disturb", address] => disturb(address),
         _ => Err(format!("what is {words:?}?").into()),

@@ -61,7 +61,7 @@ fn behind_the_lock(options: &DaemonOptions, sharing: &Sharing) -> Result<Daemon>
     if let Some(plan) = &options.settings.copy_plan {
         page.set_copy_plan(plan).map_err(|source| NodeError::Page { node, source })?;
     }
-    let config = machine_config(options, incarnation, descriptor_limit);
+    let mut config = machine_config(options, incarnation, descriptor_limit);
 
     let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)
         .map_err(|errno| io(dir, "make an epoll set for", errno))?;
@@ -81,6 +81,8 @@ fn behind_the_lock(options: &DaemonOptions, sharing: &Sharing) -> Result<Daemon>
         Some(dir) => Network::open(dir, node)?,
         None => None,
     };
+    let address = network.as_ref().map(|network| network.identity.address.ip());
+    config.address = address.filter(|address| !address.is_unspecified());
     if !door.is_by_list() {
         tracing::warn!(
             node = %node,
@@ -211,6 +213,7 @@ fn machine_config(options: &DaemonOptions, incarnation: u64, descriptor_limit: u
         heartbeat_interval: settings.heartbeat_interval,
         heartbeat_limit: settings.heartbeat_limit,
         resume_grace: settings.resume_grace,
+        address: None,
         limits: limits(&settings.limits, descriptor_limit),
     }
 }

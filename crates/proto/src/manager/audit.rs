@@ -156,7 +156,18 @@ impl Manager {
                 &self.timers.contains(Timer::Pending(*id)),
             )?;
         }
-        self.audit_waiting()
+        self.audit_waiting()?;
+        self.audit_owners_asked()
+    }
+
+    fn audit_owners_asked(&self) -> Result<(), String> {
+        for (connection, asked) in &self.owners_asked {
+            let importer = self.exports.by_id.get(connection).map(|export| export.importer);
+            same("the importer that waits for an owner", &importer, &Some(asked.importer))?;
+            let has_timer = self.timers.contains(Timer::OwnerAsked(*connection));
+            same("a timer for each owner that was asked", &has_timer, &true)?;
+        }
+        Ok(())
     }
 
     fn audit_waiting(&self) -> Result<(), String> {

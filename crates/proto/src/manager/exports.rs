@@ -195,6 +195,8 @@ impl Manager {
     /// Takes a connection out of all tables of the exporter's side.
     fn take_export(&mut self, connection: ConnectionId) -> Option<Export> {
         let export = self.exports.by_id.remove(&connection)?;
+        let not_available = Refusal::NotAvailable { what: export.what.to_string(), node: self.own };
+        self.refuse_asked(connection, not_available);
         if let Some(object) = self.objects.get_mut(&export.what) {
             object.exports.remove(&connection);
             if let (Body::Interrupt { producers, .. }, Some(producer)) = (&mut object.body, export.producer) {

@@ -1,6 +1,6 @@
 //! Managers on other hosts: the same sessions and messages, over connections that carry no descriptors.
 //!
-//! What needs a descriptor is refused by name until there is a link that carries data between hosts.
+//! What needs a descriptor is refused by name; how data travels instead: [`by_network`](super::by_network).
 
 use super::{LogLevel, Manager, PeerConn};
 use crate::ids::NodeId;
@@ -36,30 +36,17 @@ impl Manager {
         }
     }
 
-    /// Something that can carry data leads to that node.
-    pub(super) fn check_data_link(&self, node: NodeId, what: &Imported) -> Result<(), Refusal> {
-        match self.peers.get(&node) {
-            Some(peer) if peer.elsewhere => {
-                let host = peer.session.host().to_owned();
-                Err(Refusal::NoDataLink { what: what.to_string(), node, host })
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Why a manager on another host does not get what it asks for; `None`: it is on this host.
-    pub(super) fn no_data_link_for(&mut self, node: NodeId, body: &PeerRequest) -> Option<Refusal> {
-        if !self.peers.get(&node).is_some_and(|peer| peer.elsewhere) {
+    /// What a manager on another host asks for needs a descriptor, which cannot be sent there.
+    pub(super) fn no_descriptor_for(&mut self, node: NodeId, body: &PeerRequest) -> Option<Refusal> {
+        if !self.is_elsewhere(node) {
             return None;
         }
         let what = match body {
             PeerRequest::ConnectSegment { key, .. } => Imported::Segment(*key),
             PeerRequest::ConnectInterrupt { number, .. } => Imported::Interrupt(*number),
-            PeerRequest::Resume { what, .. } => *what,
+            PeerRequest::ConnectByNetwork { .. } | PeerRequest::Resume { .. } => return None,
         };
-        let text = format!("node {node} on another host asked for {what}: there is no data link to it");
-        self.log(LogLevel::Warn, text);
-        let host = self.config.info.host.clone();
-        Some(Refusal::NoDataLink { what: what.to_string(), node: self.own, host })
+        self.log(LogLevel::Warn, format!("node {node} on another host asked for the memory of {what}"));
+        Some(self.no_data_link(what, "its memory cannot be sent there: connect over the network"))
     }
 }

@@ -75,6 +75,9 @@ impl PeerReply {
             Self::Interrupt { connection, incarnation, kind, producer, pollable } => {
                 Reply::Interrupt { import, connection, incarnation, kind, producer, pollable }
             }
+            Self::ByNetwork { connection, size_bytes, incarnation, end } => {
+                Reply::ByNetwork { import, connection, size_bytes, incarnation, end }
+            }
             Self::Resumed => Reply::Resumed { import },
         }
     }

@@ -120,7 +120,7 @@ impl Manager {
     }
 
     fn peer_request(&mut self, node: NodeId, id: RequestId, body: PeerRequest, descriptors: &[Descriptor]) {
-        if let Some(refusal) = self.no_data_link_for(node, &body) {
+        if let Some(refusal) = self.no_descriptor_for(node, &body) {
             return self.send_peer(node, PeerMessage::Reply { id, result: Err(refusal) }, Vec::new());
         }
         let granted = match body {
@@ -128,6 +128,9 @@ impl Manager {
                 let shown = Shown { connection, incarnation, what };
                 let pidfd = producer_pidfd(descriptors);
                 return self.peer_resumes(node, id, shown, bounded(requester), pidfd);
+            }
+            PeerRequest::ConnectByNetwork { what, requester, end } => {
+                return self.wanted_by_network(node, id, what, &bounded(requester), end);
             }
             PeerRequest::ConnectSegment { key, requester } => {
                 self.grant(Imported::Segment(key), node, &requester, None)
@@ -199,8 +202,8 @@ pub(super) fn shorten(refusal: Refusal) -> Refusal {
         Refusal::Invalid(text) => Refusal::Invalid(cut(text)),
         Refusal::NotShared { what, node } => Refusal::NotShared { what: cut(what), node },
         Refusal::OwnerBusy { what, node } => Refusal::OwnerBusy { what: cut(what), node },
-        Refusal::NoDataLink { what, node, host } => {
-            Refusal::NoDataLink { what: cut(what), node, host: cut(host) }
+        Refusal::NoDataLink { what, node, host, why } => {
+            Refusal::NoDataLink { what: cut(what), node, host: cut(host), why: cut(why) }
         }
         plain @ (Refusal::Version { .. } | Refusal::NoDescriptors { .. }) => plain,
     }

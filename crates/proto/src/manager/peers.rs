@@ -163,6 +163,7 @@ impl Manager {
             for ((connection, pid), what) in std::mem::take(&mut peer.waiting) {
                 self.drop_waiting((what, Asker::Peer(node, connection, pid)));
             }
+            self.forget_asked_for(node);
             self.expect_resumption(node, back);
         }
         self.pay_debts(node, matches!(back, Return::Revived | Return::Reconnected));

@@ -169,7 +169,11 @@ impl Manager {
 
     /// This connection is not wanted (any more).
     fn give_back(&mut self, node: NodeId, result: &Result<PeerReply, Refusal>) {
-        if let Ok(PeerReply::Segment { connection, .. } | PeerReply::Interrupt { connection, .. }) = result
+        if let Ok(
+            PeerReply::Segment { connection, .. }
+            | PeerReply::Interrupt { connection, .. }
+            | PeerReply::ByNetwork { connection, .. },
+        ) = result
             && self.imports.find(node, *connection).is_none()
         {
             self.tell_released(node, *connection, false, true);
@@ -196,6 +200,11 @@ impl Manager {
                 let (trigger, waiter, event) = interrupt_parts(descriptors, &title, *pollable)?;
                 let tokens = [Some(trigger), Some(waiter), event].into_iter().flatten().collect();
                 (*connection, *incarnation, tokens)
+            }
+            (PeerReply::ByNetwork { connection, incarnation, end, .. }, _)
+                if self.is_elsewhere(node) && end.is_bounded() =>
+            {
+                (*connection, *incarnation, Vec::new())
             }
             _ => {
                 return Err(Refusal::Invalid(format!(

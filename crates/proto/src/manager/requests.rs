@@ -1,5 +1,6 @@
 //! Requests of programs: each gets exactly one reply, at once or when a peer has answered.
 
+use super::by_network::NO_INTERRUPTS;
 use super::imports::Shown;
 use super::objects::{NewInterrupt, NewSegment, limit};
 use super::pending::Aim;
@@ -94,6 +95,12 @@ impl Manager {
             Request::ConnectInterrupt { node, number } => {
                 self.connect(program, id, node, Imported::Interrupt(number))
             }
+            Request::ConnectByNetwork { node, what, end } => {
+                self.connect_by_network(program, id, node, what, end)
+            }
+            Request::AnswerByNetwork { connection, end } => {
+                now(self.answer_by_network(program, connection, end))
+            }
             Request::Disconnect { import } => now(self.disconnect(program, import)),
             Request::ResumeImport { node, connection, incarnation, what } => {
                 self.resume_import(program, id, node, Shown { connection, incarnation, what })
@@ -149,7 +156,18 @@ impl Manager {
             let import = self.add_import(program, node, grant.shown, true);
             return Ok(Some((grant.body.with_import(import), grant.tokens)));
         }
-        self.check_data_link(node, &what)?;
+        if self.is_elsewhere(node) {
+            return match what {
+                Imported::Segment(_) => {
+                    Ok(Some((Reply::OnOtherHost { address: self.config.address }, Vec::new())))
+                }
+                Imported::Interrupt(_) => {
+                    let host = self.peers.get(&node).map(|peer| peer.session.host().to_owned());
+                    let (host, why) = (host.unwrap_or_default(), NO_INTERRUPTS.to_owned());
+                    Err(Refusal::NoDataLink { what: what.to_string(), node, host, why })
+                }
+            };
+        }
         self.check_reachable(node)?;
         self.check_pending(program)?;
         let (request, tokens) = match what {
@@ -164,7 +182,7 @@ impl Manager {
     }
 
     /// The link to that node has not been taken down.
-    fn check_carrier(&self, node: NodeId) -> Result<(), Refusal> {
+    pub(super) fn check_carrier(&self, node: NodeId) -> Result<(), Refusal> {
         if self.is_taken_down(node) {
             let why = "its link was taken down; `tieline link up` brings it up".to_owned();
             return Err(Refusal::Unreachable { node, why });

@@ -65,7 +65,7 @@ impl Manager {
         match state {
             Some(SessionState::Valid) => {
                 self.check_pending(program)?;
-                let (body, tokens) = self.resume_request(program, shown);
+                let (body, tokens) = self.resume_request(program, node, shown);
                 self.ask(node, Aim::Resume { program, id, shown }, body, tokens);
                 Ok(None)
             }
@@ -89,10 +89,15 @@ impl Manager {
         }
     }
 
-    fn resume_request(&self, program: ProgramConn, shown: Shown) -> (PeerRequest, Vec<FdToken>) {
+    fn resume_request(
+        &self,
+        program: ProgramConn,
+        node: NodeId,
+        shown: Shown,
+    ) -> (PeerRequest, Vec<FdToken>) {
         let Shown { connection, incarnation, what } = shown;
         let pidfd = self.programs.get(&program).and_then(|entry| entry.pidfd);
-        let pidfd = pidfd.filter(|_| matches!(what, Imported::Interrupt(_)));
+        let pidfd = pidfd.filter(|_| matches!(what, Imported::Interrupt(_)) && !self.is_elsewhere(node));
         let requester = self.requester(program);
         (PeerRequest::Resume { connection, incarnation, what, requester }, pidfd.into_iter().collect())
     }
@@ -143,7 +148,7 @@ impl Manager {
 
     fn verify(&mut self, node: NodeId, slot: ImportSlot) {
         let Some(import) = self.imports.by_slot.get(&slot) else { return };
-        let (body, tokens) = self.resume_request(import.program, import.shown);
+        let (body, tokens) = self.resume_request(import.program, node, import.shown);
         let id = self.ask(node, Aim::Verify { slot }, body, tokens);
         if let Some(import) = self.imports.by_slot.get_mut(&slot) {
             import.verify = Some(id);

@@ -7,7 +7,9 @@ use super::sharing::is_attachment;
 use super::{Manager, Peer};
 use crate::ids::{AdapterNo, NodeId};
 use crate::time::Instant;
-use crate::wire::status::{LinkStatus, MAX_LISTED, NodeStatus, ProgramStatus, SegmentStatus, SessionState};
+use crate::wire::status::{
+    LinkKind, LinkStatus, MAX_LISTED, NodeStatus, ProgramStatus, SegmentStatus, SessionState,
+};
 
 /// What the lists may take of a datagram of [`crate::wire::MAX_DATAGRAM_BYTES`]; the facts and the rest have what is left.
 const LINKS_BYTES: usize = 36 * 1024;
@@ -69,6 +71,7 @@ impl Manager {
             peer: node,
             peer_host: session.host().to_owned(),
             other_host: peer.elsewhere,
+            kind: if peer.elsewhere { LinkKind::Ofi } else { LinkKind::Shm },
             session: session.state(),
             reason,
             generation: session.generation() + peer.admin.changes,

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::network::{ImporterEnd, OwnerEnd};
 use super::program::{
     ConnectionId, Imported, Importer, Incarnation, InterruptKind, LossReason, Refusal, RequestId,
 };
@@ -109,6 +110,15 @@ pub enum PeerRequest {
         /// The user on whose behalf.
         requester: Requester,
     },
+    /// An object for a program on another host, whose data travels over the network. Answered when the owner has been asked.
+    ConnectByNetwork {
+        /// The object.
+        what: Imported,
+        /// The user on whose behalf.
+        requester: Requester,
+        /// Its end of the link.
+        end: ImporterEnd,
+    },
     /// After a restart of a manager, or a lost session: the connection is still wanted.
     /// Descriptors: for an interrupt, the producer's pidfd.
     Resume {
@@ -147,6 +157,17 @@ pub enum PeerReply {
         producer: u16,
         /// A socket comes along.
         pollable: bool,
+    },
+    /// The answer to [`PeerRequest::ConnectByNetwork`].
+    ByNetwork {
+        /// As the sender counts.
+        connection: ConnectionId,
+        /// Of a segment: its size in bytes.
+        size_bytes: u64,
+        /// Of the object.
+        incarnation: Incarnation,
+        /// The owner's end of the link.
+        end: OwnerEnd,
     },
     /// The connection continues.
     Resumed,

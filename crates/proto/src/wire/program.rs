@@ -1,6 +1,10 @@
 //! Messages between a program and the manager of its node.
 
+use std::net::IpAddr;
+
 use serde::{Deserialize, Serialize};
+
+use super::network::{ImporterEnd, OwnerEnd};
 
 pub use super::refusal::Refusal;
 use super::status::{NodeInfo, NodeStatus};
@@ -108,7 +112,8 @@ pub enum Request {
         /// Even while connected; importers see `Removed`.
         force: bool,
     },
-    /// Asks for a segment of any node (this one included). Reply: [`Reply::Segment`] with the memfd.
+    /// Asks for a segment of any node (this one included). Reply: [`Reply::Segment`] with the memfd, or
+    /// [`Reply::OnOtherHost`].
     ConnectSegment {
         /// On which node.
         node: NodeId,
@@ -215,6 +220,23 @@ pub enum Request {
         /// The segment.
         key: SegmentKey,
     },
+    /// Asks for an object of a node on another host, which was answered [`Reply::OnOtherHost`] before. Reply:
+    /// [`Reply::ByNetwork`].
+    ConnectByNetwork {
+        /// On which node.
+        node: NodeId,
+        /// The object.
+        what: Imported,
+        /// This program's end of the link.
+        end: ImporterEnd,
+    },
+    /// The owner's answer to [`Event::WantedByNetwork`]. Reply: `Done`, or [`Refusal::NotFound`] if the connection is over.
+    AnswerByNetwork {
+        /// As in the event.
+        connection: ConnectionId,
+        /// Its end of the link, or why it has none.
+        end: Result<OwnerEnd, String>,
+    },
 }
 
 /// What an import is of.
@@ -293,6 +315,24 @@ pub enum Reply {
         /// A socket comes along.
         pollable: bool,
     },
+    /// The node is on another host: ask again with an end point.
+    OnOtherHost {
+        /// At which address managers of other hosts reach this one.
+        address: Option<IpAddr>,
+    },
+    /// The object is reached over the network.
+    ByNetwork {
+        /// Where its life is shown.
+        import: ImportSlot,
+        /// For `ResumeImport`.
+        connection: ConnectionId,
+        /// Of a segment: its size in bytes.
+        size_bytes: u64,
+        /// Of the object.
+        incarnation: Incarnation,
+        /// The owner's end of the link.
+        end: OwnerEnd,
+    },
     /// The import continues in this slot.
     Resumed {
         /// In the new state page.
@@ -340,6 +380,20 @@ pub enum Event {
         producer: u16,
         /// The importer, as its manager reports it.
         importer: Importer,
+    },
+    /// The program that has just connected (the [`Event::Connected`] before) is on another host: it waits for
+    /// [`Request::AnswerByNetwork`].
+    WantedByNetwork {
+        /// The object.
+        what: Imported,
+        /// From which node.
+        node: NodeId,
+        /// As in `Connected`.
+        connection: ConnectionId,
+        /// The importer's end of the link.
+        end: ImporterEnd,
+        /// At which address managers of other hosts reach this one.
+        address: Option<IpAddr>,
     },
     /// An importer disconnected (or died).
     Disconnected {

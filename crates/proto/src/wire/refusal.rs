@@ -112,11 +112,8 @@ pub enum Refusal {
         /// How many it may have, where that is known.
         limit: Option<u64>,
     },
-    /// It is on another host, and nothing carries data there yet.
-    #[error(
-        "{what} of node {node} cannot be reached: the node is on another host{}, and this version of tieline has no data link \
-         between hosts yet: run both programs on one host", host_in_words(.host)
-    )]
+    /// It is on another host, and nothing carries its data there.
+    #[error("{what} of node {node} cannot be reached: the node is on another host{}, and {why}", host_in_words(.host))]
     NoDataLink {
         /// What was to be connected.
         what: String,
@@ -124,6 +121,8 @@ pub enum Refusal {
         node: NodeId,
         /// The host's name, if it is known.
         host: String,
+        /// What is missing, and the next step.
+        why: String,
     },
 }
 

@@ -53,6 +53,27 @@ pub enum SessionState {
     Stopped,
 }
 
+/// What carries the data of a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LinkKind {
+    /// Shared memory, within a host.
+    #[default]
+    Shm,
+    /// libfabric, between hosts.
+    Ofi,
+}
+
+impl LinkKind {
+    /// As in messages and documents.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Shm => "shm",
+            Self::Ofi => "ofi",
+        }
+    }
+}
+
 /// One link, as this node sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkStatus {
@@ -62,9 +83,12 @@ pub struct LinkStatus {
     pub peer: NodeId,
     /// Where that is.
     pub peer_host: String,
-    /// That is another host: there is a session, and nothing that carries data. Documents of before do not say.
+    /// That is another host. Documents of before do not say.
     #[serde(default)]
     pub other_host: bool,
+    /// What carries the data. Documents of before do not say.
+    #[serde(default)]
+    pub kind: LinkKind,
     /// The session over it.
     pub session: SessionState,
     /// Why it is not valid, where it is not.

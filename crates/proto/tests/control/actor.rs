@@ -316,6 +316,13 @@ impl Actor {
                 let what = Imported::Interrupt(*number);
                 self.note_import(asked, (*node, *connection), *import, *incarnation, what);
             }
+            (
+                Request::ConnectByNetwork { node, what, .. },
+                Ok(Reply::ByNetwork { import, connection, incarnation, .. }),
+            ) => {
+                assert!(beside.is_empty(), "no descriptor comes from another host");
+                self.note_import(asked, (*node, *connection), *import, *incarnation, *what);
+            }
             (Request::ResumeImport { node, connection, .. }, Ok(Reply::Resumed { import })) => {
                 let held =
                     self.imports.get_mut(&(*node, *connection)).expect("it was resumed because it is held");
@@ -420,7 +427,7 @@ impl Actor {
                 }
             }
             Event::Availability { key, available } => self.note_available(*key, *available),
-            Event::Link { .. } => {}
+            Event::Link { .. } | Event::WantedByNetwork { .. } => {}
         }
     }
 }

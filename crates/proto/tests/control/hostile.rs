@@ -130,6 +130,7 @@ impl Rig {
             heartbeat_interval: Duration::from_millis(200),
             heartbeat_limit: Duration::from_secs(1),
             resume_grace: Duration::from_secs(2),
+            address: None,
             limits: Limits { programs: 6, segments: 6, interrupts: 6, imports: 8, pending_per_program: 4 },
         };
         let now = Instant::from_nanos(5_000_000_000);
@@ -324,7 +325,7 @@ impl Rig {
         match act {
             Act::PeerSeen(node) => self.input(Input::PeerSeen { node }),
             Act::PeerConnects(friend, node, life) => {
-                let peer = self.peer_connects(None, friend);
+                let peer = self.peer_connects(None, friend, node.filter(|_| life.is_multiple_of(2)));
                 if let Some(node) = node.filter(|_| self.peers.contains(&peer)) {
                     self.peer_greets(peer, node, life);
                 }
@@ -332,7 +333,7 @@ impl Rig {
             Act::DialEnds(well, life) => {
                 let Some(node) = self.dials.pop() else { return };
                 if well {
-                    let peer = self.peer_connects(Some(node), true);
+                    let peer = self.peer_connects(Some(node), true, None);
                     self.peer_greets(peer, node, life);
                 } else {
                     self.input(Input::DialFailed { node, why: "connection refused".to_owned() });
@@ -354,11 +355,14 @@ impl Rig {
         }
     }
 
-    fn peer_connects(&mut self, dialled: Option<NodeId>, friend: bool) -> PeerConn {
+    fn peer_connects(&mut self, dialled: Option<NodeId>, friend: bool, host: Option<NodeId>) -> PeerConn {
         let peer = PeerConn(self.number());
         self.peers.insert(peer);
         let credentials = Credentials { uid: if friend { 1000 } else { 3000 }, gids: vec![], pid: 5 };
-        self.input(Input::PeerConnected { peer, dialled, credentials });
+        self.input(match host {
+            Some(node) => Input::HostConnected { peer, dialled, node },
+            None => Input::PeerConnected { peer, dialled, credentials },
+        });
         peer
     }
 
@@ -380,7 +384,7 @@ impl Rig {
                         proper = vec![DescriptorKind::Pid(5)];
                     }
                 }
-                PeerRequest::ConnectSegment { .. } => {}
+                PeerRequest::ConnectSegment { .. } | PeerRequest::ConnectByNetwork { .. } => {}
             },
             PeerMessage::Reply { result: Ok(PeerReply::Segment { size_bytes, .. }), .. } => {
                 proper = vec![memory(*size_bytes)];
@@ -455,7 +459,7 @@ proptest! {
 fn the_hostile_reach_what_they_are_for() {
     let mut runner = TestRunner::deterministic();
     let mut tally = Tally::default();
-    for _ in 0..300 {
+    for _ in 0..900 {
         let mut rig = Rig::new();
         for act in vec(act(), 0..300).new_tree(&mut runner).expect("acts").current() {
             rig.perform(act);
@@ -466,6 +470,8 @@ fn the_hostile_reach_what_they_are_for() {
         "reply Segment",
         "reply Interrupt",
         "reply Resumed",
+        "reply OnOtherHost",
+        "event WantedByNetwork",
         "refused Invalid",
         "refused Limit",
         "refused NotFound",
@@ -485,6 +491,8 @@ fn the_hostile_reach_what_they_are_for() {
         "asks Resume",
         "asks ConnectSegment",
         "asks ConnectInterrupt",
+        "asks ConnectByNetwork",
+        "denies NoDataLink",
         "says Rejected",
         "tells lost OwnerDied",
         "tells released died=true",

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use proto::manager::{Input, PeerConn};
 use proto::wire::peer::{PeerMessage, PeerRequest, Requester};
-use proto::wire::program::{Incarnation, InterruptKind, Refusal, Request};
+use proto::wire::program::{Incarnation, InterruptKind, Refusal, Reply, Request};
 use proto::wire::status::SessionState;
 
-use crate::helpers::{node, offer, offer_interrupt, segment, try_connect};
+use crate::helpers::{node, offer, offer_interrupt, segment};
 use crate::world::{LIMIT, STRANGERS, World};
 
 const FAR: PeerConn = PeerConn(STRANGERS + 5);
@@ -68,23 +68,21 @@ fn a_hello_must_name_the_node_of_the_certificate() {
 }
 
 #[test]
-fn what_needs_a_descriptor_is_refused_by_name_and_at_once() {
+fn a_program_is_told_at_once_that_a_segment_is_on_another_host() {
     let mut world = with_far_node();
     let program = world.attach(0);
-    let refusal = try_connect(&mut world, program, 8, segment(7)).expect_err("no data link");
-    let wanted = Refusal::NoDataLink { what: "segment 7".into(), node: node(8), host: "far".into() };
-    assert_eq!(refusal, wanted);
+    let body = || Request::ConnectSegment { node: node(8), key: segment(7) };
+    assert_eq!(world.ask(program, body()), Ok(Reply::OnOtherHost { address: None }));
+    let body_of_interrupt = Request::ConnectInterrupt { node: node(8), number: proto::ids::InterruptNo(3) };
+    let refusal = world.ask(program, body_of_interrupt).expect_err("no interrupts");
     assert_eq!(
         refusal.to_string(),
-        "segment 7 of node 8 cannot be reached: the node is on another host (`far`), and this version of tieline has no data \
-         link between hosts yet: run both programs on one host"
+        "interrupt 3 of node 8 cannot be reached: the node is on another host (`far`), and interrupts do not travel between \
+         hosts yet: run both programs on one host, or poll a segment"
     );
-    let body = Request::ConnectInterrupt { node: node(8), number: proto::ids::InterruptNo(3) };
-    assert!(matches!(world.ask(program, body), Err(Refusal::NoDataLink { .. })));
-    // While the session is down too: waiting would not help.
+    // While the session is down too: the next question says so.
     world.input(0, Input::PeerGone { peer: FAR });
-    let refusal = try_connect(&mut world, program, 8, segment(7)).expect_err("no data link");
-    assert!(matches!(refusal, Refusal::NoDataLink { .. }));
+    assert_eq!(world.ask(program, body()), Ok(Reply::OnOtherHost { address: None }));
 }
 
 #[test]

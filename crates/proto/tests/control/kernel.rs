@@ -177,11 +177,16 @@ impl World {
     /// What a driver does with what it reads.
     pub fn give(&mut self, index: usize, parcel: Parcel) {
         let input = match parcel {
+            Parcel::Seen(node) if self.apart => Input::HostSeen { node },
             Parcel::Seen(node) => Input::PeerSeen { node },
             Parcel::DialFailed(node) => Input::DialFailed { node, why: "connection refused".to_owned() },
             Parcel::Attach => return,
             Parcel::Opened { channel, dialled, credentials } => match self.is_program(channel) {
                 true => Input::ProgramConnected { program: ProgramConn(channel), credentials },
+                false if self.apart => {
+                    let node = self.other_end(channel, index);
+                    Input::HostConnected { peer: PeerConn(channel), dialled, node }
+                }
                 false => Input::PeerConnected { peer: PeerConn(channel), dialled, credentials },
             },
             Parcel::Closed { channel } => {
@@ -201,6 +206,7 @@ impl World {
                         Err(error) => Input::ProgramGarbage { program, error, descriptors },
                     }
                 } else {
+                    assert!(!self.apart || beside.is_empty(), "descriptors do not leave a host");
                     let peer = PeerConn(channel);
                     match self.decode(index, bytes) {
                         Ok(message) => Input::PeerMessage { peer, message, descriptors },
@@ -238,6 +244,16 @@ impl World {
             descriptors.push(Descriptor { token, kind });
         }
         descriptors
+    }
+
+    /// Whose manager is at the other end.
+    fn other_end(&self, channel: u64, index: usize) -> NodeId {
+        let ends = self.channels.get(&channel).map(|channel| channel.ends).into_iter().flatten();
+        let mut others = ends.filter_map(|end| match end {
+            Place::Manager { node, .. } if node != index => Some(node),
+            _ => None,
+        });
+        self.nodes[others.next().expect("another manager")].id
     }
 
     pub fn is_program(&self, channel: u64) -> bool {

@@ -20,6 +20,7 @@ mod world;
 // The tests; above is what they are made of.
 mod admission;
 mod attach;
+mod by_network;
 mod chaos;
 mod groups;
 mod hostile;

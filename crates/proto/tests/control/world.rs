@@ -77,6 +77,8 @@ pub struct World {
     /// What was said to connections with managers that a test plays itself; `None`: closed.
     pub to_strangers: Vec<(PeerConn, Option<PeerMessage>)>,
     pub tally: Tally,
+    /// Each manager is on a host of its own.
+    pub apart: bool,
 }
 
 pub fn limits() -> Limits {
@@ -120,17 +122,26 @@ impl World {
             dials: Vec::new(),
             to_strangers: Vec::new(),
             tally: Tally::default(),
+            apart: false,
         }
     }
 
     /// A cluster whose sessions are all valid.
     pub fn up(nodes: usize, seed: u64) -> Self {
-        let mut world = Self::new(nodes, seed);
-        for node in 0..nodes {
-            world.start(node);
+        Self::new(nodes, seed).all_up()
+    }
+
+    /// The same on as many hosts as there are nodes.
+    pub fn up_apart(nodes: usize, seed: u64) -> Self {
+        Self { apart: true, ..Self::new(nodes, seed) }.all_up()
+    }
+
+    fn all_up(mut self) -> Self {
+        for node in 0..self.nodes.len() {
+            self.start(node);
         }
-        world.run_until("all sessions valid", Self::all_valid);
-        world
+        self.run_until("all sessions valid", Self::all_valid);
+        self
     }
 
     pub fn index(&self, id: NodeId) -> usize {
@@ -172,6 +183,7 @@ impl World {
             heartbeat_interval: INTERVAL,
             heartbeat_limit: LIMIT,
             resume_grace: GRACE,
+            address: None,
             limits: node.limits,
         };
         node.life += 1;
@@ -355,6 +367,7 @@ impl World {
                     Ok(
                         Reply::Segment { import, .. }
                         | Reply::Interrupt { import, .. }
+                        | Reply::ByNetwork { import, .. }
                         | Reply::Resumed { import },
                     ),
                 ..

@@ -3,7 +3,9 @@
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
+use proptest::result::maybe_err;
 use proto::ids::{GroupId, InterruptNo, NodeId, SegmentId, SegmentKey};
+use proto::wire::network::{ImporterEnd, OwnerEnd};
 use proto::wire::peer::{PeerMessage, PeerReply, PeerRequest, Requester};
 use proto::wire::program::{
     Access, ConnectionId, ImportSlot, Imported, Importer, Incarnation, InterruptKind, LossReason, Refusal,
@@ -117,6 +119,10 @@ fn connection_request() -> impl Strategy<Value = Request> {
     prop_oneof![
         5 => (node(), segment_key()).prop_map(|(node, key)| Request::ConnectSegment { node, key }),
         5 => (node(), interrupt()).prop_map(|(node, number)| Request::ConnectInterrupt { node, number }),
+        3 => (node(), imported(), importer_end())
+            .prop_map(|(node, what, end)| Request::ConnectByNetwork { node, what, end }),
+        3 => (connection(), maybe_err(owner_end(), text()))
+            .prop_map(|(connection, end)| Request::AnswerByNetwork { connection, end }),
         3 => slot().prop_map(|import| Request::Disconnect { import }),
         4 => (node(), connection(), incarnation(), imported()).prop_map(
             |(node, connection, incarnation, what)| Request::ResumeImport { node, connection, incarnation, what }
@@ -162,8 +168,25 @@ pub fn refusal() -> impl Strategy<Value = Refusal> {
         (text(), node()).prop_map(|(what, node)| Refusal::NotShared { what, node }),
         (text(), node()).prop_map(|(what, node)| Refusal::OwnerBusy { what, node }),
         option::of(any::<u64>()).prop_map(|limit| Refusal::NoDescriptors { limit }),
-        (text(), node(), text()).prop_map(|(what, node, host)| Refusal::NoDataLink { what, node, host }),
+        (text(), node(), text(), text()).prop_map(|(what, node, host, why)| Refusal::NoDataLink {
+            what,
+            node,
+            host,
+            why
+        }),
     ]
+}
+
+/// Some are longer than is allowed.
+pub fn importer_end() -> impl Strategy<Value = ImporterEnd> {
+    (vec(any::<u8>(), 0..1110), any::<u64>())
+        .prop_map(|(end_point, session)| ImporterEnd { end_point, session })
+}
+
+/// Some are longer than is allowed.
+pub fn owner_end() -> impl Strategy<Value = OwnerEnd> {
+    (vec(any::<u8>(), 0..1110), vec(any::<u8>(), 0..66))
+        .prop_map(|(end_point, key)| OwnerEnd { end_point, key })
 }
 
 fn peer_request() -> impl Strategy<Value = PeerRequest> {
@@ -172,6 +195,8 @@ fn peer_request() -> impl Strategy<Value = PeerRequest> {
             .prop_map(|(key, requester)| PeerRequest::ConnectSegment { key, requester }),
         (interrupt(), requester())
             .prop_map(|(number, requester)| PeerRequest::ConnectInterrupt { number, requester }),
+        (imported(), requester(), importer_end())
+            .prop_map(|(what, requester, end)| PeerRequest::ConnectByNetwork { what, requester, end }),
         (connection(), incarnation(), imported(), requester()).prop_map(
             |(connection, incarnation, what, requester)| PeerRequest::Resume {
                 connection,
@@ -191,6 +216,11 @@ fn peer_reply() -> impl Strategy<Value = PeerReply> {
         3 => (connection(), incarnation(), kind(), any::<u16>(), any::<bool>()).prop_map(
             |(connection, incarnation, kind, producer, pollable)| PeerReply::Interrupt {
                 connection, incarnation, kind, producer, pollable
+            }
+        ),
+        2 => (connection(), any::<u64>(), incarnation(), owner_end()).prop_map(
+            |(connection, size_bytes, incarnation, end)| PeerReply::ByNetwork {
+                connection, size_bytes, incarnation, end
             }
         ),
         1 => Just(PeerReply::Resumed),

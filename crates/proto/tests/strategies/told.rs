@@ -1,5 +1,7 @@
 //! Arbitrary messages of managers to programs.
 
+use std::net::IpAddr;
+
 use proptest::collection::{btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
@@ -7,12 +9,13 @@ use proto::fault::LinkFaults;
 use proto::ids::AdapterNo;
 use proto::wire::program::{Event, Reply, ToProgram};
 use proto::wire::status::{
-    AdapterInfo, Counters, LinkStatus, NodeInfo, NodeStatus, ProgramStatus, SegmentStatus, SessionState,
+    AdapterInfo, Counters, LinkKind, LinkStatus, NodeInfo, NodeStatus, ProgramStatus, SegmentStatus,
+    SessionState,
 };
 
 use crate::strategies::{
-    connection, group, imported, importer, incarnation, interrupt, kind, loss, node, refusal, segment_key,
-    slot, text,
+    connection, group, imported, importer, importer_end, incarnation, interrupt, kind, loss, node, owner_end,
+    refusal, segment_key, slot, text,
 };
 
 fn info() -> impl Strategy<Value = NodeInfo> {
@@ -51,6 +54,7 @@ fn link() -> impl Strategy<Value = LinkStatus> {
             peer,
             peer_host,
             other_host: n[0] % 2 == 1,
+            kind: if n[1] % 2 == 1 { LinkKind::Ofi } else { LinkKind::Shm },
             session,
             reason,
             generation: n[0],
@@ -132,6 +136,16 @@ fn reply() -> impl Strategy<Value = Reply> {
                 pollable
             }
         ),
+        any::<Option<IpAddr>>().prop_map(|address| Reply::OnOtherHost { address }),
+        (slot(), connection(), any::<u64>(), incarnation(), owner_end()).prop_map(
+            |(import, connection, size_bytes, incarnation, end)| Reply::ByNetwork {
+                import,
+                connection,
+                size_bytes,
+                incarnation,
+                end
+            }
+        ),
         slot().prop_map(|import| Reply::Resumed { import }),
         any::<bool>().prop_map(|reachable| Reply::Probed { reachable }),
         btree_set(node(), 0..8).prop_map(|nodes| Reply::Members(nodes.into_iter().collect())),
@@ -149,6 +163,15 @@ fn event() -> impl Strategy<Value = Event> {
                 connection,
                 producer,
                 importer
+            }
+        ),
+        (imported(), node(), connection(), importer_end(), any::<Option<IpAddr>>()).prop_map(
+            |(what, node, connection, end, address)| Event::WantedByNetwork {
+                what,
+                node,
+                connection,
+                end,
+                address
             }
         ),
         (imported(), node(), connection(), any::<bool>())

@@ -9,6 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use proto::ids::{GroupId, InterruptNo, NodeId, SegmentId, SegmentKey};
+use proto::wire::network::{ImporterEnd, OwnerEnd};
 use proto::wire::peer::{PeerMessage, PeerReply, PeerRequest, Requester};
 use proto::wire::program::{
     Access, ConnectionId, Event, ImportSlot, Imported, Importer, Incarnation, InterruptKind, LossReason,
@@ -63,6 +64,14 @@ fn node(number: u32) -> NodeId {
     NodeId::new(number).expect("an id")
 }
 
+fn importer_end() -> ImporterEnd {
+    ImporterEnd { end_point: vec![1, 2, 3], session: 0x0123_4567_89ab_cdef }
+}
+
+fn owner_end() -> OwnerEnd {
+    OwnerEnd { end_point: vec![4, 5], key: vec![6; 32] }
+}
+
 fn requests() -> Vec<Request> {
     let (key, number) = (SegmentKey::Segment(SegmentId(7)), InterruptNo(3));
     let access = Access { uids: vec![1000, 2000], gid: Some(100) };
@@ -90,6 +99,9 @@ fn requests() -> Vec<Request> {
         Request::RemoveInterrupt { number },
         Request::ConnectInterrupt { node: node(260), number },
         Request::Disconnect { import: ImportSlot(5) },
+        Request::ConnectByNetwork { node: node(8), what: Imported::Segment(key), end: importer_end() },
+        Request::AnswerByNetwork { connection, end: Ok(owner_end()) },
+        Request::AnswerByNetwork { connection, end: Err("no libfabric".to_owned()) },
         Request::ResumeImport { node: node(4), connection, incarnation, what: Imported::Interrupt(number) },
         Request::Probe { node: node(4) },
         Request::WatchGroup { group: GroupId(2) },
@@ -130,6 +142,8 @@ fn to_program() -> Vec<ToProgram> {
             producer: 2,
             pollable: true,
         },
+        Reply::OnOtherHost { address: Some([10, 0, 0, 1].into()) },
+        Reply::ByNetwork { import, connection, size_bytes: 4096, incarnation, end: owner_end() },
         Reply::Resumed { import },
         Reply::Probed { reachable: true },
         Reply::Members(vec![node(4), node(8)]),
@@ -141,7 +155,12 @@ fn to_program() -> Vec<ToProgram> {
         Refusal::Version { theirs: 9, ours: 1 },
         Refusal::NotShared { what: "segment 7".to_owned(), node: node(4) },
         Refusal::OwnerBusy { what: "segment 7".to_owned(), node: node(4) },
-        Refusal::NoDataLink { what: "segment 7".to_owned(), node: node(8), host: "b".to_owned() },
+        Refusal::NoDataLink {
+            what: "segment 7".to_owned(),
+            node: node(8),
+            host: "b".to_owned(),
+            why: "no".to_owned(),
+        },
         Refusal::NoDescriptors { limit: Some(1024) },
     ];
     let events = [
@@ -151,6 +170,13 @@ fn to_program() -> Vec<ToProgram> {
             connection,
             producer: 0,
             importer: Importer { uid: 1000, pid: 77 },
+        },
+        Event::WantedByNetwork {
+            what,
+            node: node(8),
+            connection,
+            end: importer_end(),
+            address: Some([10, 0, 0, 1].into()),
         },
         Event::Disconnected { what, node: node(8), connection, died: true },
         Event::Lost { import, reason: LossReason::OwnerDied },
@@ -179,6 +205,11 @@ fn peer_messages() -> Vec<PeerMessage> {
     let requests = [
         PeerRequest::ConnectSegment { key, requester: requester() },
         PeerRequest::ConnectInterrupt { number, requester: requester() },
+        PeerRequest::ConnectByNetwork {
+            what: Imported::Segment(key),
+            requester: requester(),
+            end: importer_end(),
+        },
         PeerRequest::Resume { connection, incarnation, what: Imported::Segment(key), requester: requester() },
     ];
     let replies = [
@@ -190,6 +221,7 @@ fn peer_messages() -> Vec<PeerMessage> {
             producer: 2,
             pollable: false,
         },
+        PeerReply::ByNetwork { connection, size_bytes: 4096, incarnation, end: owner_end() },
         PeerReply::Resumed,
     ];
     let mut all = vec![

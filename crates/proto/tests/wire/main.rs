@@ -98,18 +98,18 @@ proptest! {
 #[test]
 fn another_version_is_named() {
     let mut bytes = encode(&PeerMessage::Bye).expect("encoded");
-    bytes[4..6].copy_from_slice(&7u16.to_le_bytes());
+    bytes[4..6].copy_from_slice(&9u16.to_le_bytes());
     let error = decode::<PeerMessage>(&bytes).expect_err("another version");
-    assert_eq!(error, CodecError::OtherVersion { theirs: 7 });
+    assert_eq!(error, CodecError::OtherVersion { theirs: 9 });
     assert_eq!(
         error.to_string(),
         format!(
-            "the other side speaks version 7 of the control protocol, this side version {PROTOCOL_VERSION}: install the same tieline on both sides"
+            "the other side speaks version 9 of the control protocol, this side version {PROTOCOL_VERSION}: install the same tieline on both sides"
         )
     );
     // The version is examined before the message, which another version may have changed.
     bytes.truncate(6);
-    assert_eq!(decode::<PeerMessage>(&bytes), Err(CodecError::OtherVersion { theirs: 7 }));
+    assert_eq!(decode::<PeerMessage>(&bytes), Err(CodecError::OtherVersion { theirs: 9 }));
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn the_longest_datagram_is_the_limit_on_both_sides() {
 #[test]
 fn a_list_does_not_cost_more_than_it_has() {
     // A length of four thousand million nodes, and no nodes.
-    let body = [2, 1, 0, 6, 0xff, 0xff, 0xff, 0xff, 0x0f];
+    let body = [2, 1, 0, 8, 0xff, 0xff, 0xff, 0xff, 0x0f];
     assert!(decode::<ToProgram>(&with_header(&body)).is_err());
     // All nodes that there can be are one message.
     let all: Vec<NodeId> = (1..=4096).filter_map(|index| NodeId::new(index * 4).ok()).collect();

@@ -169,6 +169,7 @@ mod tests {
             peer: id(8),
             peer_host: "here".into(),
             other_host: false,
+            kind: Default::default(),
             session: SessionState::Valid,
             reason: None,
             generation: 1,

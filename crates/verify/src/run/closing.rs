@@ -139,6 +139,7 @@ mod tests {
             peer: node(8),
             peer_host: "rack1-b".into(),
             other_host: false,
+            kind: Default::default(),
             session: SessionState::Valid,
             reason: None,
             generation,

@@ -1,8 +1,8 @@
-//! Nodes of other hosts in the report on the services: there is a session, and nothing that carries data yet.
+//! Nodes of other hosts in the report on the services: the session, and the link that carries data.
 
 use std::fmt::Write;
 
-use proto::wire::status::{LinkStatus, NodeStatus, SessionState};
+use proto::wire::status::{LinkKind, LinkStatus, NodeStatus, SessionState};
 
 use super::session_name;
 
@@ -15,7 +15,7 @@ pub(super) fn links(status: &NodeStatus) -> impl Iterator<Item = &LinkStatus> {
 pub(super) fn summary(status: &NodeStatus) -> Option<String> {
     let all = links(status).count();
     let valid = links(status).filter(|link| link.session == SessionState::Valid).count();
-    (all > 0).then(|| format!("{valid} of {all} sessions valid, no data link yet"))
+    (all > 0).then(|| format!("{valid} of {all} sessions valid, link {}", LinkKind::Ofi.name()))
 }
 
 /// A line for each node of another host, as each node of this host sees it.
@@ -24,7 +24,8 @@ pub(super) fn write<'s>(text: &mut String, nodes: impl Iterator<Item = &'s NodeS
         for link in links(status) {
             let host = if link.peer_host.is_empty() { "another host" } else { &link.peer_host };
             let (node, peer, session) = (status.info.node, link.peer, session_name(link.session));
-            let _ = writeln!(text, "node {node}: node {peer} on {host}: session {session}, no data link yet");
+            let kind = link.kind.name();
+            let _ = writeln!(text, "node {node}: node {peer} on {host}: session {session}, link {kind}");
         }
     }
 }

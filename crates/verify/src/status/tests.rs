@@ -15,6 +15,7 @@ fn link(session: SessionState, since: Duration) -> LinkStatus {
         peer: node(8),
         peer_host: "rack1-b".into(),
         other_host: false,
+        kind: Default::default(),
         session,
         reason: None,
         generation: 1,

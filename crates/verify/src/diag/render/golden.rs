@@ -46,6 +46,7 @@ fn report() -> DiagReport {
         peer: id(8),
         peer_host: "betty".into(),
         other_host: false,
+        kind: Default::default(),
         session: SessionState::Lost,
         reason: Some("nothing was heard for 5000 ms".into()),
         generation: 2,

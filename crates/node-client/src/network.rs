@@ -1,0 +1,100 @@
+//! Objects of nodes on other hosts, which are reached over a network: both programs learn the other's end of the link here.
+
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+use std::sync::Weak;
+use std::time::Duration;
+
+use proto::ids::{NodeId, SegmentKey};
+use proto::wire::network::{ImporterEnd, OwnerEnd};
+use proto::wire::program::{ConnectionId, Imported, Reply, Request};
+
+use crate::client::{Client, Handle};
+use crate::connection::Answer;
+use crate::error::{ClientError, Result};
+use crate::import::Import;
+
+/// Where a segment is.
+#[derive(Debug)]
+pub enum Found {
+    /// On this host: its life, its memory, its size in bytes.
+    Here(Import, OwnedFd, u64),
+    /// On another host: nothing is connected yet, see [`Client::connect_by_network`].
+    OnOtherHost {
+        /// At which address managers of other hosts reach this node's.
+        address: Option<IpAddr>,
+    },
+}
+
+/// A connection to an object on another host.
+#[derive(Debug)]
+pub struct ByNetwork {
+    /// Its life.
+    pub import: Import,
+    /// Of a segment: its size in bytes.
+    pub size_bytes: u64,
+    /// The owner's end of the link.
+    pub end: OwnerEnd,
+}
+
+/// An attachment that does not keep it alive.
+#[derive(Debug, Clone)]
+pub struct WeakClient(Weak<Handle>);
+
+impl WeakClient {
+    /// The client, while the attachment lasts.
+    pub fn upgrade(&self) -> Option<Client> {
+        self.0.upgrade().map(Client::of)
+    }
+}
+
+impl Client {
+    /// For what must not keep the attachment alive.
+    pub fn downgrade(&self) -> WeakClient {
+        WeakClient(self.weak_handle())
+    }
+
+    /// As [`Self::connect_segment`] on this host; of another host it says so. Waits at most `limit`, as
+    /// [`Self::connect_segment_within`] does; zero: an error at once.
+    pub fn find_segment(&self, node: NodeId, key: SegmentKey, limit: Duration) -> Result<Found> {
+        let answer = self.ask_for(Request::ConnectSegment { node, key }, limit)?;
+        if let Reply::OnOtherHost { address } = answer.reply {
+            return Ok(Found::OnOtherHost { address });
+        }
+        self.segment_of(answer).map(|(import, memory, size_bytes)| Found::Here(import, memory, size_bytes))
+    }
+
+    /// Connects to an object on another host, and learns the owner's end. Waits at most `limit`, as [`Self::find_segment`] does.
+    pub fn connect_by_network(
+        &self,
+        node: NodeId,
+        what: Imported,
+        end: &ImporterEnd,
+        limit: Duration,
+    ) -> Result<ByNetwork> {
+        let answer = self.ask_for(Request::ConnectByNetwork { node, what, end: end.clone() }, limit)?;
+        match (answer.reply, answer.import) {
+            (Reply::ByNetwork { size_bytes, end, .. }, Some(import)) => {
+                Ok(ByNetwork { import, size_bytes, end })
+            }
+            (Reply::ByNetwork { .. }, None) => Err(ClientError::Protocol {
+                node: self.node(),
+                what: "a connection without its import".to_owned(),
+            }),
+            (other, _) => Err(self.unexpected(&other)),
+        }
+    }
+
+    /// Answers [`ClientEvent::WantedByNetwork`](crate::ClientEvent::WantedByNetwork).
+    pub fn answer_by_network(
+        &self,
+        connection: ConnectionId,
+        end: std::result::Result<OwnerEnd, String>,
+    ) -> Result<()> {
+        self.order(Request::AnswerByNetwork { connection, end }, &[])
+    }
+
+    fn ask_for(&self, body: Request, limit: Duration) -> Result<Answer> {
+        if limit.is_zero() { self.ask(body, &[]) } else { self.ask_until(body, limit) }
+    }
+}

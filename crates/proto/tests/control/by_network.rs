@@ -1,0 +1,267 @@
+//! Connections between programs on different hosts: both learn the other's end of the link, nobody else does, and nothing waits
+//! for ever, whoever goes, restarts, or says nothing.
+
+use std::time::Duration;
+
+use proto::ids::{InterruptNo, SegmentId, SegmentKey};
+use proto::wire::network::{ImporterEnd, MAX_END_POINT_BYTES, OwnerEnd};
+use proto::wire::program::{
+    Access, ConnectionId, Event, ImportSlot, Imported, Incarnation, InterruptKind, LossReason, Refusal,
+    Reply, Request, RequestId,
+};
+
+use crate::actor::memory;
+use crate::helpers::{copy, create_request, node, offer, offer_interrupt, segment};
+use crate::world::{GRACE, LIMIT, World};
+
+const SEGMENT_1: Imported = Imported::Segment(SegmentKey::Segment(SegmentId(1)));
+const MOMENT: Duration = Duration::from_millis(20);
+
+fn importer_end() -> ImporterEnd {
+    ImporterEnd { end_point: vec![1, 2, 3], session: 77 }
+}
+
+fn owner_end() -> OwnerEnd {
+    OwnerEnd { end_point: vec![4, 5], key: vec![6; 32] }
+}
+
+/// Two hosts, an owner on the first that offers segment 1, an importer on the second.
+fn two_hosts() -> (World, usize, usize) {
+    let mut world = World::up_apart(2, 1);
+    let (owner, importer) = (world.attach(0), world.attach(1));
+    offer(&mut world, owner, segment(1));
+    (world, owner, importer)
+}
+
+fn ask_for(world: &mut World, importer: usize, what: Imported) -> RequestId {
+    let body = Request::ConnectByNetwork { node: node(4), what, end: importer_end() };
+    let id = world.request(importer, body, vec![]);
+    world.run_for(MOMENT);
+    id
+}
+
+/// What the owner was told: the connection, and whether it is asked for its end.
+fn wanted(world: &mut World, owner: usize) -> ConnectionId {
+    match &world.events(owner)[..] {
+        [
+            Event::Connected { connection: first, .. },
+            Event::WantedByNetwork { what: SEGMENT_1, node: importer, connection, end, address: None },
+        ] => {
+            assert_eq!((first, *importer, end), (connection, node(8), &importer_end()));
+            *connection
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+fn answer(world: &mut World, owner: usize, connection: ConnectionId) {
+    let body = Request::AnswerByNetwork { connection, end: Ok(owner_end()) };
+    assert_eq!(world.ask(owner, body), Ok(Reply::Done));
+}
+
+fn connect(world: &mut World, owner: usize, importer: usize) -> (ImportSlot, ConnectionId) {
+    let id = ask_for(world, importer, SEGMENT_1);
+    let connection = wanted(world, owner);
+    answer(world, owner, connection);
+    let (reply, _) = world.answer(importer, id).expect("connected");
+    let Reply::ByNetwork { import, connection: theirs, size_bytes, incarnation, end } = reply else {
+        panic!("{reply:?}")
+    };
+    assert_eq!((theirs, size_bytes, incarnation), (connection, 4096, Incarnation(1001)));
+    assert_eq!(end, owner_end());
+    (import, connection)
+}
+
+fn connections(world: &World) -> u32 {
+    world.status(0).segments[0].connections
+}
+
+#[test]
+fn both_ends_learn_of_each_other_by_way_of_their_managers() {
+    let (mut world, owner, importer) = two_hosts();
+    let asked = world.ask(importer, Request::ConnectSegment { node: node(4), key: segment(1) });
+    assert_eq!(asked, Ok(Reply::OnOtherHost { address: None }));
+    let (import, connection) = connect(&mut world, owner, importer);
+    assert!(world.nodes[1].page.alive(import));
+    assert_eq!(connections(&world), 1);
+    assert_eq!(world.ask(importer, Request::Disconnect { import }), Ok(Reply::Done));
+    world.run_for(MOMENT);
+    assert!(matches!(
+        world.events(owner)[..],
+        [Event::Disconnected { connection: over, died: false, .. }] if over == connection
+    ));
+    assert_eq!(connections(&world), 0);
+}
+
+#[test]
+fn the_rights_are_those_of_one_host() {
+    let (mut world, owner, _) = two_hosts();
+    let mut stranger = world.actors[owner].credentials.clone();
+    (stranger.uid, stranger.gids) = (3000, vec![3000]);
+    let mut attach = Access::default();
+    attach.uids.push(3000);
+    world.kill(1);
+    world.nodes[1].attach = attach;
+    world.start(1);
+    world.run_until("all sessions valid", World::all_valid);
+    let stranger = world.spawn(1, stranger, "stranger");
+    world.try_attach(stranger);
+    world.run_for(MOMENT);
+    let id = ask_for(&mut world, stranger, SEGMENT_1);
+    let refused = world.answer(stranger, id).expect_err("another user");
+    assert!(matches!(refused, Refusal::Denied { uid: 3000, .. }), "{refused}");
+    assert!(world.events(owner).is_empty(), "the owner is not asked");
+
+    let importer = world.attach(1);
+    let id = ask_for(&mut world, importer, Imported::Segment(segment(9)));
+    assert!(matches!(world.answer(importer, id), Err(Refusal::NotFound { .. })));
+    let closed = create_request(segment(2), Access::default(), false);
+    world.ask_with(owner, closed, vec![memory(4096)]).expect("created");
+    let id = ask_for(&mut world, importer, Imported::Segment(segment(2)));
+    assert!(matches!(world.answer(importer, id), Err(Refusal::NotAvailable { .. })));
+    offer_interrupt(&mut world, owner, 3, InterruptKind::Plain);
+    let id = ask_for(&mut world, importer, Imported::Interrupt(InterruptNo(3)));
+    assert!(matches!(world.answer(importer, id), Err(Refusal::NoDataLink { .. })));
+    assert!(world.events(owner).is_empty());
+}
+
+#[test]
+fn a_copy_of_a_group_is_reached_too() {
+    let (mut world, owner, importer) = two_hosts();
+    offer(&mut world, owner, copy(5));
+    let id = ask_for(&mut world, importer, Imported::Segment(copy(5)));
+    let events = world.events(owner);
+    let [Event::Connected { .. }, Event::WantedByNetwork { connection, .. }] = events[..] else {
+        panic!("{events:?}")
+    };
+    answer(&mut world, owner, connection);
+    assert!(matches!(world.answer(importer, id), Ok((Reply::ByNetwork { .. }, _))));
+}
+
+#[test]
+fn an_owner_without_a_link_says_why() {
+    let (mut world, owner, importer) = two_hosts();
+    let id = ask_for(&mut world, importer, SEGMENT_1);
+    let connection = wanted(&mut world, owner);
+    let end = Err("libfabric is missing: install package libfabric1".to_owned());
+    assert_eq!(world.ask(owner, Request::AnswerByNetwork { connection, end }), Ok(Reply::Done));
+    assert_eq!(
+        world.answer(importer, id).expect_err("no link").to_string(),
+        "segment 1 of node 4 cannot be reached: the node is on another host (`host0`), and its owner has no link for data: \
+         libfabric is missing: install package libfabric1"
+    );
+    assert!(matches!(world.events(owner)[..], [Event::Disconnected { died: false, .. }]));
+    assert_eq!(connections(&world), 0);
+}
+
+#[test]
+fn an_owner_that_says_nothing_is_not_waited_for() {
+    let (mut world, owner, importer) = two_hosts();
+    let id = ask_for(&mut world, importer, SEGMENT_1);
+    let connection = wanted(&mut world, owner);
+    world.run_for(LIMIT + GRACE + MOMENT);
+    assert!(matches!(world.answer(importer, id), Err(Refusal::OwnerBusy { .. })));
+    assert!(matches!(world.events(owner)[..], [Event::Disconnected { .. }]));
+    let late = Request::AnswerByNetwork { connection, end: Ok(owner_end()) };
+    assert!(matches!(world.ask(owner, late), Err(Refusal::NotFound { .. })));
+    assert_eq!(connections(&world), 0);
+}
+
+#[test]
+fn only_the_owner_answers_and_once() {
+    let (mut world, owner, importer) = two_hosts();
+    let other = world.attach(0);
+    let id = ask_for(&mut world, importer, SEGMENT_1);
+    let connection = wanted(&mut world, owner);
+    let body = || Request::AnswerByNetwork { connection, end: Ok(owner_end()) };
+    assert!(matches!(world.ask(other, body()), Err(Refusal::NotFound { .. })));
+    answer(&mut world, owner, connection);
+    assert!(matches!(world.ask(owner, body()), Err(Refusal::NotFound { .. })));
+    assert!(world.answer(importer, id).is_ok());
+}
+
+#[test]
+fn addresses_that_are_too_long_are_refused() {
+    let (mut world, owner, importer) = two_hosts();
+    let long = vec![0; MAX_END_POINT_BYTES + 1];
+    let end = ImporterEnd { end_point: long.clone(), session: 1 };
+    let body = Request::ConnectByNetwork { node: node(4), what: SEGMENT_1, end };
+    assert!(matches!(world.ask(importer, body), Err(Refusal::Invalid(_))));
+    let id = ask_for(&mut world, importer, SEGMENT_1);
+    let connection = wanted(&mut world, owner);
+    let end = Ok(OwnerEnd { end_point: long, key: vec![] });
+    assert_eq!(world.ask(owner, Request::AnswerByNetwork { connection, end }), Ok(Reply::Done));
+    assert!(matches!(world.answer(importer, id), Err(Refusal::NoDataLink { .. })));
+}
+
+#[test]
+fn an_owner_that_dies_before_it_answers_is_gone_and_one_that_dies_later_is_lost() {
+    let (mut world, owner, importer) = two_hosts();
+    let id = ask_for(&mut world, importer, SEGMENT_1);
+    world.kill_program(owner);
+    assert!(matches!(world.answer(importer, id), Err(Refusal::NotAvailable { .. })));
+
+    let owner = world.attach(0);
+    offer(&mut world, owner, segment(1));
+    let (import, _) = connect(&mut world, owner, importer);
+    world.kill_program(owner);
+    world.run_for(MOMENT);
+    let lost = Event::Lost { import, reason: LossReason::OwnerDied };
+    assert_eq!(world.events(importer), [lost]);
+}
+
+#[test]
+fn an_importer_that_dies_before_the_answer_leaves_nothing() {
+    let (mut world, owner, importer) = two_hosts();
+    ask_for(&mut world, importer, SEGMENT_1);
+    let connection = wanted(&mut world, owner);
+    world.kill_program(importer);
+    world.run_for(MOMENT);
+    answer(&mut world, owner, connection);
+    world.run_for(MOMENT);
+    assert!(matches!(world.events(owner)[..], [Event::Disconnected { .. }]));
+    assert_eq!(connections(&world), 0);
+}
+
+/// Data does not pass through managers, so it continues whichever of them is restarted.
+#[test]
+fn a_connection_outlives_either_manager() {
+    for restarted in [0, 1] {
+        let (mut world, owner, importer) = two_hosts();
+        let (_, connection) = connect(&mut world, owner, importer);
+        world.kill(restarted);
+        world.start(restarted);
+        world.run_for((LIMIT + GRACE) * 2);
+        assert!(world.all_valid());
+        assert_eq!(connections(&world), 1, "manager {restarted}");
+        assert!(world.events(importer).iter().all(|event| !matches!(event, Event::Lost { .. })));
+        let ended = |event: &Event| matches!(event, Event::Disconnected { .. });
+        assert!(!world.events(owner).iter().any(ended));
+        // Its number is the same: the owner keeps what it has for it.
+        world.kill_program(importer);
+        world.run_for(MOMENT);
+        let events = world.events(owner);
+        assert!(
+            events.iter().any(
+                |event| matches!(event, Event::Disconnected { connection: over, .. } if *over == connection)
+            ),
+            "{events:?}"
+        );
+    }
+}
+
+#[test]
+fn a_manager_that_is_restarted_before_the_owner_answers_leaves_nothing() {
+    for restarted in [0, 1] {
+        let (mut world, owner, importer) = two_hosts();
+        ask_for(&mut world, importer, SEGMENT_1);
+        let connection = wanted(&mut world, owner);
+        world.kill(restarted);
+        world.start(restarted);
+        world.run_until("all sessions valid", World::all_valid);
+        let late = Request::AnswerByNetwork { connection, end: Ok(owner_end()) };
+        assert!(matches!(world.ask(owner, late), Err(Refusal::NotFound { .. })), "manager {restarted}");
+        world.run_for((LIMIT + GRACE) * 2);
+        assert_eq!(connections(&world), 0, "manager {restarted}");
+    }
+}

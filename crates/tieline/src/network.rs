@@ -1,0 +1,285 @@
+//! This program's side of the link to other hosts (`ofi`): end points, what peers reach, and whom this program reaches.
+//!
+//! An end point is opened when it is first needed: a program that connects to no other host, and to which none connects, neither
+//! loads libfabric nor has its threads. What a peer asks for is dealt with by a thread of its own, because opening an end point
+//! takes long, and the library's thread must not wait.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+use node_client::{ByNetwork, ClientEvent, Import, ImportId, OwnLock, WeakClient};
+use ofi::provider::RANKS;
+use ofi::{
+    Endpoint, EndpointCard, Exported, MemoryCard, OfiError, OfiMemory, Peer, Settings, Wanted, random_u64,
+};
+use proto::ids::{NodeId, SegmentKey};
+use proto::wire::network::{ImporterEnd, OwnerEnd};
+use proto::wire::program::{ConnectionId, Imported};
+use shm::process::SignalsBlocked;
+
+use crate::error::{Error, Result, why};
+use crate::node::Node;
+use crate::remote::lost;
+use crate::segment::SegmentMemory;
+
+/// Memory of this program that other hosts may reach.
+#[derive(Debug)]
+pub(crate) struct Reachable {
+    memory: Arc<SegmentMemory>,
+    /// By provider. Empty until a program of another host connects.
+    exported: OwnLock<Vec<(String, Exported)>>,
+}
+
+impl Reachable {
+    pub(crate) fn new(memory: &Arc<SegmentMemory>) -> Arc<Self> {
+        Arc::new(Self { memory: Arc::clone(memory), exported: OwnLock::default() })
+    }
+
+    /// What was given out opens nothing any more.
+    pub(crate) fn revoke(&self) {
+        if let Some(mut exported) = self.exported.lock() {
+            exported.clear();
+        }
+    }
+
+    fn card_at(&self, end_point: &Endpoint) -> std::result::Result<MemoryCard, OfiError> {
+        let provider = end_point.offer().provider;
+        let Some(mut exported) = self.exported.lock() else { return Err(of_parent()) };
+        let known = exported.iter().position(|(of, _)| *of == provider);
+        let index = match known {
+            Some(index) => index,
+            None => {
+                exported.push((provider, end_point.export(self.memory.shared_region())?));
+                exported.len() - 1
+            }
+        };
+        let mut card = exported[index].1.card().clone();
+        // The region may be longer, by less than a page.
+        card.size_bytes = self.memory.size_bytes() as u64;
+        Ok(card)
+    }
+}
+
+/// What peers want.
+#[derive(Debug)]
+enum Job {
+    Wanted {
+        what: Imported,
+        node: NodeId,
+        connection: ConnectionId,
+        end: ImporterEnd,
+        address: Option<IpAddr>,
+    },
+    Over(ConnectionId),
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Network {
+    client: OnceLock<WeakClient>,
+    end_points: OwnLock<Vec<Endpoint>>,
+    segments: OwnLock<BTreeMap<Imported, Weak<Reachable>>>,
+    /// Whom this program reaches.
+    peers: OwnLock<BTreeMap<ImportId, Weak<Peer>>>,
+    worker: OwnLock<Option<Sender<Job>>>,
+}
+
+/// Memory on another host.
+pub(crate) struct Connected {
+    pub(crate) import: Import,
+    pub(crate) memory: Arc<OfiMemory>,
+    pub(crate) peer: Arc<Peer>,
+}
+
+fn of_parent() -> OfiError {
+    let reason = "it belongs to the parent process".to_owned();
+    OfiError::System { call: "the use of an end point", reason }
+}
+
+impl Network {
+    /// For answers to peers.
+    pub(crate) fn set_client(&self, client: WeakClient) {
+        let _ = self.client.set(client);
+    }
+
+    /// From now on peers may ask for it.
+    pub(crate) fn offer(&self, what: Imported, reachable: &Arc<Reachable>) {
+        let Some(mut segments) = self.segments.lock() else { return };
+        // A second object of one name will be refused by the manager.
+        if segments.get(&what).is_none_or(|there| there.strong_count() == 0) {
+            segments.insert(what, Arc::downgrade(reachable));
+        }
+    }
+
+    /// It is no more.
+    pub(crate) fn take_back(&self, what: Imported, reachable: &Arc<Reachable>) {
+        reachable.revoke();
+        let Some(mut segments) = self.segments.lock() else { return };
+        if segments.get(&what).is_some_and(|there| std::ptr::eq(there.as_ptr(), Arc::as_ptr(reachable))) {
+            segments.remove(&what);
+        }
+    }
+
+    /// Called by the library's thread with each event.
+    pub(crate) fn notice(self: &Arc<Self>, event: &ClientEvent) {
+        match event {
+            ClientEvent::WantedByNetwork { what, node, connection, end, address } => {
+                self.hand_on(Job::Wanted {
+                    what: *what,
+                    node: *node,
+                    connection: *connection,
+                    end: end.clone(),
+                    address: *address,
+                })
+            }
+            ClientEvent::Disconnected { connection, .. } => {
+                if let Some(worker) = self.worker.lock().as_ref().and_then(|worker| worker.as_ref()) {
+                    let _ = worker.send(Job::Over(*connection));
+                }
+            }
+            ClientEvent::Lost { import, reason } => {
+                let peer = self.peers.lock().and_then(|mut peers| peers.remove(import));
+                if let Some(peer) = peer.and_then(|peer| peer.upgrade()) {
+                    peer.lost(why(*reason));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Without a thread nobody answers, and the managers end the wait.
+    fn hand_on(self: &Arc<Self>, job: Job) {
+        let Some(mut worker) = self.worker.lock() else { return };
+        if worker.is_none() {
+            let (sender, jobs) = channel();
+            let network = Arc::downgrade(self);
+            let _quiet = SignalsBlocked::here();
+            let thread = std::thread::Builder::new().name("tieline-network".to_owned());
+            if thread.spawn(move || serve(&network, &jobs)).is_ok() {
+                *worker = Some(sender);
+            }
+        }
+        if let Some(worker) = worker.as_ref() {
+            let _ = worker.send(job);
+        }
+    }
+
+    /// The end point of a provider, or the one that is there, or the best that can be had.
+    fn end_point(
+        &self,
+        provider: Option<&str>,
+        address: Option<IpAddr>,
+    ) -> std::result::Result<Endpoint, OfiError> {
+        let Some(mut end_points) = self.end_points.lock() else { return Err(of_parent()) };
+        let fits = |end: &&Endpoint| provider.is_none_or(|provider| end.offer().provider == provider);
+        if let Some(end_point) = end_points.iter().find(fits) {
+            return Ok(end_point.clone());
+        }
+        let wanted = Wanted { provider: provider.map(str::to_owned), source: address };
+        let _quiet = SignalsBlocked::here();
+        let opened = match Endpoint::open(&wanted, Settings::default()) {
+            // Networks that have no addresses of the internet.
+            Err(OfiError::NoProvider { .. }) if address.is_some() => {
+                Endpoint::open(&Wanted { source: None, ..wanted }, Settings::default())
+            }
+            other => other,
+        }?;
+        end_points.push(opened.clone());
+        Ok(opened)
+    }
+
+    /// This program's end, for one importer.
+    fn expose(
+        &self,
+        what: Imported,
+        node: NodeId,
+        end: &ImporterEnd,
+        address: Option<IpAddr>,
+    ) -> std::result::Result<(OwnerEnd, Peer), String> {
+        let in_words = |error: OfiError| error.to_string();
+        let card = EndpointCard::from_bytes(&end.end_point).map_err(in_words)?;
+        // What others name is not opened unless it is one that could have been chosen here.
+        if !RANKS.contains(&card.provider.as_str()) {
+            return Err(format!("provider `{}` is not one that tieline uses", card.provider.escape_debug()));
+        }
+        let end_point = self.end_point(Some(&card.provider), address).map_err(in_words)?;
+        let reachable = self.segments.lock().and_then(|segments| segments.get(&what)?.upgrade());
+        let reachable = reachable.ok_or_else(|| "it is just being removed".to_owned())?;
+        let key = reachable.card_at(&end_point).map_err(in_words)?.to_bytes().to_vec();
+        let peer = end_point.connect(&format!("node {node}"), &card, end.session).map_err(in_words)?;
+        let end_point = end_point.card().map_err(in_words)?.to_bytes();
+        Ok((OwnerEnd { end_point, key }, peer))
+    }
+
+    /// Connects to a segment on another host.
+    pub(crate) fn connect(
+        &self,
+        node: &Node,
+        to: NodeId,
+        key: SegmentKey,
+        address: Option<IpAddr>,
+        limit: Duration,
+    ) -> Result<Connected> {
+        let failed =
+            |error: OfiError| Error::NoDataLink { what: key.to_string(), node: to, why: error.to_string() };
+        let end_point = self.end_point(None, address).map_err(failed)?;
+        let session = random_u64().map_err(failed)?;
+        let card = end_point.card().map_err(failed)?;
+        let end = ImporterEnd { end_point: card.to_bytes(), session };
+        let connected = node.client().connect_by_network(to, Imported::Segment(key), &end, limit)?;
+        let ByNetwork { import, size_bytes, end } = connected;
+        let reach = || {
+            let card = EndpointCard::from_bytes(&end.end_point)?;
+            let mut memory = MemoryCard::from_bytes(&end.key)?;
+            // The managers' word counts for what a program may touch, and the owner's for what there is.
+            memory.size_bytes = memory.size_bytes.min(size_bytes);
+            let peer = Arc::new(end_point.connect(&format!("node {to}"), &card, session)?);
+            Ok((Arc::new(OfiMemory::new(Arc::clone(&peer), to, memory)), peer))
+        };
+        let (memory, peer) = reach().map_err(|error| {
+            drop(node.client().disconnect(&import));
+            failed(error)
+        })?;
+        if let Some(mut peers) = self.peers.lock() {
+            peers.insert(import.id(), Arc::downgrade(&peer));
+        }
+        // It may have ended before it was in the table.
+        if let Some(reason) = lost(&import) {
+            peer.lost(why(reason));
+        }
+        Ok(Connected { import, memory, peer })
+    }
+
+    /// An import that is given up.
+    pub(crate) fn forget(&self, import: &Import) {
+        if let Some(mut peers) = self.peers.lock() {
+            peers.remove(&import.id());
+        }
+    }
+}
+
+/// Answers peers one after the other, and keeps what they need for as long as they are connected.
+fn serve(network: &Weak<Network>, jobs: &Receiver<Job>) {
+    let mut peers = HashMap::new();
+    while let Ok(job) = jobs.recv() {
+        let Some(network) = network.upgrade() else { return };
+        match job {
+            Job::Wanted { what, node, connection, end, address } => {
+                let exposed = network.expose(what, node, &end, address);
+                let Some(client) = network.client.get().and_then(WeakClient::upgrade) else { return };
+                let (end, peer) = match exposed {
+                    Ok((end, peer)) => (Ok(end), Some(peer)),
+                    Err(why) => (Err(why), None),
+                };
+                // If the connection is over, or the manager is gone, so is the peer.
+                if client.answer_by_network(connection, end).is_ok() {
+                    peers.extend(peer.map(|peer| (connection, peer)));
+                }
+            }
+            Job::Over(connection) => drop(peers.remove(&connection)),
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Programs on two hosts: one reaches the memory of the other over libfabric, and what happens when something is missing or dies.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
+
+mod lab;
+
+use std::path::Path;
+
+use lab::{see_each_other, two_hosts, until};
+use tieline_tests::Watchdog;
+
+const SIZE: &str = "2000000";
+
+#[test]
+fn what_a_program_writes_on_another_host_is_there() {
+    let _watchdog = Watchdog::usual("a segment on another host");
+    let Some((first, second)) = two_hosts() else { return };
+    let mut owner = second.program(&["own", "7", SIZE]).ready();
+    let mut user = first.program(&["reach", "8", "7"]).ready();
+    user.must("what", "ofi 2000000 bytes put get atomics doorbell");
+    owner.must("event", "Connected { node: NodeId(4) }");
+    for (seed, (offset, len)) in
+        [(0, 1), (3, 8), (64, 64), (1000, 4096), (65_536, 65_539), (7, 1_999_993), (1_999_999, 1)]
+            .iter()
+            .enumerate()
+    {
+        let block = format!("{seed} {offset} {len}");
+        user.must(&format!("put {block}"), "done");
+        owner.must(&format!("check {block}"), "same");
+        user.must(&format!("get {block}"), "same");
+        let other = format!("{} {offset} {len}", seed + 100);
+        owner.must(&format!("fill {other}"), "done");
+        user.must(&format!("get {other}"), "same");
+    }
+    assert!(user.ask("put 1 1999999 2").contains("lie outside of remote memory of 2000000 bytes"));
+    // The owner's processor carries these out.
+    owner.must("fill 5 0 64", "done");
+    user.must("put 5 0 64", "done");
+    let was = user.ask("add 8 5");
+    let now = user.ask("add 8 0");
+    let number = |text: &str| text.strip_prefix("was ").unwrap().parse::<u64>().unwrap();
+    assert_eq!(number(&was).wrapping_add(5), number(&now));
+    user.must("dma 9 1000001", "same");
+    owner.must("check 9 0 1000001", "same");
+    user.must("sequence", "Ok");
+    let refused = user.ask("map");
+    assert!(refused.contains("the ofi link cannot map memory"), "{refused}");
+    // The other way round, at the same time.
+    let _other_owner = first.program(&["own", "7", "4096"]).ready();
+    let mut other_user = second.program(&["reach", "4", "7"]).ready();
+    other_user.must("put 1 0 4096", "done");
+    other_user.must("get 1 0 4096", "same");
+    drop(user);
+    owner.must("event", "Disconnected { node: NodeId(4), died: true }");
+}
+
+#[test]
+fn an_owner_that_is_killed_is_lost_and_its_successor_is_another() {
+    let _watchdog = Watchdog::usual("an owner on another host that is killed");
+    let Some((first, second)) = two_hosts() else { return };
+    let owner = second.program(&["own", "7", "4096"]).ready();
+    let mut user = first.program(&["reach", "8", "7"]).ready();
+    user.must("put 1 0 4096", "done");
+    owner.0.kill().unwrap();
+    user.must("event", "Lost(OwnerDied)");
+    let mut successor = second.program(&["own", "7", "4096"]).ready();
+    let stale = user.ask("put 2 0 4096");
+    assert!(stale.contains("segment 7 of node 8 is gone: the program that owned it ended"), "{stale}");
+    user.must("again", "done");
+    user.must("put 3 0 4096", "done");
+    successor.must("check 3 0 4096", "same");
+    // What was withdrawn opens nothing any more, until it is available again.
+    successor.must("withdraw", "done");
+    user.must("event", "Lost(Withdrawn)");
+    assert!(user.ask("put 4 0 64").contains("its owner withdrew it"));
+    successor.must("available", "done");
+    user.must("again", "done");
+    user.must("put 4 0 64", "done");
+    successor.must("check 4 0 64", "same");
+}
+
+/// Data does not pass through managers.
+#[test]
+fn managers_may_die_while_data_continues() {
+    let _watchdog = Watchdog::usual("managers of two hosts that die");
+    let Some((first, second)) = two_hosts() else { return };
+    let mut owner = second.program(&["own", "7", "4096"]).ready();
+    let mut user = first.program(&["reach", "8", "7"]).ready();
+    for (seed, host) in [&first, &second].into_iter().enumerate() {
+        host.kill_manager();
+        user.must(&format!("put {seed} 0 4096"), "done");
+        owner.must(&format!("check {seed} 0 4096"), "same");
+        host.start();
+        see_each_other(&first, &second);
+        user.must(&format!("put 1{seed} 0 4096"), "done");
+        owner.must(&format!("check 1{seed} 0 4096"), "same");
+    }
+    // The managers have taken the connection up again: the owner's death is still told.
+    owner.0.kill().unwrap();
+    user.must("event", "Lost(OwnerDied)");
+}
+
+#[test]
+fn a_host_that_is_cut_off_is_an_error_and_can_be_reached_again() {
+    let _watchdog = Watchdog::usual("a host that is cut off");
+    let Some((first, second)) = two_hosts() else { return };
+    let mut owner = second.program(&["own", "7", "4096"]).ready();
+    let mut user = first.program(&["reach", "8", "7"]).ready();
+    user.must("put 1 0 4096", "done");
+    second.cable("down");
+    let failed = user.ask("put 2 0 4096");
+    println!("{failed}");
+    assert!(failed.starts_with("error: the ofi link to node 8 failed: "), "{failed}");
+    assert_eq!(user.ask("put 2 0 4096"), failed, "at once, and the same");
+    assert_eq!(user.ask("get 2 0 4096"), failed);
+    assert_eq!(user.ask("sequence"), failed);
+    until("the loss of the session", || first.session(8) != "valid");
+    second.cable("up");
+    see_each_other(&first, &second);
+    user.must("again", "done");
+    user.must("put 3 0 4096", "done");
+    owner.must("check 3 0 4096", "same");
+}
+
+#[test]
+fn without_libfabric_either_side_names_the_package() {
+    let _watchdog = Watchdog::usual("hosts without libfabric");
+    let Some((first, second)) = two_hosts() else { return };
+    // A file in the library's place that is none, as after a broken installation.
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("no-libfabric");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("libfabric.so.1"), "no library").unwrap();
+    let without = [("LD_LIBRARY_PATH", folder.to_str().unwrap())];
+    let _owner = second.program(&["own", "7", "4096"]).ready();
+    let mut user = first.program_with(&["reach", "8", "7"], &without);
+    let said = user.0.line().unwrap();
+    let begin =
+        "error: segment 7 of node 8 is on another host and cannot be reached: libfabric cannot be loaded (";
+    assert!(said.starts_with(begin) && said.contains("install the package libfabric1"), "{said}");
+
+    let _owner = second.program_with(&["own", "8", "4096"], &without).ready();
+    let mut user = first.program(&["reach", "8", "8"]);
+    let said = user.0.line().unwrap();
+    assert!(
+        said.starts_with("error: segment 8 of node 8 cannot be reached: the node is on another host ("),
+        "{said}"
+    );
+    assert!(said.contains("its owner has no link for data: libfabric cannot be loaded ("), "{said}");
+    assert!(said.contains("install the package libfabric1"), "{said}");
+}

@@ -1,0 +1,152 @@
+//! Programs on two hosts, for tests: `own ID SIZE` owns an available segment, `reach NODE ID` is connected to it.
+//!
+//! Each says a line when it is ready, obeys lines on standard input, answers each with a line, and ends when that closes. What is
+//! written is a pattern, which the other end checks byte by byte.
+#![forbid(unsafe_code)]
+
+use std::io::{BufRead, Write};
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use tieline::{Direction, DmaEntry, DmaState, Node, RemoteSegment, Segment, SegmentId};
+
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let node = Node::attach()?;
+    match words.as_slice() {
+        ["own", id, size] => {
+            let segment = node.create_segment(SegmentId(id.parse()?), size.parse()?)?;
+            segment.make_available()?;
+            say("ready")?;
+            obey(|words| own(&segment, words))
+        }
+        ["reach", peer, id] => {
+            let (peer, id) = (peer.parse().map_err(anyhow::Error::msg)?, SegmentId(id.parse()?));
+            let mut remote = match node.connect_segment(peer, id, TIMEOUT) {
+                Ok(remote) => remote,
+                Err(error) => return say(&format!("error: {error}")),
+            };
+            say("ready")?;
+            obey(|words| {
+                if words == ["again"] {
+                    remote = node.connect_segment(peer, id, TIMEOUT)?;
+                    return Ok("done".to_owned());
+                }
+                reach(&node, &remote, words)
+            })
+        }
+        other => bail!("unknown role {other:?}"),
+    }
+}
+
+fn say(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{text}")?;
+    Ok(out.flush()?)
+}
+
+fn obey(mut order: impl FnMut(&[&str]) -> Result<String>) -> Result<()> {
+    for line in std::io::stdin().lock().lines().map_while(std::result::Result::ok) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match order(&words) {
+            Ok(said) => say(&said)?,
+            Err(error) => say(&format!("error: {error}"))?,
+        }
+    }
+    Ok(())
+}
+
+/// Bytes that differ from place to place and from seed to seed.
+fn pattern(seed: &str, offset: usize, len: usize) -> Result<Vec<u8>> {
+    let seed: u64 = seed.parse()?;
+    let byte = |at: usize| {
+        let mixed = (at as u64 ^ seed.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (mixed >> 56) as u8
+    };
+    Ok((offset..offset + len).map(byte).collect())
+}
+
+/// Says where the first byte differs.
+fn compare(found: &[u8], wanted: &[u8]) -> String {
+    match found.iter().zip(wanted).position(|(found, wanted)| found != wanted) {
+        None => "same".to_owned(),
+        Some(at) => format!("other at {at} of {}", wanted.len()),
+    }
+}
+
+fn own(segment: &Segment, words: &[&str]) -> Result<String> {
+    match words {
+        ["check", seed, offset, len] => {
+            let (offset, mut found) = (offset.parse()?, vec![0; len.parse()?]);
+            segment.window().get(offset, &mut found)?;
+            Ok(compare(&found, &pattern(seed, offset, found.len())?))
+        }
+        ["fill", seed, offset, len] => {
+            let offset = offset.parse()?;
+            segment.window().put(offset, &pattern(seed, offset, len.parse()?)?)?;
+            Ok("done".to_owned())
+        }
+        ["withdraw"] => segment.withdraw(true).map(|()| "done".to_owned()).map_err(Into::into),
+        ["available"] => segment.make_available().map(|()| "done".to_owned()).map_err(Into::into),
+        ["event"] => Ok(format!("{:?}", segment.wait_event(TIMEOUT)?)),
+        other => bail!("unknown order {other:?}"),
+    }
+}
+
+fn reach(node: &Node, remote: &RemoteSegment, words: &[&str]) -> Result<String> {
+    match words {
+        ["what"] => {
+            let capabilities = remote.capabilities().names().join(" ");
+            Ok(format!("{} {} bytes {capabilities}", remote.link(), remote.size_bytes()))
+        }
+        ["put", seed, offset, len] => {
+            let offset = offset.parse()?;
+            remote.put(offset, &pattern(seed, offset, len.parse()?)?)?;
+            remote.barrier()?;
+            Ok("done".to_owned())
+        }
+        ["get", seed, offset, len] => {
+            let (offset, mut found) = (offset.parse()?, vec![0; len.parse()?]);
+            remote.get(offset, &mut found)?;
+            Ok(compare(&found, &pattern(seed, offset, found.len())?))
+        }
+        ["add", offset, number] => {
+            Ok(remote.fetch_add_u64(offset.parse()?, number.parse()?).map(|was| format!("was {was}"))?)
+        }
+        ["dma", seed, len] => dma(node, remote, seed, len.parse()?),
+        ["map"] => remote.map().map(|_| "mapped".to_owned()).map_err(Into::into),
+        ["sequence"] => Ok(format!("{:?}", remote.sequence()?.check()?)),
+        ["event"] => Ok(format!("{:?}", remote.wait_event(TIMEOUT)?)),
+        other => bail!("unknown order {other:?}"),
+    }
+}
+
+/// Pushes a local segment and pulls it back.
+fn dma(node: &Node, remote: &RemoteSegment, seed: &str, len: usize) -> Result<String> {
+    let local = node.create_segment(SegmentId(900), len)?;
+    let wanted = pattern(seed, 0, len)?;
+    local.window().put(0, &wanted)?;
+    for direction in [Direction::Push, Direction::Pull] {
+        let queue = node.dma_queue(1)?;
+        queue.gather(
+            &local,
+            remote,
+            direction,
+            &[DmaEntry { size_bytes: len, local_offset: 0, remote_offset: 0 }],
+        )?;
+        queue.post()?;
+        let ended = queue.wait(Some(TIMEOUT))?;
+        if ended != DmaState::Done {
+            bail!("the queue ended as {ended:?}");
+        }
+        if direction == Direction::Push {
+            local.window().put(0, &vec![0; len])?;
+        }
+    }
+    let mut found = vec![0; len];
+    local.window().get(0, &mut found)?;
+    Ok(compare(&found, &wanted))
+}
