@@ -78,6 +78,39 @@ fn an_owner_that_is_killed_is_lost_and_its_successor_is_another() {
     successor.must("check 4 0 64", "same");
 }
 
+#[test]
+fn an_interrupt_on_another_host_is_triggered() {
+    let _watchdog = Watchdog::usual("an interrupt on another host");
+    let Some((first, second)) = two_hosts() else { return };
+    let mut owner = second.program(&["own-interrupt", "3"]).ready();
+    let mut user = first.program(&["trigger", "8", "3"]).ready();
+    // The owner sleeps at the first; triggers before a wait are counted.
+    owner.0.say("wait").unwrap();
+    user.must("now", "done");
+    assert_eq!(owner.0.line().unwrap(), "came 1");
+    for _ in 0..3 {
+        user.must("now", "done");
+    }
+    let mut came = 0;
+    while came < 3 {
+        came += owner.ask("wait").strip_prefix("came ").unwrap().parse::<u32>().unwrap();
+    }
+    assert_eq!(came, 3);
+    let mut data = first.program(&["trigger-data", "8", "4"]);
+    let said = data.0.line().unwrap();
+    assert!(said.contains("interrupts with messages do not travel between hosts yet"), "{said}");
+    owner.0.kill().unwrap();
+    let mut said = user.ask("now");
+    // Until its manager has said so.
+    while said == "done" {
+        said = user.ask("now");
+    }
+    assert!(
+        said.contains("interrupt 3 of node 8 is gone") || said.contains("the ofi link to node 8 failed"),
+        "{said}"
+    );
+}
+
 /// Data does not pass through managers.
 #[test]
 fn managers_may_die_while_data_continues() {

@@ -116,7 +116,7 @@ impl Client {
         self.interrupt_of(answer)
     }
 
-    fn interrupt_of(&self, answer: Answer) -> Result<InterruptGrant> {
+    pub(crate) fn interrupt_of(&self, answer: Answer) -> Result<InterruptGrant> {
         let (kind, producer, pollable) = match &answer.reply {
             Reply::Interrupt { kind, producer, pollable, .. } => (*kind, *producer, *pollable),
             other => return Err(self.unexpected(other)),

@@ -40,6 +40,6 @@ pub use event::{ClientEvent, Sender};
 pub use import::{Import, ImportId};
 pub use interrupts::{InterruptCreated, InterruptGrant, InterruptOffer, InterruptSockets};
 pub use link::page::ImportState;
-pub use network::{ByNetwork, Found, WeakClient};
+pub use network::{ByNetwork, Found, FoundInterrupt, WeakClient};
 pub use options::AttachOptions;
 pub use own_lock::OwnLock;

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Weak;
 use std::time::Duration;
 
-use proto::ids::{NodeId, SegmentKey};
+use proto::ids::{InterruptNo, NodeId, SegmentKey};
 use proto::wire::network::{ImporterEnd, OwnerEnd};
 use proto::wire::program::{ConnectionId, Imported, Reply, Request};
 
@@ -13,6 +13,7 @@ use crate::client::{Client, Handle};
 use crate::connection::Answer;
 use crate::error::{ClientError, Result};
 use crate::import::Import;
+use crate::interrupts::InterruptGrant;
 
 /// Where a segment is.
 #[derive(Debug)]
@@ -22,6 +23,18 @@ pub enum Found {
     /// On another host: nothing is connected yet, see [`Client::connect_by_network`].
     OnOtherHost {
         /// At which address managers of other hosts reach this node's.
+        address: Option<IpAddr>,
+    },
+}
+
+/// Where an interrupt is.
+#[derive(Debug)]
+pub enum FoundInterrupt {
+    /// On this host.
+    Here(InterruptGrant),
+    /// As of a segment.
+    OnOtherHost {
+        /// As of a segment.
         address: Option<IpAddr>,
     },
 }
@@ -62,6 +75,20 @@ impl Client {
             return Ok(Found::OnOtherHost { address });
         }
         self.segment_of(answer).map(|(import, memory, size_bytes)| Found::Here(import, memory, size_bytes))
+    }
+
+    /// The same for an interrupt.
+    pub fn find_interrupt(
+        &self,
+        node: NodeId,
+        number: InterruptNo,
+        limit: Duration,
+    ) -> Result<FoundInterrupt> {
+        let answer = self.ask_for(Request::ConnectInterrupt { node, number }, limit)?;
+        if let Reply::OnOtherHost { address } = answer.reply {
+            return Ok(FoundInterrupt::OnOtherHost { address });
+        }
+        self.interrupt_of(answer).map(FoundInterrupt::Here)
     }
 
     /// Connects to an object on another host, and learns the owner's end. Waits at most `limit`, as [`Self::find_segment`] does.

@@ -146,7 +146,17 @@ impl Endpoint {
 
     /// A new doorbell, which peers with a session can ring by its id.
     pub fn bell(&self) -> Result<Bell> {
-        let (id, state) = (random_u64()?, Arc::new(BellState::default()));
+        self.bell_with(None)
+    }
+
+    /// The same, which also calls `action` each time: on any thread that makes progress, so it must neither wait nor use an end
+    /// point.
+    pub fn bell_calling(&self, action: impl Fn() + Send + Sync + 'static) -> Result<Bell> {
+        self.bell_with(Some(Box::new(action)))
+    }
+
+    fn bell_with(&self, action: Option<Box<dyn Fn() + Send + Sync>>) -> Result<Bell> {
+        let (id, state) = (random_u64()?, Arc::new(BellState { count: AtomicU32::new(0), action }));
         let mut bells = self.0.engine.bells.write().unwrap_or_else(PoisonError::into_inner);
         bells.insert(id, Arc::clone(&state));
         let spin = Spin::up_to(self.0.engine.settings.spin);
@@ -192,9 +202,26 @@ impl Drop for Exported {
     }
 }
 
-#[derive(Debug, Default)]
 pub(crate) struct BellState {
     pub(crate) count: AtomicU32,
+    action: Option<Box<dyn Fn() + Send + Sync>>,
+}
+
+impl BellState {
+    /// A message has come.
+    pub(crate) fn ring(&self) {
+        // Release: pairs with the Acquire of `Bell::count`.
+        self.count.fetch_add(1, Ordering::Release);
+        if let Some(action) = &self.action {
+            action();
+        }
+    }
+}
+
+impl std::fmt::Debug for BellState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BellState").field("count", &self.count).finish_non_exhaustive()
+    }
 }
 
 /// A doorbell of this side.

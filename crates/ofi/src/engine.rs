@@ -313,10 +313,9 @@ impl Engine {
         let Some(peer) = peer else { return self.stranger() };
         match message.body {
             Body::Ring { bell } => {
-                let bells = self.bells.read().unwrap_or_else(PoisonError::into_inner);
-                let Some(bell) = bells.get(&bell) else { return self.stranger() };
-                // Release: pairs with the Acquire of `Bell::count`.
-                bell.count.fetch_add(1, Ordering::Release);
+                let bell = self.bells.read().unwrap_or_else(PoisonError::into_inner).get(&bell).cloned();
+                let Some(bell) = bell else { return self.stranger() };
+                bell.ring();
                 None
             }
             Body::Reply { request, answer } => {

@@ -2,7 +2,8 @@
 //!
 //! A trigger is one atomic increment in memory that both sides map; the kernel is entered only if the receiver sleeps.
 //! A trigger before the wait is not lost. Any program that may connect can also write the count: a hostile peer can raise the
-//! interrupt at will or hide the triggers of others, nothing else.
+//! interrupt at will or hide the triggers of others, nothing else. From another host a trigger is a message, which a thread of the
+//! owner's program turns into such an increment.
 
 mod data;
 mod handler;
@@ -13,3 +14,4 @@ mod words;
 pub use data::{DataInterrupt, RemoteDataInterrupt};
 pub use handler::Handler;
 pub use plain::{Interrupt, RemoteInterrupt};
+pub(crate) use words::OwnerWords;

@@ -13,14 +13,16 @@ use std::time::Duration;
 use node_client::{ByNetwork, ClientEvent, Import, ImportId, OwnLock, WeakClient};
 use ofi::provider::RANKS;
 use ofi::{
-    Endpoint, EndpointCard, Exported, MemoryCard, OfiError, OfiMemory, Peer, Settings, Wanted, random_u64,
+    Bell, Endpoint, EndpointCard, Exported, MemoryCard, OfiError, OfiMemory, Peer, Settings, Wanted,
+    random_u64,
 };
-use proto::ids::{NodeId, SegmentKey};
+use proto::ids::{InterruptNo, NodeId};
 use proto::wire::network::{ImporterEnd, OwnerEnd};
 use proto::wire::program::{ConnectionId, Imported};
 use shm::process::SignalsBlocked;
 
 use crate::error::{Error, Result, why};
+use crate::interrupt::OwnerWords;
 use crate::node::Node;
 use crate::remote::lost;
 use crate::segment::SegmentMemory;
@@ -82,16 +84,49 @@ pub(crate) struct Network {
     client: OnceLock<WeakClient>,
     end_points: OwnLock<Vec<Endpoint>>,
     segments: OwnLock<BTreeMap<Imported, Weak<Reachable>>>,
+    interrupts: OwnLock<BTreeMap<Imported, Weak<OwnerWords>>>,
     /// Whom this program reaches.
     peers: OwnLock<BTreeMap<ImportId, Weak<Peer>>>,
     worker: OwnLock<Option<Sender<Job>>>,
 }
 
-/// Memory on another host.
+/// An object on another host.
 pub(crate) struct Connected {
     pub(crate) import: Import,
-    pub(crate) memory: Arc<OfiMemory>,
     pub(crate) peer: Arc<Peer>,
+    to: NodeId,
+    size_bytes: u64,
+    key: Vec<u8>,
+}
+
+impl Connected {
+    /// Of a segment.
+    pub(crate) fn memory(&self) -> std::result::Result<OfiMemory, OfiError> {
+        let mut memory = MemoryCard::from_bytes(&self.key)?;
+        // The managers' word counts for what a program may touch, and the owner's for what there is.
+        memory.size_bytes = memory.size_bytes.min(self.size_bytes);
+        Ok(OfiMemory::new(Arc::clone(&self.peer), self.to, memory))
+    }
+
+    /// Of an interrupt.
+    pub(crate) fn bell(&self) -> std::result::Result<u64, OfiError> {
+        let why = "the number of a doorbell has 8 bytes";
+        let bytes =
+            self.key.as_slice().try_into().map_err(|_| OfiError::BadCard { len: self.key.len(), why })?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+}
+
+/// What one connection of a peer needs here.
+struct Exposed {
+    _peer: Peer,
+    /// Of an interrupt: it is gone with the connection.
+    _bell: Option<Bell>,
+}
+
+/// For programs.
+pub(crate) fn no_data_link(what: Imported, to: NodeId, error: &OfiError) -> Error {
+    Error::NoDataLink { what: what.to_string(), node: to, why: error.to_string() }
 }
 
 fn of_parent() -> OfiError {
@@ -103,6 +138,20 @@ impl Network {
     /// For answers to peers.
     pub(crate) fn set_client(&self, client: WeakClient) {
         let _ = self.client.set(client);
+    }
+
+    /// From now on peers may ask for it.
+    pub(crate) fn offer_interrupt(&self, number: InterruptNo, words: &Arc<OwnerWords>) {
+        if let Some(mut interrupts) = self.interrupts.lock() {
+            interrupts.insert(Imported::Interrupt(number), Arc::downgrade(words));
+        }
+    }
+
+    /// It is no more.
+    pub(crate) fn take_interrupt_back(&self, number: InterruptNo) {
+        if let Some(mut interrupts) = self.interrupts.lock() {
+            interrupts.remove(&Imported::Interrupt(number));
+        }
     }
 
     /// From now on peers may ask for it.
@@ -198,7 +247,7 @@ impl Network {
         node: NodeId,
         end: &ImporterEnd,
         address: Option<IpAddr>,
-    ) -> std::result::Result<(OwnerEnd, Peer), String> {
+    ) -> std::result::Result<(OwnerEnd, Exposed), String> {
         let in_words = |error: OfiError| error.to_string();
         let card = EndpointCard::from_bytes(&end.end_point).map_err(in_words)?;
         // What others name is not opened unless it is one that could have been chosen here.
@@ -206,40 +255,45 @@ impl Network {
             return Err(format!("provider `{}` is not one that tieline uses", card.provider.escape_debug()));
         }
         let end_point = self.end_point(Some(&card.provider), address).map_err(in_words)?;
-        let reachable = self.segments.lock().and_then(|segments| segments.get(&what)?.upgrade());
-        let reachable = reachable.ok_or_else(|| "it is just being removed".to_owned())?;
-        let key = reachable.card_at(&end_point).map_err(in_words)?.to_bytes().to_vec();
+        let removed = || "it is just being removed".to_owned();
+        let (key, bell) = match what {
+            Imported::Segment(_) => {
+                let reachable = self.segments.lock().and_then(|segments| segments.get(&what)?.upgrade());
+                let card = reachable.ok_or_else(removed)?.card_at(&end_point).map_err(in_words)?;
+                (card.to_bytes().to_vec(), None)
+            }
+            Imported::Interrupt(_) => {
+                let words = self.interrupts.lock().and_then(|words| words.get(&what).cloned());
+                let words = words.ok_or_else(removed)?;
+                let ring = move || drop(words.upgrade().map(|words| words.ring_self()));
+                let bell = end_point.bell_calling(ring).map_err(in_words)?;
+                (bell.id().to_le_bytes().to_vec(), Some(bell))
+            }
+        };
         let peer = end_point.connect(&format!("node {node}"), &card, end.session).map_err(in_words)?;
         let end_point = end_point.card().map_err(in_words)?.to_bytes();
-        Ok((OwnerEnd { end_point, key }, peer))
+        Ok((OwnerEnd { end_point, key }, Exposed { _peer: peer, _bell: bell }))
     }
 
-    /// Connects to a segment on another host.
+    /// Connects to an object on another host.
     pub(crate) fn connect(
         &self,
         node: &Node,
         to: NodeId,
-        key: SegmentKey,
+        what: Imported,
         address: Option<IpAddr>,
         limit: Duration,
     ) -> Result<Connected> {
-        let failed =
-            |error: OfiError| Error::NoDataLink { what: key.to_string(), node: to, why: error.to_string() };
+        let failed = |error: OfiError| no_data_link(what, to, &error);
         let end_point = self.end_point(None, address).map_err(failed)?;
         let session = random_u64().map_err(failed)?;
         let card = end_point.card().map_err(failed)?;
         let end = ImporterEnd { end_point: card.to_bytes(), session };
-        let connected = node.client().connect_by_network(to, Imported::Segment(key), &end, limit)?;
+        let connected = node.client().connect_by_network(to, what, &end, limit)?;
         let ByNetwork { import, size_bytes, end } = connected;
-        let reach = || {
-            let card = EndpointCard::from_bytes(&end.end_point)?;
-            let mut memory = MemoryCard::from_bytes(&end.key)?;
-            // The managers' word counts for what a program may touch, and the owner's for what there is.
-            memory.size_bytes = memory.size_bytes.min(size_bytes);
-            let peer = Arc::new(end_point.connect(&format!("node {to}"), &card, session)?);
-            Ok((Arc::new(OfiMemory::new(Arc::clone(&peer), to, memory)), peer))
-        };
-        let (memory, peer) = reach().map_err(|error| {
+        let card = EndpointCard::from_bytes(&end.end_point);
+        let peer = card.and_then(|card| end_point.connect(&format!("node {to}"), &card, session));
+        let peer = peer.map(Arc::new).map_err(|error| {
             drop(node.client().disconnect(&import));
             failed(error)
         })?;
@@ -250,7 +304,7 @@ impl Network {
         if let Some(reason) = lost(&import) {
             peer.lost(why(reason));
         }
-        Ok(Connected { import, memory, peer })
+        Ok(Connected { import, peer, to, size_bytes, key: end.key })
     }
 
     /// An import that is given up.
@@ -270,13 +324,13 @@ fn serve(network: &Weak<Network>, jobs: &Receiver<Job>) {
             Job::Wanted { what, node, connection, end, address } => {
                 let exposed = network.expose(what, node, &end, address);
                 let Some(client) = network.client.get().and_then(WeakClient::upgrade) else { return };
-                let (end, peer) = match exposed {
-                    Ok((end, peer)) => (Ok(end), Some(peer)),
+                let (end, exposed) = match exposed {
+                    Ok((end, exposed)) => (Ok(end), Some(exposed)),
                     Err(why) => (Err(why), None),
                 };
                 // If the connection is over, or the manager is gone, so is the peer.
                 if client.answer_by_network(connection, end).is_ok() {
-                    peers.extend(peer.map(|peer| (connection, peer)));
+                    peers.extend(exposed.map(|exposed| (connection, exposed)));
                 }
             }
             Job::Over(connection) => drop(peers.remove(&connection)),

@@ -8,7 +8,7 @@ use link::{Capabilities, Grant, LinkError, RemoteMemory};
 use node_client::{Found, Import, ImportState};
 use ofi::{OfiMemory, Peer};
 use proto::ids::{NodeId, SegmentKey};
-use proto::wire::program::LossReason;
+use proto::wire::program::{Imported, LossReason};
 use shm::origin::Origin;
 use shm::region::{PartialMap, PartialMapOptions};
 use shm::window::Window;
@@ -16,6 +16,7 @@ use shm::window::Window;
 use crate::error::{Error, Result};
 use crate::events::{Queue, Registration};
 use crate::fault::Mapped;
+use crate::network::no_data_link;
 use crate::node::Node;
 use crate::sequence::Sequence;
 
@@ -166,8 +167,13 @@ impl RemoteSegment {
             }
             Found::OnOtherHost { address } => {
                 let left = until.map_or(timeout, |until| until.saturating_duration_since(Instant::now()));
-                let connected = node.network().connect(node, peer, key, address, left)?;
-                let memory: Arc<dyn RemoteMemory> = connected.memory;
+                let what = Imported::Segment(key);
+                let connected = node.network().connect(node, peer, what, address, left)?;
+                let memory = connected.memory().map_err(|error| {
+                    drop(node.client().disconnect(&connected.import));
+                    no_data_link(what, peer, &error)
+                })?;
+                let memory: Arc<dyn RemoteMemory> = Arc::new(memory);
                 (connected.import, memory, Some(connected.peer))
             }
         };

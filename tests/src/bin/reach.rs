@@ -8,7 +8,9 @@ use std::io::{BufRead, Write};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use tieline::{Direction, DmaEntry, DmaState, Node, RemoteSegment, Segment, SegmentId};
+use tieline::{
+    Direction, DmaEntry, DmaState, InterruptNo, InterruptOptions, Node, RemoteSegment, Segment, SegmentId,
+};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -22,6 +24,26 @@ fn main() -> Result<()> {
             segment.make_available()?;
             say("ready")?;
             obey(|words| own(&segment, words))
+        }
+        ["own-interrupt", number] => {
+            let options =
+                InterruptOptions { number: Some(InterruptNo(number.parse()?)), ..Default::default() };
+            let interrupt = node.create_interrupt(&options)?;
+            say("ready")?;
+            obey(|_| Ok(format!("came {}", interrupt.wait(Some(TIMEOUT))?)))
+        }
+        ["trigger", peer, number] => {
+            let (peer, number) = (peer.parse().map_err(anyhow::Error::msg)?, InterruptNo(number.parse()?));
+            let interrupt = node.connect_interrupt(peer, number, TIMEOUT)?;
+            say("ready")?;
+            obey(|_| Ok(interrupt.trigger().map(|()| "done".to_owned())?))
+        }
+        ["trigger-data", peer, number] => {
+            let (peer, number) = (peer.parse().map_err(anyhow::Error::msg)?, InterruptNo(number.parse()?));
+            match node.connect_data_interrupt(peer, number, TIMEOUT) {
+                Ok(_) => say("ready"),
+                Err(error) => say(&format!("error: {error}")),
+            }
         }
         ["reach", peer, id] => {
             let (peer, id) = (peer.parse().map_err(anyhow::Error::msg)?, SegmentId(id.parse()?));

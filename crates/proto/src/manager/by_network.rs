@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use super::exports::Grant;
+use super::objects::Object;
 use super::pending::Aim;
 use super::requests::Answer;
 use super::{Manager, ProgramConn, Timer};
@@ -82,10 +83,11 @@ impl Manager {
         if !end.is_bounded() {
             return Err(Refusal::Invalid("the address of the end point is too long".to_owned()));
         }
-        match what {
-            Imported::Segment(_) => Ok(()),
-            Imported::Interrupt(_) => Err(self.no_data_link(what, NO_INTERRUPTS)),
+        // A counter is raised by a message; a ring of messages would have to be mapped.
+        if self.objects.get(&what).is_some_and(Object::is_data_interrupt) {
+            return Err(self.no_data_link(what, NO_DATA_INTERRUPTS));
         }
+        Ok(())
     }
 
     /// An object of this node that cannot be reached from another host.
@@ -190,5 +192,4 @@ impl Manager {
 }
 
 /// Why an interrupt is not reached.
-pub(super) const NO_INTERRUPTS: &str =
-    "interrupts do not travel between hosts yet: run both programs on one host, or poll a segment";
+const NO_DATA_INTERRUPTS: &str = "interrupts with messages do not travel between hosts yet: put the message into a segment, and trigger an interrupt without one";

@@ -1,6 +1,5 @@
 //! Requests of programs: each gets exactly one reply, at once or when a peer has answered.
 
-use super::by_network::NO_INTERRUPTS;
 use super::imports::Shown;
 use super::objects::{NewInterrupt, NewSegment, limit};
 use super::pending::Aim;
@@ -157,16 +156,7 @@ impl Manager {
             return Ok(Some((grant.body.with_import(import), grant.tokens)));
         }
         if self.is_elsewhere(node) {
-            return match what {
-                Imported::Segment(_) => {
-                    Ok(Some((Reply::OnOtherHost { address: self.config.address }, Vec::new())))
-                }
-                Imported::Interrupt(_) => {
-                    let host = self.peers.get(&node).map(|peer| peer.session.host().to_owned());
-                    let (host, why) = (host.unwrap_or_default(), NO_INTERRUPTS.to_owned());
-                    Err(Refusal::NoDataLink { what: what.to_string(), node, host, why })
-                }
-            };
+            return Ok(Some((Reply::OnOtherHost { address: self.config.address }, Vec::new())));
         }
         self.check_reachable(node)?;
         self.check_pending(program)?;

@@ -141,7 +141,7 @@ pub enum Request {
         /// The interrupt.
         number: InterruptNo,
     },
-    /// Asks for an interrupt of any node. Reply: [`Reply::Interrupt`] with its descriptors.
+    /// Asks for an interrupt of any node. Reply: [`Reply::Interrupt`] with its descriptors, or [`Reply::OnOtherHost`].
     ConnectInterrupt {
         /// On which node.
         node: NodeId,

@@ -18,7 +18,7 @@ use shm::sync::{AtomicBool, Ordering};
 
 use super::handler::{Handler, guarded};
 use super::latch::{Latch, LatchRinger};
-use super::words::{check_origin, connect_grant, gone, try_lock};
+use super::words::{Way, check_origin, connect_grant, gone, try_lock};
 use crate::error::{Error, Result};
 use crate::events::Registration;
 use crate::node::Node;
@@ -337,7 +337,15 @@ pub struct RemoteDataInterrupt {
 
 impl RemoteDataInterrupt {
     pub(crate) fn connect(node: &Node, peer: NodeId, number: InterruptNo, timeout: Duration) -> Result<Self> {
-        let grant = connect_grant(node, peer, number, InterruptKind::Data, timeout)?;
+        let grant = match connect_grant(node, peer, number, InterruptKind::Data, timeout)? {
+            Way::Here(grant) => grant,
+            Way::OnOtherHost { .. } => {
+                let why = "interrupts with messages do not travel between hosts yet: put the message into a segment, and trigger \
+                           an interrupt without one";
+                let what = format!("interrupt {number}");
+                return Err(Error::NoDataLink { what, node: peer, why: why.to_owned() });
+            }
+        };
         let open = || -> Result<_> {
             let latch = grant.event.map(LatchRinger::new).transpose()?;
             Ok((Producer::connect(grant.trigger, grant.waiter, grant.producer)?, latch))

@@ -1,20 +1,24 @@
 //! Interrupts without a message.
 
+use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use link::LinkError;
 use node_client::Import;
+use ofi::{OfiMemory, Peer};
 use proto::ids::{InterruptNo, NodeId};
-use proto::wire::program::InterruptKind;
+use proto::wire::program::{Imported, InterruptKind};
 use shm::doorbell::{Spin, Waiter};
 use shm::origin::Origin;
 use shm::sync::{AtomicBool, Ordering};
 
 use super::handler::{Handler, guarded};
 use super::latch::Latch;
-use super::words::{OwnerWords, RemoteWords, check_origin, connect_grant, deadline, gone, try_lock};
+use super::words::{OwnerWords, RemoteWords, Way, check_origin, connect_grant, deadline, gone, try_lock};
 use crate::error::{Error, Result};
+use crate::network::no_data_link;
 use crate::node::Node;
 use crate::options::InterruptOptions;
 use crate::remote::{check_link, lost};
@@ -28,7 +32,7 @@ pub struct Interrupt {
     node: Node,
     number: InterruptNo,
     origin: Origin,
-    words: OwnerWords,
+    words: Arc<OwnerWords>,
     /// No thread waits for it any more.
     cancelled: AtomicBool,
     waiting: Mutex<Waiting>,
@@ -46,6 +50,8 @@ impl Interrupt {
         let spin = new_spin()?;
         let mut words = OwnerWords::create()?;
         let number = words.register(node, options)?;
+        let words = Arc::new(words);
+        node.network().offer_interrupt(number, &words);
         let waiting = Mutex::new(Waiting { seen: 0, spin });
         let (node, origin, cancelled) = (node.clone(), Origin::here(), AtomicBool::new(false));
         let interrupt = Self { node, number, origin, words, cancelled, waiting };
@@ -173,6 +179,8 @@ impl Waiting {
 
 impl Drop for Interrupt {
     fn drop(&mut self) {
+        // In this order: the next owner of the number must find its place free.
+        self.node.network().take_interrupt_back(self.number);
         drop(self.node.client().remove_interrupt(self.number));
     }
 }
@@ -187,16 +195,29 @@ pub struct RemoteInterrupt {
     number: InterruptNo,
     import: Import,
     origin: Origin,
-    words: RemoteWords,
+    bell: RemoteBell,
+}
+
+#[derive(Debug)]
+enum RemoteBell {
+    Here(RemoteWords),
+    OnOtherHost { peer: Arc<Peer>, number: u64 },
 }
 
 impl RemoteInterrupt {
     pub(crate) fn connect(node: &Node, peer: NodeId, number: InterruptNo, timeout: Duration) -> Result<Self> {
-        let grant = connect_grant(node, peer, number, InterruptKind::Plain, timeout)?;
+        let until = Instant::now().checked_add(timeout);
+        let grant = match connect_grant(node, peer, number, InterruptKind::Plain, timeout)? {
+            Way::Here(grant) => grant,
+            Way::OnOtherHost { address } => {
+                let left = until.map_or(timeout, |until| until.saturating_duration_since(Instant::now()));
+                return Self::connect_elsewhere(node, peer, number, address, left);
+            }
+        };
         match RemoteWords::open(grant.trigger, grant.waiter, grant.event) {
             Ok(words) => {
-                let (node, origin) = (node.clone(), Origin::here());
-                Ok(Self { node, peer, number, import: grant.import, origin, words })
+                let (node, origin, bell) = (node.clone(), Origin::here(), RemoteBell::Here(words));
+                Ok(Self { node, peer, number, import: grant.import, origin, bell })
             }
             Err(error) => {
                 drop(node.client().disconnect(&grant.import));
@@ -205,13 +226,38 @@ impl RemoteInterrupt {
         }
     }
 
-    /// Triggers it. Returns when the count is raised; the receiver is woken if it sleeps.
+    fn connect_elsewhere(
+        node: &Node,
+        peer: NodeId,
+        number: InterruptNo,
+        address: Option<IpAddr>,
+        limit: Duration,
+    ) -> Result<Self> {
+        let what = Imported::Interrupt(number);
+        let connected = node.network().connect(node, peer, what, address, limit)?;
+        let bell = connected.bell().map_err(|error| {
+            drop(node.client().disconnect(&connected.import));
+            no_data_link(what, peer, &error)
+        })?;
+        let bell = RemoteBell::OnOtherHost { peer: connected.peer, number: bell };
+        let (node, origin) = (node.clone(), Origin::here());
+        Ok(Self { node, peer, number, import: connected.import, origin, bell })
+    }
+
+    /// Triggers it. Returns when the count is raised; the receiver is woken if it sleeps. To another host: when the message is on its
+    /// way, which may overtake what was put to a segment there since the last [`barrier`](crate::RemoteSegment::barrier).
     pub fn trigger(&self) -> Result<()> {
         check_origin(self.origin, self.number)?;
         match lost(&self.import) {
             None => {
                 check_link(&self.import, self.peer)?;
-                self.words.ring()
+                match &self.bell {
+                    RemoteBell::Here(words) => words.ring(),
+                    RemoteBell::OnOtherHost { peer, number } => peer.ring(*number).map_err(|error| {
+                        let (link, why) = (OfiMemory::NAME, error.to_string());
+                        LinkError::Failed { link, node: self.peer, why }.into()
+                    }),
+                }
             }
             Some(reason) => Err(gone(self.peer, self.number, reason)),
         }
@@ -221,6 +267,9 @@ impl RemoteInterrupt {
 impl Drop for RemoteInterrupt {
     fn drop(&mut self) {
         drop(self.node.client().disconnect(&self.import));
+        if matches!(self.bell, RemoteBell::OnOtherHost { .. }) {
+            self.node.network().forget(&self.import);
+        }
     }
 }
 

@@ -1,10 +1,11 @@
 //! The memory of an interrupt: a region that triggers write and a region that only the waiter writes.
 
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
-use node_client::{InterruptGrant, InterruptOffer};
+use node_client::{FoundInterrupt, InterruptGrant, InterruptOffer};
 use proto::ids::{InterruptNo, NodeId};
 use proto::wire::program::{InterruptKind, LossReason};
 use shm::clock::Deadline;
@@ -26,7 +27,7 @@ const PAGE_BYTES: usize = 4096;
 
 /// The owner's side.
 #[derive(Debug)]
-pub(super) struct OwnerWords {
+pub(crate) struct OwnerWords {
     trigger: Region,
     waiter: Region,
     pub(super) latch: Option<Latch>,
@@ -81,8 +82,8 @@ impl OwnerWords {
         Ok(Waiter::new(signal, armed))
     }
 
-    /// Rings one's own doorbell, to wake a waiting library thread.
-    pub(super) fn ring_self(&self) -> Result<()> {
+    /// Rings one's own doorbell: to wake a waiting library thread, or for a program on another host.
+    pub(crate) fn ring_self(&self) -> Result<()> {
         let signal = self.trigger.window().atomic_u32(SIGNAL_AT)?;
         let armed = self.waiter.window().atomic_u32(ARMED_AT)?;
         match (Ringer::new(signal, armed).ring(), &self.latch) {
@@ -112,21 +113,29 @@ impl RemoteWords {
     }
 }
 
-/// Connects to an interrupt and checks that it is of the kind that is meant.
+/// What leads to an interrupt.
+pub(super) enum Way {
+    Here(InterruptGrant),
+    /// Nothing is connected yet.
+    OnOtherHost {
+        address: Option<IpAddr>,
+    },
+}
+
+/// Connects to an interrupt of this host and checks that it is of the kind that is meant.
 pub(super) fn connect_grant(
     node: &Node,
     peer: NodeId,
     number: InterruptNo,
     kind: InterruptKind,
     timeout: Duration,
-) -> Result<InterruptGrant> {
-    let grant = if timeout.is_zero() {
-        node.client().connect_interrupt(peer, number)?
-    } else {
-        node.client().connect_interrupt_within(peer, number, timeout)?
+) -> Result<Way> {
+    let grant = match node.client().find_interrupt(peer, number, timeout)? {
+        FoundInterrupt::Here(grant) => grant,
+        FoundInterrupt::OnOtherHost { address } => return Ok(Way::OnOtherHost { address }),
     };
     if grant.kind == kind {
-        return Ok(grant);
+        return Ok(Way::Here(grant));
     }
     drop(node.client().disconnect(&grant.import));
     Err(Error::Invalid(format!(
