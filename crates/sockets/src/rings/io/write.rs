@@ -40,7 +40,7 @@ pub(crate) fn write_quietly(
 /// The longest message for which [`write_short`] is tried.
 pub(crate) const SHORT_BYTES: usize = INLINE_BYTES;
 
-/// A short message of one place, if all that it takes is to put it into the ring: how many bytes it had. 0: it is for [`write`]. A
+/// A short message of one place, if all that it takes is to put it into the ring: how many bytes it had. 0: it is for [`write()`]. A
 /// function of its own, with what it needs in registers: between two messages each instruction counts.
 #[inline(never)]
 pub(crate) fn write_short(known: Known, from: *const c_void, length: usize, flags: c_int) -> isize {
