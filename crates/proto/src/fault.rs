@@ -66,7 +66,7 @@ impl fmt::Display for LinkChange {
 }
 
 /// A time in the largest unit in which it is whole, as the command line takes it.
-fn time(ns: u64) -> String {
+pub(crate) fn time(ns: u64) -> String {
     let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1000, "us")];
     let unit = units.into_iter().find(|(length, _)| ns > 0 && ns.is_multiple_of(*length));
     unit.map_or_else(|| format!("{ns} ns"), |(length, name)| format!("{} {name}", ns / length))

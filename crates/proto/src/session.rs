@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use seeded_random::mix;
 
+use crate::fault::time;
 use crate::ids::NodeId;
 use crate::manager::PeerConn;
 use crate::time::Instant;
@@ -372,7 +373,7 @@ impl Session {
         }
         self.count_missed(now, interval);
         if self.silence_at() <= now {
-            let why = format!("nothing was heard for {} ms", limit.as_millis());
+            let why = format!("no heartbeat for {}", time(nanos(limit)));
             self.leave(now, SessionState::Lost, &why, out);
             self.probe_gap = interval;
             self.beat_at = now + self.probe_gap;

@@ -52,7 +52,7 @@ fn a_silent_manager_is_lost_and_comes_back_on_the_same_connection() {
     world.run_for(INTERVAL * 2);
     let lost = link(&world, 0, 8);
     assert_eq!(lost.session, SessionState::Lost);
-    assert_eq!(lost.reason.as_deref(), Some("nothing was heard for 1000 ms"));
+    assert_eq!(lost.reason.as_deref(), Some("no heartbeat for 1 s"));
     assert_eq!(lost.generation, 2);
     assert!((4..=6).contains(&lost.heartbeats_missed), "{}", lost.heartbeats_missed);
     assert_eq!(world.nodes[0].page.links[&node(8)], (1, true), "data goes on");

@@ -178,7 +178,7 @@ fn a_request_under_way_fails_when_the_session_is_lost() {
     let refusal = world.answer(importer, id).expect_err("nobody answers");
     assert_eq!(
         refusal.to_string(),
-        "node 4 is not reachable (nothing was heard for 1000 ms): check it with `tieline status`"
+        "node 4 is not reachable (no heartbeat for 1 s): check it with `tieline status`"
     );
     // The answer comes when nobody wants it any more: the connection is given back.
     world.unhang(0);

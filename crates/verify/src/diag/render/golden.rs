@@ -48,7 +48,7 @@ fn report() -> DiagReport {
         other_host: false,
         kind: Default::default(),
         session: SessionState::Lost,
-        reason: Some("nothing was heard for 5000 ms".into()),
+        reason: Some("no heartbeat for 5 s".into()),
         generation: 2,
         since_ns: 2_000_000_000,
         downtime_ns: 2_000_000_000,
