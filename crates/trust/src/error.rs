@@ -75,6 +75,11 @@ pub enum TrustError {
     /// No node id is left.
     #[error("no node id is free: give one with --node")]
     NoId,
+    /// The list of hosts is full.
+    #[error(
+        "the cluster knows as many hosts as it can: remove lines of hosts that are gone from the file `hosts` on the authority's host, and restart its manager"
+    )]
+    Full,
     /// Not a token.
     #[error("this is no token: give the whole line that `tieline cluster token` printed")]
     NotAToken,

@@ -60,6 +60,11 @@ impl HostMap {
         self.entries.insert(node, address) != Some(address)
     }
 
+    /// Whether a node that is not here yet would find room.
+    pub fn is_full(&self) -> bool {
+        self.entries.len() >= HOSTS_MAX
+    }
+
     /// Takes in what a member of the cluster says: new nodes, and its own address. The nodes that this changed.
     pub fn merge(&mut self, from: NodeId, told: &Self) -> Vec<NodeId> {
         let news = told.entries.iter().filter(|(node, _)| **node == from || !self.entries.contains_key(node));

@@ -75,6 +75,7 @@ fn told(error: &TrustError) -> String {
         TrustError::Taken { .. }
         | TrustError::OtherNode { .. }
         | TrustError::NoId
+        | TrustError::Full
         | TrustError::UnknownToken
         | TrustError::ExpiredToken => error.to_string(),
         TrustError::NoAuthority { .. } => {
@@ -93,12 +94,23 @@ fn serve_one(store: &Store, request: &[u8], now: SystemTime) -> Result<(Welcome,
     let node = match (checked.node, request.node) {
         (Some(bound), Some(asked)) if bound != asked => return Err(TrustError::OtherNode { bound, asked }),
         (Some(bound), _) => bound,
-        (None, Some(asked)) if hosts.get(asked).is_some() => return Err(TrustError::Taken { node: asked }),
+        (None, Some(asked)) if is_issued(store, &hosts, asked) => {
+            return Err(TrustError::Taken { node: asked });
+        }
         (None, Some(asked)) => asked,
-        (None, None) => first_free(&hosts)?,
+        (None, None) => first_free(store, &hosts)?,
     };
+    // A node that is not in the list could not be found.
+    if hosts.get(node).is_none() && hosts.is_full() {
+        return Err(TrustError::Full);
+    }
+    let is_bound = checked.node.is_some();
     // From here on it is used up: two requests with one token are one certificate.
     token::use_up(store, checked)?;
+    // Another manager of this host may have given the node away meanwhile.
+    if !note_issued(store, node)? && !is_bound {
+        return Err(TrustError::Taken { node });
+    }
     let certificate = authority.issue(node, request.public_key, now)?;
     hosts.set(node, request.address);
     hosts.save(store)?;
@@ -111,9 +123,23 @@ fn serve_one(store: &Store, request: &[u8], now: SystemTime) -> Result<(Welcome,
     Ok((welcome, Joined { node, address: request.address }))
 }
 
-fn first_free(hosts: &HostMap) -> Result<NodeId> {
+const ISSUED: &str = "issued";
+
+/// Whether a node has a certificate. The list of hosts alone does not tell: every manager of this host writes it, and others add to
+/// it.
+fn is_issued(store: &Store, hosts: &HostMap, node: NodeId) -> bool {
+    hosts.get(node).is_some() || store.has(&format!("{ISSUED}/{node}"))
+}
+
+/// False: the node had been given a certificate before.
+fn note_issued(store: &Store, node: NodeId) -> Result<bool> {
+    store.make_dir(ISSUED)?;
+    store.make_new(&format!("{ISSUED}/{node}"))
+}
+
+fn first_free(store: &Store, hosts: &HostMap) -> Result<NodeId> {
     let mut ids = (0..).map_while(|index| NodeId::nth(index).ok());
-    ids.find(|node| hosts.get(*node).is_none()).ok_or(TrustError::NoId)
+    ids.find(|node| !is_issued(store, hosts, *node)).ok_or(TrustError::NoId)
 }
 
 /// Who joins, between its connecting and the answer.

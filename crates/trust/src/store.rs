@@ -5,6 +5,7 @@
 //! | `cluster` | the cluster's name | every host |
 //! | `authority.crt` | the authority's certificate (DER) | every host |
 //! | `authority.key` | its key (PKCS #8) | the host of `tieline cluster init` |
+//! | `issued/ID` | empty: this node has been given a certificate | the same |
 //! | `tokens/ID` | a token that was not used yet: a hash, the expiry, the node | the same |
 //! | `hosts` | nodes and the addresses of their managers, one a line | every host |
 //! | `node-ID.crt`, `.key`, `.address` | certificate, key and address of a node of this host | that host |
@@ -116,6 +117,16 @@ impl Store {
             let _ = fs::remove_file(&early);
             io("write", &path)(error)
         })
+    }
+
+    /// Makes an empty file; false: it is there already, by whichever process.
+    pub(crate) fn make_new(&self, name: &str) -> Result<bool> {
+        let path = self.place(name);
+        match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
+            Err(error) => Err(io("make", &path)(error)),
+        }
     }
 
     pub(crate) fn make_dir(&self, name: &str) -> Result<()> {

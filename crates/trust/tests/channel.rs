@@ -306,6 +306,41 @@ fn a_token_lets_one_node_in_once() {
     assert_eq!(try_to_join(&cluster, cluster.token(Some(8)), None, &home).unwrap(), node(8));
 }
 
+/// The list of hosts is written by every manager of the authority's host, and may lack who has just joined.
+#[test]
+fn a_node_gets_no_second_certificate_because_the_list_of_hosts_lacks_it() {
+    let cluster = Cluster::new();
+    let home = tempfile::tempdir().unwrap();
+    let mut stale = HostMap::default();
+    stale.set(node(4), address());
+    stale.save(&cluster.store).unwrap();
+    assert_eq!(try_to_join(&cluster, cluster.token(None), None, &home).unwrap(), node(8));
+    stale.save(&cluster.store).unwrap();
+    let error = try_to_join(&cluster, cluster.token(None), Some(8), &home).unwrap_err().to_string();
+    assert!(error.contains("node 8 has a certificate already"), "{error}");
+    assert_eq!(try_to_join(&cluster, cluster.token(None), None, &home).unwrap(), node(12));
+}
+
+/// Members tell each other of hosts: one that lies may fill the list.
+#[test]
+fn a_full_list_of_hosts_lets_nobody_in_and_costs_no_token() {
+    let cluster = Cluster::new();
+    let home = tempfile::tempdir().unwrap();
+    let mut full = HostMap::default();
+    let mut ids = (0..).map_while(|index| NodeId::nth(index).ok());
+    while !full.is_full() {
+        full.set(ids.next().unwrap(), address());
+    }
+    full.save(&cluster.store).unwrap();
+    let (token, free) = (cluster.token(None), ids.next().unwrap());
+    for asked in [None, Some(free.get())] {
+        let error = try_to_join(&cluster, token.clone(), asked, &home).unwrap_err().to_string();
+        assert!(error.contains("as many hosts as it can"), "{error}");
+    }
+    HostMap::default().save(&cluster.store).unwrap();
+    assert_eq!(try_to_join(&cluster, token, Some(free.get()), &home).unwrap(), free);
+}
+
 #[test]
 fn who_joins_does_not_tell_its_secret_to_another_authority() {
     let (real, false_one) = (Cluster::new(), Cluster::new());
