@@ -166,6 +166,7 @@ impl Manager {
             )));
         }
         self.check_proof(peer, named)?;
+        self.check_place(peer, named)?;
         if named == self.own {
             let owner = format!("the manager with pid {}", own.manager_pid);
             return Err(Refusal::InUse { what: format!("node {named}"), owner });

@@ -36,6 +36,17 @@ impl Manager {
         }
     }
 
+    /// A node of this host needs no certificate, so one that has joined elsewhere may have its id: it does not take its place.
+    pub(super) fn check_place(&self, peer: PeerConn, named: NodeId) -> Result<(), Refusal> {
+        let is_here = |conn: &PeerConn| self.sockets.get(conn).is_some_and(|socket| socket.proved.is_none());
+        let open = self.peers.get(&named).and_then(|entry| entry.session.open_conn());
+        if is_here(&peer) || !open.is_some_and(|open| is_here(&open)) {
+            return Ok(());
+        }
+        let owner = format!("a manager on the host of node {}", self.own);
+        Err(Refusal::InUse { what: format!("node {named}"), owner })
+    }
+
     /// What a manager on another host asks for needs a descriptor, which cannot be sent there.
     pub(super) fn no_descriptor_for(&mut self, node: NodeId, body: &PeerRequest) -> Option<Refusal> {
         if !self.is_elsewhere(node) {

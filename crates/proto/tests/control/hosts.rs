@@ -67,6 +67,23 @@ fn a_hello_must_name_the_node_of_the_certificate() {
     assert!(world.status(0).links.iter().all(|link| link.session != SessionState::Valid));
 }
 
+/// A node of this host needs no certificate, and the authority may not know that it is there.
+#[test]
+fn a_certificate_does_not_take_the_place_of_a_node_of_this_host() {
+    let mut world = World::up(2, 1);
+    let session = |world: &World| {
+        let link = world.status(0).links.remove(0);
+        (link.peer, link.session, link.other_host)
+    };
+    assert_eq!(session(&world), (node(8), SessionState::Valid, false));
+    world.input(0, Input::HostConnected { peer: FAR, dialled: None, node: node(8) });
+    says(&mut world, hello(8));
+    let refused = refusals(&world).remove(0).to_string();
+    assert!(refused.contains("node 8") && refused.contains("on the host of node 4"), "{refused}");
+    assert!(world.to_strangers.contains(&(FAR, None)), "refused is closed");
+    assert_eq!(session(&world), (node(8), SessionState::Valid, false));
+}
+
 #[test]
 fn a_program_is_told_at_once_that_an_object_is_on_another_host() {
     let mut world = with_far_node();
