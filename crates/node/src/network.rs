@@ -33,6 +33,9 @@ pub(crate) struct Network {
     pub(crate) remotes: HashMap<PeerConn, Remote>,
     /// No descriptor was left: nothing is accepted until then.
     pub(crate) accept_again_at: Option<Instant>,
+    /// When what is new of addresses may be kept and passed on again, and whether there is any.
+    pub(crate) spread_again_at: Option<Instant>,
+    pub(crate) has_news: bool,
 }
 
 impl Network {
@@ -51,13 +54,15 @@ impl Network {
             hosts,
             remotes: HashMap::new(),
             accept_again_at: None,
+            spread_again_at: None,
+            has_news: false,
         }))
     }
 
     /// The earliest moment at which a connection is given up, or accepting is tried again.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         let moments = self.remotes.values().filter_map(Remote::limit);
-        moments.chain(self.accept_again_at).min()
+        moments.chain(self.accept_again_at).chain(self.spread_again_at.filter(|_| self.has_news)).min()
     }
 
     /// Connections whose time is over.

@@ -155,18 +155,30 @@ impl Daemon {
             Err(error) => return self.lose_remote(peer, Some(error.to_string())),
         };
         let news = network.hosts.merge(from, &told);
-        self.spread(&news, Some(peer));
+        self.spread(&news);
     }
 
-    /// Keeps what is new, passes it on, and tells the machine.
-    fn spread(&mut self, news: &[NodeId], except: Option<PeerConn>) {
+    /// Keeps what is new, passes it on, and tells the machine. A node whose address changes all the time costs a file and a message a second.
+    fn spread(&mut self, news: &[NodeId]) {
         let Some(network) = self.network.as_mut().filter(|_| !news.is_empty()) else { return };
+        network.has_news = true;
+        self.spread_if_due();
+        self.hosts_seen(news);
+    }
+
+    fn spread_if_due(&mut self) {
+        let now = clock();
+        let is_due =
+            |network: &&mut Network| network.has_news && network.spread_again_at.is_none_or(|at| at <= now);
+        let Some(network) = self.network.as_mut().filter(is_due) else { return };
+        network.has_news = false;
+        network.spread_again_at = Some(now + SPREAD_PAUSE);
         let kept = network.hosts.save(&network.store);
         let all = network.hosts.to_bytes().unwrap_or_default();
         let told: Vec<_> = network
             .remotes
             .iter_mut()
-            .filter(|(conn, remote)| remote.node.is_some() && Some(**conn) != except)
+            .filter(|(_, remote)| remote.node.is_some())
             .map(|(conn, remote)| (*conn, remote.send(RecordKind::Hosts, &all)))
             .collect();
         if let Err(error) = kept {
@@ -175,7 +187,6 @@ impl Daemon {
         for (conn, fits) in told {
             if fits { self.flush_remote(conn) } else { self.lose_remote(conn, Some(UNREAD.to_owned())) }
         }
-        self.hosts_seen(news);
     }
 
     fn serve_join(&mut self, peer: PeerConn, body: &[u8]) {
@@ -192,7 +203,7 @@ impl Daemon {
                 if let Some(network) = &mut self.network {
                     network.hosts.set(joined.node, joined.address);
                 }
-                self.spread(&[joined.node], None);
+                self.spread(&[joined.node]);
             }
             Err(error) => self.warn(format!("a host at {from} could not join: {error}")),
         }
@@ -290,6 +301,7 @@ impl Daemon {
             network.accept_again_at = None;
             let _ = watch(&self.epoll, network.as_fd(), Key::Network, EventFlags::IN);
         }
+        self.spread_if_due();
         for peer in overdue {
             self.lose_remote(peer, Some(format!("no answer within {} s", HANDSHAKE_LIMIT.as_secs())));
         }
@@ -306,6 +318,9 @@ impl Daemon {
         self.network.as_ref().and_then(Network::next_timeout)
     }
 }
+
+/// Between two times that addresses are kept and passed on.
+const SPREAD_PAUSE: Duration = Duration::from_secs(1);
 
 const UNREAD: &str = "it does not read what it is sent";
 
