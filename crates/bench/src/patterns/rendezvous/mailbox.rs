@@ -198,24 +198,36 @@ impl<'a> Mailbox<'a> {
     pub fn answer(&self, number: u64, still_there: &dyn Fn(Duration) -> Result<()>) -> Result<u64> {
         let (what, since) = (self.tool.name(), Instant::now());
         loop {
-            // Acquire: pairs with the Release in `serve`.
-            let word = self.window.atomic_u64(at::ANSWER)?.load(Ordering::Acquire);
-            if word >> 8 == number & (u64::MAX >> 8) {
-                return match word & 0xff {
-                    0 => Ok(self.window.load_u64(at::VALUE)?),
-                    1 => Err(no_answer(what)),
-                    2 => Err(BenchError::WrongDataThere { what }),
-                    4 => Err(other_end(what, "it has not as much memory: measure smaller sizes")),
-                    _ => Err(other_end(what, "it refused the order: is it the same version?")),
-                };
+            if let Some(value) = self.answered(number)? {
+                return value;
             }
             let waited = since.elapsed();
-            still_there(waited)?;
+            if let Err(gone) = still_there(waited) {
+                // It may have answered since, and ended.
+                return self.answered(number)?.unwrap_or(Err(gone));
+            }
             if waited > ANSWER_TIMEOUT {
                 return Err(no_answer(what));
             }
             std::thread::sleep(Duration::from_micros(20));
         }
+    }
+
+    /// The answer to the order of this number, if it is there.
+    fn answered(&self, number: u64) -> Result<Option<Result<u64>>> {
+        let what = self.tool.name();
+        // Acquire: pairs with the Release in `serve`.
+        let word = self.window.atomic_u64(at::ANSWER)?.load(Ordering::Acquire);
+        if word >> 8 != number & (u64::MAX >> 8) {
+            return Ok(None);
+        }
+        Ok(Some(match word & 0xff {
+            0 => self.window.load_u64(at::VALUE).map_err(Into::into),
+            1 => Err(no_answer(what)),
+            2 => Err(BenchError::WrongDataThere { what }),
+            4 => Err(other_end(what, "it has not as much memory: measure smaller sizes")),
+            _ => Err(other_end(what, "it refused the order: is it the same version?")),
+        }))
     }
 
     /// Follows orders at this mailbox until the one to stop. `still_there` is asked between orders and ends the service with

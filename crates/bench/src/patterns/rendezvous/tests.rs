@@ -97,6 +97,19 @@ fn a_server_whose_client_is_gone_ends_with_the_reason() {
     assert!(matches!(waiting, Err(BenchError::Usage(text)) if text == "server gone"));
 }
 
+/// The server may answer and end between two of the client's looks.
+#[test]
+fn an_answer_of_a_server_that_has_ended_counts() {
+    let region = region();
+    let mailbox = Mailbox::new(region.window(), Tool::Dma).unwrap();
+    mailbox.send(1, &Order::new(Order::STOP, [0; 3])).unwrap();
+    let ends = |_| {
+        mailbox.serve(&mut Adder, &|| Ok(())).unwrap();
+        Err(BenchError::Usage("server gone".into()))
+    };
+    assert_eq!(mailbox.answer(1, &ends).unwrap(), 0);
+}
+
 #[test]
 fn checked_blocks() {
     let mut block = vec![0; 100_000];
