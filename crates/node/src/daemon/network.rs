@@ -307,8 +307,13 @@ impl Daemon {
         }
     }
 
-    /// What was said last is sent as far as it goes.
+    /// What was said last is sent as far as it goes, and what is new is kept.
     pub(super) fn say_last_words(&mut self) {
+        if let Some(network) = self.network.as_mut().filter(|network| network.has_news)
+            && let Err(error) = network.hosts.save(&network.store)
+        {
+            self.warn(format!("addresses of other hosts are not kept: {error}"));
+        }
         for remote in self.network.iter_mut().flat_map(|network| network.remotes.values_mut()) {
             let _ = remote.flush();
         }

@@ -160,18 +160,18 @@ fn epolled_in(
     if epoll < 0 || !crate::environment::has_rings() || state::outside() {
         return next(events, room, Asks::Waits);
     }
-    let is_there = reach::is_writable(events.cast(), size_of::<epoll_event>());
-    if has_rings() && !is_there && room > 0 && epoll::is_waited_for(epoll) {
+    let has_rings = has_rings();
+    if has_rings && reach::is_writable(events.cast(), size_of::<epoll_event>()) {
+        // SAFETY: the program's own room, which its own call writes.
+        return unsafe { epoll::wait(epoll, events, room, limit, next) };
+    }
+    if has_rings && room > 0 && epoll::is_waited_for(epoll) {
         // As the kernel says it once there is an event.
         set_errno(libc::EFAULT);
         return -1;
     }
-    if !has_rings() || !is_there {
-        // There may be some before it comes back.
-        return epoll::asleep(epoll, || next(events, room, Asks::Waits));
-    }
-    // SAFETY: the program's own room, which its own call writes.
-    unsafe { epoll::wait(epoll, events, room, limit, next) }
+    // There may be rings before it comes back.
+    epoll::asleep(epoll, || next(events, room, Asks::Waits))
 }
 
 interposers! {
