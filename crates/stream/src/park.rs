@@ -61,10 +61,23 @@ pub fn read<S: Entry, R>(
     s: &mut S,
     call: impl FnOnce(&mut S) -> Result<R, S::Stop>,
 ) -> Result<Option<R>, S::Stop> {
-    s.enter()?;
-    let result = if s.parked()? == EMPTY { Some(call(s)?) } else { None };
+    if !begin_read(s)? {
+        return Ok(None);
+    }
+    let result = call(s)?;
     s.exit()?;
-    Ok(result)
+    Ok(Some(result))
+}
+
+/// The begin of [`read`]: whether the caller is to read from the kernel, and [`exit`](Entry::exit) afterwards.
+#[inline(always)]
+pub fn begin_read<S: Entry>(s: &mut S) -> Result<bool, S::Stop> {
+    s.enter()?;
+    let is_empty = s.parked()? == EMPTY;
+    if !is_empty {
+        s.exit()?;
+    }
+    Ok(is_empty)
 }
 
 /// Counts itself out, unless a thread reads in trust of that. Whether it was parked, and is not.

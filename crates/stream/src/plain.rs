@@ -13,14 +13,29 @@ pub fn write<S: Shared, R>(
     shared: &mut S,
     send: impl FnOnce(&mut S) -> Result<R, S::Stop>,
 ) -> Result<Option<R>, S::Stop> {
+    if !begin(shared)? {
+        return Ok(None);
+    }
+    let result = send(shared)?;
+    end(shared)?;
+    Ok(Some(result))
+}
+
+/// The begin of [`write()`]: whether the caller is to write to the kernel, and then to call [`end`].
+#[inline(always)]
+pub fn begin<S: Shared>(shared: &mut S) -> Result<bool, S::Stop> {
     shared.increase(Word::Plain)?;
     let is_kernels = shared.load(Word::Opening)? == 0 && path::is_kernels(shared.load(Word::Path)?);
-    let result = if is_kernels {
+    if is_kernels {
         given::take_back(shared)?;
-        Some(send(shared)?)
     } else {
-        None
-    };
-    shared.decrease(Word::Plain)?;
-    Ok(result)
+        end(shared)?;
+    }
+    Ok(is_kernels)
+}
+
+/// The end of a write that has [begun](begin).
+#[inline(always)]
+pub fn end<S: Shared>(shared: &mut S) -> Result<(), S::Stop> {
+    shared.decrease(Word::Plain)
 }

@@ -8,6 +8,7 @@ use crate::rings::closing;
 use crate::rings::conn::Known;
 use crate::rings::flight::Flight;
 use crate::rings::forced;
+use crate::rings::io::{QuietRead, QuietWrite};
 use crate::rings::{self, Bytes, Native};
 use crate::{cancel, seen, state, table};
 
@@ -42,6 +43,12 @@ fn counted_in(conn: Known, takes: bool, next: &mut impl FnMut() -> ssize_t) -> s
     if takes { through_kernel(record, Direction::In, result) } else { result }
 }
 
+/// The descriptor's connection, if it has a place in the table.
+#[inline(always)]
+fn known(fd: c_int) -> Option<Known> {
+    rings::conn::known(fd).filter(|_| !state::outside())
+}
+
 /// Takes bytes from the descriptor: from a ring, or with the program's own call.
 #[inline(always)]
 pub(crate) fn got(fd: c_int, bytes: impl Source, flags: c_int, next: impl FnMut() -> ssize_t) -> ssize_t {
@@ -71,7 +78,9 @@ pub(crate) fn moved_in<const IS_POINT: bool>(
             }
             break;
         };
-        if let Some(result) = rings::io::read_quietly(known, flags, || counted_in(known, takes, &mut next)) {
+        if let Some(quiet) = QuietRead::begin(known, flags)
+            && let Some(result) = quiet.end(next(), takes)
+        {
             return result;
         }
         let mut native = || counted_in(known, takes, &mut next);
@@ -105,16 +114,43 @@ pub(crate) fn moved_out<const IS_POINT: bool>(
     if let Some(record) = settled(fd) {
         return through_kernel(record, Direction::Out, next());
     }
-    if let Some((from, length)) = bytes.short()
-        && !(IS_POINT && cancel::is_any())
-        && let Some(known) = rings::conn::known(fd).filter(|_| !state::outside())
-    {
-        let moved = rings::io::write_short(known, from, length, flags);
-        if moved > 0 {
-            return moved;
+    if IS_POINT && cancel::is_any() {
+        return moved_out_by_any::<IS_POINT>(fd, bytes, flags, next);
+    }
+    match known(fd) {
+        Some(known) if known.is_parked_over_nothing() => {
+            if let Some(quiet) = QuietWrite::begin(known, fd, flags) {
+                return quiet.end(next());
+            }
         }
+        Some(known) => {
+            if let Some((from, length)) = bytes.short() {
+                let moved = rings::io::write_short(known, from, length, flags);
+                if moved > 0 {
+                    return moved;
+                }
+            }
+        }
+        None if flags & UNUSUAL == 0 && !forced::is_on() => {
+            if let Ok(flight) = Flight::begin(fd) {
+                return without_ring(fd, flight, &mut next);
+            }
+        }
+        None => {}
     }
     moved_out_by_any::<IS_POINT>(fd, bytes, flags, next)
+}
+
+/// Flags of writes that leave in the kernel what rings cannot have.
+const UNUSUAL: c_int = libc::MSG_OOB | libc::MSG_ZEROCOPY;
+
+/// A write on a connection that has no ring.
+#[inline(always)]
+fn without_ring(fd: c_int, flight: Flight, next: &mut impl FnMut() -> ssize_t) -> ssize_t {
+    let result = next();
+    flight.land();
+    seen::output(fd, result);
+    result
 }
 
 /// What is left of [`moved_out`]. A function of its own, for which nothing is prepared where [`rings::io::write_short`] does.
@@ -132,23 +168,15 @@ fn moved_out_by_any<const IS_POINT: bool>(
         let known = match ring(fd) {
             Some(known) => known,
             None => {
-                if flags & (libc::MSG_OOB | libc::MSG_ZEROCOPY) != 0 {
+                if flags & UNUSUAL != 0 {
                     seen::unusual(fd);
                 }
                 match Flight::begin(fd) {
-                    Ok(flight) => {
-                        let result = next();
-                        flight.land();
-                        seen::output(fd, result);
-                        return result;
-                    }
+                    Ok(flight) => return without_ring(fd, flight, &mut next),
                     Err(known) => known,
                 }
             }
         };
-        if let Some(result) = rings::io::write_quietly(known, fd, flags, || known.gives(&mut next)) {
-            return result;
-        }
         let mut native = || known.gives(&mut next);
         let bytes = bytes.bytes();
         // As in `got`.

@@ -52,26 +52,28 @@ pub(crate) mod state {
     pub(crate) const OVER: u32 = 4;
 }
 
+/// What every call looks at comes first: it is in as few lines of the cache as there can be.
+#[repr(C, align(64))]
 pub(crate) struct Conn {
     pub(crate) state: AtomicU32,
+    /// Of the statistics.
+    pub(crate) record: AtomicU32,
     pub(crate) users: users::Users,
+    pub(crate) own: AtomicPtr<Header>,
+    pub(crate) peer: AtomicPtr<Header>,
     /// Plus 1: which place this is.
     pub(crate) place: AtomicU16,
     /// A number of it, and how many there are.
     pub(crate) fd: AtomicU32,
     pub(crate) numbers: AtomicU32,
-    pub(crate) cookie: AtomicU64,
-    /// Of the statistics.
-    pub(crate) record: AtomicU32,
-    pub(crate) own: AtomicPtr<Header>,
-    pub(crate) peer: AtomicPtr<Header>,
-    pub(crate) meeting: Meeting,
-    pub(crate) kept: Kept,
-    pub(crate) pace: Pace,
     pub(crate) sleep: Sleep,
     pub(crate) told: Told,
     pub(crate) owed: Owed,
+    pub(crate) kept: Kept,
+    pub(crate) pace: Pace,
     pub(crate) standing: Standing,
+    pub(crate) cookie: AtomicU64,
+    pub(crate) meeting: Meeting,
 }
 
 impl Conn {
@@ -131,12 +133,17 @@ impl Conn {
             || is_read_past()
     }
 
+    /// Whether this process counts as asleep, with nothing in the ring.
+    #[inline(always)]
+    pub(crate) fn is_parked_over_nothing(&self) -> bool {
+        self.sleep.parked.load(Ordering::Relaxed) == parked::EMPTY
+    }
+
     /// Whether everything comes through the kernel, and there is no need to change that yet: both ends are on one processor, or being
     /// awake has brought nothing for some time. Counts down, with each read and write.
     #[inline(always)]
     pub(crate) fn is_quiet(&self) -> bool {
-        self.sleep.parked.load(Ordering::Relaxed) == parked::EMPTY
-            && (self.pace.is_together() || counts_down(&self.sleep.stays))
+        self.is_parked_over_nothing() && (self.pace.is_together() || counts_down(&self.sleep.stays))
     }
 
     /// Bytes have come through the kernel. What goes back to it does so in pieces that may be smaller than the program's writes: the writer's

@@ -19,8 +19,10 @@ const SOON: u32 = 100;
 const FEW_BYTES: u64 = 512;
 /// So long the writer of a stream may get ahead.
 const PAUSES_OF_STREAM: u32 = 16;
-/// Reads for which two ends that were seen on one processor are taken to stay there.
+/// Calls for which two ends that were seen on one processor are taken to stay there: at first, and
+/// at most. Each time that they are seen there again it is for twice as many.
 const TOGETHER: u32 = 31;
+const MAX_TOGETHER: u32 = 1023;
 /// Reads for which a descriptor that did not want to wait is taken to stay so: it only goes without a spin.
 const NONBLOCKING: u32 = 100;
 /// Reads that find nothing, after large ones, until that is taken for the end of a stream.
@@ -49,6 +51,8 @@ pub(crate) struct Pace {
     asked: AtomicU32,
     /// Reads until it is asked again whether both ends are on one processor.
     together: AtomicU32,
+    /// How many these were when both ends were last seen on one processor.
+    together_before: AtomicU32,
     /// How long reads spin before they sleep.
     pub(crate) history: SpinHistory,
     /// As that, of writes that wait for room.
@@ -68,6 +72,7 @@ impl Pace {
         let flags = [&self.at_once, &self.bulk, &self.dry, &self.nonblocking, &self.stream, &self.asked];
         flags.iter().for_each(|flag| flag.store(0, Ordering::Relaxed));
         self.together.store(0, Ordering::Relaxed);
+        self.together_before.store(0, Ordering::Relaxed);
         self.dry_at.store(0, Ordering::Relaxed);
         self.history.reset();
         self.full.reset();
@@ -171,9 +176,18 @@ impl Pace {
         counts_down(&self.together)
     }
 
-    /// Both ends were seen on one processor.
-    pub(crate) fn has_seen_together(&self) {
-        self.together.store(TOGETHER, Ordering::Relaxed);
+    /// Whether both ends were seen on one processor, or not.
+    pub(crate) fn has_seen(&self, is_together: bool) {
+        let before = self.together_before.load(Ordering::Relaxed);
+        if !is_together {
+            if before != 0 {
+                self.together_before.store(0, Ordering::Relaxed);
+            }
+            return;
+        }
+        let calls = (2 * before + 1).clamp(TOGETHER, MAX_TOGETHER);
+        self.together_before.store(calls, Ordering::Relaxed);
+        self.together.store(calls, Ordering::Relaxed);
     }
 
     /// As [`Self::is_together`], without a count.
@@ -244,6 +258,7 @@ mod tests {
             stream: AtomicU32::new(0),
             asked: AtomicU32::new(0),
             together: AtomicU32::new(0),
+            together_before: AtomicU32::new(0),
             history: SpinHistory::new(),
             full: SpinHistory::new(),
         }
@@ -331,11 +346,28 @@ mod tests {
     }
 
     #[test]
+    fn ends_that_stay_on_one_processor_are_looked_at_ever_less_often() {
+        let pace = pace();
+        let calls = || {
+            pace.has_seen(true);
+            (0..).take_while(|_| pace.is_together()).count()
+        };
+        assert_eq!(
+            [calls(), calls(), calls(), calls(), calls(), calls(), calls()],
+            [31, 63, 127, 255, 511, 1023, 1023]
+        );
+        pace.has_seen(false);
+        assert_eq!(calls(), 31, "they were apart");
+        pace.reset();
+        assert_eq!(calls(), 31, "another connection");
+    }
+
+    #[test]
     fn large_reads_and_shared_processors_are_remembered() {
         let pace = pace();
         pace.sees_bulk(BULK_BYTES);
         assert!(pace.is_bulk());
-        pace.has_seen_together();
+        pace.has_seen(true);
         assert!(!pace.is_bulk() && pace.stays_together());
         assert!((0..TOGETHER).all(|_| pace.is_together()));
         assert!(!pace.is_together() && pace.is_bulk());

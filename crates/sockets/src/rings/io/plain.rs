@@ -44,28 +44,28 @@ pub(super) fn plain(conn: &Conn, native: &mut Native<'_>) -> isize {
 
 /// A write to the kernel without the lock; nobody opens the ring meanwhile. None: somebody has.
 pub(super) fn plain_once(conn: &Conn, native: &mut Native<'_>) -> Option<isize> {
-    plain_by(conn, &mut || native.call())
-}
-
-#[inline(always)]
-pub(super) fn plain_by(conn: &Conn, call: &mut impl FnMut() -> isize) -> Option<isize> {
-    let Some((own, _)) = conn.headers() else { return Some(call()) };
-    let writer = &own.writer.0;
+    let Some((own, _)) = conn.headers() else { return Some(native.call()) };
     let Ok(result) = plain::write(&mut WithoutLock(own), |_| {
-        let held = writer.held.load(Ordering::Relaxed);
-        let result = call();
-        if held != 0 && result > 0 {
-            // Sent with what was held back, unless another thread has had the kernel hold back more since.
-            let _ = writer.held.compare_exchange(held, 0, Ordering::SeqCst, Ordering::Relaxed);
-        }
+        let held = own.writer.0.held.load(Ordering::Relaxed);
+        let result = native.call();
+        gave(own, held, result);
         conn.said(result);
         Ok(result)
     });
     result
 }
 
+/// A write to the kernel has returned this; before it, `held` said whether the kernel held back the end of what it had.
+#[inline(always)]
+pub(super) fn gave(own: &Header, held: u64, result: isize) {
+    if held != 0 && result > 0 {
+        // Sent with what was held back, unless another thread has had the kernel hold back more since.
+        let _ = own.writer.0.held.compare_exchange(held, 0, Ordering::SeqCst, Ordering::Relaxed);
+    }
+}
+
 /// The words of a writing end, for a call that holds no lock.
-struct WithoutLock<'a>(&'a Header);
+pub(super) struct WithoutLock<'a>(pub(super) &'a Header);
 
 impl Shared for WithoutLock<'_> {
     type Stop = Infallible;

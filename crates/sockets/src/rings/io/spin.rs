@@ -1,15 +1,14 @@
 //! How a read waits for bytes: whether it spins, on what, and for how long.
 
 use libc::c_int;
-use stream::{consent, park};
+use stream::consent;
 
 use super::is_empty;
 use crate::rings::blocked::Limit;
-use crate::rings::conn::parked::Entering;
-use crate::rings::conn::{Conn, Known, state};
+use crate::rings::conn::Conn;
 use crate::rings::header::Header;
+use crate::rings::kernel;
 use crate::rings::spin::{self, Spin};
-use crate::rings::{kernel, leave};
 use crate::sync::Ordering;
 
 /// Looks at the ring without a pause between them, which would be as long as what a message takes.
@@ -27,9 +26,7 @@ pub(super) fn may_spin(conn: &Conn, own: &Header, peer: &Header, flags: c_int) -
         return false;
     }
     let is_elsewhere = spin::is_elsewhere(own, peer, spin::clock().1);
-    if !is_elsewhere {
-        conn.pace.has_seen_together();
-    }
+    conn.pace.has_seen(!is_elsewhere);
     is_elsewhere
 }
 
@@ -37,28 +34,6 @@ pub(super) fn may_spin(conn: &Conn, own: &Header, peer: &Header, flags: c_int) -
 /// it has since it found the ring empty. The program's next reads need not look there, nor at any other page.
 pub(super) fn stays_asleep(conn: &Conn) -> bool {
     conn.pace.stays_together()
-}
-
-/// A read on a connection that is parked over an empty ring, unless it is time to see whether that is still for the best: the program's own call, with
-/// no look at the ring. None: it is not such a one, or has ended; an end may have something left before it. Inlined into the interposer, as
-/// [`write_quietly`](super::write_quietly) is.
-#[inline(always)]
-pub(crate) fn read_quietly(known: Known, flags: c_int, mut call: impl FnMut() -> isize) -> Option<isize> {
-    let conn = known.conn;
-    if !conn.is(state::READY) || flags & !super::read::USUAL != 0 || !conn.is_quiet() || leave::owes() {
-        return None;
-    }
-    let result = park::read(&mut Entering::new(known), |_| {
-        let result = call();
-        conn.said(result);
-        conn.owed.unacknowledged.store(1, Ordering::Relaxed);
-        if result > 0 {
-            // What a wait has told came this way.
-            conn.told.promised.store(0, Ordering::Relaxed);
-        }
-        Ok(result)
-    });
-    result.ok().flatten().filter(|&result| result != 0)
 }
 
 /// Spins on the ring. Whether there is something in it.

@@ -7,10 +7,10 @@ use stream::path;
 use stream::write::{Occasion, WHOLE, Write};
 
 use super::fast::Puts;
-use super::plain::{plain, plain_by, used, used_plainly};
+use super::plain::{plain, used, used_plainly};
 use super::rest::Writing;
 use super::{Moves, writes_unready};
-use crate::rings::conn::{Conn, Gone, Known, parked, state};
+use crate::rings::conn::{Conn, Gone, Known, state};
 use crate::rings::copy::Bytes;
 use crate::rings::header::{CAPACITY, Header, INLINE_BYTES};
 use crate::rings::native::Native;
@@ -18,24 +18,7 @@ use crate::rings::{kernel, leave};
 use crate::sync::Ordering;
 
 /// Flags that change nothing of where the bytes go.
-const USUAL: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_EOR;
-
-/// A write on a connection of which everything comes through the kernel for now (see [`Conn::is_quiet`]): the program's own call, with no look at
-/// the ring. None: it is not such a one. Inlined into the interposer: behind a system call each return to a caller is mispredicted on many
-/// processors, as the kernel has replaced what they had predicted.
-#[inline(always)]
-pub(crate) fn write_quietly(
-    known: Known,
-    fd: c_int,
-    flags: c_int,
-    mut call: impl FnMut() -> isize,
-) -> Option<isize> {
-    let conn = known.conn;
-    if !conn.is(state::READY) || flags & !USUAL != 0 || !conn.is_quiet() {
-        return None;
-    }
-    used_plainly(known, fd, || plain_by(conn, &mut call)).ok().flatten()
-}
+pub(super) const USUAL: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_EOR;
 
 /// The longest message for which [`write_short`] is tried.
 pub(crate) const SHORT_BYTES: usize = INLINE_BYTES;
@@ -45,9 +28,7 @@ pub(crate) const SHORT_BYTES: usize = INLINE_BYTES;
 #[inline(never)]
 pub(crate) fn write_short(known: Known, from: *const c_void, length: usize, flags: c_int) -> isize {
     let conn = known.conn;
-    // One that is parked over an empty ring is for `write_quietly`, which looks at no page but the connection's own.
-    let is_parked = conn.sleep.parked.load(Ordering::Relaxed) == parked::EMPTY;
-    if length == 0 || flags & !USUAL != 0 || !conn.is(state::READY) || is_parked {
+    if length == 0 || flags & !USUAL != 0 || !conn.is(state::READY) {
         return 0;
     }
     let Some((own, peer)) =
