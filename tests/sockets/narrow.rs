@@ -64,3 +64,8 @@ fn an_edge_is_told_again_when_the_own_half_is_shut_down() {
 fn what_a_process_that_has_ended_wrote_is_read() {
     is_right("left");
 }
+
+#[test]
+fn what_a_killed_process_wrote_is_read_as_several_messages() {
+    is_right("several");
+}

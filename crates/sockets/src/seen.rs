@@ -284,6 +284,11 @@ pub(crate) fn unusual(fd: c_int) {
     }
 }
 
+/// Whether the other end of a connection has ended and left bytes in the ring: nobody returns them to the kernel any more.
+pub(crate) fn is_left(fd: c_int) -> bool {
+    !state::outside() && rings::leave::is_left(fd)
+}
+
 /// A descriptor has another number, or another process, by which what is done is not seen.
 fn has_others(fd: c_int) {
     unusual(fd);

@@ -251,10 +251,36 @@ static int left(void)
     return is("copy", dup(b) >= 0, 1) & is("read", read(b, bytes, 4), 4) & is("end", read(b, bytes, 4), 0) & is_right;
 }
 
+// What a killed process has written is read as several messages: the first are full, those behind the end are empty.
+static int several(void)
+{
+    char bytes[3][3];
+    struct iovec parts[3];
+    struct mmsghdr messages[3];
+    memset(messages, 0, sizeof messages);
+    for (int i = 0; i < 3; i++) {
+        parts[i] = (struct iovec){ bytes[i], sizeof bytes[i] };
+        messages[i].msg_hdr.msg_iov = &parts[i];
+        messages[i].msg_hdr.msg_iovlen = 1;
+    }
+    pid_t child = forks();
+    if (!child) {
+        write(a, "abcd", 4);
+        kill(getpid(), SIGKILL);
+    }
+    close(a);
+    sem_post(&turns[0]);
+    waitpid(child, 0, 0);
+    int count = recvmmsg(b, messages, 3, MSG_WAITFORONE, 0);
+    return is("messages", count, 3) & is("first", messages[0].msg_len, 3) & is("second", messages[1].msg_len, 1)
+        & is("third", messages[2].msg_len, 0) & is("bytes", memcmp(bytes[0], "abc", 3) || bytes[1][0] != 'd', 0)
+        & is("behind the end", recvmmsg(b, messages, 1, 0, 0), 1) & is("its length", messages[0].msg_len, 0);
+}
+
 static const struct { const char *name; int (*is_right)(void); } cases[] = {
     { "spliced", spliced }, { "dupped", dupped }, { "added", added }, { "wrong", wrong }, { "closed", closed },
     { "closed_first", closed_first }, { "removed", removed }, { "removed_by_child", removed_by_child }, { "nowhere", nowhere }, { "urgent", urgent }, { "shut", shut },
-    { "left", left },
+    { "left", left }, { "several", several },
 };
 
 int main(int count, char **words)

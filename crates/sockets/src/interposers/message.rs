@@ -3,9 +3,12 @@
 use libc::{c_int, c_uint, mmsghdr, msghdr, ssize_t, timespec};
 
 use super::data::{gave, got, is_address};
-use crate::interposer::interposers;
+use crate::interposer::{interposers, system};
 use crate::rings::{Bytes, reach};
 use crate::seen;
+
+/// Messages of one call, at most: the kernel takes no more (`UIO_MAXIOV`).
+const MAX_MESSAGES: usize = 1024;
 
 /// The bytes of a message that has nothing else.
 fn parts(message: *const msghdr) -> Option<Bytes> {
@@ -53,12 +56,10 @@ pub(crate) unsafe fn gave_several(fd: c_int, messages: *const mmsghdr, count: c_
 
 /// Several messages are about to be sent: descriptors in them get another holder.
 pub(crate) fn passing_several(fd: c_int, messages: *const mmsghdr, count: c_uint) {
-    /// The most that the kernel takes (`UIO_MAXIOV`).
-    const MOST: usize = 1024;
     if seen::is_connection(fd) {
         return;
     }
-    for at in 0..MOST.min(count as usize) {
+    for at in 0..MAX_MESSAGES.min(count as usize) {
         // An address, which need not be one.
         if !seen::passing(messages.wrapping_add(at).cast()) {
             return;
@@ -66,27 +67,70 @@ pub(crate) fn passing_several(fd: c_int, messages: *const mmsghdr, count: c_uint
     }
 }
 
-interposers! {
-    fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t, as libc::SYS_recvmsg, quick none hot 4; |next| {
-        let mut is_native = false;
-        let result = got(fd, || parts(message), flags, || {
+/// Takes one message from the descriptor; `next` is the program's own call.
+///
+/// # Safety
+/// `message` is what the call is given, and what the kernel fills in.
+#[inline(always)]
+unsafe fn received(
+    fd: c_int,
+    message: *mut msghdr,
+    flags: c_int,
+    mut next: impl FnMut() -> ssize_t,
+) -> ssize_t {
+    let mut is_native = false;
+    let result = got(
+        fd,
+        || parts(message),
+        flags,
+        || {
             is_native = true;
-            next(fd, message, flags)
-        });
-        if result >= 0 {
-            if is_native {
-                // SAFETY: the kernel has just filled the message in.
-                unsafe { seen::received(message) };
-            } else {
-                // SAFETY: as the kernel does, where only bytes came.
-                unsafe {
-                    (*message).msg_namelen = 0;
-                    (*message).msg_controllen = 0;
-                    (*message).msg_flags = flags & libc::MSG_CMSG_CLOEXEC;
-                }
+            next()
+        },
+    );
+    if result >= 0 {
+        if is_native {
+            // SAFETY: the kernel has just filled the message in.
+            unsafe { seen::received(message) };
+        } else {
+            // SAFETY: as the kernel does, where only bytes came.
+            unsafe {
+                (*message).msg_namelen = 0;
+                (*message).msg_controllen = 0;
+                (*message).msg_flags = flags & libc::MSG_CMSG_CLOEXEC;
             }
         }
-        result
+    }
+    result
+}
+
+/// Takes several messages of a stream that has ended, one after the other as the kernel does: no call waits there, and behind the
+/// end each is empty. The number of messages, or -1 if the first was an error.
+///
+/// # Safety
+/// As [`received`], of each.
+unsafe fn received_one_by_one(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int {
+    let flags = flags & !libc::MSG_WAITFORONE;
+    let count = (count as usize).min(MAX_MESSAGES);
+    for at in 0..count {
+        let message = messages.wrapping_add(at);
+        let header = message.cast::<msghdr>();
+        let arguments = [fd as usize, header as usize, flags as usize];
+        // SAFETY: the caller's promise.
+        let result = unsafe { received(fd, header, flags, || system(libc::SYS_recvmsg, &arguments)) };
+        if result < 0 {
+            return if at == 0 { -1 } else { at as c_int };
+        }
+        // SAFETY: the header before it was there.
+        unsafe { (*message).msg_len = result as c_uint };
+    }
+    count as c_int
+}
+
+interposers! {
+    fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t, as libc::SYS_recvmsg, quick none hot 4; |next| {
+        // SAFETY: the program's own message, which its own call fills in.
+        unsafe { received(fd, message, flags, || next(fd, message, flags)) }
     }
     fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t, as libc::SYS_sendmsg, quick none hot 5; |next| {
         // Never past this: any message of a UNIX socket may hand a connection on.
@@ -96,6 +140,10 @@ interposers! {
         gave(fd, || plain_parts(message), flags, || next(fd, message, flags))
     }
     fn recvmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int, limit: *mut timespec) -> c_int, as libc::SYS_recvmmsg; |next| {
+        if seen::is_left(fd) {
+            // SAFETY: the program's own messages, which its own call fills in.
+            return unsafe { received_one_by_one(fd, messages, count, flags) };
+        }
         seen::unusual(fd);
         let result = next(fd, messages, count, flags, limit);
         for at in 0..result.max(0) as usize {

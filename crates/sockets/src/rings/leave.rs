@@ -149,6 +149,12 @@ pub(crate) fn settle_or_poll(fd: c_int) -> Goes {
     Goes::On
 }
 
+/// Whether the other end has ended, and there are bytes in the ring that it has not returned.
+pub(crate) fn is_left(fd: c_int) -> bool {
+    conn::ready(fd).and_then(Conn::headers).is_some_and(|(own, peer)| !is_empty(own, peer))
+        && kernel::has_ended(fd)
+}
+
 /// The program is about to read in a way that is not seen: from now on everything comes through the kernel.
 pub(crate) fn reading(conn: &Conn, fd: c_int) {
     // What a wait has promised is what is read like that.
