@@ -1,8 +1,10 @@
 //! Baselines: what this machine allows at this moment, whatever the program.
 //!
 //! Each probe measures for about a millisecond, so that it can stand before and after the thing it is compared with.
-//! [`line`](mod@line) is the price of telling another core anything, [`memory`] of moving bytes, [`wake`] of waking a sleeper.
+//! [`line`](mod@line) is the price of telling another core anything, [`memory`] of moving bytes,
+//! [`exchange`] of moving a stream of them to another core, [`wake`] of waking a sleeper.
 
+pub mod exchange;
 pub mod line;
 pub mod memory;
 pub mod wake;

@@ -81,7 +81,7 @@ const fn dma(id: &'static str, size_bytes: usize, cold: bool) -> Entry {
 const OWN_LINES_GOAL: Goal = Goal::at_most(1.10);
 
 /// All figures.
-pub const ALL: [Entry; 130] = [
+pub const ALL: [Entry; 131] = [
     entry(
         "scipp.half_rtt.4B",
         Needs::Pair,
@@ -287,6 +287,12 @@ pub const ALL: [Entry; 130] = [
         "iperf3 with rings: bandwidth of one stream, written in blocks of 128 KiB",
         Load::Stream,
         Goal::at_least(4.5),
+    ),
+    entry(
+        "iperf3.1stream.exchange",
+        Needs::Nothing,
+        "iperf3 with rings: bandwidth of one stream, compared with what the two processors' exchange of bytes allows",
+        Kind::Sockets(Sockets::AboveBaseline { load: Load::Stream, goal: Goal::at_least(0.9) }),
     ),
     redis("redis.get.c1", "redis-benchmark with rings: GET, one connection", [1, 1], 10.0),
     redis("redis.get.c50", "redis-benchmark with rings: GET, 50 connections", [50, 1], 3.0),

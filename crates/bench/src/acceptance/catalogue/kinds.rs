@@ -111,7 +111,8 @@ pub enum Sockets {
         /// Of the ratio.
         goal: Goal,
     },
-    /// A program of others with rings, whose result is a time, beside the one-line baseline.
+    /// A program of others with rings beside what its two processors allow: a time beside the one-line baseline, a bandwidth beside the
+    /// exchange of bytes.
     AboveBaseline {
         /// The load.
         load: Load,

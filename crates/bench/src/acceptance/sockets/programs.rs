@@ -2,14 +2,19 @@
 
 use std::time::Duration;
 
+use shm::region::{Region, RegionOptions};
+
 use super::super::{Context, Options, catalogue::Entry};
 use crate::{
-    baseline::line::{FarThread, LineProbe, Lines},
+    baseline::{
+        exchange::{ExchangeProbe, SHARED_BYTES, Shape},
+        line::{FarThread, LineProbe, Lines},
+    },
     cpus,
     error::Result,
     figure::{Figure, ReferenceKind, Spec},
     patterns::programs::{Load, Pair, share::Share},
-    pinned_pair,
+    pinned_pair::{self, PinnedPair},
     run::{BlockPlan, Sides},
     timer::Timer,
     verdict::Goal,
@@ -58,12 +63,19 @@ pub(super) fn beside(context: &mut Context<'_>, entry: &Entry, load: Load, goal:
     Ok(figure.with_rings(share.part()))
 }
 
+/// What two processors allow at this moment.
+enum Baseline<'a, 'env> {
+    /// Of a time: half the round trip of one cache line.
+    Line { far: FarThread<'a, 'env>, probe: LineProbe<'env> },
+    /// Of a bandwidth: a stream of two copies.
+    Exchange { pair: &'a mut PinnedPair<'env>, probe: ExchangeProbe<'env> },
+}
+
 /// A program with rings, and the baseline between the same processors.
 struct AboveBaseline<'a, 'env> {
     pair: Pair,
     timer: &'a Timer,
-    far: FarThread<'a, 'env>,
-    probe: LineProbe<'env>,
+    baseline: Baseline<'a, 'env>,
 }
 
 impl Sides for AboveBaseline<'_, '_> {
@@ -72,7 +84,28 @@ impl Sides for AboveBaseline<'_, '_> {
     }
 
     fn reference(&mut self) -> Result<f64> {
-        self.probe.half_round_trip_ns(self.timer, &mut self.far, None)
+        match &mut self.baseline {
+            Baseline::Line { far, probe } => probe.half_round_trip_ns(self.timer, far, None),
+            Baseline::Exchange { pair, probe } => probe.gb_a_second(self.timer, pair),
+        }
+    }
+}
+
+impl AboveBaseline<'_, '_> {
+    /// What the baseline is, and notes of it.
+    fn described(&self) -> (&'static str, Option<String>) {
+        match &self.baseline {
+            Baseline::Line { .. } => ("half the round trip of one cache line", None),
+            Baseline::Exchange { probe, .. } => {
+                let Shape { chunk_bytes, window_bytes } = probe.shape();
+                let shape = format!(
+                    "the baseline's chunks have {} KiB, with {} KiB on their way: the fastest of some",
+                    chunk_bytes >> 10,
+                    window_bytes >> 10
+                );
+                ("a copy into memory that both processors share and one out of it", Some(shape))
+            }
+        }
     }
 }
 
@@ -93,18 +126,32 @@ pub(super) fn above_baseline(
     // Here, as a server ends with the thread that has started it.
     let pair = Pair::start(load, cpus, false, context.progress.waiter())?;
     let lines = Lines::new();
+    let region = Region::create(&RegionOptions::new("exchange", SHARED_BYTES))?;
     pinned_pair::on(cpus, |threads| {
-        let mut far = FarThread { pair: threads, words: lines.one() };
-        let probe = LineProbe::new(&timer, &mut far, lines.one())?;
+        let baseline = if load == Load::Stream {
+            let probe = ExchangeProbe::new(&timer, threads, region.window(), region.window())?;
+            Baseline::Exchange { pair: threads, probe }
+        } else {
+            let mut far = FarThread { pair: threads, words: lines.one() };
+            let probe = LineProbe::new(&timer, &mut far, lines.one())?;
+            Baseline::Line { far, probe }
+        };
         let mut share = Share::default();
-        let sides = AboveBaseline { pair, timer: &timer, far, probe };
+        let sides = AboveBaseline { pair, timer: &timer, baseline };
         let figure = context.paired(&plan, sides, 1, |sides| {
             share = sides.pair.share();
+            let (reference, shape) = sides.described();
             let mut spec = of_load(entry, load, goal, cpus);
             spec.kind = ReferenceKind::Baseline;
-            spec.reference = "half the round trip of one cache line".to_owned();
-            spec.argv = ["tieline", "bench", "limits", "--json"].map(ToOwned::to_owned).to_vec();
+            spec.reference = reference.to_owned();
+            // Of a line there is a command of its own.
+            spec.argv = if shape.is_none() {
+                ["tieline", "bench", "limits", "--json"].map(ToOwned::to_owned).to_vec()
+            } else {
+                Vec::new()
+            };
             spec.version.clear();
+            spec.notes.extend(shape);
             spec.notes.extend(sides.pair.notes());
             spec
         })?;
