@@ -30,7 +30,7 @@ fn classic_names_are_links_to_the_binary() {
         ("dis_diag", &["-V", "0"], "TEST RESULT: *PASSED*"),
         ("dis_diag", &["-clear"], "TEST RESULT: *PASSED*"),
         ("dis_diag", &["-prod"], "dis_diag discovered 0 error(s)."),
-        ("scipp", &["-help"], "request and response"),
+        ("scipp", &["-help"], "half the round trip"),
         ("sciconntest", &["-help"], "--throttle"),
     ] {
         let output = call(&cluster, name, arguments);

@@ -23,30 +23,30 @@ pub(crate) use hosts::{ClusterAction, Init, Join};
 pub(crate) use node::NodeAction;
 pub(crate) use sockets::{Run, SocketsAction};
 
-/// A cluster interconnect in software, with the tools that prove that it works and how fast it is.
+/// A cluster interconnect in software, and tools that test and measure it.
 #[derive(Debug, Parser)]
 #[command(
     name = "tieline",
     version,
-    about = "A cluster interconnect in software, with the tools that prove that it works and how fast it is",
+    about = "A cluster interconnect in software, and tools that test and measure it",
     subcommand_required = true,
     arg_required_else_help = true,
-    after_help = "Examples:\n  tieline verify                 bring up nine nodes here, test and measure them, print a verdict\n  \
+    after_help = "Examples:\n  tieline verify                 start nine nodes here, test and measure them, print PASS or FAIL\n  \
                   tieline up --nodes 4           start four nodes on this machine\n  \
-                  tieline status                 which nodes run, and whether all see each other\n  \
-                  tieline down                   stop them\n\nExit status: 0 pass or done, 1 a check failed, 2 wrong usage or \
+                  tieline status                 which nodes run, and whether all are connected\n  \
+                  tieline down                   stop the nodes\n\nExit status: 0 pass or done, 1 a check failed, 2 wrong usage or \
                   configuration, 3 inconclusive, 4 could not run."
 )]
 pub(crate) struct Cli {
-    /// What all commands take.
+    /// Options that all commands take.
     #[command(flatten)]
     pub common: Common,
-    /// Which command.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What the words of a command line say.
+/// Parses the words of a command line.
 pub(crate) fn parse<W: Into<OsString> + Clone>(
     words: impl IntoIterator<Item = W>,
 ) -> Result<Cli, clap::Error> {
@@ -58,7 +58,8 @@ pub(crate) fn parse<W: Into<OsString> + Clone>(
     parsed.map_err(|error| wrong::mended(error, &mut command, &words))
 }
 
-/// What all commands take. The environment fills in what is not given: see `environment`.
+/// Options that all commands take. The environment fills in those that are not given: see
+/// `environment`.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Common options")]
 pub(crate) struct Common {
@@ -66,13 +67,14 @@ pub(crate) struct Common {
     /// $XDG_RUNTIME_DIR/tieline, else a private one]
     #[arg(long, global = true, value_name = "DIR")]
     pub runtime_dir: Option<PathBuf>,
-    /// Which cluster, if several run on this machine [env: TIELINE_CLUSTER] [default: default]
+    /// Name of the cluster, if several run on this machine [env: TIELINE_CLUSTER] [default: default]
     #[arg(long, global = true, value_name = "NAME")]
     pub cluster: Option<String>,
-    /// Which node, for a command about one [env: TIELINE_NODE] [default: the only one]
+    /// Node that the command is about [env: TIELINE_NODE] [default: the only one]
     #[arg(long, visible_alias = "id", global = true, value_name = "ID")]
     pub node: Option<NodeId>,
-    /// Configuration, a file or a directory of them, instead of /etc/tieline/*.toml and the user's [env: TIELINE_CONFIG]
+    /// Configuration file, or directory of such files, instead of /etc/tieline/*.toml and the user's
+    /// [env: TIELINE_CONFIG]
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Print the result as JSON; an error as an object with the field `error`
@@ -86,7 +88,7 @@ pub(crate) struct Common {
 /// All commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Start nodes on this machine, each with a manager of its own, and wait until all see each other
+    /// Start nodes on this machine, each with its own manager, and wait until all are connected
     #[command(after_help = "Examples:\n  tieline up                     two nodes, 4 and 8\n  \
                             tieline up --nodes 9\n  tieline --cluster lab up --nodes 2")]
     Up(Up),
@@ -100,24 +102,24 @@ pub(crate) enum Command {
     Status,
     /// List the clusters on this machine and their nodes
     #[command(
-        after_help = "Examples:\n  tieline clusters               with the command that removes what is left of dead ones\n  \
+        after_help = "Examples:\n  tieline clusters               also names the command that cleans up dead clusters\n  \
                             tieline clusters --json"
     )]
     Clusters,
     /// Show a node's ID, its adapters and the capabilities of their links
     #[command(after_help = "Examples:\n  tieline query                  the only node here\n  \
                             tieline query --node 8\n  tieline query --node 8 --json\n  \
-                            tieline query --brief --host rack1-a   the number of the node on that host")]
+                            tieline query --brief --host rack1-a   the ID of the node on that host")]
     Query(Query),
-    /// Test the links: is each up, and does it lead to the node that the plan says?
+    /// Test the links: is each up, and does it lead to the planned node?
     #[command(
         after_help = "Examples:\n  tieline cable                          every node linked with every other?\n  \
-                            tieline cable --generate > plan.toml   a plan to begin with\n  \
-                            tieline cable --save plan.toml         what stands now, if all is well\n  \
-                            tieline cable --save plan.toml --measure   with limits from what the links reach now\n  \
+                            tieline cable --generate > plan.toml   a plan to start from\n  \
+                            tieline cable --save plan.toml         the present links, if none is faulty\n  \
+                            tieline cable --save plan.toml --measure   with limits from the measured rates\n  \
                             tieline cable --plan plan.toml         missing, extra, swapped, slow\n\n\
-                            Exit status: 0 as planned, 1 not, 2 the plan or the command line is wrong, 3 a measurement leaves it \
-                            open, 4 could not run or not be written."
+                            Exit status: 0 as planned, 1 not as planned, 2 wrong plan or wrong usage, 3 a measurement is \
+                            inconclusive, 4 could not run or could not write."
     )]
     Cable(Cable),
     /// Run the static test on all nodes: adapter, links, self test, nodes seen, sessions; compare their topologies
@@ -125,7 +127,7 @@ pub(crate) enum Command {
                             tieline diag --node 8          one of them\n  tieline diag -V 9              with all counters\n  \
                             tieline diag -V 0              the findings, and each node's result\n  \
                             tieline diag --prod            on a cluster in use\n  \
-                            tieline diag --hosts hosts     compared with a list of the nodes")]
+                            tieline diag --hosts hosts     compare with a list of the nodes")]
     Diag(Diag),
     /// Run the load test: every node sends checked data to every other
     #[command(after_help = "Examples:\n  tieline conntest               all nodes here, ten seconds\n  \
@@ -138,19 +140,19 @@ pub(crate) enum Command {
                             tieline link degrade 4 8 --loss 1%\n  \
                             tieline link degrade 4 8 --stall 5ms/1s --one-way\n  tieline link clear")]
     Link {
-        /// What to do.
+        /// The action.
         #[command(subcommand)]
         action: link::LinkAction,
     },
-    /// Test every node and every pair of a cluster, measure them, and print a verdict
+    /// Test and measure every node and every pair of a cluster; the result is PASS, FAIL or INCONCLUSIVE
     #[command(
         after_help = "Examples:\n  tieline verify                 nine nodes, started and stopped for it\n  \
-                            tieline verify --nodes 4\n  tieline verify --running       the cluster that runs, left running\n  \
+                            tieline verify --nodes 4\n  tieline verify --running       the running cluster, which keeps running\n  \
                             tieline verify --report verify.html\n  \
                             tieline verify --from verify.json --report verify.html   of an earlier run\n  \
                             tieline verify --running --bundle lab.tar.gz   for support\n\n\
                             Steps: up (start the cluster), status (managers and sessions), diag (static test), cable (links), names (does each \
-                            node answer for itself), exchange (checked transfer between every pair), load (all pairs at once), pairs (speed of \
+                            node ID lead to that node), exchange (checked transfer between every pair), load (all pairs at once), pairs (speed of \
                             every pair), scipp (latency by message size on one pair), curves (bandwidth, DMA, interrupts, jitter on one pair), \
                             thresholds (if given), closing (have managers or links changed?)."
     )]
@@ -159,17 +161,17 @@ pub(crate) enum Command {
     #[command(after_help = "Examples:\n  tieline node start --node 12\n  tieline node status --node 12\n  \
                             tieline node stop --node 12")]
     Node {
-        /// What to do.
+        /// The action.
         #[command(subcommand)]
         action: NodeAction,
     },
-    /// A cluster over several hosts: make it, let another host join it
+    /// Create a cluster over several hosts, and let other hosts join it
     #[command(after_help = "Examples:\n  tieline cluster init --address 10.0.0.1   on the first host\n  \
                             tieline node start --node 4; tieline cluster token\n  \
-                            tieline cluster join 10.0.0.1 --token -   on another host; reads the token from the input\n  \
+                            tieline cluster join 10.0.0.1 --token -   on another host; reads the token from standard input\n  \
                             tieline node start --node 8\n\nWhat works between hosts so far: docs/hosts.md.")]
     Cluster {
-        /// What to do.
+        /// The action.
         #[command(subcommand)]
         action: ClusterAction,
     },
@@ -183,17 +185,18 @@ pub(crate) enum Command {
     /// Show the connections of programs started by `tieline run`
     #[command(after_help = "Examples:\n  tieline sockets status\n  tieline sockets stat --json")]
     Sockets {
-        /// What to show.
+        /// The action.
         #[command(subcommand)]
         action: SocketsAction,
     },
-    /// Measure which memory-copy routine is fastest per size on this machine, and keep the result for nodes that start later
+    /// Measure which memory-copy routine is fastest for each size on this machine, and store the result for nodes that start
+    /// later
     #[command(
-        after_help = "Examples:\n  tieline tune                   measure, if that was not done on this machine yet\n  \
-                            tieline tune --renew           measure again\n  tieline tune --show --json     what is used now\n\n\
+        after_help = "Examples:\n  tieline tune                   measure, unless this machine was measured before\n  \
+                            tieline tune --renew           measure again\n  tieline tune --show --json     the plan in use\n\n\
                             TIELINE_COPY_PLAN names another plan: `libc` (the C library's memcpy), `table` (by the kind of \
                             processor, not measured), or a file.\n\n\
-                            Exit status: 0 done, 3 measured but not kept, because the machine was busy, 4 could not run."
+                            Exit status: 0 done, 3 measured but not stored, because the machine was busy, 4 could not run."
     )]
     Tune(Tune),
     /// Observe, check and route switched fabrics (InfiniBand)
@@ -208,7 +211,7 @@ pub(crate) enum Command {
     #[command(after_help = "Examples:\n  tieline bench scipp\n  tieline bench limits --json\n  \
                             tieline bench acceptance --only put")]
     Bench {
-        /// What to measure.
+        /// The benchmark.
         #[command(subcommand)]
         bench: Bench,
     },
@@ -229,10 +232,10 @@ pub(crate) struct Up {
 /// `tune`.
 #[derive(Debug, Args)]
 pub(crate) struct Tune {
-    /// Print the plan that is used now, and measure nothing
+    /// Print the plan in use, and measure nothing
     #[arg(long, conflicts_with = "renew")]
     pub show: bool,
-    /// Measure again, and keep the new plan; running nodes keep the plan they have
+    /// Measure again, and store the new plan; running nodes keep the plan that they have
     #[arg(long)]
     pub renew: bool,
 }
@@ -254,7 +257,7 @@ pub(crate) struct Query {
 /// `cable`.
 #[derive(Debug, Args)]
 pub(crate) struct Cable {
-    /// Judge by this plan [default: every node linked with every other]
+    /// Compare with this plan [default: every node linked with every other]
     #[arg(long, value_name = "FILE", conflicts_with_all = ["generate", "save", "nodes", "measure", "force"])]
     pub plan: Option<PathBuf>,
     /// Print a plan in which every node is linked with every other, and test nothing
@@ -263,7 +266,7 @@ pub(crate) struct Cable {
     /// With --generate: number of nodes, numbered 4, 8, 12, … [default: the nodes of the cluster here]
     #[arg(long, value_name = "N", requires = "generate", conflicts_with_all = ["save", "measure", "force"], value_parser = clap::value_parser!(u32).range(1..=256))]
     pub nodes: Option<u32>,
-    /// Save the current links as a plan, if nothing is wrong with them
+    /// Save the present links as a plan, if none is faulty
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
     /// With --save: measure all links, and save limits derived from the rates, with a margin
@@ -305,13 +308,13 @@ pub(crate) struct Verify {
     /// Number of nodes to start for the test, 2 to 64
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(2..=64), conflicts_with = "running")]
     pub nodes: u32,
-    /// Test the cluster that runs, and leave it running
+    /// Test the running cluster, which keeps running
     #[arg(long)]
     pub running: bool,
     /// Seed of the exchanged data
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Run every step but `curves`, each briefly: about ten seconds on an idle machine, several times that on a busy one
+    /// Run every step but `curves`, each for a short time: about ten seconds on an idle machine, several times that on a busy one
     #[arg(long, conflicts_with_all = ["thorough", "health"])]
     pub quick: bool,
     /// Run each test for longer: about a minute and a half on an idle machine
@@ -326,8 +329,8 @@ pub(crate) struct Verify {
     /// Compare with an earlier result, a file with the output of `tieline verify --json`; worse than that is a failure
     #[arg(long, value_name = "OLD.json", conflicts_with_all = ["quick", "health"])]
     pub baseline: Option<PathBuf>,
-    /// Check the nodes that run now, in some seconds and one line, for a job's prolog; measures nothing. A node that is stopped is
-    /// not missed: name the expected nodes by --plan
+    /// Check the running nodes in a few seconds and print one line, for a job's prolog; measures nothing. A stopped node is reported
+    /// only if --plan names the expected nodes
     #[arg(long, conflicts_with = "nodes")]
     pub health: bool,
     /// Also write the report as one HTML page

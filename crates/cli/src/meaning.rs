@@ -39,7 +39,7 @@ fn meaning(command: &Command) -> Meaning {
         Command::Up(_) => of(
             "up",
             Node::Nothing(
-                "it starts nodes 4, 8, … as many as --nodes says; for one node: `tieline node start --node ID`",
+                "it starts as many nodes as --nodes says; for one node: `tieline node start --node ID`",
             ),
         ),
         Command::Down => {
@@ -81,7 +81,7 @@ fn meaning(command: &Command) -> Meaning {
         Command::Cluster { action } => Meaning {
             no_runtime_dir: true,
             no_cluster: matches!(action, ClusterAction::Join(_))
-                .then_some("the other host says which cluster it is"),
+                .then_some("the cluster's name comes from the other host"),
             ..of(
                 match action {
                     ClusterAction::Init(_) => "cluster init",

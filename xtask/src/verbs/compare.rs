@@ -31,7 +31,7 @@ Examples:
   ./run compare HEAD~5 --json >compared.json
 
 The build of REV stays in target/compare for the next call, and goes when no call has used it for two weeks.
-Exit status: 0 no figure is worse, 1 one is (or is gone), 2 wrong usage, 3 something is inconclusive, 4 could not run.
+Exit status: 0 no figure is worse, 1 a figure is worse or missing, 2 wrong usage, 3 a figure is inconclusive, 4 could not run.
 ";
 
 /// How long a build is kept that no call uses.

@@ -10,29 +10,33 @@ use super::bench_tools::{Dma, Intr, Jitter, Latency, Scibench2};
 /// `bench`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
-    /// Measure request and response by stores into remote memory: half round trip by size
+    /// Measure half the round trip of a request and its response, by size; both are stores into
+    /// remote memory
     #[command(
-        after_help = "Examples:\n  tieline bench scipp            both ends, on a cluster of its own if none runs\n  \
+        after_help = "Examples:\n  tieline bench scipp            both ends; starts a temporary cluster if none runs\n  \
                             tieline bench scipp --size 4\n  \
                             tieline bench scipp --server --node 4 --rn 8     one end, and in another terminal\n  \
                             tieline bench scipp --client --node 8 --rn 4     the other\n  \
-                            tieline bench scipp -client -rn 4 -size 4        classic options are understood"
+                            tieline bench scipp -client -rn 4 -size 4        classic options work too"
     )]
     Scipp(Scipp),
     /// Measure the limits of this machine at this moment: cache line, copies, wake-ups, clock
     #[command(after_help = "Examples:\n  tieline bench limits\n  tieline bench limits --cpus 0,1 --json")]
     Limits(Limits),
-    /// Measure streaming stores into remote memory: time and bandwidth by size, compared with the best memcpy
+    /// Measure streaming stores into remote memory: time and bandwidth by size, compared with the
+    /// best memcpy
     #[command(after_help = "Examples:\n  tieline bench scibench2 --sizes 64,4K,1M\n  \
                             tieline bench scibench2 --server --node 4 --rn 8     one end, and in another terminal\n  \
                             tieline bench scibench2 --client --node 8 --rn 4     the other")]
     Scibench2(Scibench2),
-    /// Measure vectors of block copies by the DMA queue: time and bandwidth by size, compared with memcpy
+    /// Measure vectors of block copies by the DMA queue: time and bandwidth by size, compared with
+    /// memcpy
     #[command(after_help = "Examples:\n  tieline bench dma --classic\n  \
                             tieline bench dma --server --node 4 --rn 8     one end, and in another terminal\n  \
                             tieline bench dma --client --node 8 --rn 4     the other")]
     Dma(Dma),
-    /// Measure round trips of interrupts: both sides polling, or asleep, compared with futex and eventfd
+    /// Measure round trips of interrupts: both ends spinning, or both asleep, compared with futex
+    /// and eventfd
     #[command(after_help = "Examples:\n  tieline bench intr --classic\n  \
                             tieline bench intr --server --node 4 --rn 8     one end, and in another terminal\n  \
                             tieline bench intr --client --node 8 --rn 4     the other")]
@@ -44,39 +48,42 @@ pub(crate) enum Bench {
                             tieline bench jitter --client --node 8 --rn 4     the other"
     )]
     Jitter(Jitter),
-    /// Measure the one-way time of a small message and the bandwidth of 1 MiB, compared with TCP, UNIX sockets, pipes, futex, memcpy
+    /// Measure the one-way time of a small message and the bandwidth of 1 MiB, compared with TCP,
+    /// UNIX sockets, pipes, futex, memcpy
     #[command(after_help = "Examples:\n  tieline bench latency\n  tieline bench latency --same-core\n  \
                             tieline bench latency --cpus 0,1 --load 2\n  \
                             tieline bench latency --server --node 4 --rn 8     one end, and in another terminal\n  \
                             tieline bench latency --client --node 8 --rn 4     the other")]
     Latency(Latency),
-    /// Run the acceptance benchmarks: each figure and its reference in alternating blocks, judged by a goal
+    /// Run the acceptance benchmarks: each figure and its reference in alternating blocks, judged
+    /// by a goal
     #[command(after_help = "Examples:\n  tieline bench acceptance --list\n  \
                             tieline bench acceptance --only connect_map\n  \
                             tieline bench acceptance --only fabric\n  \
-                            tieline bench acceptance --resume run.json    again after an interruption, to go on\n  \
+                            tieline bench acceptance --resume run.json    the same command continues an interrupted run\n  \
                             tieline bench acceptance --only put up       put.1MiB.hot, put.1MiB.cold, …, up.64.pss")]
     Acceptance(Acceptance),
-    /// Compare two results of one command: figures that are worse, better, equal; a missing figure is a failure
+    /// Compare two results of one command: which figures are worse, better or equal; a missing
+    /// figure is a failure
     #[command(
         after_help = "Examples:\n  tieline bench acceptance --json >old.json    and later the same into new.json\n  \
                             tieline bench compare old.json new.json\n  \
                             tieline bench compare old.json new.json --relative 10% --absolute 5ns --absolute 0.2GB/s"
     )]
     Compare(Compare),
-    /// Measure the acceptance figures of two builds alternately, and name those that are worse; `./run compare` builds an
-    /// earlier commit for it
+    /// Measure the acceptance figures of two builds alternately, and name those that are worse;
+    /// `./run compare` builds an earlier commit for it
     #[command(
         name = "compare-builds",
         after_help = "Examples:\n  tieline bench compare-builds old/target/release/tieline target/release/tieline\n  \
                             tieline bench compare-builds old/tieline new/tieline --only put sockets.echo\n  \
                             tieline bench compare-builds old/tieline new/tieline --only put --list    what would be compared\n\n\
-                      Exit status: 0 no figure is worse, 1 one is (or is gone), 3 something is inconclusive, 4 could not run."
+                      Exit status: 0 no figure is worse, 1 a figure is worse or missing, 3 a figure is inconclusive, 4 could not run."
     )]
     CompareBuilds(CompareBuilds),
     /// Print the limits of the acceptance figures as a file for --thresholds
     #[command(
-        after_help = "Examples:\n  tieline bench thresholds >mine.toml    change what you like, delete the rest\n  \
+        after_help = "Examples:\n  tieline bench thresholds >mine.toml    change some limits, delete the rest\n  \
                             tieline bench acceptance --thresholds mine.toml\n  tieline bench scipp --thresholds mine.toml"
     )]
     Thresholds,
@@ -85,10 +92,10 @@ pub(crate) enum Bench {
 /// `bench scipp`.
 #[derive(Debug, Args)]
 pub(crate) struct Scipp {
-    /// Be the server end, for the client on the node --rn
+    /// Run the server end; the client is on node --rn
     #[arg(long, conflicts_with = "client")]
     pub server: bool,
-    /// Be the client end, which measures and prints
+    /// Run the client end, which measures and prints
     #[arg(long)]
     pub client: bool,
     /// Node of the other end
@@ -97,10 +104,12 @@ pub(crate) struct Scipp {
     /// Only messages of this size, 0 to 8192 bytes [default: 13 sizes from 0 to 8192]
     #[arg(long, value_name = "BYTES", value_parser = message)]
     pub size: Option<u16>,
-    /// Where the message buffers are: both in one cache line of one segment, or each in the other side's segment
+    /// Where the message buffers are: both in one cache line of one segment, or each in the other
+    /// end's segment
     #[arg(long, value_enum, default_value_t = Placement::Shared)]
     pub placement: Placement,
-    /// Processors of this end and of the far end, if that is in this process; one number for both [default: two, chosen]
+    /// Processors of this end and, if it is in this process, of the far end; one number for both
+    /// [default: two are chosen]
     #[arg(long, value_name = "A,B", value_parser = super::bench_tools::cpus)]
     pub cpus: Option<[usize; 2]>,
     /// Run both ends on one processor
@@ -123,7 +132,7 @@ pub(crate) struct Scipp {
 /// `bench limits`.
 #[derive(Debug, Args)]
 pub(crate) struct Limits {
-    /// Processors to measure on, two different ones [default: chosen]
+    /// Two different processors to measure on [default: two are chosen]
     #[arg(long, value_name = "A,B", value_parser = cpus)]
     pub cpus: Option<[usize; 2]>,
 }
@@ -136,7 +145,7 @@ fn message(text: &str) -> Result<u16, String> {
     let bytes = super::bench_tools::size(text)?;
     match u16::try_from(bytes) {
         Ok(short) if bytes <= LONGEST_MESSAGE => Ok(short),
-        _ => Err(format!("a message has 0 to {LONGEST_MESSAGE} bytes, such as 4 or 4K")),
+        _ => Err(format!("give a message size of 0 to {LONGEST_MESSAGE} bytes, such as 4 or 4K")),
     }
 }
 
@@ -145,7 +154,7 @@ fn message(text: &str) -> Result<u16, String> {
 pub(crate) enum Placement {
     /// Request and response in one cache line of one segment
     Shared,
-    /// Each side writes into the other's segment, as on adapters without coherent loads
+    /// Each end writes into the other end's segment, as on adapters without coherent loads
     Own,
 }
 
@@ -161,18 +170,19 @@ impl From<Placement> for bench::patterns::pio::Placement {
 /// `bench acceptance`.
 #[derive(Debug, Args)]
 pub(crate) struct Acceptance {
-    /// Only these figures: whole names, or their beginnings up to a dot (`put` means put.1MiB.hot, put.1MiB.cold, …); `fabric` means
-    /// all of switched fabrics
+    /// Only these figures: whole names, or the part before a dot (`put` means put.1MiB.hot,
+    /// put.1MiB.cold, …); `fabric` means all figures of switched fabrics
     #[arg(long, value_name = "ID", num_args = 1..)]
     pub only: Vec<String>,
-    /// Processors to measure on, two different ones [default: chosen]
+    /// Two different processors to measure on [default: two are chosen]
     #[arg(long, value_name = "A,B", value_parser = cpus)]
     pub cpus: Option<[usize; 2]>,
-    /// Compare routes of fabrics with all of OpenSM's engines on twenty damaged trees, and on large fabrics of each kind (an hour
-    /// by itself: `--only quality.large`): hours instead of minutes
+    /// Also compare routes with all of OpenSM's engines, on twenty damaged trees and on large
+    /// fabrics of each kind; takes hours instead of minutes (`--only quality.large` alone: an hour)
     #[arg(long)]
     pub rivals: bool,
-    /// Keep each finished figure in FILE; if FILE is there, of this machine and build, take over what it has and measure the rest
+    /// Save each finished figure in FILE; if FILE exists and is of this machine and build, measure
+    /// only the missing figures
     #[arg(long, value_name = "FILE")]
     pub resume: Option<PathBuf>,
     /// Only list the figures
@@ -195,7 +205,8 @@ pub(crate) struct Compare {
     /// Relative tolerance: a change must exceed both it and --absolute
     #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = bench::quantity::share)]
     pub relative: f64,
-    /// Absolute tolerance: a change must exceed both it and --relative; once per unit [default: 2ns, 0.1GB/s, 0.5M/s, 0.1MB, 1ms/min]
+    /// Absolute tolerance: a change must exceed both it and --relative; once per unit [default:
+    /// 2ns, 0.1GB/s, 0.5M/s, 0.1MB, 1ms/min]
     #[arg(long, value_name = "QUANTITY", value_parser = bench::quantity::Quantity::parse)]
     pub absolute: Vec<bench::quantity::Quantity>,
     /// Do not count a figure that is missing in the new result as a failure
@@ -218,7 +229,7 @@ pub(crate) struct CompareBuilds {
     /// Only these figures, as for `bench acceptance`
     #[arg(long, value_name = "ID", num_args = 1..)]
     pub only: Vec<String>,
-    /// Processors to measure on, two different ones [default: each build chooses]
+    /// Two different processors to measure on [default: each build chooses]
     #[arg(long, value_name = "A,B", value_parser = cpus)]
     pub cpus: Option<[usize; 2]>,
     /// Most runs of each build per figure; 6 suffice if they agree

@@ -7,19 +7,20 @@ use bench::rivals::placement;
 use clap::Args;
 use tieline::NodeId;
 
-/// What tools with a server and a client take.
+/// Options of the benchmarks that have a server and a client.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Ends {
-    /// Be the server end, for the client on the node --rn
+    /// Run the server end; the client is on node --rn
     #[arg(long, conflicts_with = "client")]
     pub server: bool,
-    /// Be the client end, which measures and prints
+    /// Run the client end, which measures and prints
     #[arg(long)]
     pub client: bool,
     /// Node of the other end
     #[arg(long, value_name = "ID")]
     pub rn: Option<NodeId>,
-    /// Processors of this end and of the far end, if that is in this process; one number for both [default: two, chosen]
+    /// Processors of this end and, if it is in this process, of the far end; one number for both
+    /// [default: two are chosen]
     #[arg(long, value_name = "A,B", value_parser = cpus)]
     pub cpus: Option<[usize; 2]>,
     /// Run both ends on one processor
@@ -39,7 +40,7 @@ pub(crate) struct Ends {
 /// `bench scibench2`.
 #[derive(Debug, Args)]
 pub(crate) struct Scibench2 {
-    /// Which ends.
+    /// The ends.
     #[command(flatten)]
     pub ends: Ends,
     /// Print the classic layout
@@ -59,9 +60,9 @@ pub(crate) struct Scibench2 {
 /// How `scibench2` stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Way {
-    /// Through a map of the segment: bounds are checked
+    /// Through a map of the segment, which checks bounds
     Map,
-    /// By put: also whether the owner still lives
+    /// By put, which checks bounds and that the segment's owner lives
     Put,
 }
 
@@ -77,7 +78,7 @@ impl From<Way> for scibench2::Way {
 /// `bench dma`.
 #[derive(Debug, Args)]
 pub(crate) struct Dma {
-    /// Which ends.
+    /// The ends.
     #[command(flatten)]
     pub ends: Ends,
     /// Print the classic layout
@@ -94,7 +95,7 @@ pub(crate) struct Dma {
 /// `bench intr`.
 #[derive(Debug, Args)]
 pub(crate) struct Intr {
-    /// Which ends.
+    /// The ends.
     #[command(flatten)]
     pub ends: Ends,
     /// Print the classic layout
@@ -111,9 +112,9 @@ pub(crate) struct Intr {
 /// How both sides of `intr` wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Waiting {
-    /// Both ends poll for the trigger
+    /// Both ends spin until it comes
     Awake,
-    /// Both sleep until it comes
+    /// Both ends sleep until it comes
     Asleep,
 }
 
@@ -129,16 +130,16 @@ impl From<Waiting> for intr_bench::Mode {
 /// `bench jitter`.
 #[derive(Debug, Args)]
 pub(crate) struct Jitter {
-    /// Which ends.
+    /// The ends.
     #[command(flatten)]
     pub ends: Ends,
     /// Length of the run; a period is reported if it repeats five times
     #[arg(long, value_name = "S", default_value_t = 6.0)]
     pub seconds: f64,
-    /// Length of the test of each idle processor before the run; 0 for none
+    /// How long the noise of each idle processor is measured before the run; 0 for not at all
     #[arg(long, value_name = "S", default_value_t = 2.0)]
     pub idle_seconds: f64,
-    /// Memory for the round trips; several share an entry if it does not hold them all
+    /// Memory for the round trips; if it is too small, several round trips share an entry
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = size)]
     pub memory: usize,
 }
@@ -146,7 +147,7 @@ pub(crate) struct Jitter {
 /// `bench latency`.
 #[derive(Debug, Args)]
 pub(crate) struct Latency {
-    /// Which ends.
+    /// The ends.
     #[command(flatten)]
     pub ends: Ends,
     /// Print the classic table instead: messages of 1 to 65536 bytes by TCP

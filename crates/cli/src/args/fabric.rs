@@ -8,20 +8,20 @@ use clap::{Args, Subcommand};
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Fabric {
-    /// What to do.
+    /// The action.
     #[command(subcommand)]
     pub action: Option<FabricAction>,
-    /// What to look at.
+    /// Options of `observe`.
     #[command(flatten)]
     pub observe: Observe,
 }
 
-/// What to do with a fabric.
+/// The actions on a fabric.
 #[derive(Debug, Subcommand)]
 pub(crate) enum FabricAction {
-    /// Find what is wrong with a fabric, live or from a file; nothing is ever set
+    /// Report what is wrong with a fabric, live or from a file; nothing is ever set
     #[command(
-        after_help = "Examples:\n  tieline fabric observe                 the fabric at umad device 0 of this machine\n  \
+        after_help = "Examples:\n  tieline fabric observe                 the fabric at this machine's umad device 0\n  \
                       tieline fabric observe --ibsim lab     a fabric that `tieline fabric serve` or ibsim simulates\n  \
                       tieline fabric observe --from dump.ibnetdiscover --plan plan.toml\n  \
                       tieline fabric observe --save now.json --html now.html\n  \
@@ -31,7 +31,8 @@ pub(crate) enum FabricAction {
                       not be judged, 4 could not run or could not write."
     )]
     Observe(Box<Observe>),
-    /// Simulate a fabric for infiniband-diags, OpenSM and `observe`, until Ctrl-C or the line `quit`
+    /// Simulate a fabric for infiniband-diags, OpenSM and `observe`, until Ctrl-C or the line
+    /// `quit`
     #[command(after_help = "Examples:\n  tieline fabric serve net.toml --name lab\n  \
                             IBSIM_SOCKNAME=lab ibsim-run ibnetdiscover     in another terminal\n  \
                             echo 'unlink leaf000 1' | tieline fabric serve net.toml     commands on standard input\n\n\
@@ -39,7 +40,8 @@ pub(crate) enum FabricAction {
                             (set a counter); counters, port NODE PORT (print); lose NODE PORT N (drop N of 1000 MADs at this port); describe NODE \
                             TEXT (set the NodeDescription); clients; quit.")]
     Serve(Serve),
-    /// Compute forwarding tables (LFTs), check them and measure their quality; nothing is set in a live fabric
+    /// Compute forwarding tables (LFTs), check them and measure their quality; sets nothing in a
+    /// live fabric
     #[command(
         after_help = "Examples:\n  tieline fabric route net.toml\n  tieline fabric route net.toml --engine updown\n  \
                             tieline fabric route net.toml --without leaf000/19 --without spine001\n  \
@@ -52,13 +54,14 @@ pub(crate) enum FabricAction {
                             could not write."
     )]
     Route(Route),
-    /// Measure the quality of the forwarding tables (LFTs) that are there, or else of an engine's; nothing is set in a live fabric
+    /// Measure the quality of the present forwarding tables (LFTs), or without any of computed
+    /// ones; sets nothing in a live fabric
     #[command(
         after_help = "Examples:\n  tieline fabric quality net.toml\n  tieline fabric quality now.json\n  \
                             tieline fabric quality dump.ibnetdiscover --lfts opensm.fdbs"
     )]
     Quality(Tabled),
-    /// Check the forwarding tables (LFTs) that are there: reachability and credit loops (deadlock)
+    /// Check the present forwarding tables (LFTs): reachability and credit loops (deadlock)
     #[command(
         after_help = "Examples:\n  tieline fabric check now.json\n  tieline fabric check --ibsim lab\n  \
                             tieline fabric check dump.ibnetdiscover --lfts opensm.fdbs\n  \
@@ -68,7 +71,7 @@ pub(crate) enum FabricAction {
     /// Show what taking switches or cables out for maintenance would change
     #[command(
         after_help = "Examples:\n  tieline fabric drain net.toml spine001\n  tieline fabric drain net.toml leaf000/19\n  \
-                            tieline fabric drain --ibsim lab spine001     the live fabric, of which nothing is set"
+                            tieline fabric drain --ibsim lab spine001     a live fabric; nothing is set"
     )]
     Drain(Drain),
     /// Compare the quality of two fabrics, each routed by the engine that fits it
@@ -76,7 +79,7 @@ pub(crate) enum FabricAction {
     Compare(Pair),
     /// List all differences between two fabrics and their forwarding tables (LFTs)
     #[command(after_help = "Examples:\n  tieline fabric diff before.json now.json\n  \
-                            tieline fabric diff --net dump.ibnetdiscover old.fdbs new.fdbs     tables alone")]
+                            tieline fabric diff --net dump.ibnetdiscover old.fdbs new.fdbs     only tables")]
     Diff(Diff),
     /// Convert a fabric file to another format, which the extension of OUT chooses
     #[command(after_help = "Examples:\n  tieline fabric convert dump.ibnetdiscover net.toml\n  \
@@ -98,16 +101,17 @@ pub(crate) enum FabricAction {
 /// A live fabric.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct Live {
-    /// Take the fabric of the simulator with this socket name: ibsim or `tieline fabric serve`
+    /// Use the simulated fabric with this socket name, of ibsim or `tieline fabric serve`
     #[arg(long, value_name = "NAME", conflicts_with = "umad")]
     pub ibsim: Option<String>,
-    /// With --ibsim: connect at this node, by NodeDescription or GUID [default: the node that the simulator chooses]
+    /// With --ibsim: connect at this node, by NodeDescription or GUID [default: the node that the
+    /// simulator chooses]
     #[arg(long, value_name = "NODE", requires = "ibsim", conflicts_with = "umad")]
     pub at: Option<String>,
-    /// Take the fabric of the umad device with this number: 0 is /dev/infiniband/umad0
+    /// Use the fabric of the umad device with this number: 0 is /dev/infiniband/umad0
     #[arg(long, value_name = "NUMBER")]
     pub umad: Option<u32>,
-    /// Milliseconds without a response until a MAD is sent again
+    /// Time in milliseconds after which a MAD without a response is sent again
     #[arg(long, value_name = "MS", default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..=60_000))]
     pub timeout: u64,
     /// Retries of a MAD before it counts as unanswered
@@ -118,7 +122,8 @@ pub(crate) struct Live {
 /// `fabric observe`.
 #[derive(Debug, Args)]
 pub(crate) struct Observe {
-    /// Observe this file instead: a snapshot of --save, or a topology in any format that `convert` reads
+    /// Observe this file instead: a snapshot of --save, or a topology in any format that `convert`
+    /// reads
     #[arg(long, value_name = "FILE", conflicts_with_all = ["ibsim", "at", "umad", "watch", "times"])]
     pub from: Option<PathBuf>,
     /// The live fabric.
@@ -130,19 +135,22 @@ pub(crate) struct Observe {
     /// List all links
     #[arg(long)]
     pub links: bool,
-    /// Print the route between two ports, each a NodeDescription, GUID, LID, or one of these with /PORT
+    /// Print the route between two ports, each a NodeDescription, GUID, LID, or one of these with
+    /// /PORT
     #[arg(long, num_args = 2, value_names = ["A", "B"])]
     pub route: Option<Vec<String>>,
-    /// Compare with this plan, a topology in any format: missing, extra and swapped cables and nodes, by name and port
+    /// Compare with this plan, a topology in any format: missing, extra and swapped cables and
+    /// nodes, by name and port
     #[arg(long, value_name = "FILE")]
     pub plan: Option<PathBuf>,
     /// Show what changed since this snapshot, and judge counters by their growth since then
     #[arg(long, value_name = "SNAPSHOT")]
     pub since: Option<PathBuf>,
-    /// List the ten ports with the highest values: integrity, congestion, security, routing, data, or the name of a counter
+    /// List the ten ports with the highest values: integrity, congestion, security, routing, data,
+    /// or the name of a counter
     #[arg(long, value_name = "CATEGORY")]
     pub worst: Option<String>,
-    /// Highest value of a counter that is no error, such as SymbolErrorCounter=100; may be repeated
+    /// Report this counter only above N, such as SymbolErrorCounter=100; may be repeated
     #[arg(long, value_name = "NAME=N")]
     pub threshold: Vec<String>,
     /// Do not read the counters
@@ -151,13 +159,13 @@ pub(crate) struct Observe {
     /// Do not read the forwarding tables (LFTs)
     #[arg(long)]
     pub no_tables: bool,
-    /// Then read counters and link states again every so many seconds, and print what changed
+    /// Afterwards read counters and link states again at this interval, and print what changed
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "10", value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub watch: Option<u32>,
-    /// With --watch: end after so many readings
+    /// With --watch: end after this many readings
     #[arg(long, value_name = "N", requires = "watch")]
     pub times: Option<u64>,
-    /// Save what was observed as a snapshot in this file; all commands read it
+    /// Save the observed state in this file, as a snapshot; all commands can read it
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
     /// Also write the report as one HTML page with a drawing
@@ -168,7 +176,7 @@ pub(crate) struct Observe {
 /// `fabric serve`.
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// The fabric: a file in any format that `convert` reads
+    /// The fabric, a file in any format that `convert` reads
     #[arg(value_name = "FABRIC")]
     pub file: PathBuf,
     /// Socket name under which programs find the fabric: their IBSIM_SOCKNAME
@@ -177,16 +185,17 @@ pub(crate) struct Serve {
     /// Also take commands on this UNIX socket, one per line
     #[arg(long, value_name = "SOCKET")]
     pub control: Option<PathBuf>,
-    /// Leave LIDs, forwarding tables and link states to a subnet manager (SM) instead of setting them; until one runs, `observe` finds
-    /// neither
+    /// Leave LIDs, forwarding tables and link states to a subnet manager (SM) instead of setting
+    /// them; until an SM runs, `observe` finds none of them
     #[arg(long)]
     pub bare: bool,
 }
 
-/// A fabric for what needs no counters: a file, or live.
+/// A fabric from a file or live, for commands that need no counters.
 #[derive(Debug, Args)]
 pub(crate) struct Source {
-    /// A file in any format that `convert` reads; without one, --ibsim or --umad names a live fabric
+    /// A file in any format that `convert` reads; without one, --ibsim or --umad names a live
+    /// fabric
     #[arg(value_name = "FABRIC", conflicts_with_all = ["ibsim", "at", "umad"])]
     pub file: Option<PathBuf>,
     /// The live fabric.
@@ -194,17 +203,18 @@ pub(crate) struct Source {
     pub live: Live,
 }
 
-/// How to route.
+/// Options of routing.
 #[derive(Debug, Args)]
 pub(crate) struct Engine {
-    /// auto, minhop, updown, fattree, balanced, layered, grid or dragonfly; or OpenSM's names updn, ftree, dfsssp, dor, torus-2QoS
+    /// Routing engine: auto, minhop, updown, fattree, balanced, layered, grid or dragonfly; or OpenSM's names updn,
+    /// ftree, dfsssp, dor, torus-2QoS
     #[arg(long, value_name = "ENGINE", default_value = "auto")]
     pub engine: String,
-    /// Root switch of a tree, by name; may be repeated [default: found]
+    /// Root switch of a tree, by name; may be repeated [default: recognised]
     #[arg(long, value_name = "SWITCH")]
     pub root: Vec<String>,
-    /// Data virtual lanes (VLs) that may be used [default: as many as the ports between switches operate, or 8 if the source
-    /// does not say so]
+    /// Data virtual lanes (VLs) that may be used [default: as many as the ports between switches
+    /// operate, or 8 if the source does not say so]
     #[arg(long = "vls", alias = "lanes", value_name = "N", value_parser = clap::value_parser!(u8).range(1..=15))]
     pub vls: Option<u8>,
     /// LID mask control (LMC): 2 to the power of N LIDs per CA port, each with its own route
@@ -218,13 +228,14 @@ pub(crate) struct Route {
     /// The fabric.
     #[command(flatten)]
     pub source: Source,
-    /// How.
+    /// The engine and its options.
     #[command(flatten)]
     pub engine: Engine,
-    /// Remove this switch, CA, or the cable at NODE/PORT first; may be repeated
+    /// First remove this switch or CA, or the cable at NODE/PORT; may be repeated
     #[arg(long, value_name = "PART")]
     pub without: Vec<String>,
-    /// Write the tables into this directory, as files for ibdmchk and for OpenSM's engine `file` (see below)
+    /// Write the tables into this directory, as files for ibdmchk and for OpenSM's engine `file`
+    /// (see below)
     #[arg(long, value_name = "DIR", visible_alias = "dump-lfts")]
     pub dump: Option<PathBuf>,
 }
@@ -257,14 +268,14 @@ pub(crate) struct Check {
 /// `fabric drain`.
 #[derive(Debug, Args)]
 pub(crate) struct Drain {
-    /// A file in any format that `convert` reads, unless --ibsim or --umad names a live fabric; then what is to be taken
-    /// out: switches, CAs, or the cables at NODE/PORT
+    /// The fabric, a file in any format that `convert` reads (leave it out with --ibsim or --umad);
+    /// after it the parts to take out: switches, CAs, or cables by NODE/PORT
     #[arg(value_name = "FABRIC|PART", required = true)]
     pub words: Vec<String>,
     /// The live fabric.
     #[command(flatten)]
     pub live: Live,
-    /// How.
+    /// The engine and its options.
     #[command(flatten)]
     pub engine: Engine,
 }
@@ -278,7 +289,7 @@ pub(crate) struct Pair {
     /// The second fabric
     #[arg(value_name = "B")]
     pub b: PathBuf,
-    /// How.
+    /// The engine and its options.
     #[command(flatten)]
     pub engine: Engine,
 }
@@ -306,7 +317,8 @@ pub(crate) struct Convert {
     /// The file to write; `-` is standard output
     #[arg(value_name = "OUT")]
     pub output: PathBuf,
-    /// ibnetdiscover, ibsim, lst, toml, dot, slurm-conf, slurm-yaml, svg or snapshot [default: by the extension of OUT]
+    /// Format: ibnetdiscover, ibsim, lst, toml, dot, slurm-conf, slurm-yaml, svg or snapshot [default: by
+    /// the extension of OUT]
     #[arg(long, value_name = "FORM")]
     pub to: Option<String>,
     /// Read IN as this format, without detection
@@ -331,20 +343,23 @@ pub(crate) struct Generate {
     /// The file to write; `-` is standard output
     #[arg(value_name = "OUT")]
     pub output: PathBuf,
-    /// fattree, pgft, dragonfly, dragonfly+, torus, mesh, hyperx or hypercube
+    /// Shape: fattree, pgft, dragonfly, dragonfly+, torus, mesh, hyperx or hypercube
     #[arg(value_name = "KIND")]
     pub kind: String,
-    /// fattree RADIX LEVELS; pgft CHILDREN PARENTS PARALLEL (4,4 1,2 1,1); dragonfly HOSTS-A-SWITCH; dragonfly+ GROUPS LEAVES SPINES GLOBAL; torus,
-    /// mesh, hyperx 4x4x4; hypercube DIMENSIONS
+    /// Its size: fattree RADIX LEVELS; pgft CHILDREN PARENTS PARALLEL (4,4 1,2 1,1); dragonfly
+    /// HOSTS-A-SWITCH; dragonfly+ GROUPS LEAVES SPINES GLOBAL; torus, mesh, hyperx 4x4x4; hypercube
+    /// DIMENSIONS
     #[arg(value_name = "SIZE", required = true)]
     pub sizes: Vec<String>,
-    /// Hosts per switch, in a fat tree per leaf; not for dragonfly and pgft, whose sizes say it [default: half the radix, else 1]
+    /// Hosts per switch, in a fat tree per leaf; not for dragonfly and pgft, whose SIZE gives it
+    /// [default: half the radix, else 1]
     #[arg(long, value_name = "N")]
     pub hosts: Option<u32>,
     /// Width and speed of all links, as 4xHDR
     #[arg(long, value_name = "RATE", default_value = "4xHDR")]
     pub rate: String,
-    /// ibnetdiscover, ibsim, lst, toml, dot, slurm-conf, slurm-yaml, svg or snapshot [default: by the extension of OUT]
+    /// Format: ibnetdiscover, ibsim, lst, toml, dot, slurm-conf, slurm-yaml, svg or snapshot [default: by
+    /// the extension of OUT]
     #[arg(long, value_name = "FORM")]
     pub to: Option<String>,
 }

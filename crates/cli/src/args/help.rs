@@ -1,6 +1,6 @@
-//! Changes to the text of `--help`: it lists what an option cannot be combined with, and leaves out common
-//! options that a command refuses. Both are derived from the declarations of the options, so that the text is
-//! always up to date.
+//! Changes to the text of `--help`: it lists what an option cannot be combined with, and leaves out
+//! common options that a command refuses. Both are derived from the declarations of the options, so
+//! that the text is always up to date.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +8,14 @@ use clap::{Arg, Command, CommandFactory};
 
 use super::Cli;
 
-/// Common options that mean nothing to a command, whatever else is given; `meaning` refuses them with the reason.
+/// Common options that a command never uses; `meaning` refuses them with the reason.
 const MEANINGLESS: [(&[&str], &[&str]); 31] = [
     (&["up"], &["node"]),
     (&["down"], &["node"]),
     (&["link"], &["node"]),
     (&["clusters"], &["node", "cluster"]),
     (&["tune"], &["node", "cluster"]),
-    // A cluster that runs, `--running`, may be named.
+    // `--cluster` is of use with `--running`.
     (&["verify"], &["node"]),
     (&["cluster"], &["runtime_dir"]),
     (&["cluster", "init"], &["runtime_dir"]),
@@ -44,7 +44,7 @@ const MEANINGLESS: [(&[&str], &[&str]); 31] = [
     (&["fabric", "generate"], &["node", "cluster", "runtime_dir"]),
 ];
 
-/// What a common option means to a command, where that is not what stands at the common options.
+/// The help of a common option for a command to which it means something else.
 const OTHERWISE: [(&[&str], &str, &str); 15] = [
     (&["status"], "node", ALL_NODES),
     (&["cable"], "node", ALL_NODES),
@@ -53,12 +53,12 @@ const OTHERWISE: [(&[&str], &str, &str); 15] = [
     (
         &["node"],
         "node",
-        "Which node; must be given, here or by TIELINE_NODE (`node run`: or as `id` in the configuration)",
+        "The node; required, here or by TIELINE_NODE (`node run`: or as `id` in the configuration)",
     ),
     (
         &["node", "run"],
         "node",
-        "Which node [env: TIELINE_NODE] [default: `id` under [node] in the configuration]",
+        "The node [env: TIELINE_NODE] [default: `id` under [node] in the configuration]",
     ),
     (&["node", "start"], "node", ONE_NODE),
     (&["node", "stop"], "node", ONE_NODE),
@@ -67,36 +67,32 @@ const OTHERWISE: [(&[&str], &str, &str); 15] = [
     (
         &["bench"],
         "node",
-        "Which node, for a benchmark between two nodes [env: TIELINE_NODE] [default: the only one]",
+        "Node of this end, for a benchmark between two nodes [env: TIELINE_NODE] [default: the only one]",
     ),
-    (
-        &["run"],
-        "json",
-        "Print an error of `tieline run` itself as JSON, too; the program's output stays as it is",
-    ),
+    (&["run"], "json", "Print an error of `tieline run` itself as JSON; the program's output is not changed"),
     (
         &["cluster", "init"],
         "node",
-        "The node of this host; TIELINE_NODE is checked, but not used [default: 4]",
+        "ID of this host's node; TIELINE_NODE is checked, but not used [default: 4]",
     ),
     (
         &["cluster", "token"],
         "node",
-        "Only for this node; TIELINE_NODE is checked, but not used [default: any that is new]",
+        "Node that may use the token; TIELINE_NODE is checked, but not used [default: any new node]",
     ),
     (
         &["cluster", "join"],
         "node",
-        "Which node to be; TIELINE_NODE is checked, but not used [default: as the token says, else the next]",
+        "ID of this host's node; TIELINE_NODE is checked, but not used [default: the token's, else the next free one]",
     ),
 ];
 const ALL_NODES: &str = "Only this node; TIELINE_NODE is checked, but not used [default: all nodes]";
-const ONE_NODE: &str = "Which node; must be given, here or by TIELINE_NODE";
+const ONE_NODE: &str = "The node; required, here or by TIELINE_NODE";
 
 /// The command line, with its help complete.
 pub(crate) fn command() -> Command {
     let plain = Cli::command();
-    // Only there do the commands know the common options.
+    // Only built commands know the common options.
     let mut built = plain.clone();
     built.build();
     let common: Vec<Arg> = plain.get_arguments().filter(|arg| arg.is_global_set()).cloned().collect();
@@ -105,7 +101,7 @@ pub(crate) fn command() -> Command {
 
 fn complete(mut command: Command, built: &Command, path: &mut Vec<String>, common: &[Arg]) -> Command {
     for (id, others) in conflicts(built) {
-        // A common option is of all commands; what it has to do with one of them is said there.
+        // The help of a common option is the same for all commands, so it lists no conflicts.
         if common.iter().all(|arg| arg.get_id() != id.as_str()) {
             command = command.mut_arg(id, |arg| {
                 let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
@@ -134,7 +130,7 @@ fn complete(mut command: Command, built: &Command, path: &mut Vec<String>, commo
 
 /// By option: the options that it cannot be combined with, whichever of the two declares it.
 fn conflicts(built: &Command) -> BTreeMap<String, Vec<String>> {
-    // An option whose help begins so says itself what it goes with.
+    // The help of such an option names the option that it needs.
     let goes_with = |arg: &Arg| arg.get_help().is_some_and(|help| help.to_string().starts_with("With --"));
     let shown = |arg: &&Arg| !arg.is_hide_set() && arg.get_long().is_some() && !goes_with(arg);
     let mut all: BTreeMap<String, Vec<String>> = BTreeMap::new();

@@ -8,25 +8,26 @@ use node::hosts::Address;
 /// `cluster`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ClusterAction {
-    /// Make a cluster over several hosts: its authority, and the certificate of this host's node
+    /// Create a cluster over several hosts: its authority, and the certificate of this host's node
     #[command(after_help = "Examples:\n  tieline cluster init --address 10.0.0.1\n  \
                             tieline cluster init --cluster lab --node 16 --address 10.0.0.1:7500\n\n\
-                            Keys are in $XDG_CONFIG_HOME/tieline/hosts/CLUSTER, which only this user can reach. What to do next is printed.")]
+                            Keys are in $XDG_CONFIG_HOME/tieline/hosts/CLUSTER, which only this user can read. The next steps are printed.")]
     Init(Init),
     /// Print a token that lets one other host join, once
     #[command(after_help = "Examples:\n  tieline cluster token\n  \
-                            tieline cluster token --expires 600s --node 12   for node 12, also if it has a certificate already\n  \
+                            tieline cluster token --expires 600s --node 12   for node 12, even if it has a certificate already\n  \
                             tieline cluster token | ssh b tieline cluster join 10.0.0.1 --token -")]
     Token {
-        /// How long it is valid
+        /// Life of the token
         #[arg(long, default_value = "3600s", value_name = "TIME", value_parser = life)]
         expires: Duration,
     },
-    /// Let a node of this host join a cluster, with a token from the host where it was made
+    /// Let a node of this host join a cluster, with a token from the host where `tieline cluster
+    /// init` ran
     #[command(
-        after_help = "Examples:\n  tieline cluster join 10.0.0.1 --token -       reads the token from the input\n  \
+        after_help = "Examples:\n  tieline cluster join 10.0.0.1 --token -       reads the token from standard input\n  \
                             TIELINE_TOKEN=tl1-... tieline cluster join head --node 12\n\n\
-                            The node manager of the other host must run. A token on the command line can be seen by all users of this host."
+                            The node manager of the first host must run. A token on the command line can be seen by all users of this host."
     )]
     Join(Join),
 }
@@ -34,7 +35,7 @@ pub(crate) enum ClusterAction {
 /// `cluster init`.
 #[derive(Debug, Args)]
 pub(crate) struct Init {
-    /// Where this host's node manager listens, as other hosts reach it [default port: 7411]
+    /// Address of this host's node manager, as other hosts reach it [default port: 7411]
     #[arg(long, value_name = "IP[:PORT]")]
     pub address: Address,
 }
@@ -42,13 +43,15 @@ pub(crate) struct Init {
 /// `cluster join`.
 #[derive(Debug, Args)]
 pub(crate) struct Join {
-    /// The host where the cluster was made [default port: 7411]
+    /// The host where `tieline cluster init` ran [default port: 7411]
     #[arg(value_name = "HOST[:PORT]")]
     pub host: String,
-    /// What `tieline cluster token` printed; `-` reads it from the input [env: TIELINE_TOKEN]
+    /// The token that `tieline cluster token` printed; `-` reads it from standard input [env:
+    /// TIELINE_TOKEN]
     #[arg(long, value_name = "TOKEN", allow_hyphen_values = true)]
     pub token: Option<String>,
-    /// Where this host's node manager listens [default: the address that leads to HOST, and port 7411]
+    /// Address of this host's node manager [default: the address from which HOST is reached, and
+    /// port 7411]
     #[arg(long, value_name = "IP[:PORT]")]
     pub address: Option<Address>,
 }
@@ -56,7 +59,7 @@ pub(crate) struct Join {
 fn life(text: &str) -> Result<Duration, String> {
     let life = Duration::from_nanos(super::link::duration_ns(text)?);
     if life < Duration::from_secs(1) {
-        return Err(format!("`{text}` is too short to be used: give at least 1s"));
+        return Err(format!("`{text}` is too short: give at least 1s"));
     }
     Ok(life)
 }

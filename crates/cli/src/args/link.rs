@@ -8,15 +8,19 @@ use tieline::{LinkFaults, NodeId};
 #[derive(Debug, Subcommand)]
 pub(crate) enum LinkAction {
     /// List all links: state, node at the other end, injected faults
-    #[command(after_help = "Columns: state changes: since the manager started; total time down: since then.")]
+    #[command(
+        after_help = "The columns `state changes` and `total time down` count from the start of the manager."
+    )]
     List,
-    /// Take a link down: connections over it fail; with `up --faults` also stores through existing maps are discarded
+    /// Take a link down: connections over it fail; with `up --faults` stores through existing maps
+    /// are discarded too
     Down(Ends),
     /// Bring a link up, whichever end took it down
     Up(Ends),
     /// Take a link down and up again, several times
     Flap(Flap),
-    /// Swap the links to two nodes: a program that connects to one reaches the other; again to swap them back (needs `tieline up --faults`)
+    /// Swap the links to two nodes: a program that connects to one reaches the other; a second swap
+    /// restores them (needs `tieline up --faults`)
     Swap(Ends),
     /// Make a link worse: slower, lossy, stalling (needs `tieline up --faults`)
     Degrade(Degrade),
@@ -84,7 +88,8 @@ pub(crate) struct Degrade {
     /// Deliver this share of puts after the next one
     #[arg(long, value_name = "PERCENT", value_parser = ppm)]
     pub reorder: Option<u32>,
-    /// Stall for the first time of every period, at most half of it: 5ms/1s stalls 5 ms in each second
+    /// Stall for the first time of every period, at most half of it: 5ms/1s stalls 5 ms in each
+    /// second
     #[arg(long, value_name = "TIME/TIME", value_parser = stall)]
     pub stall: Option<(u64, u64)>,
     /// Only in the direction from A to B
@@ -93,7 +98,7 @@ pub(crate) struct Degrade {
 }
 
 impl Degrade {
-    /// What is asked for.
+    /// The requested faults.
     pub(crate) fn faults(&self) -> LinkFaults {
         let (stall_ns, stall_every_ns) = self.stall.unwrap_or_default();
         LinkFaults {
@@ -110,7 +115,7 @@ impl Degrade {
     }
 }
 
-/// A number and what stands behind it.
+/// Splits a number from its unit.
 fn split(text: &str) -> Result<(f64, &str), String> {
     let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
@@ -129,7 +134,11 @@ pub(crate) fn duration_ns(text: &str) -> Result<u64, String> {
         _ => return Err(format!("`{text}`: give a time with its unit: ns, us, ms or s")),
     };
     let ns = (number * factor).round();
-    if (1.0..=1e15).contains(&ns) { Ok(ns as u64) } else { Err(format!("`{text}` is no possible time")) }
+    if (1.0..=1e15).contains(&ns) {
+        Ok(ns as u64)
+    } else {
+        Err(format!("`{text}`: give a time from 1ns to 1000000s"))
+    }
 }
 
 /// A number of bytes, powers of ten.
@@ -146,7 +155,7 @@ fn bytes(text: &str) -> Result<u64, String> {
     if (1.0..=1e18).contains(&bytes) {
         Ok(bytes as u64)
     } else {
-        Err(format!("`{text}` is no possible rate"))
+        Err(format!("`{text}`: give a rate of 1 B/s to 1000000000 GB/s"))
     }
 }
 
@@ -160,13 +169,13 @@ fn percent(text: &str) -> Result<f64, String> {
 
 fn whole_percent(text: &str) -> Result<u32, String> {
     let number = percent(text)?;
-    if number < 1.0 { Err(format!("`{text}`: at least 1 %")) } else { Ok(number.round() as u32) }
+    if number < 1.0 { Err(format!("`{text}`: give at least 1 %")) } else { Ok(number.round() as u32) }
 }
 
 /// Percent, in parts of a million.
 fn ppm(text: &str) -> Result<u32, String> {
     let ppm = (percent(text)? / 100.0 * f64::from(MILLION)).round() as u32;
-    if ppm == 0 { Err(format!("`{text}`: at least 0.0001 %")) } else { Ok(ppm) }
+    if ppm == 0 { Err(format!("`{text}`: give at least 0.0001 %")) } else { Ok(ppm) }
 }
 
 fn stall(text: &str) -> Result<(u64, u64), String> {

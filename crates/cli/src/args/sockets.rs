@@ -11,16 +11,19 @@ pub(crate) struct Run {
     /// Print which library is loaded, and the statistics file
     #[arg(long)]
     pub verbose: bool,
-    /// Write statistics to this file, for `tieline sockets stat --from` [default: one in the runtime directory]
+    /// Write statistics to this file, for `tieline sockets stat --from` [default: one in the
+    /// runtime directory]
     #[arg(long, value_name = "FILE")]
     pub stats: Option<PathBuf>,
-    /// Only this program: programs that it starts run without the library
+    /// Preload the library into this program only, not into programs that it starts
     #[arg(long)]
     pub no_children: bool,
-    /// Move the bytes of connections inside this machine through shared memory, if both programs run with --rings; new, and off without this
+    /// Move the bytes of connections inside this machine through shared memory, if both programs
+    /// run with --rings; new, off by default
     #[arg(long)]
     pub rings: bool,
-    /// Refuse a program into which the library cannot be preloaded (static, set-user-ID, Go), instead of running it without
+    /// Refuse a program into which the library cannot be preloaded (static, set-user-ID, Go),
+    /// instead of running it without
     #[arg(long)]
     pub strict: bool,
     /// The program and its arguments
@@ -39,7 +42,7 @@ pub(crate) enum SocketsAction {
         after_help = "Examples:\n  tieline sockets stat\n  tieline run --stats s -- curl -s example.org; tieline sockets stat --from s"
     )]
     Stat {
-        /// Read this file of `tieline run --stats`, which also has the programs that have ended
+        /// Read this file, written by `tieline run --stats`; it also has programs that have ended
         #[arg(long, value_name = "FILE")]
         from: Option<PathBuf>,
         /// Only this process

@@ -40,7 +40,8 @@ fn longs(command: &Command, found: &mut Vec<String>) {
     command.get_subcommands().for_each(|command| longs(command, found));
 }
 
-/// The command that a text like `tieline node start --node {node}` names, and what it says behind it.
+/// The command that a text like `tieline node start --node {node}` names, and what it says behind
+/// it.
 fn command_of<'c>(root: &'c Command, words: &[&str]) -> Result<&'c Command, String> {
     let mut command = root;
     for word in words.iter().take_while(|word| word.starts_with(|c: char| c.is_ascii_lowercase())) {
@@ -75,7 +76,8 @@ fn each_source(mut check: impl FnMut(&Path, &str)) {
     }
 }
 
-/// `--id` is understood everywhere and is advice nowhere: a reader that meets both takes them for two things.
+/// `--id` is understood everywhere and is advice nowhere: a reader that meets both takes them for
+/// two things.
 #[test]
 fn a_node_is_named_by_one_option_in_all_messages() {
     each_source(|file, text| {

@@ -1,5 +1,5 @@
-//! Errors of an invalid command line, in one line: what is wrong, the words as they were typed, no advice
-//! that the command would refuse, and which help to read.
+//! Errors of an invalid command line, in one line: what is wrong, the words as they were typed, no
+//! advice that the command would refuse, and which help to read.
 
 use std::ffi::{OsStr, OsString};
 
@@ -34,12 +34,14 @@ pub(super) fn mended(mut error: Error, root: &mut Command, words: &[OsString]) -
             error.insert(NEEDED_BY, ContextValue::String(option));
         }
     }
-    // The parser's own usage, if there is one, holds what has been given, as if all of that were needed.
+    // The parser's own usage, if there is one, holds what has been given, as if all of that were
+    // needed.
     error.insert(ContextKind::Usage, ContextValue::StyledStr(usage(root, &path)));
     error
 }
 
-/// The error in one line: what is wrong, then where the right usage stands. None: it is a help, in many lines.
+/// The error in one line: what is wrong, then where the right usage stands. None: it is a help, in
+/// many lines.
 pub(crate) fn line(error: &Error) -> Option<String> {
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         return None;
@@ -88,7 +90,7 @@ fn unknown(error: &Error, command: &str) -> String {
     if !word.starts_with('-') {
         return format!("unexpected word `{word}`");
     }
-    let behind = if command == "tieline run" { "; options of the program stand behind `--`" } else { "" };
+    let behind = if command == "tieline run" { "; options of the program go after `--`" } else { "" };
     format!("unknown option {word}{}{behind}", similar(error, ContextKind::SuggestedArg, &word))
 }
 
@@ -158,11 +160,11 @@ fn paragraphs(error: &Error) -> String {
 /// What the language's library says of a number, in words that name what is wanted.
 fn plainly(what: &str) -> String {
     const NUMBERS: [(&str, &str); 5] = [
-        ("invalid digit found in string", "it is no whole number"),
+        ("invalid digit found in string", "it is not a whole number"),
         ("cannot parse integer from empty string", "a number is needed"),
         ("number too large to fit in target type", "the number is too large"),
         ("number too small to fit in target type", "the number is too small"),
-        ("invalid float literal", "it is no number"),
+        ("invalid float literal", "it is not a number"),
     ];
     let found = NUMBERS.iter().find_map(|(theirs, ours)| Some((what.strip_suffix(theirs)?, ours)));
     found.map_or_else(|| what.to_owned(), |(before, ours)| format!("{before}{ours}"))
@@ -247,7 +249,8 @@ fn usage(command: &mut Command, path: &[String]) -> StyledStr {
     }
 }
 
-/// Is it an option that means nothing to this command, and that its help leaves out for that reason?
+/// Is it an option that means nothing to this command, and that its help leaves out for that
+/// reason?
 fn is_refused(command: &Command, option: &str) -> bool {
     let long = option.trim_start_matches('-');
     command.get_arguments().any(|arg| arg.get_long() == Some(long) && arg.is_hide_set())
@@ -294,7 +297,7 @@ mod tests {
     fn an_error_is_one_line_that_ends_with_the_next_step() {
         let line = |line: &str| super::line(&crate::args::parse(line.split(' ')).unwrap_err()).unwrap();
         for (typed, said) in [
-            ("tieline up --nodes x", "--nodes x: it is no whole number: see `tieline up --help`"),
+            ("tieline up --nodes x", "--nodes x: it is not a whole number: see `tieline up --help`"),
             ("tieline up --nodes 0", "--nodes 0: give a number from 1 to 256: see `tieline up --help`"),
             ("tieline diag -V 10", "--verbosity 10: give a number from 0 to 9: see `tieline diag --help`"),
             (
@@ -327,7 +330,7 @@ mod tests {
             ("tieline down 4", "unexpected word `4`: see `tieline down --help`"),
             (
                 "tieline run --foo x",
-                "unknown option --foo; options of the program stand behind `--`: see `tieline run --help`",
+                "unknown option --foo; options of the program go after `--`: see `tieline run --help`",
             ),
             ("tieline frobnicate", "unknown command `frobnicate`: see `tieline --help`"),
             ("tieline statis", "unknown command `statis`; a similar one is status: see `tieline --help`"),

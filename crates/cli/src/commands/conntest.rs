@@ -38,10 +38,10 @@ pub(crate) struct Conntest {
     /// Limit each node to this many megabytes per second, on a cluster in use
     #[arg(long, value_name = "MB/S")]
     pub throttle: Option<f64>,
-    /// Test only these nodes, at least two, or with --node at least one other [default: all that run here]
+    /// Test only these nodes: at least two, or with --node at least one other [default: all that run here]
     #[arg(long, value_name = "ID,…", value_delimiter = ',')]
     pub peers: Vec<NodeId>,
-    /// How long to wait for the others, in seconds
+    /// How long to wait for the instances of other nodes, in seconds
     #[arg(long, default_value_t = 30.0, value_name = "SECONDS")]
     pub wait: f64,
     /// Seed of the data; the same on all nodes
