@@ -240,7 +240,10 @@ fn an_interrupted_acceptance_names_what_it_did_not_measure() {
     let _watchdog = Watchdog::usual("interrupted acceptance");
     let (status, out, err) = interrupted(&["bench", "acceptance", "--only", "put", "up"], Signal::INT, false);
     assert_eq!(status, Some(130), "{out}{err}");
-    assert!(out.contains("up.64: not measured: the run was ended") && err.contains("PARTIAL"), "{out}{err}");
+    assert!(
+        out.contains("up.64: not measured: the run ended before") && err.contains("PARTIAL"),
+        "{out}{err}"
+    );
 }
 
 #[test]

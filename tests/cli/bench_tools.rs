@@ -220,7 +220,7 @@ fn bad_input_is_explained() {
         (&["bench", "dma", "--client", "--node", "4", "--rn", "4"], &["node 4 is this end", "--rn names"]),
         (&["bench", "scipp", "--client", "--node", "4", "--rn", "4"], &["node 4 is this end", "--rn names"]),
         (&["bench", "scipp", "--server", "--node", "8", "--rn", "8"], &["node 8 is this end"]),
-        (&["bench", "scipp", "--size", "abc"], &["--size abc", "no size", "4K"]),
+        (&["bench", "scipp", "--size", "abc"], &["--size abc", "not a size", "4K"]),
         (&["bench", "scipp", "--size", "16K"], &["8192 bytes"]),
         (&["bench", "intr", "--server", "--client", "--rn", "4"], &["--client"]),
     ] {

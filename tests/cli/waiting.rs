@@ -107,7 +107,7 @@ fn a_client_that_waits_in_vain_can_be_ended() {
         assert!(code == Some(130) && is_told, "{tool}: {rest}");
         // And while there is no server yet.
         let (client, mut err) = start(&cluster, &["bench", tool, "--client", "--rn", "4", "--node", "8"]);
-        until(&mut err, "waiting for the server on node 4 to come");
+        until(&mut err, "waiting for the server on node 4 to start");
         signal(&client, Signal::INT);
         let (code, _, rest) = end(client, err);
         assert!(code == Some(130) && rest.contains("while the server on node 4 did not"), "{tool}: {rest}");

@@ -1,8 +1,8 @@
-//! `bench acceptance`: every figure that has a goal, each beside its reference, with its verdict.
+//! `bench acceptance`: every figure that has a goal, compared with its reference, with its verdict.
 //!
-//! [`catalogue`] lists the figures and their goals; `pair`, `alone` and `managers` measure them. A figure that could
-//! not be measured is listed as missing, with the reason, and counts as a failure: what was planned and did not run is
-//! not passed.
+//! [`catalogue`] lists the figures and their goals; `pair`, `alone` and `managers` measure them. A
+//! figure that could not be measured is listed as missing, with the reason, and counts as a
+//! failure.
 
 mod alone;
 pub mod catalogue;
@@ -36,17 +36,18 @@ use crate::{
     timer::Timer,
 };
 
-/// What to measure, and how long.
+/// The figures to measure, and the time for them.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Figures, by whole names or by their beginnings up to a dot (`put`, `scipp.half_rtt`); empty: all.
+    /// Figures, by whole names or by their beginnings up to a dot (`put`, `scipp.half_rtt`); empty:
+    /// all.
     pub only: Vec<String>,
     /// Two nodes of a running cluster; `None`: a cluster is started for it.
     pub place: Option<Where>,
-    /// What figures must keep instead of their built-in goals, where it says something of them.
+    /// The limits from a file, for the figures that it names; they replace the built-in goals.
     pub thresholds: Option<Thresholds>,
-    /// Compare routes with all of OpenSM's engines on twenty damaged trees, and on large fabrics of each kind: hours instead of
-    /// minutes.
+    /// Compare routes with all of OpenSM's engines on twenty damaged trees, and on large fabrics of
+    /// each kind: hours instead of minutes.
     pub rivals: bool,
     /// Processors; `None` for a choice.
     pub cpus: Option<[usize; 2]>,
@@ -54,7 +55,7 @@ pub struct Options {
     pub max_time: Duration,
     /// Keeps finished figures in this file, and takes over those that are there.
     pub resume: Option<PathBuf>,
-    /// For the order of sides and for resampling.
+    /// The seed of the order of sides and of resampling.
     pub seed: u64,
     /// Command line, for the record.
     pub argv: Vec<String>,
@@ -76,9 +77,9 @@ impl Default for Options {
     }
 }
 
-/// Why a figure is missing that would have come after the run was ended.
+/// The reason of a figure that was not measured because the run ended before its turn.
 #[derive(Debug, thiserror::Error)]
-#[error("the run was ended before it was this figure's turn")]
+#[error("the run ended before this figure was measured")]
 struct EndedEarly;
 
 /// Why a figure is missing.
@@ -102,7 +103,7 @@ impl Why for BenchError {
     }
 }
 
-/// What every measurement needs.
+/// The state that every measurement needs.
 struct Context<'a> {
     options: &'a Options,
     timer: Timer,
@@ -113,7 +114,7 @@ struct Context<'a> {
     kept: Option<Kept>,
 }
 
-/// Measures what was asked for.
+/// Measures the selected figures.
 pub fn run(
     options: &Options,
     cluster: Option<&mut dyn ClusterControl>,
@@ -167,13 +168,13 @@ impl Context<'_> {
         ended
     }
 
-    /// Tells what is measured now.
+    /// Reports the figure that is measured now.
     fn tell(&mut self, id: &str) {
         let done = self.figures.len() + self.missing.len();
         self.progress.tell(id, done as f64 / self.planned.max(1) as f64);
     }
 
-    /// Keeps a figure, or why there is none.
+    /// Stores a figure, or the reason why there is none.
     fn keep(&mut self, id: &str, figure: Result<Figure>) {
         match figure {
             Ok(figure) => {
@@ -207,7 +208,8 @@ impl Context<'_> {
         entries.iter().for_each(|entry| self.miss(entry.id, why));
     }
 
-    /// Runs a plan and makes the figure. `finish` is called when the blocks are there: for what is known only then.
+    /// Runs a plan and makes the figure. `finish` is called after the blocks, for what is known
+    /// only then.
     fn paired<S: Sides>(
         &mut self,
         plan: &BlockPlan,
@@ -223,7 +225,8 @@ impl Context<'_> {
         Figure::of(spec, n, run.blocks, run.disturbed, plan.seed).ok_or(BenchError::NoBlocks { id })
     }
 
-    /// The same against the best of several others. `value` turns a time into the figure's unit, whose name `finish` gives.
+    /// As [`Self::paired`], against the best of several rivals. `value` converts a time to the
+    /// figure's unit, which `finish` names.
     fn against_best<F: Field>(
         &mut self,
         plan: &BlockPlan,
@@ -254,7 +257,7 @@ impl Context<'_> {
     }
 }
 
-/// The cluster to be started, or why there is none.
+/// Returns the cluster to start, or the reason why there is none.
 fn control<'c>(
     cluster: &'c mut Option<&mut dyn ClusterControl>,
     id: &str,

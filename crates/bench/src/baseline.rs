@@ -1,8 +1,9 @@
 //! Baselines: what this machine allows at this moment, whatever the program.
 //!
-//! Each probe measures for about a millisecond, so that it can stand before and after the thing it is compared with.
-//! [`line`](mod@line) is the price of telling another core anything, [`memory`] of moving bytes,
-//! [`exchange`] of moving a stream of them to another core, [`wake`] of waking a sleeper.
+//! Each probe measures for about a millisecond (a stream for some), so that it can run before and
+//! after the measurement that it is compared with. [`line`](mod@line) measures the cost of a signal
+//! to another core, [`memory`] that of copying bytes, [`exchange`] that of a stream of them to
+//! another core, [`wake`] that of waking a sleeper.
 
 pub mod exchange;
 pub mod line;
@@ -15,14 +16,14 @@ use crate::{
     timer::Timer,
 };
 
-/// How long a reading takes.
+/// The duration of a reading.
 pub const BLOCK_NS: f64 = 1_500_000.0;
-/// Samples of a reading, whatever the time they take.
+/// Samples of a reading at least, whatever their time.
 const SAMPLES_MIN: f64 = 15.0;
 /// Memory for the samples of a reading is bounded.
 const SAMPLES_MAX: f64 = 20_000.0;
 
-/// How a reading of many equal events is divided.
+/// The division of a reading of many equal events into samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
     /// Events before the first sample: the core wakes up, caches fill.
@@ -48,7 +49,7 @@ impl Shape {
         Self { warm_up, samples, batch }
     }
 
-    /// For finding out how long an event takes.
+    /// For estimating the duration of an event.
     pub const fn trial() -> Self {
         Self { warm_up: 20, samples: 15, batch: 1 }
     }
@@ -58,15 +59,17 @@ impl Shape {
         self.warm_up as u64 + self.samples as u64 * self.batch as u64
     }
 
-    /// Runs `event` that often and returns the ticks of each sample. The argument of `event` counts from 1.
+    /// Runs `event` that often and returns the ticks of each sample. The argument of `event` counts
+    /// from 1.
     #[inline(always)]
     pub fn time(&self, into: &mut Vec<u64>, mut event: impl FnMut(u64) -> Result<()>) -> Result<()> {
         into.clear();
         // Touches the memory now: a page fault inside the loop would be a sample's.
         into.resize(self.samples as usize, 0);
         let mut number = 0;
-        // The warm-up is one sample more, which is thrown away: so there is one place that calls `event`, and it is inlined
-        // there. A call whose result goes through memory costs more than a short copy.
+        // The warm-up is one more sample, which is discarded. So `event` is called from one place
+        // only, and is inlined there. A call whose result goes through memory costs more than a
+        // short copy.
         let mut warm_up = 0;
         let counts = std::iter::once(self.warm_up).chain(std::iter::repeat(self.batch));
         for (count, sample) in counts.zip(std::iter::once(&mut warm_up).chain(into.iter_mut())) {
@@ -81,7 +84,8 @@ impl Shape {
     }
 }
 
-/// Median of samples in ns per event; each also goes into `all`, if given. `parts` divides an event (2 for half a round trip).
+/// Returns the median of samples in ns per event; each sample is also added to `all`, if given.
+/// `parts` divides an event (2 for half a round trip).
 pub fn settle(timer: &Timer, ticks: &[u64], batch: u32, parts: f64, all: Option<&mut Samples>) -> f64 {
     let events = f64::from(batch) * parts;
     let mut ns: Vec<f64> = ticks.iter().map(|t| timer.ns(*t) / events).collect();

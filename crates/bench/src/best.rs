@@ -1,11 +1,12 @@
-//! Compares one thing with the best of several others, of which nobody knows beforehand which it is.
+//! Compares one value with the best of several others, when it is not known beforehand which one is
+//! best.
 //!
-//! Each block has a reading of ours and of every other. The best of one half of the blocks is what ours is compared with on the other
-//! half, and the other way round. Were the best of each block taken, or the best of all blocks, noise would make it look better
-//! than any of them is.
+//! Each block has a reading of ours and of each other. The best one of one half of the blocks is
+//! compared with ours on the other half, and vice versa. If the best of each block were taken, or
+//! the best of all blocks, noise would make it look better than any of them is.
 //!
-//! One of them, drawn for each block, is read before and after the rest, so that a machine that moved is seen, as in
-//! [`crate::run`].
+//! One of the others, drawn for each block, is read before and after the rest, so that a change of
+//! the machine is noticed, as in [`crate::run`].
 
 use std::time::{Duration, Instant};
 
@@ -21,20 +22,20 @@ use crate::{
 
 /// Readings of each other before the run.
 const TRIALS: usize = 5;
-/// What takes longer than the best by more than this is left out of the run.
+/// Others that take longer than the best by more than this factor are left out of the run.
 const HOPELESS: f64 = 1.2;
-/// The interval is looked at again after this many blocks.
+/// The number of blocks between two computations of the interval.
 const LOOK_EVERY: usize = 10;
 /// Resamples of the interval that only decides about going on.
 const QUICK_RESAMPLES: usize = 300;
-/// A run that has too few blocks for a verdict goes on for so many times its time.
+/// A run that has too few blocks for a verdict continues for this multiple of its time.
 const PATIENCE: u32 = 3;
 
-/// One thing and several others that do the same. All readings are times.
+/// Ours and several others that do the same work. All readings are times.
 pub trait Field {
-    /// How many others there are.
+    /// The number of others.
     fn others(&self) -> usize;
-    /// What one of them is called in reports.
+    /// The name of one of them in reports.
     fn name(&self, other: usize) -> String;
     /// A reading of ours, in ns.
     fn ours_ns(&mut self) -> Result<f64>;
@@ -49,7 +50,7 @@ struct Row {
     others_ns: Vec<f64>,
 }
 
-/// What a run gave.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct BestRun {
     /// The others that were not hopeless before the run.
@@ -63,13 +64,15 @@ pub struct BestRun {
 }
 
 impl BestRun {
-    /// The best of each half of the blocks, of those that `ran`: of the even ones, and of the odd ones.
+    /// The best of each half of the blocks, of those that `ran`: of the even ones, and of the odd
+    /// ones.
     pub fn best(&self) -> [usize; 2] {
         [0, 1].map(|half| self.ran.get(self.best_place(half)).copied().unwrap_or(0))
     }
 
     fn best_place(&self, half: usize) -> usize {
-        // Of the ratio to the mean of the block: the blocks of a machine that moves differ by more than what is compared.
+        // The ratios to the mean of the block are compared: between the blocks of a machine that
+        // moves, times differ by more than the compared values.
         let typical = |place: usize| {
             let of_half = self.rows.iter().skip(half).step_by(2);
             let ratios: Vec<f64> = of_half
@@ -82,7 +85,8 @@ impl BestRun {
         (0..self.ran.len()).min_by(|a, b| typical(*a).total_cmp(&typical(*b))).unwrap_or(0)
     }
 
-    /// The blocks, each with the best of the other half as its reference; `value` turns a time into the unit of the figure.
+    /// The blocks, each with the best of the other half as its reference; `value` turns a time into
+    /// the unit of the figure.
     pub fn blocks(&self, value: impl Fn(f64) -> f64) -> Vec<Block> {
         let best = [1, 0].map(|other_half| self.best_place(other_half));
         let block = |(number, row): (usize, &Row)| Block {
@@ -103,14 +107,15 @@ impl BestRun {
         self.disturbed.iter().map(one).collect()
     }
 
-    /// Which others were the best, in words.
+    /// The names of the best ones.
     pub fn names(&self, field: &impl Field) -> String {
         let [even, odd] = self.best();
         if even == odd { field.name(even) } else { format!("{} / {}", field.name(even), field.name(odd)) }
     }
 }
 
-/// Runs until the interval is as narrow as the plan wants it, the time is over, or `stop` says so.
+/// Runs until the interval is as narrow as the plan requires, the time is over, or `stop` returns
+/// true.
 pub fn run_until(plan: &BlockPlan, field: &mut dyn Field, stop: &dyn Fn() -> bool) -> Result<BestRun> {
     let start = Instant::now();
     run_with_clock(plan, field, &mut || if stop() { Duration::MAX } else { start.elapsed() })
@@ -150,7 +155,7 @@ fn run_with_clock(
     Ok(run)
 }
 
-/// Reads all others a few times, and leaves out what is far from the best. Also the warm-up.
+/// Reads all others a few times, and leaves out those far from the best. This is also the warm-up.
 fn try_all(field: &mut dyn Field) -> Result<BestRun> {
     let mut times = vec![Vec::new(); field.others()];
     field.ours_ns()?;

@@ -1,17 +1,20 @@
 //! Compares the acceptance figures of two builds, measured in turn.
 //!
-//! A **round** is one short run of `bench acceptance --only ID` by each build, one right after the other; which comes first
-//! changes from round to round. The runs, not the blocks within them, are what the interval rests on: blocks of one run share
-//! its place in memory and its choice of how to wait, and scatter less than runs do. Of each round counts one ratio, now by
-//! before, turned so that above 1 is better; the figure's ratio is their median, with the interval of
-//! [`order::median_interval`](crate::stats::order::median_interval), which assumes no distribution.
+//! A **round** is one short run of `bench acceptance --only ID` by each build, one right after the
+//! other; the build that runs first changes from round to round. The interval is computed from
+//! runs, not from the blocks within them: the blocks of one run share its place in memory and its
+//! way of waiting, and scatter less than runs do. Each round gives one ratio, new by old, inverted
+//! where necessary so that above 1 is better. The figure's ratio is the median of these, with the
+//! interval of [`order::median_interval`](crate::stats::order::median_interval), which assumes no
+//! distribution.
 //!
-//! What is divided are the ratios to what stood beside the figure in each run, if that is the machine or a program of others:
-//! so a processor that moved between two runs cancels. It is the plain value where the figure's reference is a constant, or
-//! something of our own, which may have become slower with it.
+//! If the figure's reference is the machine or another program, the ratios to the reference in each
+//! run are divided, so that a processor that moved between two runs cancels. If the reference is a
+//! constant, or a part of this project that may have become slower too, the plain values are
+//! divided.
 //!
-//! **The rule for "no worse"**: no interval wholly below [`LEAST`], twice. A figure whose interval is, is measured once more
-//! after all others, and is worse if it is so again.
+//! **The rule for "no worse"**: no interval wholly below [`LEAST`], twice. A figure whose interval
+//! is wholly below it is measured once more after all others, and is worse if that is so again.
 
 mod build;
 mod judge;
@@ -42,10 +45,10 @@ pub const SCHEMA: &str = "tieline.compare_builds/1";
 /// A figure is worse if its interval lies wholly below this, twice.
 pub const LEAST: f64 = 0.97;
 
-/// What to compare.
+/// The builds and the figures to compare.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The build of before and the one of now, with the names that people know them by.
+    /// The old and the new build, with their labels.
     pub builds: [Named; 2],
     /// As in [`crate::acceptance::Options::only`].
     pub only: Vec<String>,
@@ -64,7 +67,7 @@ pub struct Options {
 pub struct Named {
     /// A commit, or the program's path.
     pub name: String,
-    /// `tieline` of that build; its companions lie beside it.
+    /// `tieline` of that build; its other files are in the same folder.
     pub program: PathBuf,
 }
 
@@ -77,13 +80,13 @@ pub struct Compared {
     pub unit: String,
     /// Whether less of it is better.
     pub small_is_good: bool,
-    /// What is divided: the ratio to what stands beside it, or the value.
+    /// The quotient that is compared: of the ratios to the reference, or of the values.
     pub basis: Basis,
     /// The rounds; once more if the first interval was wholly below [`LEAST`].
     pub series: Vec<Series>,
-    /// What came of it.
+    /// The outcome.
     pub outcome: Outcome,
-    /// Why, or what else to know.
+    /// The reason of the outcome, or a note.
     pub why: Option<String>,
 }
 
@@ -92,46 +95,46 @@ pub struct Compared {
 pub struct Comparison {
     /// [`SCHEMA`].
     pub schema: &'static str,
-    /// Where and how it was measured.
+    /// The circumstances of the measurement.
     pub env: Env,
-    /// The build of before.
+    /// The old build.
     pub before: Named,
-    /// The build of now.
+    /// The new build.
     pub now: Named,
     /// [`LEAST`].
     pub least: f64,
     /// By figure.
     pub figures: Vec<Compared>,
-    /// Figures that only the build of now knows.
+    /// Figures that only the new build has.
     pub not_before: Vec<String>,
-    /// Figures that only the build of before knows.
+    /// Figures that only the old build has.
     pub not_now: Vec<String>,
     /// Whether those are no failure.
     pub missing_ok: bool,
-    /// It was ended early: what is there was measured until then.
+    /// It was ended early: the figures were measured before that.
     pub partial: bool,
-    /// `FAIL`: something is worse, or no longer there. `INCONCLUSIVE`: something cannot be said. Else `PASS`.
+    /// `FAIL`: a figure is worse or missing. `INCONCLUSIVE`: a figure is inconclusive. Else `PASS`.
     pub verdict: Verdict,
 }
 
-/// What there is to compare.
+/// The figures that can be compared.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     /// Figures of both.
     pub both: Vec<Entry>,
-    /// Figures that only the build of now knows.
+    /// Figures that only the new build has.
     pub not_before: Vec<String>,
-    /// Figures that only the build of before knows.
+    /// Figures that only the old build has.
     pub not_now: Vec<String>,
 }
 
 impl Plan {
-    /// Of the figures that were asked for, by what the build of before knows.
+    /// Divides the selected figures by the list of the old build.
     pub fn of(only: &[String], before: &[String]) -> Result<Self> {
         let (both, new): (Vec<Entry>, Vec<Entry>) =
             catalogue::select(only)?.into_iter().partition(|entry| before.iter().any(|id| id == entry.id));
         let gone = |id: &&String| !catalogue::ALL.iter().any(|entry| entry.id == id.as_str());
-        // A group's name reaches also what has left the group.
+        // The name of a group also selects figures that the group no longer has.
         let meant = |id: &&String| only.is_empty() || only.iter().any(|name| catalogue::is_within(id, name));
         Ok(Self {
             both,
@@ -143,19 +146,19 @@ impl Plan {
 
 /// The plan: the figures that would be compared.
 pub fn plan(options: &Options) -> Result<Plan> {
-    // Before any program is looked at: a name that nothing has is wrong whatever they say.
+    // Checked before any program is run: a name that no figure has is wrong in any case.
     catalogue::select(&options.only)?;
     let builds = Builds::new(options, Quiet.waiter())?;
     Plan::of(&options.only, &builds.before().ids()?)
 }
 
-/// Measures what was asked for, of both builds in turn.
+/// Measures the selected figures of both builds in turn.
 pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Comparison> {
     let plan = plan(options)?;
     measure(options, plan, &mut Builds::new(options, progress.waiter())?, progress)
 }
 
-/// As [`run`], of anything that measures.
+/// As [`run`], with any source of readings.
 fn measure(
     options: &Options,
     plan: Plan,
@@ -177,7 +180,7 @@ fn measure(
             break;
         }
     }
-    // Last, so that another time decides than the one that looked bad.
+    // After all others, so that the second measurement is made at another time than the first.
     for (entry, series) in &mut figures {
         let doubted = series.first().is_some_and(judge::is_below);
         if doubted && !progress.stop() {
@@ -233,12 +236,13 @@ impl Comparison {
         Verdict::overall(self.figures.iter().map(of).chain(gone).chain(ended))
     }
 
-    /// Exit status of a command: 0 nothing is worse, 1 something is worse or no longer there, 3 something is inconclusive.
+    /// Exit status of a command: 0 nothing is worse, 1 something is worse or no longer there, 3
+    /// something is inconclusive.
     pub fn exit_status(&self) -> u8 {
         self.verdict.exit_status()
     }
 
-    /// How many figures came to this.
+    /// The number of figures with this outcome.
     pub fn count(&self, outcome: Outcome) -> usize {
         self.figures.iter().filter(|figure| figure.outcome == outcome).count()
     }

@@ -14,7 +14,7 @@ pub type ControlError = Box<dyn Error + Send + Sync>;
 /// A running cluster.
 #[derive(Debug, Clone)]
 pub struct Running {
-    /// How programs find it.
+    /// The runtime directory and the name of the cluster.
     pub place: Where,
     /// Its nodes.
     pub nodes: Vec<NodeId>,
@@ -22,25 +22,26 @@ pub struct Running {
     pub manager_pids: Vec<u32>,
 }
 
-/// Tests of a whole cluster, whose code stands above this crate.
+/// Tests of a whole cluster; their code is in a crate above this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClusterTest {
-    /// Every node sends checked data to every other for so long; bytes a second that were generated, moved and checked.
+    /// Every node sends checked data to every other for this time; the result is the bytes a second
+    /// that were generated, moved and checked.
     Load(Duration),
     /// The whole verification, briefly; seconds.
     VerifyQuick,
-    /// Only whether the cluster is sound; seconds.
+    /// Only the health of the cluster is tested; the result is in seconds.
     Health,
 }
 
 /// Starts and stops clusters of its own, apart from any that the user runs.
 pub trait ClusterControl {
-    /// Starts a fresh cluster of so many nodes; returns as soon as all sessions between all of them are valid. There is
-    /// one at a time.
+    /// Starts a new cluster of this number of nodes; returns as soon as all sessions between them
+    /// are valid. There is one at a time.
     fn up(&mut self, nodes: usize) -> Result<Running, ControlError>;
 
-    /// Runs a test of the cluster that is up, and says how it went in the unit of the test. A test that does not pass is an
-    /// error.
+    /// Runs a test of the running cluster, and returns its result in the unit of the test. A test
+    /// that does not pass is an error.
     fn test(&mut self, test: ClusterTest) -> Result<f64, ControlError>;
 
     /// Stops it, leaving nothing.

@@ -1,8 +1,9 @@
 //! Compares two results of one command: worse, better, unchanged, or undecided.
 //!
-//! [`files`] and [`values`] take the documents as they are, [`verify::values_of`] those of a whole verification, section by
-//! section. A figure that was there before and is not there now is a failure, as one that got worse: a test that silently
-//! no longer runs is the commonest way to pass it.
+//! [`files`] and [`values`] take the documents as they are, [`verify::values_of`] those of a whole
+//! verification, section by section. A figure that was there before and is not there now is a
+//! failure, as one that got worse: a test that silently no longer runs is the commonest way to pass
+//! it.
 
 mod judge;
 mod render;
@@ -26,28 +27,28 @@ use crate::{
 /// Name of the form.
 pub const SCHEMA: &str = "tieline.compare/1";
 
-/// How to compare.
+/// The options of a comparison.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// What difference counts.
+    /// The smallest difference that counts.
     pub tolerance: Tolerance,
     /// A figure that is no longer there is no failure.
     pub missing_ok: bool,
-    /// For drawing and shuffling.
+    /// The seed of resampling and shuffling.
     pub seed: u64,
 }
 
-/// What is compared of a figure.
+/// The compared quantity of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Basis {
-    /// Ours by what stood beside it in the same run: both documents hold the same reference.
+    /// The ratio to the reference of the same run: both documents have the same reference.
     Ratio,
     /// The plain value: the references differ, or there is none.
     Value,
 }
 
-/// What came of a figure.
+/// The judgement on a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Judgement {
@@ -62,7 +63,7 @@ pub enum Judgement {
 }
 
 impl Judgement {
-    /// As in the table.
+    /// The name in the table.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Worse => "worse",
@@ -80,9 +81,9 @@ pub struct Change {
     pub id: String,
     /// Unit of the values and of the difference.
     pub unit: String,
-    /// What is compared.
+    /// The compared quantity.
     pub basis: Basis,
-    /// What stood beside it in both runs; `null` if plain values are compared.
+    /// The reference in both runs; `null` if plain values are compared.
     pub beside: Option<String>,
     /// Value before.
     pub old: f64,
@@ -94,15 +95,15 @@ pub struct Change {
     pub change_ci95: Option<Interval>,
     /// The change in the unit, at the old reference.
     pub difference: Option<f64>,
-    /// How often chance alone would make such a difference of plain values, by a permutation test.
+    /// The probability of such a difference of plain values by chance, by a permutation test.
     pub chance: Option<f64>,
     /// Undisturbed blocks before and now.
     pub blocks: [usize; 2],
-    /// What the two documents themselves say of it.
+    /// The verdicts that the two documents have for it.
     pub verdicts: [Option<Verdict>; 2],
-    /// What came of it.
+    /// The judgement.
     pub judgement: Judgement,
-    /// Why it cannot be said, or what else to know.
+    /// The reason of the judgement, or a note.
     pub why: Option<String>,
 }
 
@@ -124,11 +125,12 @@ pub struct OneSided {
     pub id: String,
     /// Why it is not on the other side, where that is known.
     pub reason: Option<String>,
-    /// It was tried there, and other work on the machine left too few readings: nobody knows whether it got worse.
+    /// It was measured, but other work on the machine left too few readings, so it is not known
+    /// whether it got worse.
     pub disturbed: bool,
 }
 
-/// What is known of one side.
+/// One side of a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Source {
     /// Its path, or its place in another document.
@@ -150,7 +152,7 @@ pub struct Comparison {
     pub old: Source,
     /// The new build or result.
     pub new: Source,
-    /// What difference counts.
+    /// The smallest difference that counts.
     pub tolerance: Tolerance,
     /// Machine, placement and versions, where they are not the same.
     pub differences: Vec<Difference>,
@@ -162,8 +164,8 @@ pub struct Comparison {
     pub missing_ok: bool,
     /// Figures of now that were not there before.
     pub added: Vec<OneSided>,
-    /// `FAIL`: something is worse or missing. `INCONCLUSIVE`: something cannot be said, or was missing because the machine was
-    /// disturbed. Else `PASS`.
+    /// `FAIL`: a figure is worse or missing. `INCONCLUSIVE`: a figure cannot be judged, or is
+    /// missing because the machine was disturbed. Else `PASS`.
     pub verdict: Verdict,
 }
 
@@ -173,7 +175,7 @@ pub fn files(old: &Path, new: &Path, options: &Options) -> Result<Comparison, Do
     values((&old.display().to_string(), &a), (&new.display().to_string(), &b), options)
 }
 
-/// Compares two documents, each with the name that people know it by.
+/// Compares two documents, each with its label.
 pub fn values(
     (old_name, old): (&str, &Value),
     (new_name, new): (&str, &Value),
@@ -225,7 +227,7 @@ fn source(document: &Document) -> Source {
     Source { name, started_unix_s: document.env.started_unix_s, partial }
 }
 
-/// A figure that `other` does not have, and why, if it says so.
+/// A figure that `other` does not have, with the reason, if the document gives one.
 fn one_sided(id: &str, other: &Document) -> OneSided {
     let missing = other.missing.iter().find(|missing| missing.id == id);
     let reason = missing.map(|missing| missing.reason.clone());
@@ -249,12 +251,13 @@ impl Comparison {
         Verdict::overall(self.figures.iter().map(of).chain(missing))
     }
 
-    /// Exit status of a command: 0 nothing worse, 1 something worse or missing, 3 something is inconclusive.
+    /// Exit status of a command: 0 nothing worse, 1 something worse or missing, 3 something is
+    /// inconclusive.
     pub fn exit_status(&self) -> u8 {
         self.verdict.exit_status()
     }
 
-    /// How many figures came to this.
+    /// The number of figures with this judgement.
     pub fn count(&self, judgement: Judgement) -> usize {
         self.figures.iter().filter(|change| change.judgement == judgement).count()
     }
@@ -296,7 +299,7 @@ fn differences(old: &Document, new: &Document) -> Vec<Difference> {
     all
 }
 
-/// What of a machine must be the same for a fair comparison.
+/// The facts of a machine that must be equal for a fair comparison.
 fn circumstances(env: &Env) -> Vec<(&'static str, String)> {
     let or_none = |value: &Option<String>| value.clone().unwrap_or_else(|| "none".to_owned());
     vec![

@@ -1,4 +1,5 @@
-//! The report on the plan of copies: which kernel copies which sizes, and what it gains over the C library's `memcpy`.
+//! The report on the plan of copies: which kernel copies which sizes, and what it gains over the C
+//! library's `memcpy`.
 
 use std::fmt::Write as _;
 
@@ -12,22 +13,23 @@ pub const SCHEMA: &str = "tieline.tune/1";
 /// Width of the longest bar of the plot, in characters.
 const BAR: f64 = 40.0;
 
-/// What there is to say of a plan.
+/// The report on a plan.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// What the plan holds for: processor, microcode, caches, kernel.
+    /// The machine of the plan: processor, microcode, caches, kernel.
     pub machine: String,
-    /// Where the plan comes from, in words.
+    /// The origin of the plan, in words.
     pub origin: String,
-    /// How long measuring took, in milliseconds; `null` if nothing was measured now.
+    /// The duration of the measurement, in milliseconds; `null` if nothing was measured now.
     pub took_ms: Option<f64>,
     /// The share of that time for which the measuring thread had a processor.
     pub own_share: Option<f64>,
-    /// Whether the plan was written down for the node managers that start from now on; `null` if nothing was measured now.
+    /// Whether the plan was written down for the node managers that start from now on; `null` if
+    /// nothing was measured now.
     pub kept: Option<bool>,
     /// Ranges of sizes, ascending.
     pub ranges: Vec<Range>,
-    /// What was measured, by size; empty if nothing was measured now.
+    /// The measured times, by size; empty if nothing was measured now.
     pub sizes: Vec<Size>,
 }
 
@@ -36,16 +38,16 @@ pub struct Report {
 pub struct Range {
     /// Its longest copy; `null`: it has no end.
     pub up_to_bytes: Option<u64>,
-    /// What copies it.
+    /// The kernel that copies it.
     pub kernel: &'static str,
 }
 
 /// A size that was measured.
 #[derive(Debug, Clone, Serialize)]
 pub struct Size {
-    /// Of a copy.
+    /// The size of a copy.
     pub bytes: u64,
-    /// What copies it by the plan.
+    /// The kernel that the plan has for it.
     pub kernel: &'static str,
     /// By temperature.
     pub copies: Vec<Copy>,
@@ -56,18 +58,18 @@ pub struct Size {
 pub struct Copy {
     /// `hot`, `cold destination`, `cold` or `read next`.
     pub temperature: &'static str,
-    /// Of the C library's `memcpy`.
+    /// The time of the C library's `memcpy`.
     pub memcpy_ns: f64,
-    /// Of the plan's kernel.
+    /// The time of the plan's kernel.
     pub plan_ns: f64,
-    /// The fastest of all.
+    /// The fastest kernel of all.
     pub best_kernel: &'static str,
     /// Its time.
     pub best_ns: f64,
 }
 
 impl Report {
-    /// Of a plan; with what was measured, if that was now.
+    /// The report on a plan, with the measured times if it was measured now.
     pub fn new(machine: String, origin: String, plan: &Plan, timings: Option<&Timings>) -> Self {
         Self {
             machine,
@@ -126,7 +128,8 @@ impl Report {
         format!("\n{}", table.render())
     }
 
-    /// Speed of hot copies by size: a bar for the plan's kernel, `|` where the C library's `memcpy` ends.
+    /// Speed of hot copies by size: a bar for the plan's kernel, `|` where the C library's `memcpy`
+    /// ends.
     fn plot(&self) -> String {
         let hot: Vec<(u64, f64, f64)> = self
             .sizes
@@ -162,7 +165,8 @@ fn ranges(plan: &Plan) -> Vec<Range> {
     ranges
 }
 
-/// Powers of two: with the sizes between them the table would be twice as long, and say the same.
+/// Powers of two: with the sizes between them the table would be twice as long, without more
+/// information.
 fn sizes(plan: &Plan, timings: &Timings) -> Vec<Size> {
     let measured = |class: &usize| {
         class_end_bytes(*class).is_power_of_two()

@@ -9,7 +9,8 @@ pub fn allowed() -> Result<Vec<usize>> {
     Ok(shm::cpu::allowed_cpus()?.iter().collect())
 }
 
-/// Two processors for `what`: those asked for, or the first allowed one and the next that is no thread of the same core.
+/// Returns two processors for `what`: the given ones, or the first allowed one and the next one
+/// that is not a thread of the same core.
 pub fn pair(asked: Option<[usize; 2]>, what: &'static str) -> Result<[usize; 2]> {
     let allowed = allowed()?;
     if let Some([near, far]) = asked {
@@ -27,7 +28,8 @@ pub fn pair(asked: Option<[usize; 2]>, what: &'static str) -> Result<[usize; 2]>
     choose(&allowed, &siblings).ok_or(BenchError::TooFewCpus { what, allowed })
 }
 
-/// Threads of the same core, as the kernel lists them; only the processor itself where it does not say.
+/// Returns the threads of the same core, as the kernel lists them; only the processor itself if the
+/// kernel has no list.
 fn siblings(cpu: usize) -> Vec<usize> {
     let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
     fs::read_to_string(path).map(|list| parse_list(&list)).unwrap_or_else(|_| vec![cpu])

@@ -8,7 +8,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-/// Where and how figures were measured.
+/// The circumstances of a measurement.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Env {
     /// Name of the processor.
@@ -27,7 +27,7 @@ pub struct Env {
     pub kernel_command_line: String,
     /// Defences of the kernel that cost time: `spectre_v2: …`.
     pub mitigations: Vec<String>,
-    /// Whether it runs on a virtual machine (the processor says so).
+    /// Whether it runs on a virtual machine, as the processor reports.
     pub virtual_machine: bool,
     /// Frequency governor, where there is one.
     pub governor: Option<String>,
@@ -39,11 +39,13 @@ pub struct Env {
     pub clock: ClockRecord,
     /// Mean length of the run queue over 1, 5 and 15 minutes at the start.
     pub load: [f64; 3],
-    /// Time that the host took away from all processors together during the run, in ms; `null` if unknown.
+    /// Time that the host took away from all processors together during the run, in ms; `null` if
+    /// unknown.
     pub steal_ms: Option<f64>,
     /// Versions: `tieline`, `libc`.
     pub versions: BTreeMap<String, String>,
-    /// The program that measured: bytes and time of its file. Empty if unknown, or in an older document.
+    /// The program that measured: bytes and time of its file. Empty if unknown, or in an older
+    /// document.
     #[serde(default)]
     pub program: String,
     /// Command line.
@@ -59,9 +61,9 @@ pub struct Env {
 /// The clock of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClockRecord {
-    /// What was read: `tsc`, or the kernel's clock.
+    /// The clock that was read: `tsc`, or the kernel's clock.
     pub source: String,
-    /// What the kernel uses.
+    /// The clock source of the kernel.
     pub kernel_source: String,
     /// It runs at one rate in all states of the processor.
     pub invariant: bool,
@@ -74,7 +76,7 @@ pub struct ClockRecord {
 }
 
 impl Env {
-    /// Reads the circumstances. What a machine does not tell stays empty.
+    /// Reads the circumstances. What the machine does not report stays empty.
     pub fn gather(clock: ClockRecord, argv: Vec<String>, seed: u64) -> Self {
         let cpuinfo = read("/proc/cpuinfo");
         let mut versions = BTreeMap::new();
@@ -114,23 +116,25 @@ impl Env {
 }
 
 impl Env {
-    /// Notes what is known only at the end: how long it took, and how much the host took away meanwhile.
+    /// Notes what is known only at the end: the duration, and how much time the host took away.
     pub fn finish(&mut self, started: std::time::Instant, steal_before_ms: Option<f64>) {
         self.elapsed_s = started.elapsed().as_secs_f64();
         self.steal_ms = steal_before_ms.zip(steal_ms()).map(|(before, after)| (after - before).max(0.0));
     }
 }
 
-/// Which build this is: versions say too little of it.
+/// Identifies the build; the version alone is not precise enough.
 fn program() -> Option<String> {
     let file = fs::metadata("/proc/self/exe").ok()?;
     let modified = file.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
     Some(format!("{} bytes of {}.{:09}", file.len(), modified.as_secs(), modified.subsec_nanos()))
 }
 
-/// Time taken by the host so far, all processors together, in ms. `None` where the kernel does not count it.
+/// Time taken by the host so far, all processors together, in ms. `None` where the kernel does not
+/// count it.
 pub fn steal_ms() -> Option<f64> {
-    // The kernel counts in hundredths of a second for every reader (USER_HZ), whatever its own tick is.
+    // The kernel counts in hundredths of a second for every reader (USER_HZ), whatever its own tick
+    // is.
     steal_ticks(&read("/proc/stat")).map(|ticks| ticks as f64 * 10.0)
 }
 
@@ -204,7 +208,8 @@ fn mitigations() -> Vec<String> {
     lines
 }
 
-/// The version that the C library in this process states of itself: rivals (memcpy) come from there.
+/// Returns the version that the C library of this process reports: rivals such as memcpy are part
+/// of it.
 pub fn libc_version() -> Option<String> {
     let maps = fs::read_to_string("/proc/self/maps").ok()?;
     let path = maps

@@ -10,7 +10,7 @@ pub type Result<T> = std::result::Result<T, BenchError>;
 /// A benchmark could not be run, or its result cannot be trusted.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
-    /// Options that make no sense together.
+    /// Options that cannot be combined.
     #[error("{0}")]
     Usage(String),
     /// Two processors are needed to measure what happens between two processors.
@@ -18,9 +18,9 @@ pub enum BenchError {
         "{what} needs two processors and this process may use {allowed:?} only: run it with more (taskset, cpuset), or name them with --cpus"
     )]
     TooFewCpus {
-        /// What was to be measured.
+        /// The measurement.
         what: &'static str,
-        /// What there is.
+        /// The processors that this process may use.
         allowed: Vec<usize>,
     },
     /// Shared memory refused.
@@ -38,20 +38,20 @@ pub enum BenchError {
     /// A system file could not be read.
     #[error("{what}: {source}")]
     Io {
-        /// Which, or what was tried.
+        /// What was tried, such as opening a file.
         what: String,
         /// The kernel's reason.
         source: io::Error,
     },
     /// A reading that is no duration and no rate.
     #[error(
-        "a reading of {value} is no measurement: the clock of this machine steps back or stands still; see `tieline bench limits`"
+        "a reading of {value} is not valid: the clock of this machine steps back or stands still; see `tieline bench limits`"
     )]
     Reading {
         /// The reading.
         value: f64,
     },
-    /// The clock cannot measure what is asked.
+    /// The clock is not good enough for the measurement.
     #[error(
         "the clock of this machine cannot measure this: {reason}: see /sys/devices/system/clocksource/clocksource0/current_clocksource \
          (`tsc` is expected)"
@@ -60,60 +60,61 @@ pub enum BenchError {
         /// The reason.
         reason: String,
     },
-    /// The other end did not answer in time.
+    /// The other end did not respond in time.
     #[error(
         "{what}: the other end did not respond within {seconds} s: start it with `tieline bench WHAT --server`; if both ends share a \
          processor, give each its own with --cpus"
     )]
     NoAnswer {
-        /// What was waited for.
+        /// The awaited event.
         what: &'static str,
-        /// For how long.
+        /// The duration of the wait.
         seconds: u64,
     },
     /// The server of a client has stopped answering.
     #[error(
-        "{what}: the server on node {node} has not responded for {seconds} s: its process is stopped, or others have its \
-         processor; end it and start one anew there with `tieline bench {what} --server --node {node} --rn {here}`"
+        "{what}: the server on node {node} has not responded for {seconds} s: its process is stopped, or other \
+         programs use its processor: end it, and start it there again with `tieline bench {what} --server \
+         --node {node} --rn {here}`"
     )]
     Silent {
-        /// What was being measured.
+        /// The measurement.
         what: &'static str,
         /// The server's node.
         node: NodeId,
         /// The client's node.
         here: NodeId,
-        /// How long it was waited for.
+        /// The duration of the wait.
         seconds: u64,
     },
     /// The caller wanted to end while there was nothing to end with.
     #[error("{what}: ended by a signal while the server on node {node} did not respond: there is no result")]
     Interrupted {
-        /// What was to be measured.
+        /// The measurement.
         what: &'static str,
         /// The server's node.
         node: NodeId,
     },
     /// The caller wanted to end while a program of others was at work.
-    #[error("{what}: the run was ended while it was measured")]
+    #[error("{what}: the run was ended during this measurement")]
     Stopped {
-        /// What was being measured.
+        /// The measurement.
         what: &'static str,
     },
-    /// Nobody came to the other end.
+    /// The other end was not reached.
     #[error("{what}: {reason}")]
     Absent {
-        /// What was to be measured.
+        /// The measurement.
         what: &'static str,
-        /// What was waited for, for how long, and how to start it.
+        /// The awaited event, the duration of the wait, and the next step.
         reason: String,
     },
     /// The thread at the other end ended before its time.
     #[error("{what}: the other end has ended: {reason}")]
     OtherEnd {
-        /// What was being measured.
+        /// The measurement.
         what: &'static str,
-        /// What it said.
+        /// The reason that it gave.
         reason: String,
     },
     /// Bytes arrived that were not sent.
@@ -121,7 +122,7 @@ pub enum BenchError {
         "{what}: message {message} of {size_bytes} bytes is wrong at byte {at}: {got:#04x} instead of {want:#04x}"
     )]
     WrongData {
-        /// In which pattern.
+        /// The pattern.
         what: &'static str,
         /// Number of the message.
         message: u64,
@@ -129,34 +130,35 @@ pub enum BenchError {
         size_bytes: usize,
         /// First wrong byte.
         at: usize,
-        /// What should be there.
+        /// The byte that was sent.
         want: u8,
-        /// What is there.
+        /// The byte that was found.
         got: u8,
     },
-    /// The other end says that bytes arrived that were not sent.
+    /// The other end received bytes that were not sent.
     #[error("{what}: the other end received wrong bytes: check the link with `tieline conntest --peers A,B`")]
     WrongDataThere {
-        /// In which pattern.
+        /// The pattern.
         what: &'static str,
     },
-    /// What was put over a link did not arrive as it was put. Counts against the link, and is the result of the run.
+    /// Data that was put over a link was lost or changed. It counts against the link, and is the
+    /// result of the run.
     #[error(
         "link {}-{}: what {what} put from node {from} into memory of node {to} was lost or changed on the way ({detail}), so \
          no figure is given; see `tieline link list`, and how much is lost with `tieline conntest`",
         .from.min(.to), .from.max(.to)
     )]
     DataLost {
-        /// In which pattern.
+        /// The pattern.
         what: &'static str,
         /// The node that put.
         from: u32,
-        /// Whose memory it is.
+        /// The node that owns the memory.
         to: u32,
-        /// What was found there.
+        /// What the owner found in its memory.
         detail: String,
     },
-    /// The thing needs a cluster that the caller did not provide.
+    /// The figure needs a cluster that the caller did not provide.
     #[error(
         "{id} needs a cluster that can be started and stopped: run it through `tieline bench acceptance`"
     )]
@@ -164,16 +166,16 @@ pub enum BenchError {
         /// The figure's ID.
         id: String,
     },
-    /// The cluster could not be started, asked or stopped.
+    /// The cluster could not be started, queried or stopped.
     #[error("the cluster: {0}")]
     Cluster(String),
-    /// Nothing of this name.
+    /// There is no figure of this name.
     #[error("there is no figure `{id}`{}: `tieline bench acceptance --list` prints all names",
             .nearest.map(|nearest| format!(" (a similar name is `{nearest}`)")).unwrap_or_default())]
     UnknownId {
         /// The name given.
         id: String,
-        /// The figure whose name differs from it by two letters at most.
+        /// A figure whose name differs from it by two letters at most.
         nearest: Option<&'static str>,
     },
     /// Another build could not be measured.
@@ -191,8 +193,8 @@ pub enum BenchError {
 }
 
 impl BenchError {
-    /// Whether this was found out about the nodes and the link between them, rather than about this machine, this process
-    /// or the options.
+    /// Whether this was found out about the nodes and the link between them, rather than about this
+    /// machine, this process or the options.
     pub const fn speaks_against_the_link(&self) -> bool {
         match self {
             Self::Api(error) => !error.is_of_own_manager(),
@@ -202,7 +204,7 @@ impl BenchError {
         }
     }
 
-    /// An [`io::Error`] with what was tried.
+    /// Makes an error of an [`io::Error`] and a description of the operation.
     pub fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
         move |source| Self::Io { what, source }
@@ -236,13 +238,13 @@ mod tests {
         assert!(!BenchError::Usage(String::new()).speaks_against_the_link());
     }
 
-    /// What attaching to a node without a manager gives.
+    /// The error of attaching to a node without a manager.
     fn node_silent() -> BenchError {
         let options = tieline::NodeOptions { runtime_dir: Some("/nowhere".into()), ..Default::default() };
         BenchError::Api(tieline::Node::attach_with(&options).unwrap_err())
     }
 
-    /// Thing, cause, next step.
+    /// An error names the thing, the cause and the next step.
     #[test]
     fn texts() {
         let cpus = BenchError::TooFewCpus { what: "scipp", allowed: vec![3] }.to_string();

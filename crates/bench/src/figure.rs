@@ -1,7 +1,8 @@
-//! The form in which a figure leaves the tool: `tieline.figures/1`, described field by field in `docs/schema.md`.
+//! The form of a figure in results: `tieline.figures/1`, described field by field in
+//! `docs/schema.md`.
 //!
-//! A figure can be recomputed from its blocks by anybody: [`Figure::of`] does nothing but the arithmetic of
-//! [`crate::stats::paired`] on them, with the seed that [`crate::env::Env`] names.
+//! Any reader can recompute a figure from its blocks: [`Figure::of`] only applies the arithmetic of
+//! [`crate::stats::paired`] to them, with the seed in [`crate::env::Env`].
 
 use serde::{Deserialize, Serialize};
 
@@ -28,13 +29,13 @@ pub const RINGS_ENOUGH: f64 = 0.95;
 pub struct Figures {
     /// [`SCHEMA`].
     pub schema: String,
-    /// Where and how it was measured.
+    /// The circumstances of the measurement.
     pub env: Env,
-    /// What was measured.
+    /// The measured figures.
     pub figures: Vec<Figure>,
-    /// What was asked for and could not be measured. A figure that is missing is no pass.
+    /// The figures that were selected and could not be measured. A missing figure is not a pass.
     pub missing: Vec<Missing>,
-    /// It was ended early: what is there was measured until then.
+    /// It was ended early: the figures were measured before that.
     #[serde(default)]
     pub partial: bool,
 }
@@ -44,22 +45,23 @@ pub struct Figures {
 pub struct Missing {
     /// The ID.
     pub id: String,
-    /// Why, in words.
+    /// The reason, in words.
     pub reason: String,
     /// Why, for the code that decides by it.
     #[serde(default)]
     pub cause: Cause,
 }
 
-/// What kept a figure from being measured.
+/// The reason why a figure was not measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
-    /// It begins between two processors, and this process may use one. That says nothing about what would be measured.
+    /// It needs two processors, and this process may use one. The figure itself is not judged.
     TooFewCpus,
-    /// The run was ended before its turn came. That says nothing about what would be measured.
+    /// The run ended before its turn. The figure itself is not judged.
     EndedEarly,
-    /// It was tried, and other work on the machine left too few readings. That says nothing about what would be measured.
+    /// It was measured, but other work on the machine left too few readings. The figure itself is
+    /// not judged.
     Disturbed,
     /// Anything else; also what an older document, or one of a newer version, has.
     #[default]
@@ -68,7 +70,7 @@ pub enum Cause {
 }
 
 impl Missing {
-    /// A figure that could not be asked for is in doubt; any other that is missing is a failure.
+    /// A figure that could not be measured is inconclusive; any other missing figure is a failure.
     const fn verdict(&self) -> Verdict {
         match self.cause {
             Cause::TooFewCpus | Cause::Disturbed | Cause::EndedEarly => Verdict::Inconclusive,
@@ -77,14 +79,14 @@ impl Missing {
     }
 }
 
-/// One figure beside its reference.
+/// One figure with its reference.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Figure {
     /// Name, as in the table of goals.
     pub id: String,
     /// Unit of `value`, `ci95`, `reference.value` and `blocks`.
     pub unit: String,
-    /// What `value` is of the blocks: `p50`, `mean`, or `max`.
+    /// The statistic of the blocks that `value` is: `p50`, `mean`, or `max`.
     pub stat: Stat,
     /// Single measurements behind all blocks of ours.
     pub n: u64,
@@ -92,41 +94,44 @@ pub struct Figure {
     pub value: f64,
     /// Its 95 % confidence interval.
     pub ci95: Interval,
-    /// Message or block size; `null` where there is none.
+    /// The size of a message or block; `null` if there is none.
     pub size_bytes: Option<u64>,
     /// Processors used, ours first; empty if unpinned.
     pub cpus: Vec<usize>,
     /// Link actually taken: `shm`.
     pub path: String,
-    /// What it is compared with.
+    /// The reference.
     pub reference: Reference,
     /// Value by reference.
     pub ratio: Ratio,
-    /// What the ratio must keep.
+    /// The goal of the ratio.
     pub goal: Goal,
     /// `[ours, reference]` of every undisturbed block, in order of time.
     pub blocks: Vec<Block>,
     /// Blocks left out because the machine moved inside them.
     pub disturbed_blocks: u64,
-    /// Those blocks: `[ours, reference, moved]`, `moved` being the larger by the smaller of the two outer readings.
+    /// Those blocks: `[ours, reference, moved]`, `moved` being the larger by the smaller of the two
+    /// outer readings.
     pub disturbed: Vec<Disturbed>,
-    /// What came of it.
+    /// The verdict.
     pub verdict: Verdict,
-    /// Every single measurement of ours, disturbed blocks and warm-up included, in ns: for the tails. `null` where single
-    /// measurements are no durations.
+    /// Every single measurement of ours, disturbed blocks and warm-up included, in ns: for the
+    /// tails. `null` where single measurements are no durations.
     pub distribution: Option<Summary>,
-    /// What a reader must know to compare it (placement, batch, kernel of the copy, …).
+    /// Facts that a reader needs to compare it (placement, batch, kernel of the copy, …).
     pub notes: Vec<String>,
-    /// Which share of the bytes went through rings, from 0 to 1, where programs on sockets were measured with them. A goal that is
-    /// kept with too small a share says nothing of rings, so it is no pass.
+    /// The share of the bytes that went through rings, from 0 to 1, for programs on sockets that
+    /// were measured with rings. A goal that is met with too small a share is not a pass, because
+    /// the kernel moved the bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rings_share: Option<f64>,
-    /// What a file of thresholds asked of it, and what came of that; absent if the built-in goal decided.
+    /// The bounds from a file of thresholds, and their verdict; absent if the built-in goal
+    /// decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judged: Option<Box<Judged>>,
 }
 
-/// How blocks become a value.
+/// The statistic that makes a value of the blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stat {
@@ -134,16 +139,17 @@ pub enum Stat {
     P50,
     /// Mean of the blocks; ratio of the means.
     Mean,
-    /// The largest block, of readings that are not random (memory in use). Its interval is the value itself.
+    /// The largest block, of readings that are not random (memory in use). Its interval is the
+    /// value itself.
     Max,
 }
 
-/// What a figure is compared with.
+/// The reference of a figure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Reference {
-    /// Where it comes from.
+    /// The kind of reference.
     pub kind: ReferenceKind,
-    /// What it is.
+    /// The name.
     pub name: String,
     /// Version of a rival; empty otherwise.
     pub version: String,
@@ -153,7 +159,7 @@ pub struct Reference {
     pub value: f64,
 }
 
-/// Where a reference comes from.
+/// The kinds of references.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ReferenceKind {
@@ -175,14 +181,14 @@ pub struct Ratio {
     pub ci95: Interval,
 }
 
-/// What is known of a figure before it is measured.
+/// The facts of a figure that are known before it is measured.
 #[derive(Debug, Clone)]
 pub struct Spec {
     /// Name.
     pub id: String,
     /// Unit.
     pub unit: &'static str,
-    /// How blocks become a value.
+    /// The statistic of the blocks.
     pub stat: Stat,
     /// Message or block size.
     pub size_bytes: Option<u64>,
@@ -207,7 +213,8 @@ pub struct Spec {
 }
 
 impl Figure {
-    /// Computes a figure from its blocks. `None` if there is no undisturbed block, or a reference is 0.
+    /// Computes a figure from its blocks. `None` if there is no undisturbed block, or a reference
+    /// is 0.
     pub fn of(spec: Spec, n: u64, blocks: Vec<Block>, disturbed: Vec<Disturbed>, seed: u64) -> Option<Self> {
         let (paired, verdict) = match spec.stat {
             Stat::P50 | Stat::Mean => {
@@ -281,7 +288,8 @@ impl Figure {
         self.rings_share.is_some_and(|share| share <= RINGS_ENOUGH)
     }
 
-    /// What a verdict is worth: a pass without rings decides nothing. A failure stays one, whatever the reason.
+    /// The verdict in view of the share of rings: a pass with too small a share is inconclusive. A
+    /// failure stays a failure.
     pub(crate) fn counted(&self, verdict: Verdict) -> Verdict {
         if verdict == Verdict::Pass && self.lacks_rings() { Verdict::Inconclusive } else { verdict }
     }
@@ -290,13 +298,14 @@ impl Figure {
     fn share_doubt(&self) -> Option<String> {
         let share = self.rings_share.filter(|_| self.lacks_rings())?;
         Some(format!(
-            "{:.1} % of the bytes went through rings; a goal counts as kept above {:.0} % only",
+            "{:.1} % of the bytes went through rings; a goal can be met only above {:.0} %",
             share * 100.0,
             RINGS_ENOUGH * 100.0
         ))
     }
 
-    /// Why the verdict is not what the ratio alone would say, if so; and what else keeps it from being one about rings.
+    /// The reason why the verdict differs from what the ratio alone would give, and any reason why
+    /// it is not a verdict on rings.
     pub fn doubt(&self) -> Option<String> {
         let share = self.share_doubt();
         if share.is_some() || self.verdict != Verdict::Inconclusive {
@@ -307,7 +316,7 @@ impl Figure {
         }
         Some(if self.blocks.len() < MIN_BLOCKS {
             format!(
-                "only {} undisturbed blocks of the {MIN_BLOCKS} needed: give it more time",
+                "only {} undisturbed blocks of the {MIN_BLOCKS} needed: measure longer",
                 self.blocks.len()
             )
         } else if self.blocks.len() as u64 <= self.disturbed_blocks {
@@ -339,7 +348,8 @@ impl Figures {
         Verdict::overall(self.figures.iter().map(|f| f.verdict).chain(missing))
     }
 
-    /// Exit status of a command: 0 all passed, 1 something failed or is missing, 3 in doubt, 4 nothing could be measured.
+    /// Exit status of a command: 0 all passed, 1 something failed or is missing, 3 in doubt, 4
+    /// nothing could be measured.
     pub fn exit_status(&self) -> u8 {
         if self.figures.is_empty() && !self.lacks_only_cpus() { 4 } else { self.verdict().exit_status() }
     }

@@ -1,16 +1,19 @@
 //! Benchmarks: pattern × transport × statistics, each figure next to a baseline of the machine.
 //!
-//! What it is for: measuring what tieline does ([`patterns`]), next to what the machine allows at the same moment
-//! ([`baseline`]), in alternating blocks ([`run`]), and saying how sure that is ([`stats`], [`verdict`]). The results leave as
-//! one form ([`figure`], described in `docs/schema.md`) from which tables, CSV and classic layouts are made ([`layout`]);
-//! Read back ([`results`]), they are compared with older ones ([`compare`]) and judged by a file ([`thresholds`]).
+//! What it is for: measuring what tieline does ([`patterns`]) next to what the machine allows at
+//! the same moment ([`baseline`]), in alternating blocks ([`run`]), with the uncertainty of the
+//! result ([`stats`], [`verdict`]). All results have one form ([`figure`], described in
+//! `docs/schema.md`), from which tables, CSV and classic layouts are made ([`layout`]). Results
+//! that are read back ([`results`]) are compared with older ones ([`compare`]) and judged by a file
+//! ([`thresholds`]).
 //!
-//! What it must never do: print (it returns reports and tells a [`progress::Progress`] where it is); compare plain
-//! figures of different moments where ratios of one moment each are known; drop a sample or a block without counting it; show a digit that the clock does not resolve; call
-//! something passed that was not measured.
+//! What it must never do: print (it returns reports and reports its progress to a
+//! [`progress::Progress`]); compare plain figures of different moments where ratios of one moment
+//! each are known; drop a sample or a block without counting it; show a digit that the clock does
+//! not resolve; report a pass for something that was not measured.
 //!
-//! Where to start reading: [`acceptance`] for the whole, [`patterns::scipp`] for one benchmark, [`run`] and
-//! [`stats::paired`] for what the verdicts rest on.
+//! Where to start reading: [`acceptance`] for the whole, [`patterns::scipp`] for one benchmark,
+//! [`run`] and [`stats::paired`] for the basis of the verdicts.
 #![forbid(unsafe_code)]
 
 pub mod acceptance;

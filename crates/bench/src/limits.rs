@@ -1,8 +1,9 @@
 //! `bench limits`: what this machine allows at this moment without our transports, and the rates of
 //! rings that have no goal.
 //!
-//! Every other figure is read against these. They hold for the two processors named, now: on a virtual machine they
-//! change by factors within seconds, which is why each figure probes its own baseline again.
+//! Every other figure is read against these. They hold for the two processors named, now: on a
+//! virtual machine they change by factors within seconds, which is why each figure probes its own
+//! baseline again.
 
 use std::time::Instant;
 
@@ -29,14 +30,14 @@ use crate::{
 /// Name of the form.
 pub const SCHEMA: &str = "tieline.limits/1";
 
-/// What to measure.
+/// The options of the measurement.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Processors, or `None` for a choice.
     pub cpus: Option<[usize; 2]>,
     /// Sizes of copies.
     pub sizes_bytes: Vec<usize>,
-    /// Readings of each thing, of about a millisecond and a half.
+    /// The number of readings of each value, each of about a millisecond and a half.
     pub readings: u32,
     /// Command line, for the record.
     pub argv: Vec<String>,
@@ -50,7 +51,7 @@ impl Default for Options {
     }
 }
 
-/// What the machine allows.
+/// The limits of the machine.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
     /// [`SCHEMA`].
@@ -59,7 +60,7 @@ pub struct Report {
     pub env: Env,
     /// The two processors.
     pub cpus: [usize; 2],
-    /// It was ended early: what is there was measured until then.
+    /// It was ended early: the limits were measured before that.
     pub partial: bool,
     /// Half the round trip of a cache line.
     pub lines: Vec<LineBaseline>,
@@ -67,7 +68,7 @@ pub struct Report {
     pub copies: Vec<CopyBaseline>,
     /// Futex wake-up across the two processors, one way.
     pub wake: Option<Summary>,
-    /// What rings carry.
+    /// The rates of the rings.
     pub rings: Vec<RingRate>,
 }
 
@@ -87,7 +88,7 @@ pub struct LineBaseline {
 pub struct CopyBaseline {
     /// Bytes copied.
     pub size_bytes: usize,
-    /// Where they were.
+    /// Where the bytes were: in a cache or in memory.
     pub temperature: Temperature,
     /// Time of a copy.
     pub time: Option<Summary>,

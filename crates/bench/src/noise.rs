@@ -1,9 +1,10 @@
 //! OS noise: how much processor time the machine takes from a program that does nothing.
 //!
-//! A pinned thread reads the clock as fast as it can. Two readings that lie far apart are a *detour*: an interrupt, another
-//! program, the host of a virtual machine. The idea is that of Netgauge's `selfish` (Hoefler, Schneider, Lumsdaine, 2010);
-//! its threshold, a multiple of the smallest gap ever seen, is below a clock step on current machines and calls everything
-//! noise. Here it is a time: ten clock steps, or five times the median gap, whichever is longer.
+//! A pinned thread reads the clock as fast as it can. Two readings that lie far apart are a
+//! *detour*: an interrupt, another program, the host of a virtual machine. The idea is that of
+//! Netgauge's `selfish` (Hoefler, Schneider, Lumsdaine, 2010); its threshold, a multiple of the
+//! smallest gap ever seen, is below a clock step on current machines and calls everything noise.
+//! Here it is a time: ten clock steps, or five times the median gap, whichever is longer.
 
 pub mod counters;
 pub mod others;
@@ -33,16 +34,16 @@ const SECONDS_MAX: f64 = 3600.0;
 pub struct Detour {
     /// When it began, in ns since the start.
     pub at_ns: f64,
-    /// How long the thread was away, in ns.
+    /// The time without a processor, in ns.
     pub lost_ns: f64,
 }
 
-/// What one processor lost.
+/// The detours of one processor.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Processor.
     pub cpu: usize,
-    /// How long it was watched, in ns.
+    /// The length of the measurement, in ns.
     pub length_ns: f64,
     /// Smallest step of the clock.
     pub step_ns: f64,
@@ -73,10 +74,11 @@ pub fn threshold_ns(step_ns: f64, median_gap_ns: f64) -> f64 {
     (10.0 * step_ns).max(5.0 * median_gap_ns)
 }
 
-/// Readings between two questions whether to end: some milliseconds, and too rare for the question to show.
+/// Readings between two questions whether to end: some milliseconds, and too rare for the question
+/// to show.
 const READINGS_PER_QUESTION: u32 = 1 << 17;
 
-/// Watches one processor for so many seconds, or until `stop` says so.
+/// Watches one processor for this number of seconds, or until `stop` returns true.
 pub fn watch(
     timer: &Timer,
     cpu: usize,
@@ -119,7 +121,7 @@ fn median_gap_ns(timer: &Timer) -> f64 {
         last = now;
     }
     let median = order::median_of_scratch(&mut gaps).unwrap_or(0.0);
-    // In ticks: a median of small whole numbers.
+    // The median of ticks, which are small whole numbers.
     timer.ns(1) * median
 }
 
@@ -157,7 +159,7 @@ fn record(gaps: &mut [(u64, u64)], threshold: u64, length: u64, stop: &mut dyn F
     }
 }
 
-/// What is known after the loop.
+/// The result of the loop.
 struct Watched {
     cpu: usize,
     length_ns: f64,
@@ -186,7 +188,7 @@ impl Watched {
             threshold_ns: self.threshold_ns,
             detours: self.count,
             rate_per_s: self.count as f64 / (self.length_ns / 1e9),
-            // A detour contains one usual gap that is none of its own.
+            // A detour contains one usual gap, which is subtracted.
             loss_percent: (self.lost_ns - self.count as f64 * self.median_gap_ns).max(0.0) / self.length_ns
                 * 100.0,
             median_ns: order::median(&lost).unwrap_or(0.0),

@@ -1,7 +1,8 @@
 //! The measured patterns: each makes one reading of itself and one of its reference.
 //!
-//! The engines ([`pio`], [`scipp::far`], [`ring`]) work on plain windows of memory, so that they can be tested without a
-//! cluster; the rest attaches to nodes ([`attach`]) and hands them the windows of real segments.
+//! The engines ([`pio`], [`scipp::far`], [`ring`]) work on plain windows of memory, so that they
+//! can be tested without a cluster; the rest attaches to nodes ([`attach`]) and hands them the
+//! windows of real segments.
 
 pub mod arrival;
 pub mod attach;

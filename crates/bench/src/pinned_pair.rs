@@ -1,7 +1,8 @@
 //! Two pinned threads, near and far, that run one operation together at a time.
 //!
-//! The threads live as long as the benchmark; between two operations the far one sleeps. Waiting within one is
-//! spinning, with a watchdog ([`crate::poll`]): if the other side dies or shares the processor after all, an error comes, not a hang.
+//! The threads live as long as the benchmark; between two operations the far one sleeps. Within an
+//! operation they wait by spinning, with a watchdog ([`crate::poll`]): if the other side dies, or
+//! shares the processor after all, the result is an error, not a hang.
 
 use std::{
     sync::{
@@ -23,7 +24,7 @@ type Job<'env> = Box<dyn FnOnce() + Send + 'env>;
 /// The near side's handle on the far thread.
 pub struct PinnedPair<'env> {
     jobs: Sender<Job<'env>>,
-    /// The near side has ended early: it does not answer what the far thread waits for.
+    /// The near side has ended early: it does not send what the far thread waits for.
     given_up: Arc<AtomicBool>,
     /// Processors of the near and the far thread.
     pub cpus: [usize; 2],
@@ -35,8 +36,8 @@ impl std::fmt::Debug for PinnedPair<'_> {
     }
 }
 
-/// Runs `near` on a thread pinned to the first processor, with a far thread pinned to the second at its disposal.
-/// The caller's own thread stays where it is.
+/// Runs `near` on a thread pinned to the first processor, with a far thread pinned to the second at
+/// its disposal. The caller's own thread stays where it is.
 pub fn on<'env, R: Send>(
     cpus: [usize; 2],
     near: impl FnOnce(&mut PinnedPair<'env>) -> Result<R> + Send + 'env,
@@ -91,7 +92,7 @@ fn far_loop(cpu: usize, pinned: &Sender<Result<()>>, queue: &Receiver<Job<'_>>, 
         true => Err(BenchError::Stopped { what: "the far side" }),
         false => Ok(()),
     });
-    // If the near side is gone already, the result is not needed.
+    // If the near side is gone, the result is not needed.
     let _ = pinned.send(shm::cpu::pin_current_thread(cpu).map_err(Into::into));
     while let Ok(job) = queue.recv() {
         job();
@@ -103,8 +104,9 @@ fn ended(what: &'static str) -> BenchError {
 }
 
 impl<'env> PinnedPair<'env> {
-    /// Does `near` here and `far` on the far thread, at the same time as far as possible (each side that waits for the
-    /// other must do so itself), and returns what both said. An error of the far side wins: it is the cause.
+    /// Runs `near` here and `far` on the far thread, at the same time as far as possible (a side
+    /// that needs the other must wait for it by itself), and returns both results. An error of the
+    /// far side has priority: it is the cause.
     pub fn both<N, F: Send + 'env>(
         &mut self,
         what: &'static str,
@@ -192,7 +194,7 @@ mod tests {
             let near = || -> Result<()> { Err(BenchError::Usage("near".into())) };
             pair.both("test", near, move || Poll::Paused.word("test", word, 1)).map(drop)
         });
-        // One that waited until its timeout would report that no answer came.
+        // If it waited until its time-out, it would report that no reply arrived.
         assert!(matches!(&result, Err(BenchError::Usage(text)) if text == "near"), "{result:?}");
     }
 

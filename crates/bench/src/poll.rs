@@ -1,9 +1,10 @@
 //! Spinning until something happens, with a watchdog.
 //!
-//! How one polls decides what a transfer costs. A tight loop asks for the line again the moment it is taken away, and may
-//! so take it from the writer before the write is done; with a pause in the loop the writer gets its turn (measured: 48
-//! instead of 77 ns half a round trip at one address, 68 instead of 73 at another). On a processor with a long pause it may
-//! be the other way round, so each measurement tries both.
+//! The way of polling decides the cost of a transfer. A tight loop requests the line again the
+//! moment it is taken away, and may take it from the writer before the write is done. With a pause
+//! in the loop the writer gets its turn (measured: 48 instead of 77 ns for half a round trip at one
+//! address, 68 instead of 73 at another). On a processor with a long pause instruction it may be
+//! the other way round, so each measurement tries both.
 
 use std::{
     cell::{Cell, RefCell},
@@ -15,9 +16,11 @@ use shm::sync::{AtomicU64, Ordering};
 
 use crate::error::{BenchError, Result};
 
-/// After this long a wait is given up. Generous: a busy machine may take a processor away for a second.
+/// After this long a wait is given up. Generous: a busy machine may take a processor away for a
+/// second.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// Polls between two looks at the watchdog's clock: far longer than anything that is measured takes.
+/// The number of polls between two readings of the watchdog's clock: far longer than any measured
+/// operation takes.
 const POLLS_PER_LOOK: u64 = 1 << 14;
 
 /// Given how long it has been waited.
@@ -25,15 +28,16 @@ type Check = Box<dyn Fn(Duration) -> Result<()>>;
 
 thread_local!(static STILL_THERE: RefCell<Option<Check>> = const { RefCell::new(None) });
 
-/// While it lives, the waits of this thread ask whether the other side is still there.
+/// While it lives, the waits of this thread check that the other side is still alive.
 #[derive(Debug)]
 pub(crate) struct Watched {
-    /// Of the thread that made it.
+    /// It belongs to the thread that created it.
     _here: std::marker::PhantomData<*const ()>,
 }
 
-/// From now on waits of this thread end with the error of `still_there`, within about a millisecond. What is measured pays
-/// nothing for that: it is asked where the watchdog looks at its clock.
+/// From now on waits of this thread end with the error of `still_there`, within about a
+/// millisecond. This costs the measurement nothing: the check is made when the watchdog reads its
+/// clock.
 #[must_use]
 pub(crate) fn watched(still_there: impl Fn(Duration) -> Result<()> + 'static) -> Watched {
     STILL_THERE.set(Some(Box::new(still_there)));
@@ -46,26 +50,26 @@ impl Drop for Watched {
     }
 }
 
-/// Asks what [`watched`] was given, if anything, after so long a wait.
+/// Calls the function that was given to [`watched`], if any, after a wait of this length.
 pub(crate) fn still_there(waited: Duration) -> Result<()> {
     STILL_THERE.with_borrow(|check| check.as_ref().map_or(Ok(()), |check| check(waited)))
 }
 
-/// How to spin.
+/// The way of spinning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Poll {
-    /// Nothing between two looks.
+    /// Nothing between two polls.
     Tight,
-    /// The processor's pause instruction between two looks.
+    /// The processor's pause instruction between two polls.
     Paused,
-    /// The processor is given away between two looks: the other side needs this very one.
+    /// The processor is yielded between two polls: the other side runs on the same one.
     Yielding,
 }
 
 thread_local!(static SHARES: Cell<bool> = const { Cell::new(false) });
 
-/// From now on this thread and the other side have one processor between them.
+/// From now on this thread and the other side share one processor.
 pub(crate) fn share_processor() {
     SHARES.set(true);
 }
@@ -73,7 +77,7 @@ pub(crate) fn share_processor() {
 impl Poll {
     /// Those for a processor of one's own.
     pub const SPINNING: [Self; 2] = [Self::Tight, Self::Paused];
-    /// All.
+    /// All ways of polling.
     pub const ALL: [Self; 3] = [Self::Tight, Self::Paused, Self::Yielding];
 
     /// Those worth trying for this thread.
@@ -81,12 +85,12 @@ impl Poll {
         if SHARES.get() { [Self::Yielding; 2] } else { Self::SPINNING }
     }
 
-    /// What to begin with.
+    /// The way to start with.
     pub fn usual() -> Self {
         Self::tried()[1]
     }
 
-    /// Spins until `ready`, and says how many polls found nothing.
+    /// Spins until `ready`, and returns the number of polls that found nothing.
     #[inline(always)]
     pub fn until(self, what: &'static str, ready: impl FnMut() -> bool) -> Result<u64> {
         // Two loops, so that neither has a branch for the other.
@@ -97,7 +101,8 @@ impl Poll {
         }
     }
 
-    /// Spins until the word has this value. Acquire: pairs with the Release store of the other side, whichever it is.
+    /// Spins until the word has this value. Acquire: pairs with the Release store of the other
+    /// side, whichever it is.
     #[inline(always)]
     pub fn word(self, what: &'static str, word: &AtomicU64, value: u64) -> Result<u64> {
         self.until(what, || word.load(Ordering::Acquire) == value)
@@ -119,7 +124,7 @@ fn spin<const PAUSED: bool>(what: &'static str, mut ready: impl FnMut() -> bool)
     Ok(polls)
 }
 
-/// Looks at the watchdog's clock often: each of its polls may last as long as the other side pleases.
+/// Reads the watchdog's clock often: a poll may last as long as the other side keeps it waiting.
 #[inline(never)]
 fn spin_yielding(what: &'static str, mut ready: impl FnMut() -> bool) -> Result<u64> {
     let (mut polls, mut since) = (0, None);
@@ -137,19 +142,21 @@ fn spin_yielding(what: &'static str, mut ready: impl FnMut() -> bool) -> Result<
     Ok(polls)
 }
 
-/// Yields, and makes an error of a wait that has lasted too long. Not inlined, so that the loops stay a few instructions.
+/// Yields, and makes an error of a wait that has lasted too long. Not inlined, so that the loops
+/// stay a few instructions.
 #[cold]
 #[inline(never)]
 fn watch(what: &'static str, polls: u64) -> Result<()> {
-    // The start of the wait is not recorded on the fast path: the first look starts the watchdog.
+    // The start of the wait is not recorded on the fast path: the first reading of the clock starts
+    // the watchdog.
     thread_local!(static SINCE: Cell<Option<Instant>> = const { Cell::new(None) });
     let now = Instant::now();
     let since = if polls == POLLS_PER_LOOK { now } else { SINCE.get().unwrap_or(now) };
     SINCE.set(Some(since));
     let waited = now.duration_since(since);
     still_there(waited)?;
-    // The other side must have lost its processor to somebody else. Spinning on would only use up our own share of time,
-    // and with it the moments in which both sides run.
+    // The other side has probably lost its processor to another program. Spinning on would only use
+    // up our own share of time, and with it the moments in which both sides run.
     std::thread::yield_now();
     if waited < ANSWER_TIMEOUT { Ok(()) } else { Err(no_answer(what)) }
 }

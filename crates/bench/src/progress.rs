@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-/// Receives where a run stands. Called from a benchmark's own thread, never inside a timed loop.
+/// Receives the progress of a run. Called from a benchmark's own thread, never inside a timed loop.
 pub trait Progress: Send {
-    /// What is being done, and which share of the whole is done (0 … 1).
+    /// Receives a description of the present step, and the share of the whole that is done (0 … 1).
     fn tell(&mut self, what: &str, share: f64);
 
     /// A figure is there, or cannot be measured, in words that fit on a line.
     fn finished(&mut self, _line: &str) {}
 
-    /// Whether the run is to end early, with what there is. Asked between readings.
+    /// Whether the run is to end early, with the results so far. Called between readings.
     fn stop(&self) -> bool {
         false
     }
@@ -21,9 +21,9 @@ pub trait Progress: Send {
     }
 }
 
-/// Told and asked by a wait for another process.
+/// Called during a wait for another process.
 pub trait Waiter: Send + Sync {
-    /// For whom it waits, once that has lasted.
+    /// Receives a description of the wait, once it has lasted for a while.
     fn tell(&self, _what: &str) {}
 
     /// Whether the wait is to end.
@@ -40,7 +40,7 @@ impl<F: FnMut(&str, f64) + Send> Progress for F {
     }
 }
 
-/// Tells nobody.
+/// Reports nothing.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Quiet;
 

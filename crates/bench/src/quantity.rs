@@ -1,9 +1,9 @@
 //! Parses numbers with a unit, such as `2ns`, `0.1 GB/s`, `1 ms/min`, and shares such as `5%`.
 
-/// What can be measured; figures of two dimensions are never compared.
+/// The dimensions of figures; figures of two dimensions are never compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dimension {
-    /// Held in ns.
+    /// A time, in ns.
     Time,
     /// Held in GB/s (10⁹ bytes a second).
     Bandwidth,
@@ -59,14 +59,14 @@ pub fn unit(name: &str) -> Option<(Dimension, f64)> {
 /// A number with a dimension.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Quantity {
-    /// In the unit of its dimension.
+    /// The value, in the unit of its dimension.
     pub value: f64,
     /// The dimension.
     pub dimension: Dimension,
 }
 
 impl Quantity {
-    /// Of a value in some unit; `None` if the unit is not known.
+    /// Makes a quantity of a value in some unit; `None` if the unit is not known.
     pub fn of(value: f64, name: &str) -> Option<Self> {
         unit(name).map(|(dimension, factor)| Self { value: value * factor, dimension })
     }
@@ -77,11 +77,14 @@ impl Quantity {
         (dimension == self.dimension).then(|| self.value / factor)
     }
 
-    /// From text: a number of at least 0 and a unit.
+    /// Parses a number of at least 0 and a unit.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = || {
             let units: Vec<&str> = UNITS.iter().map(|(name, ..)| *name).collect();
-            format!("`{text}` is no number with a unit, such as 2ns or 0.5 GB/s; units: {}", units.join(", "))
+            format!(
+                "`{text}` is not a number with a unit, such as 2ns or 0.5 GB/s; units: {}",
+                units.join(", ")
+            )
         };
         let trimmed = text.trim();
         let end = trimmed.find(|c: char| !(c.is_ascii_digit() || c == '.')).ok_or_else(wrong)?;
@@ -94,7 +97,7 @@ impl Quantity {
 /// A share from text: `5%` or `0.05`. A bare number of 1 and more is refused: 5 would be 500 %.
 pub fn share(text: &str) -> Result<f64, String> {
     let wrong =
-        || format!("`{text}` is no share: give a percentage such as 5%, or a number below 1 such as 0.05");
+        || format!("`{text}` is not a share: give a percentage such as 5%, or a number below 1 such as 0.05");
     let trimmed = text.trim();
     let value: f64 = match trimmed.strip_suffix('%') {
         Some(percent) => percent.trim().parse::<f64>().map_err(|_| wrong())? / 100.0,

@@ -1,8 +1,8 @@
 //! Reads any benchmark document into figures with the names that goals use.
 //!
-//! [`crate::compare`] and [`crate::thresholds`] work on these, so that a table of `scipp` can be compared and judged as a
-//! figure of `acceptance` can. A document comes from a file that anybody may have edited: whatever is wrong with it is a
-//! [`DocumentError`] that names the file.
+//! [`crate::compare`] and [`crate::thresholds`] work on these, so that a table of `scipp` can be
+//! compared and judged as a figure of `acceptance` can. A document is a file that may have been
+//! edited: whatever is wrong with it is a [`DocumentError`] that names the file.
 
 mod figures;
 mod tools;
@@ -22,25 +22,25 @@ use crate::{
 #[derive(Debug, thiserror::Error)]
 pub enum DocumentError {
     /// It cannot be read.
-    #[error("{path} cannot be read: {source}: name a file that a benchmark left with --json or --json-file")]
+    #[error("{path} cannot be read: {source}: name a file that a benchmark wrote with --json or --json-file")]
     Unreadable {
         /// The path of the file.
         path: PathBuf,
         /// The error.
         source: std::io::Error,
     },
-    /// It is no JSON.
+    /// It is not JSON.
     #[error(
-        "{path}, line {line}, column {column}: not JSON ({reason}): give what a benchmark wrote with --json"
+        "{path}, line {line}, column {column}: not JSON ({reason}): give a file that a benchmark or `tieline verify` wrote with --json"
     )]
     NotJson {
         /// The path of the file.
         path: PathBuf,
-        /// From 1.
+        /// The line, from 1.
         line: usize,
-        /// From 1.
+        /// The column, from 1.
         column: usize,
-        /// What the reader of JSON says.
+        /// The message of the JSON parser.
         reason: String,
     },
     /// It is JSON, but no result.
@@ -50,9 +50,9 @@ pub enum DocumentError {
     WrongSchema {
         /// The document's name.
         name: String,
-        /// What it has instead.
+        /// The schema that it has.
         schema: String,
-        /// What would do.
+        /// The schemas that are read.
         known: String,
     },
     /// A field is missing or of the wrong kind.
@@ -60,7 +60,7 @@ pub enum DocumentError {
     Malformed {
         /// The document's name.
         name: String,
-        /// What it says it is.
+        /// Its schema.
         schema: String,
         /// What is wrong.
         reason: String,
@@ -70,7 +70,7 @@ pub enum DocumentError {
     Empty {
         /// The document's name.
         name: String,
-        /// What it says it is.
+        /// Its schema.
         schema: String,
     },
     /// Two documents of different things.
@@ -78,16 +78,16 @@ pub enum DocumentError {
     Unlike {
         /// First document.
         old_name: String,
-        /// What it is.
+        /// Its schema.
         old: String,
         /// Second document.
         new_name: String,
-        /// What it is.
+        /// Its schema.
         new: String,
     },
 }
 
-/// One thing that was measured.
+/// One measured value.
 #[derive(Debug, Clone)]
 pub struct Item {
     /// Name, as in the table of goals.
@@ -96,15 +96,16 @@ pub struct Item {
     pub unit: String,
     /// Whether less of it is better.
     pub small_is_good: bool,
-    /// How blocks become a value.
+    /// The statistic of the blocks.
     pub stat: Stat,
     /// The value.
     pub value: f64,
     /// Its 95 % interval, if known.
     pub ci95: Option<Interval>,
-    /// What stands beside it.
+    /// Its reference.
     pub beside: Option<Beside>,
-    /// `[ours, reference]`, block by block; the second column is of no meaning without [`Self::beside`].
+    /// `[ours, reference]`, block by block; without [`Self::beside`] the second column has no
+    /// meaning.
     pub blocks: Vec<Block>,
     /// Blocks in which the machine moved.
     pub disturbed: usize,
@@ -112,21 +113,21 @@ pub struct Item {
     pub verdict: Option<Verdict>,
 }
 
-/// What the machine, or a rival, did at the same time.
+/// The value of the machine, or of a rival, at the same time.
 #[derive(Debug, Clone)]
 pub struct Beside {
-    /// What it is.
+    /// The name.
     pub name: String,
     /// Its value.
     pub value: f64,
-    /// Ours by it.
+    /// The ratio of ours to it.
     pub ratio: f64,
     /// The 95 % interval of that, if known.
     pub ratio_ci95: Option<Interval>,
 }
 
 impl Item {
-    /// A thing with paired blocks, of which all else follows.
+    /// Makes an item of paired blocks, from which all other values follow.
     fn of_blocks(id: String, unit: &str, blocks: Vec<Block>, name: Option<String>) -> Option<Self> {
         let paired = PairedRatio::of(&blocks, crate::stats::paired::Centre::Median, 1000, 1)?;
         Some(Self {
@@ -157,17 +158,17 @@ fn is_small_good(unit: &str) -> bool {
 /// All things of one document.
 #[derive(Debug, Clone)]
 pub struct Document {
-    /// What people call it: its path, or its place in another document.
+    /// The label: its path, or its place in another document.
     pub name: String,
     /// Its form.
     pub schema: String,
-    /// Where and how it was measured.
+    /// The circumstances of the measurement.
     pub env: Env,
     /// Link, nodes and processors: what else must be the same for a fair comparison.
     pub setting: Vec<(&'static str, String)>,
     /// The things, in the order of the document.
     pub items: Vec<Item>,
-    /// What was planned and could not be measured.
+    /// The figures that could not be measured.
     pub missing: Vec<Missing>,
     /// It was ended early.
     pub partial: bool,
@@ -200,7 +201,7 @@ pub fn read_json(path: &Path) -> Result<Value, DocumentError> {
     })
 }
 
-/// What a document says it is.
+/// The schema of a document.
 pub fn schema_of(value: &Value) -> &str {
     value.get("schema").and_then(Value::as_str).unwrap_or("")
 }

@@ -1,9 +1,10 @@
 //! Comparison transports (rivals): the kernel's transports and a futex, measured with ours in
 //! alternating blocks of one run.
 //!
-//! Every transport is a pair of [`Link`] ends. A small message goes there and back (half a round trip is the figure, and is
-//! called so); a large one goes there, as often as makes milliseconds, and the receiver says once that it has all of them.
-//! [`summary`] measures all of them and makes the table of one-way times and bandwidths.
+//! Every transport is a pair of [`Link`] ends. A small message is sent to the far end and back;
+//! half a round trip is the figure. Large messages are sent to the far end, as many as take
+//! milliseconds, and the receiver reports once that it has all of them. [`summary`] measures all
+//! transports and makes the table of one-way times and bandwidths.
 
 pub mod apart;
 mod carried;
@@ -34,11 +35,11 @@ pub const SMALL_BYTES: usize = 4;
 pub const LARGE_BYTES: usize = 1 << 20;
 /// Large messages of a reading.
 const LARGE_MESSAGES: u64 = 8;
-/// How long a reading of small messages takes.
+/// The time of a reading of small messages.
 const READING_NS: f64 = 3_000_000.0;
 
-/// One end of a transport. Messages are numbered from 1 in each direction; ends that cannot carry the number count for
-/// themselves.
+/// One end of a transport. Messages are numbered from 1 in each direction; ends that cannot carry
+/// the number count for themselves.
 pub trait Link: Send + Sync {
     /// Sends a small message.
     fn send(&self, number: u64) -> Result<()>;
@@ -64,9 +65,10 @@ pub trait Link: Send + Sync {
 
 /// Anything whose small messages and blocks can be timed.
 pub trait Transport<'env> {
-    /// What it is called.
+    /// The name in reports.
     fn name(&self) -> &'static str;
-    /// One reading: median of half the round trip of a small message, in ns. Every sample goes into `all`.
+    /// Takes one reading: the median of half the round trip of a small message, in ns. Every sample
+    /// is added to `all`.
     fn half_round_trip_ns(
         &mut self,
         timer: &Timer,
@@ -75,22 +77,24 @@ pub trait Transport<'env> {
     ) -> Result<f64>;
     /// One reading: 10⁹ bytes a second of large messages; `None` if it carries none.
     fn bandwidth_gb_s(&mut self, timer: &Timer, pair: &mut PinnedPair<'env>) -> Result<Option<f64>>;
-    /// The ticks of so many round trips of a message of some size each way; none if it does not carry such.
+    /// The ticks of this number of round trips of a message of some size each way; `None` if it
+    /// does not carry such messages.
     fn sized(&mut self, _duo: &mut PinnedPair<'env>, _size_bytes: usize, _rounds: u64) -> Result<Vec<u64>> {
         Ok(Vec::new())
     }
     /// Round trips of all readings so far.
     fn rounds(&self) -> u64;
-    /// What its messages were carried by so far, if the kernel counts that.
+    /// The bytes of its messages that the kernel carried so far, if the kernel counts them.
     fn carried(&self) -> Option<Carried> {
         None
     }
 }
 
-/// Bytes both ways of a reading of large messages: one goes before, and two small ones answer.
+/// The bytes of a reading of large messages, both directions: one message before the timed ones,
+/// and two small replies.
 const READING_BYTES: u64 = (LARGE_MESSAGES + 1) * LARGE_BYTES as u64 + 2 * SMALL_BYTES as u64;
 
-/// Bytes of so many messages of some size there and back.
+/// The bytes of this number of messages of some size, both directions.
 fn there_and_back(rounds: u64, size_bytes: usize) -> u64 {
     2 * rounds * size_bytes as u64
 }
@@ -103,7 +107,7 @@ fn near_echo(near: &impl Link, shape: Shape, base: u64, ticks: &mut Vec<u64>) ->
     })
 }
 
-/// The far side of so many round trips.
+/// The far side of this number of round trips.
 fn far_echo(far: &(impl Link + ?Sized), base: u64, events: u64) -> Result<()> {
     for n in 1..=events {
         far.receive(base.wrapping_add(2 * n - 1))?;
@@ -112,8 +116,8 @@ fn far_echo(far: &(impl Link + ?Sized), base: u64, events: u64) -> Result<()> {
     Ok(())
 }
 
-/// The near side of a reading of large messages: ticks from the first that counts until the far side has the last. One goes
-/// before, untimed, so that both sides are awake.
+/// The near side of a reading of large messages: ticks from the first timed message until the far
+/// side has the last. One message is sent before, untimed, so that both sides are awake.
 fn near_blocks(near: &impl Link, base: u64, number: u64, block: &[u8]) -> Result<u64> {
     let (ready, ack) = (number + 2, number + 4);
     near.send_block(base + 1, block)?;
@@ -247,7 +251,7 @@ impl<'env, L: Link + 'env> Transport<'env> for Pair<L> {
         if !self.near.carries_blocks() {
             return Ok(None);
         }
-        // Not zeroed, and kept: neither a first touch nor a shared zero page may be measured.
+        // Not zeroed, and reused: neither a first touch nor a shared zero page may be measured.
         self.block.resize(LARGE_BYTES, 0x5a);
         let (near, far) = (Arc::clone(&self.near), Arc::clone(&self.far));
         let (base, number) = (self.block_number, self.number);
@@ -315,7 +319,8 @@ mod tests {
                         assert!(blocks.is_none_or(|rate| rate > 0.0));
                     }
                     assert!(!all.is_empty() && rival.rounds() >= all.len());
-                    // TCP without anything between it and the kernel, to the byte; of the others the kernel keeps no count.
+                    // TCP without anything between it and the kernel, to the byte; of the others
+                    // the kernel keeps no count.
                     let is_tcp = rival.name() == kernel::TCP;
                     if is_tcp {
                         rival.sized(pair, 1000, 10)?;

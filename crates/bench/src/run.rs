@@ -1,13 +1,15 @@
-//! The paired runner: alternates ours and the reference in short blocks until the ratio is known well enough.
+//! The paired runner: alternates ours and the reference in short blocks until the ratio is known
+//! well enough.
 //!
-//! A block has three readings, the outer side before and after the inner one, so that a drift cancels and a processor
-//! that moved is seen: if the two outer readings differ by more than the plan allows, the block is set apart and
-//! counted. That choice looks at the outer side only. Against a baseline the outer side is always the baseline; against a
-//! rival chance decides, so that neither side gains from being outside. Against a constant, which cannot move, a
-//! separate probe watches the machine ([`Sides::watch`]).
+//! A block has three readings, the outer side before and after the inner one, so that a drift
+//! cancels and a processor that moved is noticed: if the two outer readings differ by more than the
+//! plan allows, the block is set apart and counted. That choice uses the outer side only. Against a
+//! baseline the outer side is always the baseline; against a rival it is chosen at random, so that
+//! neither side gains from being outside. Against a constant, which cannot change, a separate probe
+//! watches the machine ([`Sides::watch`]).
 //!
-//! The run ends when the interval of the ratio is narrow, never because a verdict looks good: stopping on the verdict
-//! would make a false one likely.
+//! The run ends when the interval of the ratio is narrow, never because a verdict looks good:
+//! stopping on the verdict would make a false one likely.
 
 use std::time::{Duration, Instant};
 
@@ -21,21 +23,21 @@ use crate::{
 
 /// Resamples of the interval that only decides about going on.
 const QUICK_RESAMPLES: usize = 300;
-/// The interval is looked at again after this many blocks.
+/// The number of blocks between two computations of the interval.
 const LOOK_EVERY: usize = 10;
 
-/// What is compared. Each call measures for a block's time and returns one value of the same unit.
+/// The two sides. Each call measures for a block's time and returns one value of the same unit.
 pub trait Sides {
-    /// The thing that is measured.
+    /// Takes one reading of ours.
     fn ours(&mut self) -> Result<f64>;
-    /// What it is compared with.
+    /// Takes one reading of the reference.
     fn reference(&mut self) -> Result<f64>;
-    /// What the machine allows just now, where the reference cannot show it.
+    /// Measures what the machine allows now, where the reference cannot show it.
     fn watch(&mut self) -> Result<Option<f64>> {
         Ok(None)
     }
-    /// Called before each block with its number (0 also before the warm-up), for what must be equal within a block and differ
-    /// between blocks, such as the place in memory.
+    /// Called before each block with its number (0 also before the warm-up), for what must be equal
+    /// within a block and differ between blocks, such as the place in memory.
     fn next_block(&mut self, _number: usize) -> Result<()> {
         Ok(())
     }
@@ -50,7 +52,7 @@ pub enum Order {
     Shuffled,
 }
 
-/// How long and how carefully.
+/// The limits of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BlockPlan {
     /// Undisturbed blocks at least; never below 30 for a verdict.
@@ -63,15 +65,16 @@ pub struct BlockPlan {
     pub max_time: Duration,
     /// Ends when half the width of the ratio's interval is below this share of the ratio.
     pub half_width: f64,
-    /// A block is disturbed when the larger outer reading exceeds the smaller by more than this share.
+    /// A block is disturbed when the larger outer reading exceeds the smaller by more than this
+    /// share.
     pub disturbed_above: f64,
     /// Blocks thrown away at the start, at most; fewer once two successive ones agree.
     pub warm_up_blocks: usize,
     /// Order of sides.
     pub order: Order,
-    /// How blocks are summarised.
+    /// The statistic of the blocks.
     pub centre: Centre,
-    /// For order and resampling.
+    /// The seed of the order and of resampling.
     pub seed: u64,
 }
 
@@ -123,12 +126,12 @@ impl From<Disturbed> for [f64; 3] {
     }
 }
 
-/// What a run gave.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BlockRun {
     /// Undisturbed blocks in order of time.
     pub blocks: Vec<Block>,
-    /// The others.
+    /// The disturbed blocks.
     pub disturbed: Vec<Disturbed>,
     /// Blocks thrown away as warm-up.
     pub warm_up: usize,
@@ -145,7 +148,7 @@ pub fn run(
     run_until(plan, sides, progress, &|| false)
 }
 
-/// As [`run`], and ends after the block in which `stop` says so.
+/// As [`run`], but ends after the block in which `stop` returns true.
 pub fn run_until(
     plan: &BlockPlan,
     sides: &mut dyn Sides,
@@ -153,7 +156,7 @@ pub fn run_until(
     stop: &dyn Fn() -> bool,
 ) -> Result<BlockRun> {
     let start = Instant::now();
-    // A plan whose time is over: what there is until then is kept.
+    // If the time of the plan is over, the blocks so far are kept.
     run_with_clock(plan, sides, progress, &mut || if stop() { Duration::MAX } else { start.elapsed() })
 }
 
@@ -192,7 +195,7 @@ fn run_with_clock(
     Ok(run)
 }
 
-/// Throws blocks away until two successive ones agree on both sides; says how many.
+/// Discards blocks until two successive ones agree on both sides; returns their number.
 fn warm_up(plan: &BlockPlan, sides: &mut dyn Sides) -> Result<usize> {
     let mut last: Option<(f64, f64)> = None;
     sides.next_block(0)?;
@@ -262,7 +265,7 @@ mod tests {
         Script { baseline: Box::new(baseline), factor: 1.05, calls: Vec::new() }
     }
 
-    /// The clock of most tests stands still.
+    /// The plan of most tests, whose clock does not move.
     fn plan() -> BlockPlan {
         BlockPlan { min_time: Duration::ZERO, ..BlockPlan::against_baseline(Duration::from_secs(10), 1) }
     }

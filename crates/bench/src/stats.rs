@@ -1,8 +1,9 @@
 //! Statistics: estimates, their confidence, and whether two series differ.
 //!
-//! Start with [`samples`] (one series), then [`paired`] (ours against a reference in alternating blocks: what the
-//! verdicts rest on). [`shift`] and [`permutation`] compare two series without assuming a distribution.
-//! Nothing here measures: all is arithmetic on given numbers, with a given seed.
+//! Start with [`samples`] (one series), then [`paired`] (ours against a reference in alternating
+//! blocks: what the verdicts rest on). [`shift`] and [`permutation`] compare two series without
+//! assuming a distribution. Nothing here measures: all is arithmetic on given numbers, with a given
+//! seed.
 
 pub mod digits;
 pub mod order;

@@ -36,9 +36,7 @@ use crate::{
 #[derive(Debug, thiserror::Error)]
 pub enum ThresholdsError {
     /// It cannot be read.
-    #[error(
-        "thresholds {path} cannot be read: {source}: `tieline bench thresholds` prints a file to begin with"
-    )]
+    #[error("thresholds {path} cannot be read: {source}: `tieline bench thresholds` prints an example")]
     Unreadable {
         /// The path of the file.
         path: PathBuf,
@@ -50,27 +48,27 @@ pub enum ThresholdsError {
     Malformed {
         /// The name of the file.
         source_name: String,
-        /// From 1.
+        /// The line, from 1.
         line: usize,
-        /// What is wrong, and what was expected.
+        /// The mistake, and what was expected.
         message: String,
     },
-    /// Nothing in it is for what is to be measured.
+    /// It has no threshold for the measurement.
     #[error("{source_name} has no threshold for {what}: its names are {names}")]
     Nothing {
         /// The name of the file.
         source_name: String,
-        /// What is to be measured.
+        /// The measurement.
         what: String,
-        /// What it is for.
+        /// The names of its figures.
         names: String,
     },
 }
 
-/// What a value must keep; each may be absent.
+/// The bounds of a value; each may be absent.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Bounds {
-    /// What one hopes for. Judges nothing.
+    /// The hoped-for value; it judges nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<f64>,
     /// At least this.
@@ -82,7 +80,7 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Whether it judges.
+    /// Whether it has a bound.
     pub const fn judges(&self) -> bool {
         self.lower.is_some() || self.upper.is_some()
     }
@@ -98,13 +96,13 @@ impl Bounds {
 pub struct Threshold {
     /// A name, or a pattern with `*`.
     pub pattern: String,
-    /// Where it stands, from 1; 0 if built in.
+    /// The line of the file, from 1; 0 if built in.
     pub line: usize,
-    /// Of the ratio to what stands beside the figure.
+    /// Bounds of the ratio to the reference.
     pub ratio: Bounds,
-    /// Of the value, in the unit of its dimension.
+    /// The bounds of the value, in the unit of its dimension.
     pub value: Bounds,
-    /// Of what that is.
+    /// The dimension of the value.
     pub dimension: Option<Dimension>,
 }
 
@@ -113,7 +111,7 @@ pub struct Threshold {
 pub struct Thresholds {
     /// The file, or `built in`.
     pub source: String,
-    /// In the order of the file.
+    /// The entries, in the order of the file.
     pub entries: Vec<Threshold>,
 }
 
@@ -148,7 +146,8 @@ impl Thresholds {
         self.entries.iter().filter(|entry| ids::matches(&entry.pattern, id)).max_by_key(literal)
     }
 
-    /// That there is something for what is to be measured, `what`, whose names begin with `family`; asked before it is.
+    /// Checks before a measurement that the file has a threshold for `what`, whose names begin with
+    /// `family`.
     pub fn expect_some(&self, what: &str, family: &str) -> Result<(), ThresholdsError> {
         let concerns =
             |entry: &Threshold| ids::meant(&entry.pattern).iter().any(|(id, _)| id.starts_with(family));
@@ -163,7 +162,7 @@ impl Thresholds {
         })
     }
 
-    /// As a file.
+    /// Writes them as a file.
     pub fn to_toml(&self) -> String {
         let mut text = String::from(
             "# What figures must keep. [\"NAME\"], or a pattern with * such as [\"scipp.*\"]; a name wins over a pattern.\n\

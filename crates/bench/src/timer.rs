@@ -1,4 +1,5 @@
-//! The clock of the benchmarks: the processor's counter, with the gate that it must pass before anything is measured.
+//! The clock of the benchmarks: the processor's counter, with the gate that it must pass before
+//! anything is measured.
 
 use shm::clock::{Clock, Source};
 
@@ -56,13 +57,14 @@ impl Timer {
         self.clock.cost_ns()
     }
 
-    /// How many events of about `interval_ns` must share one pair of readings, so that the clock costs below 5 % of
-    /// what it measures and resolves a tenth of it. 1 if single events can be measured.
+    /// The number of events of about `interval_ns` that must share one pair of readings, so that
+    /// the clock costs below 5 % of the measured time and resolves a tenth of it. 1 if single
+    /// events can be measured.
     pub fn batch_for(&self, interval_ns: f64) -> u32 {
         batch(self.cost_ns(), self.step_ns(), interval_ns)
     }
 
-    /// For the record.
+    /// The record of the clock in a report.
     pub fn record(&self) -> ClockRecord {
         let source = match self.clock.source {
             Source::Tsc => "tsc",

@@ -26,7 +26,7 @@ impl fmt::Display for Op {
     }
 }
 
-/// What the ratio must keep.
+/// The goal of a ratio.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Goal {
     /// Direction.
@@ -54,7 +54,7 @@ impl Goal {
     }
 }
 
-/// What came of it.
+/// The verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Verdict {
@@ -62,7 +62,8 @@ pub enum Verdict {
     Pass,
     /// The whole interval misses it.
     Fail,
-    /// The interval straddles the limit, or too few undisturbed blocks: measure longer or on a quieter machine.
+    /// The interval straddles the limit, or too few undisturbed blocks: measure longer or on a
+    /// quieter machine.
     Inconclusive,
 }
 
@@ -76,8 +77,8 @@ impl Verdict {
         }
     }
 
-    /// As [`Self::of`], and inconclusive unless at least 30 undisturbed blocks decide, and more than were disturbed:
-    /// what remains of a run that was mostly disturbed is a selection.
+    /// As [`Self::of`], but inconclusive unless there are at least 30 undisturbed blocks, and more
+    /// than disturbed ones: the rest of a run that was mostly disturbed is a selection.
     pub fn of_blocks(goal: Goal, ci95: Interval, undisturbed: usize, disturbed: usize) -> Self {
         if undisturbed < MIN_BLOCKS || undisturbed <= disturbed {
             Self::Inconclusive
@@ -95,7 +96,8 @@ impl Verdict {
         }
     }
 
-    /// Of several: a failure outweighs doubt, doubt outweighs success. Nothing at all is doubt.
+    /// The verdict on several: a failure outweighs an inconclusive one, and that outweighs a pass.
+    /// No verdicts are inconclusive.
     pub fn overall(all: impl IntoIterator<Item = Self>) -> Self {
         let mut any = false;
         let mut doubt = false;

@@ -84,7 +84,7 @@ fn ring(context: &mut Context<'_>, entry: &Entry, batched: bool, goal: Goal) -> 
                         format!("{handed}; every payload compared; ring of {} KiB", CAPACITY_BYTES >> 10),
                         "timed by the consumer".to_owned(),
                         format!(
-                            "both sides wait {:?}, the faster way when tried; so do those of the others",
+                            "both ends wait {:?}, the faster of the ways that were tried; the rival's ends do so too",
                             field.poll()
                         ),
                     ],

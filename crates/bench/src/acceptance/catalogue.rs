@@ -44,9 +44,9 @@ const fn fabric(id: &'static str, what: &'static str, fabric: Fabric) -> Entry {
     entry(id, Needs::Nothing, what, Kind::Fabric(fabric))
 }
 
-/// What a copy must reach of the bandwidth of the best kernel.
+/// The share of the best kernel's bandwidth that a copy must reach.
 const OF_THE_BEST: Goal = Goal::at_least(0.98);
-/// The same of times.
+/// The same for times.
 const OF_THE_BEST_TIME: Goal = Goal::at_most(1.0 / 0.98);
 
 const fn put(id: &'static str, mib: usize, cold: bool) -> Entry {
@@ -64,7 +64,8 @@ const fn store(id: &'static str, size_bytes: usize) -> Entry {
     entry(id, Needs::Pair, "bandwidth of streaming stores", kind)
 }
 
-/// From 4 KiB on, at least 0.98 of the best kernel's bandwidth is required; below 4 KiB, at most its time + 8 ns.
+/// From 4 KiB on, at least 0.98 of the best kernel's bandwidth is required; below 4 KiB, at most
+/// its time + 8 ns.
 const fn dma(id: &'static str, size_bytes: usize, cold: bool) -> Entry {
     let is_long = size_bytes >= crate::patterns::dma_bench::LONG_BYTES;
     let goal = if is_long { OF_THE_BEST_TIME } else { Goal::at_most(1.0) };
@@ -76,8 +77,9 @@ const fn dma(id: &'static str, size_bytes: usize, cold: bool) -> Entry {
     entry(id, Needs::Pair, what, Kind::Dma { size_bytes, cold, goal })
 }
 
-/// Two polled lines have several stable round-trip times (measured on one machine: 105, 120 or 137 ns, for minutes at a time),
-/// and the baseline and the messages do not always have the same one. So this goal is wider than that of the single line.
+/// Two polled lines have several stable round-trip times (measured on one machine: 105, 120 or 137
+/// ns, for minutes at a time), and the baseline and the messages do not always have the same one.
+/// So this goal is wider than that of the single line.
 const OWN_LINES_GOAL: Goal = Goal::at_most(1.10);
 
 /// All figures.

@@ -16,7 +16,7 @@ use crate::{
 
 /// Plans that are measured for their time.
 const PLANS: usize = 5;
-/// How many cells a note lists.
+/// The number of cells that a note lists.
 const LISTED: usize = 8;
 
 pub(super) fn measure(context: &mut Context<'_>, entry: &Entry, what: Copies, cpu: usize) -> Result<Figure> {
@@ -31,7 +31,8 @@ pub(super) fn measure(context: &mut Context<'_>, entry: &Entry, what: Copies, cp
             let worst = pinned_pair::pinned(cpu, move || copies::worst(seed, &|| progress.stop()))?;
             let cell = worst.cell();
             let gb_s = |ns: f64| cell.bytes as f64 / ns;
-            // The reference by the end of the interval that is nearest to the goal: only a whole interval below it fails.
+            // The reference by the end of the interval that is nearest to the goal: only a whole
+            // interval below it fails.
             let block =
                 Block { ours: gb_s(cell.memcpy_ns) * cell.ratio.high, reference: gb_s(cell.memcpy_ns) };
             figure(worst_spec(entry, cpu, goal, &worst), worst.readings, vec![block])
@@ -45,7 +46,8 @@ pub(super) fn measure(context: &mut Context<'_>, entry: &Entry, what: Copies, cp
             spec.kind = ReferenceKind::Fixed;
             spec.reference = format!("at most {at_most} s");
             spec.argv.clear();
-            spec.notes.push(format!("the longest of {PLANS}, with the memory that is taken for it"));
+            spec.notes
+                .push(format!("the longest of {PLANS} measurements, with the allocation of their memory"));
             figure(spec, PLANS as u64, blocks)
         }
         Copies::TuneRepeat { goal } => {
@@ -55,8 +57,8 @@ pub(super) fn measure(context: &mut Context<'_>, entry: &Entry, what: Copies, cp
             spec.reference = "the same size by the other plan, the faster of both".to_owned();
             spec.size_bytes = Some(repeat.bytes as u64);
             spec.notes.push(format!(
-                "{} of {} sizes have another kernel; there both were timed in turn, and the geometric mean over the \
-                 temperatures counts",
+                "{} of {} sizes got another kernel; for these both kernels were timed in turn, and the result \
+                 is the geometric mean over hot and cold bytes",
                 repeat.differ, repeat.sizes
             ));
             let block = Block { ours: repeat.slower_ns, reference: repeat.faster_ns };
@@ -90,8 +92,8 @@ fn worst_spec(entry: &Entry, cpu: usize, goal: Goal, worst: &Worst) -> Spec {
     spec.reference = format!("memcpy of {}", cell.place());
     let comparisons = worst.cells.len();
     spec.notes.push(format!(
-        "{comparisons} comparisons; their intervals hold together with 95 % confidence. The ratio is the upper end of the one that \
-         is lowest: the goal is missed where a whole interval is"
+        "{comparisons} comparisons; their intervals hold together with 95 % confidence. The ratio is the upper \
+         end of the lowest interval: the goal is missed if a whole interval misses it"
     ));
     spec.notes.push(format!(
         "below {} bytes the reference is memcpy + {} ns",

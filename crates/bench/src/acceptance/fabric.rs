@@ -28,7 +28,7 @@ mod quality;
 
 /// Readings of a figure; the worst counts.
 const READINGS: usize = 5;
-/// Of what takes seconds.
+/// The readings of a figure that takes seconds.
 const LONG_READINGS: usize = 3;
 /// Radix of the tree of three levels with 11,664 hosts and 1,620 switches.
 const RADIX: u32 = 36;
@@ -128,7 +128,7 @@ fn routes(context: &Context<'_>, entry: &Entry, engine: Engine, at_most: f64, kn
     of_seconds(context, entry, at_most, blocks, notes)
 }
 
-/// Routed without being told how, as `tieline fabric route` does.
+/// Routes with the engine chosen automatically, as `tieline fabric route` does.
 fn fitting(context: &Context<'_>, entry: &Entry, at_most: f64) -> Result<Figure> {
     let graph = deep().map_err(|error| BenchError::Fabric(error.to_string()))?;
     let lids = identifiers(&graph)?;
@@ -180,13 +180,13 @@ fn reroute(context: &Context<'_>, entry: &Entry, at_most: f64) -> Result<Figure>
     }
     let notes = vec![
         format!("{} entries changed, all of them of routes that the cable was part of", changed.0),
-        "known of OpenSM 3.3.23: its ftree refuses the tree, and all is routed anew in 16 to 22 s; not run here"
+        "known of OpenSM 3.3.23: its ftree refuses the tree, and the whole tree is routed again in 16 to 22 s; not run here"
             .to_owned(),
     ];
     of_seconds(context, entry, at_most, blocks, notes)
 }
 
-/// Changed entries, and those of them whose way was whole without the change.
+/// Counts the changed entries, and those of them whose route did not use the cable.
 fn unaffected(graph: &Graph, before: &Tables, after: &Tables) -> (usize, usize) {
     let (mut all, mut whole) = (0, 0);
     for change in before.changes(after) {

@@ -78,7 +78,7 @@ fn measure_at(context: &mut Context<'_>, entries: &[Entry], place: &Where) {
     }
 }
 
-/// What a short entry of a vector may cost besides its copy.
+/// The time that a short entry of a vector may take in addition to its copy.
 const ENTRY_NS: f64 = 8.0;
 
 /// The command that measures this figure, and its rival, alone.
@@ -136,7 +136,7 @@ impl Pair {
         }
     }
 
-    /// What all figures of a pair have in common.
+    /// The common part of all figures of a pair.
     pub(super) fn spec(&self, entry: &Entry, unit: &'static str, goal: Goal) -> Spec {
         let argv = ["tieline", "bench", "limits", "--json"].map(ToOwned::to_owned).to_vec();
         Spec {
@@ -233,7 +233,7 @@ impl Pair {
         })
     }
 
-    /// Of a copy that one processor makes.
+    /// The common part of the figures of copies, which one processor makes.
     fn copy_spec(&self, entry: &Entry, unit: &'static str, size_bytes: usize, goal: Goal) -> Spec {
         let mut spec = self.spec(entry, unit, goal);
         spec.size_bytes = Some(size_bytes as u64);
@@ -300,7 +300,7 @@ impl Pair {
                     let mut spec = self.copy_spec(entry, "ns", shape.size_bytes, goal);
                     let entries = shape.entries;
                     spec.notes.push(format!("gather, post and wait of {entries} entries, by {entries}"));
-                    spec.notes.push(format!("reference: {entries} copies one behind the other"));
+                    spec.notes.push(format!("reference: {entries} copies one after the other"));
                     if cold {
                         spec.notes.push("the lines of both sides are evicted before each vector".to_owned());
                     }

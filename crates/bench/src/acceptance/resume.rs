@@ -1,7 +1,7 @@
-//! Keeps finished figures in a file while a run goes on, so that a run that was interrupted can be continued.
+//! Saves finished figures in a file during a run, so that an interrupted run can be continued.
 //!
-//! The file has the form of a result (`tieline.figures/1`) that is partial. Figures of another machine, build or choice of processors
-//! are not mixed with those of a run: such a file is refused.
+//! The file has the form of a partial result (`tieline.figures/1`). A file whose figures are of
+//! another machine, build or choice of processors is refused.
 
 use std::{
     fs, io,
@@ -25,8 +25,8 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// Opens a file of a run that is to be continued, or begins one. `env` is of now. Writes it, so that a place that cannot be written
-    /// is noticed before hours of measuring.
+    /// Opens a file of a run that is to be continued, or begins one. `env` is of now. Writes it, so
+    /// that a place that cannot be written is noticed before hours of measuring.
     pub(super) fn open(path: &Path, env: &Env) -> Result<Self> {
         let mut kept = match user_files::read_regular(path, FILE_BYTES_MAX) {
             Ok(text) => Self { path: path.to_owned(), all: read(path, &text, env)? },
@@ -43,13 +43,13 @@ impl Kept {
             Err(error) => return Err(unusable(path, &error.to_string())),
         };
         kept.all.partial = true;
-        // What could not be measured is tried again.
+        // Figures that could not be measured are tried again.
         kept.all.missing.clear();
         kept.write()?;
         Ok(kept)
     }
 
-    /// Figures that were finished before this run, said to be so.
+    /// The figures that were finished before this run, each with a note that says so.
     pub(super) fn figures(&self) -> Vec<Figure> {
         let begun = self.all.env.started_unix_s;
         let note = format!("taken over by --resume from a run that was begun {begun} s after 1970");
@@ -63,7 +63,7 @@ impl Kept {
         self.all.figures.iter().map(taken).collect()
     }
 
-    /// Keeps another one.
+    /// Adds a finished figure and writes the file.
     pub(super) fn add(&mut self, figure: &Figure) -> Result<()> {
         self.all.figures.push(figure.clone());
         self.write()

@@ -19,7 +19,8 @@ use crate::{
     verdict::Goal,
 };
 
-/// How both sides of the ping-pong take a reading: whether what happens between two samples counts makes a tenth and more.
+/// How both sides of the ping-pong take a reading: whether what happens between two samples counts
+/// makes a tenth and more.
 const SHAPE: Shape = Shape { warm_up: 32, samples: 312, batch: 64 };
 /// Round trips of such a reading.
 const ROUNDS: u32 = SHAPE.warm_up + SHAPE.samples * SHAPE.batch;

@@ -1,10 +1,11 @@
 //! Baseline: one cache line to the other core and back, the fastest possible signal between two
 //! cores.
 //!
-//! Two forms. *One line*: both directions use one word of one line, as a link with coherent loads allows. *Two lines*:
-//! each direction has its own line, as two segments have. A line's price depends on its address (which slice of the
-//! shared cache answers for it), by 20 % and more: a baseline is only fair on the very words that the measured thing uses,
-//! so the words are given by the caller, as each side maps them.
+//! It has two forms. *One line*: both directions use one word of one line, as a link with coherent
+//! loads allows. *Two lines*: each direction has its own line, as two segments have. The cost of a
+//! line depends on its address (on the slice of the shared cache that serves it), by 20 % and more.
+//! A baseline is comparable only on the very words that the measurement uses, so the caller gives
+//! the words, as each side maps them.
 
 use std::sync::Arc;
 
@@ -33,7 +34,7 @@ pub struct Words<'env> {
     pub back: &'env AtomicU64,
 }
 
-/// Lines of our own, for a baseline that stands alone.
+/// Own lines, for a baseline that is measured by itself.
 #[derive(Debug, Default)]
 pub struct Lines {
     first: CacheLine<AtomicU64>,
@@ -69,7 +70,7 @@ pub trait Bouncer {
     ) -> Result<()>;
 }
 
-/// Answers each odd value with the next even one.
+/// Replies to each odd value with the next even one.
 pub fn bounce(words: Words<'_>, poll: Poll, base: u64, events: u64) -> Result<()> {
     for n in 1..=events {
         poll.word(WHAT, words.there, base.wrapping_add(2 * n - 1))?;
@@ -82,7 +83,7 @@ pub fn bounce(words: Words<'_>, poll: Poll, base: u64, events: u64) -> Result<()
 /// The far thread of a [`PinnedPair`] as the other side.
 #[derive(Debug)]
 pub struct FarThread<'a, 'env> {
-    /// Whose far thread.
+    /// The pair whose far thread replies.
     pub pair: &'a mut PinnedPair<'env>,
     /// The words as the far side maps them.
     pub words: Words<'env>,
@@ -128,7 +129,8 @@ pub fn fastest(mut reading: impl FnMut(Poll) -> Result<f64>) -> Result<(Poll, f6
 }
 
 impl<'a> LineProbe<'a> {
-    /// A probe whose readings take about a millisecond and a half. `near` is how this side maps the words.
+    /// Creates a probe whose readings take about a millisecond and a half. `near` are the words as
+    /// this side maps them.
     pub fn new(timer: &Timer, far: &mut dyn Bouncer, near: Words<'a>) -> Result<Self> {
         let mut probe = Self { near, poll: Poll::tried()[0], shape: Shape::trial(), ticks: Vec::new() };
         let half_ns = probe.half_round_trip_ns(timer, far, None)?;
@@ -142,7 +144,7 @@ impl<'a> LineProbe<'a> {
         Ok(probe)
     }
 
-    /// How it polls: the faster way when it was made.
+    /// The way of polling: the one that was faster when this probe was created.
     pub const fn poll(&self) -> Poll {
         self.poll
     }
@@ -157,12 +159,13 @@ impl<'a> LineProbe<'a> {
         self.shape.samples
     }
 
-    /// From now on on these words, which must be of the same kind.
+    /// From now on the probe uses these words, which must be of the same kind.
     pub fn move_to(&mut self, near: Words<'a>) {
         self.near = near;
     }
 
-    /// One reading: the median of half the round trip, in ns. Samples (of half round trips) are added to `all`.
+    /// One reading: the median of half the round trip, in ns. Samples (of half round trips) are
+    /// added to `all`.
     pub fn half_round_trip_ns(
         &mut self,
         timer: &Timer,
@@ -170,7 +173,8 @@ impl<'a> LineProbe<'a> {
         all: Option<&mut Samples>,
     ) -> Result<f64> {
         let (words, poll, shape) = (self.near, self.poll, self.shape);
-        // Wherever the words were left: values count on from here, odd ones go there, even ones come back.
+        // Values continue from the present value of the words: odd ones are sent, even ones are the
+        // replies.
         let base =
             words.there.load(Ordering::Relaxed).max(words.back.load(Ordering::Relaxed)).next_multiple_of(2);
         let ticks = &mut self.ticks;

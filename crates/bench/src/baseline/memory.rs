@@ -14,7 +14,7 @@ use shm::{
 use super::{Shape, settle};
 use crate::{error::Result, pinned_pair::PinnedPair, poll::Poll, stats::Samples, timer::Timer};
 
-/// Where the bytes are before the copy.
+/// The place of the bytes before the copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Temperature {
@@ -26,8 +26,9 @@ pub enum Temperature {
     Fresh,
 }
 
-/// Bytes of each of the two sets of buffers of a cold copy: far beyond a core's own caches. (Beyond the shared cache of
-/// large servers only at the price of gigabytes; what is measured is therefore "not in this core's caches".)
+/// Bytes of each of the two sets of buffers of a cold copy: far more than a core's own caches.
+/// (More than the shared cache of large servers would take gigabytes, so cold means "not in this
+/// core's caches".)
 pub const COLD_SET_BYTES: usize = 256 << 20;
 
 /// memcpy of one size on one core.
@@ -37,7 +38,8 @@ pub struct CopyProbe {
     target: Vec<u8>,
     size_bytes: usize,
     slots: usize,
-    /// Between two copies, in slots: visits all of them, in no order that a prefetcher follows from copy to copy.
+    /// Between two copies, in slots: visits all of them, in no order that a prefetcher follows from
+    /// copy to copy.
     stride: usize,
     next: usize,
     shape: Shape,
@@ -94,7 +96,8 @@ impl CopyProbe {
 
 const FRESH: &str = "copy of fresh bytes";
 
-/// memcpy of bytes that the other core has just written. Single copies are timed: between two of them the other core writes.
+/// memcpy of bytes that the other core has just written. Single copies are timed: between two of
+/// them the other core writes.
 #[derive(Debug)]
 pub struct FreshProbe {
     shared: Arc<Mutex<Vec<u8>>>,
@@ -130,7 +133,7 @@ impl FreshProbe {
                 // Release: pairs with the Acquire of the far side's `Poll::word`.
                 turn.store(base + 2 * n - 1, Ordering::Release);
                 Poll::Paused.word(FRESH, turn, base + 2 * n)?;
-                // The lock is free: its line comes over before the clock is read.
+                // The lock is free: its cache line is fetched before the clock is read.
                 let fresh = lock(shared);
                 let start = now_ticks();
                 own.copy_from_slice(black_box(&fresh));
@@ -154,8 +157,8 @@ impl FreshProbe {
     }
 }
 
-/// Our own copy of bytes that the other core has just written, out of given shared memory: so that the baseline has the
-/// better of two kernels, and the same buffers as what is measured.
+/// Our own copy of bytes that the other core has just written, from given shared memory, so that
+/// the baseline has the better of two kernels and uses the same buffers as the measurement.
 #[derive(Debug)]
 pub struct FreshWindowProbe<'env> {
     near: Window<'env>,

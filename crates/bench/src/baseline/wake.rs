@@ -19,7 +19,7 @@ use crate::{
 };
 
 const WHAT: &str = "wake-up baseline";
-/// How long a sleeper is left alone before it is woken: long enough that it sleeps, and that its core idles.
+/// The pause before a sleeper is woken: long enough that it sleeps, and that its core idles.
 pub const SETTLE_NS: u64 = 100_000;
 /// Wake-ups of one reading.
 pub const WAKES: u32 = 25;
@@ -29,14 +29,16 @@ pub const WAKES: u32 = 25;
 struct Marks {
     /// Counts the sleeper's intentions to sleep.
     about_to_sleep: CacheLine<AtomicU64>,
-    /// When it was rung.
+    /// The time at which it was rung.
     rang_at: CacheLine<AtomicU64>,
 }
 
-/// One reading of any way to wake: the median of [`WAKES`] wake-ups in ns, from the near to the far side.
+/// One reading of any way to wake: the median of [`WAKES`] wake-ups in ns, from the near to the far
+/// side.
 ///
-/// `ring(n)` wakes the sleeper for the `n`-th time (from 1); `sleep(n)` sleeps until then. Both ends read the same
-/// counter; that it is the same on both cores is what an invariant counter promises.
+/// `ring(n)` wakes the sleeper for the `n`-th time (from 1); `sleep(n)` sleeps until then. Both
+/// ends read the same counter; that it is the same on both cores is what an invariant counter
+/// promises.
 pub fn one_way_ns<'env>(
     timer: &Timer,
     pair: &mut PinnedPair<'env>,
@@ -75,7 +77,7 @@ pub fn one_way_ns<'env>(
 /// One way from a store with FUTEX_WAKE on one core until the sleeper runs on the other.
 #[derive(Debug, Default)]
 pub struct WakeProbe {
-    /// What the sleeper sleeps on.
+    /// The word on which the sleeper sleeps.
     word: Arc<CacheLine<AtomicU32>>,
 }
 
@@ -85,7 +87,7 @@ impl WakeProbe {
         Self::default()
     }
 
-    /// One reading.
+    /// Takes one reading.
     pub fn one_way_ns(
         &mut self,
         timer: &Timer,
@@ -111,7 +113,7 @@ impl WakeProbe {
     }
 }
 
-/// Sleeps until somebody wakes the word, with the watchdog's time-out: a waker that died must not leave us asleep.
+/// Sleeps until the word is woken, at most for the watchdog's time-out, in case the waker has died.
 fn sleep_on(word: &AtomicU32, seen: u32) -> Result<()> {
     let timeout = rustix::time::Timespec { tv_sec: ANSWER_TIMEOUT.as_secs() as i64, tv_nsec: 0 };
     match futex::wait(word, futex::Flags::empty(), seen, Some(&timeout)) {

@@ -24,18 +24,19 @@ use crate::{
     results::{Beside, Document},
 };
 
-/// Bytes of an answer that are read: a figure with all its blocks is a thousandth of that.
+/// Most bytes of a program's output that are read; a figure with all its blocks has a thousandth of
+/// that.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
-/// Bytes of a complaint.
+/// Most bytes of a program's error output that are read.
 const COMPLAINT_BYTES_MAX: u64 = 1 << 16;
-/// Between two looks at a run.
+/// The pause between two checks of a run.
 const LOOK: Duration = Duration::from_millis(20);
-/// A run that was asked to end takes its cluster down first.
+/// The time in which a run must end after its signal; it stops its cluster first.
 const END_LIMIT: Duration = Duration::from_secs(30);
-/// No figure takes so long.
+/// The time limit of a run; every figure takes less.
 const RUN_LIMIT: Duration = Duration::from_secs(1800);
 
-/// What one run said of a figure.
+/// The result of one run for a figure.
 #[derive(Debug, Clone)]
 pub struct Reading {
     /// Unit of the value.
@@ -44,13 +45,13 @@ pub struct Reading {
     pub small_is_good: bool,
     /// The value.
     pub value: f64,
-    /// What stood beside it, if that is no constant.
+    /// The reference of the same run, unless it is a constant.
     pub beside: Option<Beside>,
-    /// No fewer blocks were disturbed than not.
+    /// At least half of the blocks were disturbed.
     pub is_disturbed: bool,
 }
 
-/// Why a run said nothing of a figure.
+/// The reason why a run gave no result for a figure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoReading {
     /// The comparison is to end.
@@ -79,11 +80,11 @@ pub struct Builds {
 }
 
 impl Builds {
-    /// Of these options; a program that is not there is wrong usage.
+    /// The two programs of these options; a missing program is wrong usage.
     pub fn new(options: &Options, waiter: Arc<dyn Waiter>) -> Result<Self> {
         let [before, now] = &options.builds;
         let of = |program: &Path| {
-            // What the shell would look for in PATH is never meant.
+            // A name without a folder is not searched in PATH.
             let program = std::path::absolute(program).unwrap_or_else(|_| program.to_owned());
             if !program.is_file() {
                 return Err(BenchError::Usage(format!(
@@ -98,7 +99,7 @@ impl Builds {
         Ok(Self { sides: [of(&before.program)?, of(&now.program)?], waiter })
     }
 
-    /// The build of before.
+    /// The old build.
     pub fn before(&self) -> &Build {
         &self.sides[0]
     }
@@ -186,9 +187,11 @@ impl Run {
         let mut command = Command::new(&build.program);
         command.args(["bench", "acceptance", "--json", "--quiet"]).args(words);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // Each build has its own library beside it; one that is named for all would be measured twice.
+        // Each build has its own library in its folder; one that is given for all would be measured
+        // twice.
         command.env_remove(ENV_LIBRARY);
-        // Of its own group: Ctrl-C comes to us alone, and we hand it on once. Twice would have it leave its cluster behind.
+        // In a process group of its own: Ctrl-C reaches only this process, which passes it on once.
+        // A second signal would make the run leave its cluster behind.
         command.process_group(0);
         let start = || command.spawn();
         let mut child = start_file(start).map_err(|error| format!("it cannot be started: {error}"))?;
@@ -197,7 +200,8 @@ impl Run {
         Ok(Self { child, out, err, is_reaped: false })
     }
 
-    /// Waits for its end. After `limit` it is asked to end with what it has measured, as Ctrl-C would.
+    /// Waits for the end of the run. After `limit` the run gets the signal of Ctrl-C, and ends with
+    /// what it has measured.
     fn wait(&mut self, limit: Duration, waiter: &dyn Waiter) -> std::result::Result<ExitStatus, NoReading> {
         let started = Instant::now();
         let mut asked: Option<Instant> = None;
@@ -226,7 +230,7 @@ impl Run {
         }
     }
 
-    /// What it has printed. A process that it left behind may still hold the pipes.
+    /// The output of the process. A process that it left behind may still hold the pipes.
     fn printed(mut self) -> Printed {
         let of = |reader: Option<Receiver<String>>| {
             reader.and_then(|reader| reader.recv_timeout(END_LIMIT).ok()).unwrap_or_default()
@@ -238,7 +242,7 @@ impl Run {
 impl Drop for Run {
     fn drop(&mut self) {
         if !self.is_reaped {
-            // Nothing can be done about a process that does not end when asked.
+            // A process that ignores the signals cannot be ended otherwise.
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
@@ -254,7 +258,8 @@ impl Printed {
     }
 }
 
-/// A file that was written a moment ago may still be open for writing in a process that is being started.
+/// A file that was written a moment ago may still be open for writing in a process that is being
+/// started.
 fn start_file(mut start: impl FnMut() -> std::io::Result<Child>) -> std::io::Result<Child> {
     const TRIES: u32 = 50;
     for _ in 0..TRIES {
@@ -266,14 +271,15 @@ fn start_file(mut start: impl FnMut() -> std::io::Result<Child>) -> std::io::Res
     start()
 }
 
-/// Reads so much of a pipe, and throws away what comes behind it, so that the writer never waits.
+/// Reads up to this number of bytes of a pipe, and discards the rest, so that the writer never
+/// waits.
 fn reader(mut pipe: impl Read + Send + 'static, most_bytes: u64) -> Receiver<String> {
     let (done, text) = sync_channel(1);
     thread::spawn(move || {
         let mut bytes = Vec::new();
         drop((&mut pipe).take(most_bytes).read_to_end(&mut bytes));
         drop(std::io::copy(&mut pipe, &mut std::io::sink()));
-        // Nobody may wait for it any more.
+        // The receiver may be gone.
         drop(done.send(String::from_utf8_lossy(&bytes).into_owned()));
     });
     text

@@ -14,16 +14,16 @@ use crate::{
     compare::{Basis, Tolerance},
 };
 
-/// A ratio beyond this, or below its inverse, is cut: nobody asks how many times 0 something is.
+/// A ratio beyond this, or below its inverse, is cut, so that a value near 0 cannot decide.
 const RATIO_MAX: f64 = 1000.0;
 
-/// What came of a figure.
+/// The outcome of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// Its interval was wholly below [`LEAST`] twice, or it can no longer be measured.
     Worse,
-    /// It was not.
+    /// The figure is not worse.
     NoWorse,
     /// Its interval is wholly above the inverse of [`LEAST`].
     Better,
@@ -32,7 +32,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// As in the table.
+    /// The name in the table.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Worse => "WORSE",
@@ -46,14 +46,16 @@ impl Outcome {
 /// An outcome, and why.
 pub type Judged = (Outcome, Option<String>);
 
-/// Wholly below what a figure may lose, as far as the machine was quiet enough to say so.
+/// Whether the interval is wholly below what a figure may lose, and few enough rounds were
+/// disturbed to judge.
 pub(super) fn is_below(series: &Series) -> bool {
     series.disturbed.len() < series.rounds.len()
         && series.ratio_ci95.is_some_and(|interval| interval.high < LEAST)
 }
 
-/// The ratios to what stands beside it are compared if that is neither a constant nor ours, and both builds mean the same by
-/// it. What is the best of several rivals changes its name from run to run, so it is enough that a name is common.
+/// Whether the ratios to the reference are compared: the reference is neither a constant nor a part
+/// of this project, and both builds have the same one. The best of several rivals changes its name
+/// from run to run, so one common name suffices.
 pub(super) fn basis(entry: &Entry, pairs: &[[Reading; 2]]) -> Basis {
     let names = |side: usize| -> Option<BTreeSet<&str>> {
         pairs.iter().map(|pair| pair[side].beside.as_ref().map(|beside| beside.name.as_str())).collect()
@@ -81,7 +83,8 @@ pub(super) fn ratio(basis: Basis, before: &Reading, now: &Reading) -> f64 {
     if ratio.is_nan() { 1.0 / RATIO_MAX } else { ratio.clamp(1.0 / RATIO_MAX, RATIO_MAX) }
 }
 
-/// What a figure comes to, with its series: one, or two if the first was wholly below the limit.
+/// Returns the outcome of a figure with its series: one, or two if the first was wholly below the
+/// limit.
 pub(super) fn compared(entry: &Entry, series: Vec<Series>) -> Compared {
     let (outcome, why) = judge(&series);
     let of = series.iter().find_map(|series| series.of.clone());
@@ -110,7 +113,7 @@ fn judge(series: &[Series]) -> Judged {
     }
 }
 
-/// What one series says whose interval, if it has one, is not wholly below the limit.
+/// Returns the outcome of one series whose interval, if it has one, is not wholly below the limit.
 fn once(series: &Series) -> Judged {
     let unsure = |why: String| (Outcome::Inconclusive, Some(why));
     if series.is_unlike {
@@ -143,7 +146,8 @@ fn once(series: &Series) -> Judged {
     if interval.low < LEAST && half_width > 1.0 - LEAST {
         let percent = 100.0 * (1.0 - LEAST);
         return unsure(format!(
-            "the interval is wider than the loss of {percent:.0} % that it should find: give it more rounds, or a quieter machine"
+            "the interval is wider than the loss of {percent:.0} % that is searched: measure more rounds \
+             (--rounds), or on a quieter machine"
         ));
     }
     let outcome = if interval.low > 1.0 / LEAST { Outcome::Better } else { Outcome::NoWorse };
@@ -151,13 +155,13 @@ fn once(series: &Series) -> Judged {
     (outcome, reference_moved(series).or(open))
 }
 
-/// A note where what stands beside the figure is not what it was: the ratio to it then says less.
+/// Returns a note if the reference has changed: the ratio to it is then less meaningful.
 fn reference_moved(series: &Series) -> Option<String> {
     let interval = series.reference_ci95?;
     let moved = interval.high < LEAST || interval.low > 1.0 / LEAST;
     moved.then(|| {
         format!(
-            "the value that it is compared with differs as well, {:.3} … {:.3} of before: compare the values",
+            "its reference has changed too, to {:.3} … {:.3} of the earlier value: compare the values",
             interval.low, interval.high
         )
     })

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{acceptance::catalogue::Entry, compare::Basis, stats::Interval, stats::order};
 
-/// How many rounds.
+/// The numbers of rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Rounds at most, disturbed ones included.
@@ -19,7 +19,7 @@ pub struct Limits {
 pub(super) const ROUNDS_MIN: usize = 6;
 /// The interval is narrow enough when half of it is below this share: a third of what may be lost.
 const HALF_WIDTH: f64 = 0.01;
-/// A build that fails so often at one figure does not measure it.
+/// A build that fails this number of times at one figure does not measure it.
 const FAILURES_MAX: usize = 2;
 
 impl Default for Limits {
@@ -28,12 +28,12 @@ impl Default for Limits {
     }
 }
 
-/// What both builds said, one right after the other; in JSON `[before, now, ratio]`.
+/// The results of both builds, one right after the other; in JSON `[before, now, ratio]`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Round {
-    /// Value of before.
+    /// The value of the old build.
     pub before: f64,
-    /// Value of now.
+    /// The value of the new build.
     pub now: f64,
     /// Now by before, above 1 if better.
     pub ratio: f64,
@@ -49,12 +49,12 @@ impl Serialize for Round {
     }
 }
 
-/// The rounds of one figure, and what they come to.
+/// The rounds of one figure, and their summary.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Series {
     /// Median of the values of before.
     pub before: Option<f64>,
-    /// The same of now.
+    /// The same for the new build.
     pub now: Option<f64>,
     /// Median of the rounds' ratios: now by before, above 1 if better.
     pub ratio: Option<f64>,
@@ -66,9 +66,9 @@ pub struct Series {
     pub disturbed: Vec<Round>,
     /// Why a build of before, or of now, gave no figure in a run.
     pub failed: [Option<String>; 2],
-    /// What stands beside the figure, now by before, where the ratio to it is compared.
+    /// The interval of the reference, new by old, where ratios to the reference are compared.
     pub reference_ci95: Option<Interval>,
-    /// What was divided.
+    /// The quotient that is compared.
     #[serde(skip)]
     pub basis: Option<Basis>,
     /// Unit and direction.
@@ -77,13 +77,14 @@ pub struct Series {
     /// The two builds do not mean the same by this name.
     #[serde(skip)]
     pub is_unlike: bool,
-    /// It was ended early.
+    /// Whether it was ended early.
     #[serde(skip)]
     pub is_ended: bool,
 }
 
-/// Measures one figure until its interval is narrow, or the rounds are used up. Never until it looks good: that would make a
-/// false verdict likely. `tell` gets what is done and which share of it, and returns whether to end.
+/// Measures one figure until its interval is narrow, or all rounds are used. A good result does not
+/// end it, because that would make a false verdict likely. `tell` receives a description and the
+/// share that is done, and returns whether to end.
 pub(super) fn measure(
     entry: &Entry,
     limits: Limits,
@@ -134,7 +135,7 @@ fn one_round(
     Ok(if first == 0 { [a, b] } else { [b, a] })
 }
 
-/// What the readings come to.
+/// Summarises the readings.
 fn of(entry: &Entry, pairs: &[[Reading; 2]]) -> Series {
     let Some([a, b]) = pairs.first() else { return Series::default() };
     let mut series = Series { of: Some((b.unit.clone(), b.small_is_good)), ..Series::default() };

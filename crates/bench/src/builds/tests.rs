@@ -15,7 +15,8 @@ use crate::{
 /// What stands beside a figure, in which order its runs say what.
 const BASELINE: &str = "a line";
 
-/// Both builds as scripts: each side's next readings, `None` for a failure. The last one is said for ever.
+/// Both builds as scripts: each side's next readings, `None` for a failure. The last one is said
+/// for ever.
 struct Script {
     sides: [VecDeque<Option<Reading>>; 2],
     order: Vec<usize>,

@@ -1,9 +1,9 @@
 //! Compares one figure before and after.
 //!
-//! Blocks of two runs are no pairs of each other, so each run's blocks are drawn anew apart from the other's. Where both runs
-//! hold the same reference beside ours, it is the ratios to it that are compared: what the machine did to both cancels
-//! within each run. Otherwise the plain values are, and then chance must also be ruled out by shuffling the blocks of both
-//! runs together.
+//! Blocks of two runs do not form pairs, so the blocks of each run are resampled independently. If
+//! both runs have the same reference, the ratios to it are compared: what the machine did to both
+//! sides cancels within each run. Otherwise the plain values are compared, and then chance must
+//! also be ruled out by shuffling the blocks of both runs together.
 
 use super::{Basis, Change, Judgement, Tolerance};
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
     },
 };
 
-/// Fewer undisturbed blocks on a side say nothing about a change.
+/// With fewer undisturbed blocks on a side, no change is judged.
 pub const BLOCKS_MIN: usize = 10;
 /// Resamples of an interval, and shuffles of a test.
 const RESAMPLES: usize = 2000;
@@ -25,7 +25,7 @@ const SHUFFLES: usize = 999;
 /// Chance must be less likely than this.
 const CHANCE_MAX: f64 = 0.05;
 
-/// What one side says: its centre, and how to draw it anew.
+/// One side: its centre, and how to resample it.
 struct Side<'a> {
     blocks: &'a [Block],
     stat: Stat,
@@ -35,12 +35,13 @@ struct Side<'a> {
 }
 
 impl Side<'_> {
-    /// Whether its blocks may be drawn from. Readings that are no samples, and documents without blocks, may not.
+    /// Whether its blocks may be drawn from. Readings that are no samples, and documents without
+    /// blocks, may not.
     fn can_be_drawn(&self) -> bool {
         self.stat != Stat::Max && !self.blocks.is_empty()
     }
 
-    /// What is compared, block by block.
+    /// The compared values, block by block.
     fn values(&self) -> Vec<f64> {
         match self.basis {
             Basis::Ratio => self.blocks.iter().filter_map(Block::ratio).collect(),
@@ -77,7 +78,7 @@ fn side(item: &Item, basis: Basis) -> Side<'_> {
     Side { blocks: &item.blocks, stat: item.stat, basis, centre, interval }
 }
 
-/// The ratios are compared if both stand beside the same thing.
+/// Whether the ratios are compared: both sides have the same reference.
 fn basis(old: &Item, new: &Item) -> Basis {
     match (&old.beside, &new.beside) {
         (Some(a), Some(b)) if a.name == b.name && old.stat != Stat::Max => Basis::Ratio,
@@ -145,8 +146,8 @@ pub(super) fn judge(old: &Item, new: &Item, tolerance: &Tolerance, seed: u64) ->
     change
 }
 
-/// Two copies of one reading, as when a file is compared with itself. Blocks are times in fractions of a nanosecond: two runs
-/// don't agree in all of them by chance.
+/// Two copies of one reading, as when a file is compared with itself. Blocks are times in fractions
+/// of a nanosecond: two runs don't agree in all of them by chance.
 fn is_one_measurement(old: &Item, new: &Item) -> bool {
     !old.blocks.is_empty()
         && old.blocks == new.blocks
@@ -155,11 +156,11 @@ fn is_one_measurement(old: &Item, new: &Item) -> bool {
         && old.disturbed == new.disturbed
 }
 
-/// Where a side is 0, there is no ratio: the difference alone must do.
+/// If a side is 0, there is no ratio, and only the difference is judged.
 fn of_nothing(mut change: Change, old: &Item, new: &Item, tolerance: &Tolerance) -> Change {
     let difference = new.value - old.value;
     if !difference.is_finite() {
-        change.why = Some("a value is no number".to_owned());
+        change.why = Some("a value is not a number".to_owned());
         return change;
     }
     change.difference = Some(difference);
@@ -210,13 +211,13 @@ fn interval(old: &Side<'_>, new: &Side<'_>, seed: u64) -> Option<Interval> {
     (a.low > 0.0).then(|| Interval { low: b.low / a.high, high: b.high / a.low })
 }
 
-/// Both ends of the interval must say the same.
+/// Whether both ends of the interval are within the tolerance.
 fn within(old: &Item, ci95: Interval, tolerance: &Tolerance) -> Judgement {
     let (low, high) = (end(old, ci95.low, tolerance), end(old, ci95.high, tolerance));
     if low == high { low } else { Judgement::Inconclusive }
 }
 
-/// What one value of the change would mean: it must exceed both tolerances to mean anything.
+/// The judgement on one value of the change: it must exceed both tolerances to count.
 fn end(old: &Item, change: f64, tolerance: &Tolerance) -> Judgement {
     let relative = change.ln().abs() > tolerance.relative.ln_1p();
     let absolute = (old.value * (change - 1.0)).abs() > tolerance.absolute(&old.unit);

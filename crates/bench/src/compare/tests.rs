@@ -9,7 +9,8 @@ use crate::{
     verdict::Goal,
 };
 
-/// Blocks of `ours × baseline` and a baseline that jumps fourfold now and then; both scatter by a few percent.
+/// Blocks of `ours × baseline` and a baseline that jumps fourfold now and then; both scatter by a
+/// few percent.
 fn noisy(seed: u64, n: usize, ours: f64) -> Vec<Block> {
     let mut rng = Rng::new(seed);
     let mut about = move |value: f64| value * (0.97 + 0.06 * (rng.next_u64() as f64 / u64::MAX as f64));
@@ -43,7 +44,8 @@ fn judged(old: f64, new: f64) -> Judgement {
 
 #[test]
 fn the_ratio_to_the_baseline_is_compared_not_the_time() {
-    // The baselines of the two runs jump at other times, so that the medians of the times are far apart.
+    // The baselines of the two runs jump at other times, so that the medians of the times are far
+    // apart.
     let of = |seed, ours| document(vec![figure("a.b", noisy(seed, 60, ours))]);
     let comparison = compare(&of(1, 1.0), &of(5, 1.0));
     let change = &comparison.figures[0];
@@ -263,7 +265,10 @@ fn a_verification_is_compared_section_by_section() {
     let disturbed = go(&of(1.0, 1.0), &unread);
     assert_eq!(disturbed.verdict, Verdict::Inconclusive, "not measured is not worse");
     let text = disturbed.to_text();
-    assert!(text.contains("pairs.4-8.half_rtt: not in") && text.contains("undisturbed too seldom"), "{text}");
+    assert!(
+        text.contains("pairs.4-8.half_rtt: not in") && text.contains("too few undisturbed readings"),
+        "{text}"
+    );
     let mut gone_pair = of(1.0, 1.0);
     gone_pair["pairs"]["pairs"][0]["pair"] = json!([4, 12]);
     assert_eq!(go(&of(1.0, 1.0), &gone_pair).verdict, Verdict::Fail, "a pair that is gone is");

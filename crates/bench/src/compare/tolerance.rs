@@ -12,11 +12,11 @@ use crate::{
 pub struct Tolerance {
     /// Share of the old value: 0.05 is 5 %.
     pub relative: f64,
-    /// In the units of each dimension; see [`Tolerance::with`].
+    /// The limits in the units of each dimension; see [`Tolerance::with`].
     absolute: Vec<Absolute>,
 }
 
-/// What may be lost of one dimension.
+/// The loss that is accepted in one dimension.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Absolute {
     unit: &'static str,
@@ -24,8 +24,8 @@ struct Absolute {
 }
 
 impl Default for Tolerance {
-    /// 5 %, and 2 ns (a fifth of the clock step of common machines, many times that of a batch), 0.1 GB/s, 0.5 M/s, 0.1 MB,
-    /// 1 ms of processor time a minute.
+    /// 5 %, and 2 ns (a fifth of the clock step of common machines, many times that of a batch),
+    /// 0.1 GB/s, 0.5 M/s, 0.1 MB, 1 ms of processor time a minute.
     fn default() -> Self {
         let defaults = [
             (Dimension::Time, 2.0),
@@ -45,7 +45,7 @@ impl Tolerance {
         Self { relative: share, ..Self::default() }
     }
 
-    /// With another absolute tolerance for what is measured in such units.
+    /// Replaces the absolute tolerance of one kind of unit.
     #[must_use]
     pub fn with(mut self, quantity: Quantity) -> Self {
         for absolute in &mut self.absolute {
@@ -56,13 +56,14 @@ impl Tolerance {
         self
     }
 
-    /// With all of these, of which no two may be for the same kind of unit: the first would be ignored.
+    /// Replaces several absolute tolerances. Two of the same kind of unit are an error, because one
+    /// would be ignored.
     pub fn with_all(mut self, quantities: &[Quantity]) -> Result<Self> {
         for (at, quantity) in quantities.iter().enumerate() {
             let unit = quantity.dimension.unit();
             if quantities[..at].iter().any(|before| before.dimension == quantity.dimension) {
                 return Err(BenchError::Usage(format!(
-                    "--absolute is given twice for what is measured in {unit} or the like: give each kind of unit once"
+                    "--absolute is given twice for units like {unit}: give it once for each kind of unit"
                 )));
             }
             self = self.with(*quantity);

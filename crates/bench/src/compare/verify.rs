@@ -1,7 +1,8 @@
 //! Two documents of a whole verification, section by section.
 //!
-//! `benchmarks` are documents of benchmarks, matched by their form and, if there are several of one, by their order.
-//! `latency.scipp` is one more. `pairs` are the pairs of nodes: half round trip, time of a block, bandwidth.
+//! `benchmarks` are documents of benchmarks, matched by their form and, if there are several of
+//! one, by their order. `latency.scipp` is one more. `pairs` are the pairs of nodes: half round
+//! trip, time of a block, bandwidth.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -19,7 +20,7 @@ use crate::{
 pub const VERIFY_SCHEMA: &str = "tieline.verify/1";
 /// Name of the result's form.
 pub const SCHEMA: &str = "tieline.compare_verify/1";
-/// What stands beside a pair: the other pairs of the same rounds.
+/// The name of a pair's reference: the other pairs of the same rounds.
 const OTHERS: &str = "the other pairs";
 
 /// Result of a comparison.
@@ -42,11 +43,11 @@ pub struct Sections {
 pub struct Section {
     /// The name.
     pub name: String,
-    /// What came of it; `null` if it could not be compared.
+    /// The comparison; `null` if there is none.
     pub comparison: Option<Comparison>,
-    /// Why not, or what else to know.
+    /// The reason why there is none, or a note.
     pub error: Option<String>,
-    /// What came of it.
+    /// The verdict on the section.
     pub verdict: Verdict,
 }
 
@@ -55,7 +56,7 @@ pub fn is_one(value: &Value) -> bool {
     schema_of(value) == VERIFY_SCHEMA
 }
 
-/// Compares two documents, each with the name that people know it by.
+/// Compares two documents, each with its label.
 pub fn values_of(
     (old_name, old): (&str, &Value),
     (new_name, new): (&str, &Value),
@@ -88,7 +89,7 @@ pub fn values_of(
         let (name, schema) = (old_name.to_owned(), VERIFY_SCHEMA.to_owned());
         return Err(DocumentError::Empty { name, schema });
     }
-    // Speed beside other work, of then or of now, says nothing about what has changed.
+    // Speed that was measured beside other work, in either run, does not show what has changed.
     for (name, value) in [(old_name, old), (new_name, new)] {
         if let Some(busy) = value.get("busy").and_then(Value::as_str) {
             sections.iter_mut().for_each(|section| section.measured_beside_other_work(name, busy));
@@ -132,7 +133,8 @@ fn section<T>(
     }
 }
 
-/// All documents of benchmarks, named by their form and, from the second of a form on, their number.
+/// All documents of benchmarks, named by their form and, from the second of a form on, their
+/// number.
 fn benchmarks(value: &Value) -> Vec<(String, &Value)> {
     let list = value.get("benchmarks").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let scipp = value.pointer("/latency/scipp").filter(|scipp| scipp.is_object());
@@ -172,7 +174,7 @@ fn pairs(name: &str, value: &Value) -> Option<Document> {
     })
 }
 
-/// Names of what is measured of a pair.
+/// The names of the measured values of a pair.
 const OF_A_PAIR: [(&str, &str); 2] = [("latency", "half_rtt"), ("block", "block")];
 
 fn id_of(pair: &Value, what: &str) -> Option<String> {
@@ -181,17 +183,17 @@ fn id_of(pair: &Value, what: &str) -> Option<String> {
     Some(format!("pairs.{}.{what}", ends.join("-")))
 }
 
-/// What of a pair that was measured could not be read often enough.
+/// The values of a measured pair that had too few readings.
 fn unread_of_pair(pair: &Value) -> Vec<Missing> {
     let unread = OF_A_PAIR.iter().filter(|(field, _)| pair.get(field).is_some_and(Value::is_null));
     let missing = unread.filter_map(|(_, what)| {
-        let reason = "it could be read undisturbed too seldom".to_owned();
+        let reason = "too few undisturbed readings".to_owned();
         Some(Missing { id: id_of(pair, what)?, reason, cause: Cause::Disturbed })
     });
     missing.collect()
 }
 
-/// Half round trip and time of a block of one pair, each beside the other pairs.
+/// The half round trip and the time of a block of one pair, each compared with the other pairs.
 fn of_pair(pair: &Value) -> Vec<Item> {
     let item = |field: &str, what: &str| {
         let excess = pair.get(field)?;

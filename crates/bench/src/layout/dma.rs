@@ -14,7 +14,7 @@ pub struct Row {
     pub entries: u64,
     /// Time of the whole vector.
     pub transfer_us: f64,
-    /// What the clock (and the batch) resolves of it: no digit below is printed.
+    /// The resolution of the time, by the clock and the batch: no digit below it is printed.
     pub step_ns: f64,
 }
 
@@ -51,8 +51,8 @@ pub fn render(rows: &[Row]) -> String {
 mod tests {
     use super::*;
 
-    /// The published table: size, vector length, transfer time and the line itself, but for the bandwidth, whose last digits
-    /// come from a transfer time with more digits than are printed.
+    /// The published table: size, vector length, transfer time and the line itself, except for the
+    /// bandwidth: its last digits come from a transfer time with more digits than are printed.
     const PUBLISHED: [(u64, u64, f64, &str); 21] = [
         (64, 256, 69.55, "     64      16384      256        69.55 us       0.27 us       235.57 MBytes/s"),
         (128, 256, 70.07, "    128      32768      256        70.07 us       0.27 us       467.63 MBytes/s"),
@@ -159,7 +159,8 @@ mod tests {
         assert_eq!(lines[1], "  Message    Total     Vector     Transfer     Transfer time      Bandwidth");
         assert_eq!(lines[2], "   size      size      length       time        per message");
         for (line, (.., want)) in lines[4..].iter().zip(PUBLISHED) {
-            // 33554432: half of 2400.15 printed from the unrounded time is 1200.07, from the printed one 1200.08 or .07.
+            // 33554432: half of 2400.15 printed from the unrounded time is 1200.07, from the
+            // printed one 1200.08 or .07.
             let columns = |line: &str| line.find(" us").unwrap();
             assert_eq!(columns(line), columns(want), "{line}");
             assert_eq!(line[..columns(line)], want[..columns(want)]);

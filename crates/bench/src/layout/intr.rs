@@ -2,7 +2,8 @@
 
 use crate::stats::digits;
 
-/// Mean times in µs; `step_ns` is what the clock resolves of a round trip: no digit below is printed.
+/// Mean times in µs; `step_ns` is what the clock resolves of a round trip: no digit below is
+/// printed.
 pub fn render(one_way_us: f64, round_trip_us: f64, step_ns: f64) -> String {
     let show = |us: f64, step_ns: f64| format!("{:>12}", digits::show(us, step_ns, 1000.0, 3));
     format!(

@@ -13,7 +13,7 @@ pub struct Row {
     pub size_bytes: u64,
     /// Time of a block.
     pub time_us: f64,
-    /// What the clock (and the batch) resolves of it: no digit below is printed.
+    /// The resolution of the time, by the clock and the batch: no digit below it is printed.
     pub step_ns: f64,
 }
 

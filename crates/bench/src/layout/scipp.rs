@@ -14,7 +14,7 @@ pub struct Row {
     pub retries: u64,
     /// Round trip.
     pub rtt_us: f64,
-    /// What the clock (and the batch) resolves of a round trip: no digit below is printed.
+    /// The resolution of a round trip, by the clock and the batch: no digit below it is printed.
     pub step_ns: f64,
 }
 

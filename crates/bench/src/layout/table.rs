@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::stats::Interval;
 
-/// Where the cells of a column stand.
+/// The alignment of the cells of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Align {
     /// Text.
@@ -86,7 +86,7 @@ pub fn size(bytes: u64) -> String {
     unit.map_or_else(|| format!("{bytes} B"), |(unit, name)| format!("{} {name}", bytes / unit))
 }
 
-/// An interval of ratios, or that there is none.
+/// An interval of ratios; a dash if there is none.
 pub fn interval(ci95: Option<Interval>) -> String {
     ci95.map_or_else(|| "-".to_owned(), |ci95| format!("{:.3} … {:.3}", ci95.low, ci95.high))
 }

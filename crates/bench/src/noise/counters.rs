@@ -13,7 +13,7 @@ pub struct Counters {
     pub interrupts: BTreeMap<String, u64>,
 }
 
-/// What is watched.
+/// The processes and processors that are watched.
 #[derive(Debug, Clone)]
 pub struct Watch {
     threads: Vec<i32>,
@@ -44,7 +44,7 @@ pub fn this_thread() -> i32 {
 }
 
 impl Counters {
-    /// What happened since `before`.
+    /// The changes since `before`.
     pub fn since(&self, before: &Self) -> Self {
         let interrupts = self
             .interrupts
@@ -95,8 +95,8 @@ fn steal(stat: &str, cpus: &[usize]) -> u64 {
         .sum()
 }
 
-/// Lines are `24:  0  17  PCI-MSI … virtio0-input.0` or `LOC:  5  6  Local timer interrupts`, below a line that names the
-/// processors of the columns.
+/// Lines are `24:  0  17  PCI-MSI … virtio0-input.0` or `LOC:  5  6  Local timer interrupts`, below
+/// a line that names the processors of the columns.
 fn interrupts(text: &str, cpus: &[usize]) -> BTreeMap<String, u64> {
     let mut lines = text.lines();
     let columns: Vec<Option<usize>> = lines

@@ -1,8 +1,9 @@
 //! The share of the processors that other work had during a measurement.
 //!
-//! The load average says how long the queue was some time ago. This says what was taken away meanwhile: of all time of the
-//! processors that this process may use, what was neither idle nor this process's own; and of a thread that never sleeps,
-//! the time in which it had no processor. Both are shares, which mean the same on every machine.
+//! The load average gives the length of the queue some time ago. This module measures the time that
+//! was taken away during the measurement: the time of the processors that this process may use
+//! which was neither idle nor its own; and, of a thread that never sleeps, the time in which it had
+//! no processor. Both are shares, which are comparable between machines.
 
 use std::fs;
 
@@ -12,21 +13,24 @@ use shm::clock::{Clock, now_ticks};
 
 use crate::cpus;
 
-/// From this share on, in percent, the machine is busy with other work. A quiet machine's daemons have 1 or 2.
+/// From this share on, in percent, the machine counts as busy with other work. The daemons of a
+/// quiet machine use 1 or 2.
 const BUSY_PERCENT: f64 = 10.0;
-/// The kernel counts time by samples of 10 ms: of fewer than so many nothing is said.
+/// The kernel counts time in samples of 10 ms: with fewer samples than this, no share is reported.
 const TICKS_MIN: u64 = 20;
 /// Length of such a sample for every reader of /proc/stat, whatever the kernel's own tick is.
 const TICK_NS: f64 = 1e7;
 
-/// What other work took away.
+/// The time that other work took away.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Load {
     /// Processors that this process may use.
     pub processors: usize,
-    /// Share of their time that other programs, the kernel and the host had, in percent; `None` where the kernel does not say.
+    /// The share of processor time that other programs, the kernel and the host had, in percent;
+    /// `None` if the kernel does not report it.
     pub others_percent: Option<f64>,
-    /// Share of its time in which the measuring thread had no processor, in percent; `None` where that was not watched.
+    /// Share of its time in which the measuring thread had no processor, in percent; `None` where
+    /// that was not watched.
     pub waited_percent: Option<f64>,
 }
 
@@ -36,7 +40,7 @@ impl Load {
         self.others_are_busy() || self.kept_waiting()
     }
 
-    /// Whether the measuring thread itself lost so much that it may have missed something.
+    /// Whether the measuring thread itself was preempted for so long that readings may be wrong.
     pub fn kept_waiting(&self) -> bool {
         self.waited_percent.is_some_and(|percent| percent >= BUSY_PERCENT)
     }
@@ -90,14 +94,14 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// From now on.
+    /// Starts the measurement.
     pub fn start() -> Self {
         let cpus = cpus::allowed().unwrap_or_default();
         let before = counted(&stat(), &cpus);
         Self { before, cpus, own_ns: cpu_ns(ClockId::ProcessCPUTime) }
     }
 
-    /// Until now.
+    /// Returns the load since the start.
     pub fn read(&self) -> Load {
         let own_ns = cpu_ns(ClockId::ProcessCPUTime) - self.own_ns;
         let others_percent = self
@@ -119,7 +123,8 @@ fn stat() -> String {
     fs::read_to_string("/proc/stat").unwrap_or_default()
 }
 
-/// Columns: user, nice, system, idle, iowait, irq, softirq, steal; guests' time is in user and nice already.
+/// Columns: user, nice, system, idle, iowait, irq, softirq, steal; guests' time is in user and nice
+/// already.
 fn counted(stat: &str, cpus: &[usize]) -> Option<Counted> {
     let mut sum = Counted { busy: 0, idle: 0 };
     let mut found = 0;
@@ -153,7 +158,7 @@ fn cpu_ns(clock: ClockId) -> f64 {
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
 }
 
-/// How long this thread has been without a processor since some point in time. Of use to a thread that never sleeps.
+/// Measures the time that this thread has no processor. Useful for a thread that never sleeps.
 #[derive(Debug, Clone, Copy)]
 pub struct Absence {
     wall_ticks: u64,
@@ -161,7 +166,7 @@ pub struct Absence {
 }
 
 impl Absence {
-    /// From now on.
+    /// Starts the measurement.
     pub fn since_now() -> Self {
         Self { wall_ticks: now_ticks(), own_ns: cpu_ns(ClockId::ThreadCPUTime) }
     }
@@ -173,7 +178,7 @@ impl Absence {
         (wall_ns, (wall_ns - own_ns).max(0.0))
     }
 
-    /// As a share, in percent.
+    /// The share, in percent.
     pub fn percent(&self, clock: &Clock) -> f64 {
         let (wall_ns, absent_ns) = self.of(clock);
         if wall_ns > 0.0 { absent_ns / wall_ns * 100.0 } else { 0.0 }

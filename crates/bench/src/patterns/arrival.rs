@@ -9,12 +9,15 @@ use crate::error::{BenchError, Result};
 /// Puts of a round. Both rounds together overlook a loss of 1 % once in 29,000 runs.
 const PUTS: usize = 512;
 const BLOCK_BYTES: usize = 64;
-/// The beginning of the remote segment that is written: it must be at least so long.
+/// The number of bytes at the start of the remote segment that are written; the segment must have
+/// them.
 pub const BYTES: usize = PUTS * BLOCK_BYTES;
-/// Each differs from the other in every byte, so that what the first left behind does not pass for the second.
+/// Each differs from the other in every byte, so that what the first left behind does not pass for
+/// the second.
 const SEEDS: [u64; 2] = [1, 2];
 
-/// Has the owner of the remote segment compare its beginning with what [`fill`] made: so many bytes, of this seed.
+/// Lets the owner of the remote segment compare its start with the output of [`fill`]: the number
+/// of bytes, and the seed.
 pub type Look<'a> = dyn FnMut(usize, u64) -> Result<()> + Send + 'a;
 
 /// Memory at the other end of a link, and the side that can read it there.
@@ -46,7 +49,8 @@ impl<'a> Arrival<'a> {
         Self { what, nodes, remote, look }
     }
 
-    /// Puts many blocks and has them compared; an error that names the link if one is missing or wrong.
+    /// Puts many blocks and has them compared; an error that names the link if one is missing or
+    /// wrong.
     pub fn probe(&mut self) -> Result<()> {
         let mut known = vec![0; BYTES];
         for seed in SEEDS {
@@ -60,7 +64,7 @@ impl<'a> Arrival<'a> {
         Ok(())
     }
 
-    /// Has the owner compare what the benchmark itself has put.
+    /// Lets the owner compare the data that the benchmark itself has put.
     pub fn look(&mut self, size_bytes: usize, seed: u64) -> Result<()> {
         (self.look)(size_bytes, seed).map_err(|error| of_link(self.what, self.nodes, error))
     }

@@ -7,19 +7,20 @@ use tieline::{Node, NodeId, NodeOptions, RemoteMap, RemoteSegment, Segment, Segm
 
 use crate::error::{BenchError, Result};
 
-/// How long connecting may take.
+/// The time limit of connecting.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The nodes that are measured.
 #[derive(Debug, Clone, Default)]
 pub struct Where {
-    /// Where the managers' sockets are; `None`: the default of this user.
+    /// The runtime directory; `None`: the default of this user.
     pub runtime_dir: Option<PathBuf>,
     /// Name of the cluster; `None`: the default.
     pub cluster: Option<String>,
-    /// The near node; `None`: the only one, or what the environment says.
+    /// The near node; `None`: the only one, or that of the environment.
     pub near: Option<NodeId>,
-    /// The far node; `None`: the first other one that the near node has a valid session with, else the near one.
+    /// The far node; `None`: the first other one that the near node has a valid session with, else
+    /// the near one.
     pub far: Option<NodeId>,
 }
 
@@ -55,16 +56,16 @@ impl Where {
 /// A segment of one node, connected from another.
 #[derive(Debug)]
 pub struct Connected {
-    /// As its owner holds it.
+    /// The segment of the owner.
     pub segment: Segment,
-    /// As the other node sees it.
+    /// The segment as the other node has connected to it.
     pub remote: RemoteSegment,
     /// The other node's map of it.
     pub map: RemoteMap,
 }
 
 impl Connected {
-    /// What other programs name the segment by.
+    /// The ID by which other programs connect to the segment.
     pub fn id(&self) -> Result<SegmentId> {
         id_of(&self.segment)
     }
@@ -83,7 +84,7 @@ pub fn connected(owner: &Node, user: &Node, size_bytes: usize) -> Result<Connect
     Ok(Connected { segment, remote, map })
 }
 
-/// Name of the link that is taken from a node: what its adapter says.
+/// The name of the link of a node, as its adapter reports it.
 pub fn path_of(node: &Node) -> String {
     node.info().adapters.first().map_or_else(|| "unknown".to_owned(), |adapter| adapter.kind.clone())
 }

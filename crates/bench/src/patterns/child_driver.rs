@@ -15,7 +15,7 @@ use crate::{
     progress::Waiter,
 };
 
-/// Where a program of the benchmarks is: beside this one, or where an installation puts it.
+/// The path of a program of the benchmarks: next to this one, or where an installation puts it.
 pub fn find(program: &'static str, what: &'static str) -> Result<PathBuf> {
     let own = std::env::current_exe().map_err(BenchError::io("the path of this program"))?;
     let folder = own.parent().unwrap_or(Path::new("."));
@@ -28,7 +28,7 @@ pub fn find(program: &'static str, what: &'static str) -> Result<PathBuf> {
     let found = places.iter().find(|path| path.is_file()).cloned();
     found.ok_or_else(|| BenchError::Absent {
         what,
-        reason: format!("{program} is not beside {}: `./run build` makes it", own.display()),
+        reason: format!("{program} is missing beside {}: `./run build` builds it", own.display()),
     })
 }
 
@@ -52,7 +52,7 @@ impl ChildDriver {
         Ok(Self { what, program, process, orders, answers: BufReader::new(answers) })
     }
 
-    /// Tells it a line.
+    /// Sends it a line.
     pub fn say(&mut self, order: &str) -> Result<()> {
         let Some(orders) = &mut self.orders else { return Err(self.ended("it was ended")) };
         writeln!(orders, "{order}").map_err(BenchError::io(self.program))
@@ -69,7 +69,8 @@ impl ChildDriver {
         }
     }
 
-    /// Its next line, which has to come within so much time, and only until the measurement is ended.
+    /// Returns its next line, which must arrive within this time and before the measurement is
+    /// ended.
     pub fn line_within(&mut self, at_most: Duration, waiter: &Arc<dyn Waiter>) -> Result<String> {
         let look = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
         let began = Instant::now();
@@ -99,10 +100,10 @@ impl ChildDriver {
     /// Its next line, which is a number.
     pub fn number(&mut self) -> Result<f64> {
         let line = self.line()?;
-        line.parse().map_err(|_| self.ended(&format!("`{line}` is no number")))
+        line.parse().map_err(|_| self.ended(&format!("`{line}` is not a number")))
     }
 
-    /// Waits until it says that it is ready.
+    /// Waits until it reports that it is ready.
     pub fn ready(&mut self) -> Result<()> {
         let said = self.line()?;
         if said == "ready" { Ok(()) } else { Err(self.ended(&format!("`{said}` instead of `ready`"))) }
@@ -115,7 +116,8 @@ impl ChildDriver {
 
 impl Drop for ChildDriver {
     fn drop(&mut self) {
-        // It ends by itself when there are no more orders, unless it waits for a process that has ended.
+        // It ends by itself when there are no more orders, unless it waits for a process that has
+        // ended.
         drop(self.orders.take());
         let _ = self.process.kill();
         let _ = self.process.wait();

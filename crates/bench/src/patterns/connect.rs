@@ -16,7 +16,7 @@ pub const CONNECTS: usize = 10;
 /// Size of the segment.
 pub const SEGMENT_BYTES: usize = 1 << 20;
 
-/// From the request until the memory is mapped, in µs. Giving it back is not timed.
+/// The time from the request until the memory is mapped, in µs. Disconnecting is not timed.
 #[derive(Debug)]
 pub struct ConnectSides<'a> {
     user: &'a Node,

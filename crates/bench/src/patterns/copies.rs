@@ -1,6 +1,7 @@
-//! Copies by the plan of this process beside the C library's `memcpy`, at many sizes and all temperatures.
+//! Copies by the plan of this process, compared with the C library's `memcpy`, at many sizes and
+//! all temperatures.
 //!
-//! And how long it takes to measure a plan, and how far two of them differ.
+//! Also the duration of measuring a plan, and the difference between two plans.
 
 use std::{cell::RefCell, time::Instant};
 
@@ -22,17 +23,18 @@ pub const SIZES: usize = 40;
 const SHORTEST_BYTES: usize = 64;
 /// Readings of both sides in each cell.
 const BLOCKS: usize = 40;
-/// Of sizes whose readings take milliseconds.
+/// The same for sizes whose readings take milliseconds.
 const BLOCKS_LARGE: usize = 32;
 const LARGE_BYTES: usize = 4 << 20;
-/// Below this size so many ns are added to `memcpy`'s time: what it costs to find the kernel.
+/// Below this size this number of ns is added to `memcpy`'s time: the cost of selecting the kernel.
 pub const SHORT_BYTES: usize = 512;
 /// See [`SHORT_BYTES`].
 pub const SHORT_NS: f64 = 2.0;
 /// Readings of each kernel, where two plans differ.
 const REPEAT_READINGS: usize = 15;
 
-/// The sizes: powers of two, at which classes of sizes end, and 1.4 times those, which lie within one.
+/// The sizes: powers of two, at which classes of sizes end, and 1.4 times those, which lie within
+/// one.
 pub fn sizes_bytes() -> [usize; SIZES] {
     std::array::from_fn(|number| {
         let power = SHORTEST_BYTES << (number / 2);
@@ -43,11 +45,11 @@ pub fn sizes_bytes() -> [usize; SIZES] {
 /// Copies of one size at one temperature.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cell {
-    /// Of a copy.
+    /// The size of a copy.
     pub bytes: usize,
-    /// What caches hold before it.
+    /// The content of the caches before it.
     pub at: Temperature,
-    /// `memcpy`, with what is added below [`SHORT_BYTES`]: the median.
+    /// The median time of `memcpy`, with the addition below [`SHORT_BYTES`].
     pub memcpy_ns: f64,
     /// Bandwidth of the plan by that of `memcpy`: the median of the readings' ratios.
     pub median: f64,
@@ -56,17 +58,17 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// Which cell.
+    /// The place of the cell in the table.
     pub fn place(&self) -> String {
         format!("{}, {}", shown(self.bytes as u64), self.at.name())
     }
 
-    /// In words.
+    /// A description.
     pub fn to_text(&self) -> String {
         format!("{} {:.3} ({:.3} … {:.3})", self.place(), self.median, self.ratio.low, self.ratio.high)
     }
 
-    /// From pairs of times: by the plan, and by `memcpy`.
+    /// Makes a cell of pairs of times: by the plan, and by `memcpy`.
     fn of(bytes: usize, at: Temperature, pairs: &[[f64; 2]], comparisons: usize) -> Option<Self> {
         let allowed_ns = if bytes < SHORT_BYTES { SHORT_NS } else { 0.0 };
         let memcpy: Vec<f64> = pairs.iter().map(|[_, memcpy]| memcpy + allowed_ns).collect();
@@ -155,7 +157,7 @@ pub fn tune_s() -> Result<f64> {
 pub struct Repeat {
     /// Sizes that have another kernel.
     pub differ: usize,
-    /// Of how many.
+    /// The number of compared sizes.
     pub sizes: usize,
     /// The size.
     pub bytes: usize,
@@ -184,7 +186,8 @@ fn differ(plans: &[Plan; 2], time: &dyn Fn(CopyBy, usize, Temperature) -> Option
     let (mut count, mut readings) = (0, 0);
     for class in &classes {
         let [one, other] = [0, 1].map(|plan: usize| plans[plan].by_class()[*class]);
-        // Sizes with the same kernel take the same time; the first is timed, so that there is something to show.
+        // Sizes with the same kernel take the same time; the first is timed, so that there is
+        // something to show.
         if one == other && *class > 0 {
             continue;
         }
@@ -243,7 +246,8 @@ mod tests {
         assert!(sizes[39] <= Limits::DEFAULT.largest_bytes);
     }
 
-    /// A made-up machine with noise of a percent: the plan takes so many times as long as memcpy.
+    /// A simulated machine with noise of a percent, on which the plan takes this multiple of
+    /// memcpy's time.
     fn made_up(seed: u64, factor: impl Fn(usize, Temperature) -> f64) -> Worst {
         let rng = RefCell::new(Rng::new(seed));
         let time = |by: CopyBy, bytes: usize, at: Temperature| {

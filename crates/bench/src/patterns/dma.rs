@@ -1,9 +1,11 @@
-//! Vectors of block copies through a DMA queue, against plain memcpy of blocks of the same size in the same order.
+//! Vectors of block copies through a DMA queue, against plain memcpy of blocks of the same size in
+//! the same order.
 //!
-//! Short entries are compared with copies between private buffers, each with an allowance for what an entry costs besides:
-//! what a program that could write there by itself would pay. Long entries are compared with memcpy from and to the very
-//! same memory, because from a few KiB on the kind of pages and what lies in which cache decide. The figures of acceptance compare
-//! both with the best of all kernels.
+//! Short entries are compared with copies between private buffers, each with an allowance for what
+//! an entry costs besides: what a program that could write there by itself would pay. Long entries
+//! are compared with memcpy from and to the very same memory, because from a few KiB on the kind of
+//! pages and what lies in which cache decide. The figures of acceptance compare both with the best
+//! of all kernels.
 
 use std::{hint::black_box, time::Duration};
 
@@ -27,7 +29,8 @@ use crate::{
 
 /// Entries of a long vector.
 pub const ENTRIES: usize = 256;
-/// From this size of an entry on, copies between private buffers are no measure: other pages, other caches.
+/// From this size of an entry on, copies between private buffers are not comparable: they have
+/// other pages and other caches.
 const PRIVATE_BELOW_BYTES: usize = 4096;
 /// A queue that takes longer than this has failed.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -48,29 +51,30 @@ impl Shape {
     }
 }
 
-/// What a vector is compared with.
+/// The reference of a vector.
 #[derive(Debug, Clone, Copy)]
 pub enum Against<'a> {
-    /// memcpy between private buffers, plus so many ns an entry.
+    /// memcpy between private buffers, plus this number of ns an entry.
     Private {
-        /// What an entry may cost besides its copy.
+        /// The time that an entry may take in addition to its copy.
         extra_ns: f64,
     },
     /// memcpy from the local segment into this map of the remote one.
     Same(Window<'a>),
-    /// Any kernel from the local segment into this map of the remote one, and of short entries memcpy between private buffers; each copy with
-    /// so many ns more, with all bytes hot, or with none in any cache.
+    /// The best kernel from the local segment into this map of the remote one, and for short
+    /// entries also memcpy between private buffers; each copy with this number of ns added, with
+    /// all bytes hot or with none in any cache.
     Best {
         /// The map.
         map: Window<'a>,
-        /// What an entry may cost besides its copy.
+        /// The time that an entry may take in addition to its copy.
         extra_ns: f64,
         /// No cache holds the bytes before a vector.
         cold: bool,
     },
 }
 
-/// A vector, gathered, posted and waited for, in ns an entry, beside its reference.
+/// A vector, gathered, posted and waited for, in ns an entry, compared with its reference.
 pub struct DmaSides<'a> {
     timer: &'a Timer,
     queue: DmaQueue,
@@ -94,8 +98,9 @@ impl std::fmt::Debug for DmaSides<'_> {
 }
 
 impl<'a> DmaSides<'a> {
-    /// Entries one behind the other in both segments. The local bytes are those of [`rendezvous::fill`] of the total size,
-    /// and have been transferred once when this returns, so that the owner of the remote segment can compare them.
+    /// Entries one behind the other in both segments. The local bytes are those of
+    /// [`rendezvous::fill`] of the total size, and have been transferred once when this returns, so
+    /// that the owner of the remote segment can compare them.
     pub fn new(
         timer: &'a Timer,
         node: &Node,
@@ -142,7 +147,8 @@ impl<'a> DmaSides<'a> {
         Ok(sides)
     }
 
-    /// Compares the whole vector through the remote segment, where nobody at the other end can.
+    /// Compares the whole vector through the remote segment, because the other end does not check
+    /// it.
     pub fn check(&self) -> Result<()> {
         let mut back = vec![0; self.shape.total_bytes()];
         self.remote.get(0, &mut back)?;
@@ -159,7 +165,7 @@ impl<'a> DmaSides<'a> {
         self.ours.batch()
     }
 
-    /// What the reference is called in reports.
+    /// The name of the reference in reports.
     pub fn reference_name(&self) -> String {
         let size_bytes = self.shape.size_bytes;
         match self.against {
@@ -198,7 +204,8 @@ impl<'a> DmaSides<'a> {
     /// Time of as many copies between private buffers.
     fn private_ns(&mut self) -> Result<f64> {
         let cold = self.is_cold();
-        // Through a black box: the size must not be known, or the copy would be a few inlined moves and no memcpy.
+        // Through a black box: the size must not be known, or the copy would be a few inlined moves
+        // and no memcpy.
         let size = black_box(self.shape).size_bytes;
         let Self { timer, source, target, plain, .. } = self;
         if cold {
@@ -268,7 +275,7 @@ fn transfer(queue: &DmaQueue, local: &Segment, remote: &RemoteSegment, vector: &
     if state == DmaState::Done {
         return Ok(());
     }
-    // The queue knows why.
+    // The queue returns the cause.
     queue.wait(Some(TIMEOUT))?;
     Err(BenchError::OtherEnd { what: "dma", reason: format!("the queue ended as {state:?}") })
 }
@@ -285,7 +292,7 @@ impl Sides for DmaSides<'_> {
 
 impl Field for DmaSides<'_> {
     fn others(&self) -> usize {
-        // And memcpy between private buffers, of short entries.
+        // For short entries, memcpy between private buffers too.
         self.kernels.len() + usize::from(!self.source.is_empty())
     }
 

@@ -1,8 +1,8 @@
 //! `dma`: vectors of block copies through a DMA queue, by size of a block; the classic table.
 //!
-//! Each line gathers, posts and waits for a vector of 256 blocks, or of as many as make 64 MiB. Beside it, in alternating
-//! blocks of the same run, the same copies by memcpy (see [`super::dma`]). The bytes of each line are checked once by the
-//! owner of the memory.
+//! Each line gathers, posts and waits for a vector of 256 blocks, or of as many as make 64 MiB.
+//! Beside it, in alternating blocks of the same run, the same copies by memcpy (see
+//! [`super::dma`]). The bytes of each line are checked once by the owner of the memory.
 
 mod report;
 
@@ -36,9 +36,10 @@ use crate::{
 
 /// Bytes of a vector at most, as in the classic table.
 pub const TOTAL_BYTES_MAX: usize = 64 << 20;
-/// From this size on an entry is compared with memcpy of the same memory, below it with memcpy + [`ALLOWANCE_NS`].
+/// From this size on an entry is compared with memcpy of the same memory, below it with memcpy +
+/// [`ALLOWANCE_NS`].
 pub const LONG_BYTES: usize = 4096;
-/// What a short entry may cost besides its copy.
+/// The time that a short entry may take in addition to its copy.
 pub const ALLOWANCE_NS: f64 = 10.0;
 
 /// The sizes of the classic table: 64 B to 64 MiB.
@@ -62,10 +63,10 @@ pub const fn shape(size_bytes: usize) -> Shape {
     Shape { entries, size_bytes }
 }
 
-/// What to measure.
+/// The options of the benchmark.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Between which nodes.
+    /// The nodes.
     pub place: Where,
     /// Processor of the end that copies; `None` for a choice.
     pub cpu: Option<usize>,
@@ -73,7 +74,7 @@ pub struct Options {
     pub sizes_bytes: Vec<usize>,
     /// Blocks of each size.
     pub blocks: usize,
-    /// For the order of sides and for resampling.
+    /// The seed of the order of sides and of resampling.
     pub seed: u64,
     /// Threads of competing load.
     pub load: usize,
@@ -116,7 +117,8 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
     report(options, &nodes[0], nodes[1].id().get(), cpu, &there.remote, largest, &mut look, progress)
 }
 
-/// Measures with the far end in another process that runs [`serve`] on node `place.far` (which must be given).
+/// Measures with the far end in another process that runs [`serve`] on node `place.far` (which must
+/// be given).
 pub fn client(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
     let largest = options.largest()?;
     let cpu = rendezvous::cpu_of(options.cpu, true)?;
@@ -125,12 +127,12 @@ pub fn client(options: &Options, progress: &mut dyn Progress) -> Result<Report> 
     let (node, far) = (client.node.clone(), client.server.get());
     let mut look = |size: usize, seed| client.look(size, seed);
     let report = report(options, &node, far, cpu, &remote, largest, &mut look, progress);
-    // The server may end whatever came of it; if that fails too, the first error is the one to tell.
+    // The server may end in any case; if that fails too, the first error is returned.
     let stopped = client.stop();
     report.and_then(|report| stopped.map(|()| report))
 }
 
-/// Serves one [`client`], until it says that it is done or is gone.
+/// Serves one [`client`] until it is done or gone.
 pub fn serve(options: &ServeOptions) -> Result<()> {
     serve_memory(options, Tool::Dma)
 }
@@ -169,7 +171,7 @@ fn report<'a>(
     })
 }
 
-/// By size, and whether it was ended early.
+/// Returns the rows by size, and whether the run was ended early.
 fn rows(
     options: &Options,
     timer: &Timer,
@@ -213,7 +215,7 @@ fn row(options: &Options, sides: &mut DmaSides<'_>, shape: Shape, progress: &dyn
     let run = run::run_until(&plan, sides, &mut |_, _| {}, &|| progress.stop())?;
     let mut blocks = run.blocks.clone();
     if blocks.is_empty() {
-        // Everything was disturbed: the table says so, and shows what there is.
+        // All blocks were disturbed: the table says so, and shows the medians of all of them.
         blocks = run.disturbed.iter().map(|d| Block { ours: d.ours, reference: d.reference }).collect();
     }
     let paired = PairedRatio::of(&blocks, plan.centre, 1000, plan.seed)

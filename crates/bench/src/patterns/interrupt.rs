@@ -21,11 +21,12 @@ use crate::{
 };
 
 const WHAT: &str = "interrupt";
-/// As long as the watchdog of the spinning waits.
+/// As long as the watchdog of spinning waits.
 const TIMEOUT: Option<Duration> = Some(crate::poll::ANSWER_TIMEOUT);
 
-/// An interrupt and a side that can trigger it. Usually they live in two processes; here in two threads, so each gets
-/// cache lines of its own, or the sides would disturb each other by neighbourhood alone (measured: 200 ns).
+/// An interrupt and a side that can trigger it. Usually they live in two processes; here in two
+/// threads, so each gets cache lines of its own, or the sides would disturb each other by
+/// neighbourhood alone (measured: 200 ns).
 #[derive(Debug)]
 pub struct Wire {
     interrupt: CacheLine<Interrupt>,
@@ -35,7 +36,8 @@ pub struct Wire {
 impl Wire {
     /// An interrupt of `owner` that `user` is connected to.
     ///
-    /// Made by a thread that may use several processors: one made on a pinned thread would never spin.
+    /// Made by a thread that may use several processors: one made on a pinned thread would never
+    /// spin.
     pub fn new(owner: &Node, user: &Node) -> Result<Self> {
         let interrupt = owner.create_interrupt(&InterruptOptions::default())?;
         let trigger = user.connect_interrupt(owner.id(), interrupt.number(), CONNECT_TIMEOUT)?;
@@ -171,7 +173,7 @@ impl std::fmt::Debug for SleepingSides<'_, '_> {
 }
 
 impl<'a, 'env> SleepingSides<'a, 'env> {
-    /// Over these wires.
+    /// Creates the two sides over these wires.
     pub fn new(timer: &'a Timer, pair: &'a mut PinnedPair<'env>, wires: Arc<Wires>) -> Result<Self> {
         Ok(Self { timer, pair, wires, baseline: WakeProbe::new(), all: Samples::new(false)? })
     }

@@ -1,8 +1,9 @@
 //! `intr`: round trips of interrupts between two nodes, with both sides awake and with both asleep.
 //!
-//! Half a round trip is what the classic program calls the unidirectional time. Where both ends are threads of this
-//! process, the way to a sleeper is also timed one way, by the counter that both processors share. Beside the figures stand
-//! what the machine allows: the round trip of a cache line, and of the bare futex and eventfd with both sides asleep.
+//! Half a round trip is what the classic program calls the unidirectional time. If both ends are
+//! threads of this process, the wake-up of a sleeper is also timed one way, by the counter that
+//! both processors share. The figures are compared with what the machine allows: the round trip of
+//! a cache line, and of the bare futex and eventfd with both sides asleep.
 
 mod echo;
 mod report;
@@ -38,14 +39,14 @@ use crate::{
     timer::Timer,
 };
 
-/// What to measure.
+/// The options of the benchmark.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Between which nodes.
+    /// The nodes.
     pub place: Where,
     /// On which processors (a client uses the first for its end).
     pub placement: Placement,
-    /// Readings of each thing.
+    /// The number of readings of each value.
     pub readings: u32,
     /// Threads of competing load.
     pub load: usize,
@@ -74,7 +75,7 @@ impl Options {
     }
 }
 
-/// Near ends of the two modes and the far end that answers them.
+/// The near ends of the two modes, and the far end that replies to them.
 struct Ends<'a, 'env> {
     near: [Arc<Bells>; 2],
     far: Far<'a, 'env>,
@@ -90,7 +91,8 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
     let cpus = options.cpus()?;
     let nodes = options.place.both()?;
     let bells = || -> Result<[Bells; 2]> {
-        // Interrupts learn at their birth whether spinning can pay: not where both sides share a processor.
+        // Interrupts learn at their birth whether spinning can pay: not where both sides share a
+        // processor.
         if cpus[0] == cpus[1] { pinned_pair::pinned(cpus[0], || bells(&nodes)) } else { bells(&nodes) }
     };
     let [near, far] = bells()?;
@@ -104,7 +106,8 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
     report(options, ids, cpus, path_of(&nodes[0]), ends, progress)
 }
 
-/// Measures with the far end in another process that runs [`serve`] on node `place.far` (which must be given).
+/// Measures with the far end in another process that runs [`serve`] on node `place.far` (which must
+/// be given).
 pub fn client(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
     let cpus = options.cpus()?;
     let mut mine = None;
@@ -122,12 +125,12 @@ pub fn client(options: &Options, progress: &mut dyn Progress) -> Result<Report> 
     let path = path_of(&client.node);
     let ends = Ends { near, far: Far::Process(&mut client) };
     let report = report(options, ids, cpus, path, ends, progress);
-    // The server may end whatever came of it; if that fails too, the first error is the one to tell.
+    // The server may end in any case; if that fails too, the first error is returned.
     let stopped = client.stop();
     report.and_then(|report| stopped.map(|()| report))
 }
 
-/// Serves one [`client`], until it says that it is done or is gone.
+/// Serves one [`client`] until it is done or gone.
 pub fn serve(options: &ServeOptions) -> Result<()> {
     let mine = RefCell::new(None);
     let lay_out = |node: &Node| {
@@ -154,7 +157,7 @@ impl Inputs {
         Ok(Self([create()?, create()?]))
     }
 
-    /// For the other end.
+    /// The numbers that the other end is to use.
     fn numbers(&self) -> u64 {
         let [awake, asleep] = self.0.each_ref().map(|interrupt| u64::from(interrupt.number().0));
         awake << 32 | asleep
@@ -237,7 +240,8 @@ fn figures<'env>(
 ) -> Result<Vec<Figure>> {
     let Ends { near, mut far } = ends;
     let mut figures = Vec::new();
-    // On one processor nobody is awake while the other is, and nobody can watch the other fall asleep.
+    // On one processor the two sides are never awake at the same time, and neither can watch the
+    // other fall asleep.
     let apart = pair.cpus[0] != pair.cpus[1];
     if apart {
         progress.tell("both sides awake", 0.0);

@@ -1,9 +1,10 @@
 //! `jitter`: every round trip of a run in order of time, its spikes, periodic spikes, and possible
 //! causes.
 //!
-//! [`trace`] keeps the run, [`series`] makes figures of it, [`period`] finds rhythms, [`explain`] looks for causes among
-//! what the kernel counted meanwhile and what the machine does by itself ([`crate::noise`], before the run, on the same
-//! processors). [`Report`] is what a plot is made of.
+//! [`trace`] stores the run, [`series`] computes figures from it, [`period`] finds periodic spikes,
+//! [`explain`] looks up possible causes in the kernel's counters of the run and in the noise of the
+//! idle machine ([`crate::noise`], measured before the run on the same processors). [`Report`] has
+//! the data of the plots.
 
 mod apart;
 mod collect;
@@ -44,12 +45,12 @@ const SECONDS_MAX: f64 = 3600.0;
 /// Most memory for a run.
 const MEMORY_BYTES_MAX: usize = 16 << 30;
 
-/// What to measure.
+/// The options of the benchmark.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Between which nodes.
+    /// The nodes.
     pub place: Where,
-    /// On which processors.
+    /// The processors.
     pub placement: Placement,
     /// Length of the run. A rhythm needs five beats to be named.
     pub seconds: f64,
@@ -59,7 +60,7 @@ pub struct Options {
     pub memory_bytes: usize,
     /// Threads of competing load.
     pub load: usize,
-    /// For the lengths of slices.
+    /// The seed of the lengths of slices.
     pub seed: u64,
     /// Command line, for the record.
     pub argv: Vec<String>,
@@ -128,7 +129,7 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
     measure(options, head, &cpus, progress, |timer, plan, tell| {
         pinned_pair::on(cpus, |pair| {
             reset([near_out, near_in]);
-            // What goes out at one end comes in at the other.
+            // The output of one end is the input of the other.
             let near = Words { there: near_out, back: near_in };
             let far = Words { there: far_in, back: far_out };
             Ok((collect(timer, pair, near, far, plan, tell)?, None))
@@ -139,8 +140,8 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
 /// Gets a measurement's progress, and returns whether to end it.
 type Tell<'a> = dyn FnMut(f64) -> bool + Send + 'a;
 
-/// The detours of idle processors, the run, and what comes of it. `go` gives the trace and, of a far end in another
-/// process, how often that had its processor taken away.
+/// Measures the detours of idle processors, then the run, and makes the report. `go` returns the
+/// trace and, for a far end in another process, how often its processor was taken away.
 fn measure(
     options: &Options,
     mut head: Head,
@@ -181,7 +182,7 @@ fn measure(
     Ok(report)
 }
 
-/// What a report begins with.
+/// The first part of a report.
 #[derive(Debug)]
 struct Head {
     env: Env,
@@ -234,7 +235,7 @@ fn judge(head: Head, timer: &Timer, trace: &trace::Trace, seen: &Seen, idle: Vec
             round_trips: trace.len() as u64 * u64::from(trace.every()),
             every: trace.every(),
             memory_bytes: trace.memory_bytes() as u64,
-            // The looks at the counters and the last slice's rest are no reason to complain.
+            // The time for reading the counters, and the rest of the last slice, are not errors.
             ended_early: !trace.has_room() && seen.length_ns < 0.98 * asked_ns,
         },
         rtt: seen.all.summary(),

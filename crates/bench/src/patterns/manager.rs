@@ -10,7 +10,7 @@ use crate::{
     stats::paired::Block,
 };
 
-/// A look at what a process has used: the kernel's own count of time on a processor, over all its threads.
+/// The processor time that a process has used: the kernel's own count, over all its threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct CpuTime {
     ns: u64,
@@ -21,7 +21,8 @@ fn cpu_time(pid: u32) -> Result<CpuTime> {
     let mut ns = 0;
     for task in fs::read_dir(&tasks).map_err(BenchError::io(tasks.clone()))? {
         let path = task.map_err(BenchError::io(tasks.clone()))?.path().join("schedstat");
-        // A thread that has just ended has its time in no other place; none of ours does that while it idles.
+        // A thread that has just ended has its time in no other place; none of ours does that while
+        // it idles.
         if let Ok(text) = fs::read_to_string(&path) {
             ns += on_cpu_ns(&text)
                 .ok_or_else(|| BenchError::Cluster(format!("{} is not understood", path.display())))?;
@@ -52,8 +53,8 @@ fn pss_of(rollup: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// Processor time of idle managers, in ms a minute, in windows: one block for each manager and window, with the limit as
-/// reference. `tell` gets the share that is done.
+/// Measures the processor time of idle managers, in ms a minute, in windows: one block for each
+/// manager and window, with the limit as reference. `tell` receives the share that is done.
 pub fn idle_blocks(
     pids: &[u32],
     windows: u32,

@@ -8,7 +8,8 @@ use crate::{baseline::Shape, error::Result, run::Sides, stats::order, timer::Tim
 
 /// Samples of a reading.
 pub const SAMPLES: u32 = 20_000;
-/// Times that each loop is run in a reading; the fastest counts, as an interruption is no cost of a sample.
+/// Times that each loop is run in a reading; the fastest counts, as an interruption is no cost of a
+/// sample.
 const LOOPS: usize = 5;
 
 /// A sample of nothing, against two clock readings plus what it may cost besides.
@@ -22,7 +23,7 @@ pub struct OverheadSides<'a> {
 }
 
 impl<'a> OverheadSides<'a> {
-    /// With this much allowed besides the clock.
+    /// Creates the sides; `allowed_ns` is added to the cost of the clock.
     pub fn new(timer: &'a Timer, allowed_ns: f64) -> Self {
         Self { timer, allowed_ns, ticks: Vec::new(), samples_ns: Vec::new(), clocks_ns: Vec::new() }
     }

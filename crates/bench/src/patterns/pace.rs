@@ -21,10 +21,10 @@ const SAMPLES_MAX: f64 = 400.0;
 const BATCH_MAX: f64 = 65_536.0;
 /// Samples of a reading of events that are prepared, at most: preparing takes longer than they do.
 const PREPARED_MAX: u32 = 30;
-/// From this many samples on the median is the reading; of fewer, the fastest.
+/// From this number of samples on, a reading is the median; with fewer, it is the fastest.
 const FOR_A_MEDIAN: u32 = 15;
 
-/// How readings of one thing are made.
+/// How readings are taken.
 #[derive(Debug, Clone)]
 pub struct Pace {
     shape: Shape,
@@ -32,12 +32,12 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// For finding out how long it takes.
+    /// For estimating the duration.
     pub fn trial() -> Self {
         Self { shape: Shape { warm_up: 1, samples: 3, batch: 1 }, ticks: Vec::new() }
     }
 
-    /// For something that takes about `event_ns`.
+    /// For an event that takes about `event_ns`.
     pub fn of(event_ns: f64) -> Self {
         let event_ns = event_ns.max(0.5);
         let batch = (SAMPLE_NS / event_ns).ceil().clamp(1.0, BATCH_MAX);
@@ -63,8 +63,9 @@ impl Pace {
         self.shape.batch
     }
 
-    /// One reading, in ns an event: the median of its samples, or the fastest of a few. A long copy takes as long as the
-    /// share of time that the scheduler gives: of a few, the median would say how busy the machine is.
+    /// Takes one reading, in ns an event: the median of its samples, or the fastest of a few. The
+    /// duration of a long copy depends on the share of time that the scheduler gives: the median of
+    /// a few would measure how busy the machine is.
     #[inline(always)]
     pub fn read(
         &mut self,
@@ -81,7 +82,8 @@ impl Pace {
         Ok(fastest / f64::from(self.shape.batch))
     }
 
-    /// The same of events before each of which something is prepared, such as caches without the bytes. Each is a sample by itself.
+    /// The same of events before each of which something is prepared, such as caches without the
+    /// bytes. Each is a sample by itself.
     pub fn read_prepared(
         &mut self,
         timer: &Timer,

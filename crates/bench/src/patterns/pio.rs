@@ -1,12 +1,13 @@
 //! Messages by plain stores into the other side's memory: one cache line if they are small.
 //!
-//! A message travels *with* its sequence number: up to 4 bytes in the same 8-byte word, up to 56 bytes in the same cache
-//! line, so that one line transfer is the whole cost. Longer messages lie beside the line, in chunks that are announced
-//! one by one, so that the receiver copies the first while the sender still writes the next.
+//! A message is sent *with* its sequence number: up to 4 bytes in the same 8-byte word, up to 56
+//! bytes in the same cache line, so that the transfer of one line is the whole cost. Longer
+//! messages are stored next to the line, in chunks that are announced one by one, so that the
+//! receiver copies the first while the sender still writes the next.
 //!
-//! Where the line lies is the caller's choice, [`Placement`]: in a segment of the receiver each way (two lines; the
-//! classic arrangement, which also works where remote loads do not), or in one segment for both directions (one line that
-//! goes there and back; needs a link with coherent loads).
+//! The caller chooses where the line is ([`Placement`]): in a segment of the receiver for each
+//! direction (two lines; the classic arrangement, which also works without remote loads), or in one
+//! segment for both directions (one line; needs a link with coherent loads).
 
 use serde::Serialize;
 use shm::{
@@ -30,7 +31,8 @@ const LINE_STRIDE: usize = 128;
 /// Announcements of one message at most.
 const CHUNKS_MAX: usize = MESSAGE_BYTES_MAX / CHUNK_BYTES_MIN;
 const CHUNK_BYTES_MIN: usize = 2048;
-/// Places for the line; successive blocks use successive places, because a line's price depends on its address.
+/// Places for the line; successive blocks use successive places, because a line's price depends on
+/// its address.
 pub const PLACES: usize = 16;
 /// After the lines of all places.
 const BULK_OFFSET: usize = PLACES * CHUNKS_MAX * LINE_STRIDE;
@@ -39,7 +41,7 @@ pub const SEGMENT_BYTES: usize = BULK_OFFSET + MESSAGE_BYTES_MAX;
 
 const WHAT: &str = "scipp";
 
-/// Where messages lie.
+/// The place of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Placement {
@@ -50,8 +52,9 @@ pub enum Placement {
 }
 
 impl Placement {
-    /// Chunks of long messages. Measured: with one buffer for both directions shorter chunks overlap better; with two
-    /// the lines must be fetched from the other side's old copies, and more announcements cost more than they gain.
+    /// Chunks of long messages. Measured: with one buffer for both directions shorter chunks
+    /// overlap better; with two the lines must be fetched from the other side's old copies, and
+    /// more announcements cost more than they gain.
     const fn chunk_bytes(self) -> usize {
         match self {
             Self::Shared => CHUNK_BYTES_MIN,
@@ -63,9 +66,9 @@ impl Placement {
 /// One side's view of the two directions.
 #[derive(Debug, Clone, Copy)]
 pub struct End<'a> {
-    /// Where this side writes.
+    /// The memory that this side writes.
     pub out: Window<'a>,
-    /// Where it reads.
+    /// The memory that it reads.
     pub input: Window<'a>,
     /// Whether those are the same memory.
     pub placement: Placement,
@@ -96,12 +99,12 @@ impl<'a> End<'a> {
         Ok((self.out.atomic_u64(at)?, self.input.atomic_u64(at)?))
     }
 
-    /// Where long messages come in at this end, for a baseline on the same buffer.
+    /// The memory in which long messages arrive at this end, for a baseline on the same buffer.
     pub fn bulk_input(&self, size_bytes: usize) -> Result<Window<'a>> {
         Ok(self.input.sub(BULK_OFFSET, size_bytes)?)
     }
 
-    /// Where long messages of this end go.
+    /// The memory to which long messages of this end are written.
     pub fn bulk_output(&self, size_bytes: usize) -> Result<Window<'a>> {
         Ok(self.out.sub(BULK_OFFSET, size_bytes)?)
     }
@@ -113,7 +116,7 @@ impl<'a> End<'a> {
             return Err(BenchError::Usage(text));
         }
         let at = line_offset(place);
-        // What follows is unchecked on the hot path, so the whole layout must fit now.
+        // The hot path does not check offsets, so the whole layout must fit now.
         self.out.sub(0, SEGMENT_BYTES)?;
         self.input.sub(0, SEGMENT_BYTES)?;
         let words = |window: &Window<'a>| -> Result<[&'a AtomicU64; CHUNKS_MAX]> {
@@ -136,7 +139,8 @@ impl<'a> End<'a> {
 }
 
 impl Port<'_> {
-    /// Sends `message` (of the port's size) under a number that differs from the last one seen at this place.
+    /// Sends `message` (of the port's size) under a number that differs from the last one seen at
+    /// this place.
     #[inline(always)]
     pub fn send(&self, number: u32, message: &[u8]) -> Result<()> {
         let stamp = u64::from(number) << 32;
@@ -161,7 +165,8 @@ impl Port<'_> {
         Ok(())
     }
 
-    /// Waits for the message of this number and copies it out; says how many polls found nothing.
+    /// Waits for the message of this number and copies it out; returns the number of polls that
+    /// found nothing.
     #[inline(always)]
     pub fn receive(&self, number: u32, into: &mut [u8], poll: Poll) -> Result<u64> {
         if self.size_bytes <= LINE_BYTES_MAX {
@@ -186,7 +191,8 @@ impl Port<'_> {
     }
 }
 
-/// Up to 4 bytes as the low half of the word. The whole 4 without a loop: that is the case that is measured.
+/// Up to 4 bytes as the low half of the word. The whole 4 without a loop: that is the case that is
+/// measured.
 #[inline(always)]
 fn in_word(message: &[u8]) -> u32 {
     match message {

@@ -1,8 +1,9 @@
 //! Well-known socket programs, with rings and on the plain kernel in turn.
 //!
-//! Two servers live at once, one entered by the library with rings on as `tieline run --rings` does it, one plain. The clients alternate;
-//! meanwhile the other server sleeps. [`load`] names these programs and their arguments, [`said`] reads what they print,
-//! [`running`] sees to their end, [`share`] to how many of the bytes took the way that is to be measured.
+//! Two servers run at once: one with the library and rings, as `tieline run --rings` starts it, one
+//! plain. The clients of the two alternate; the other server sleeps while one is measured. [`load`]
+//! has the programs and their arguments, [`said`] reads their output, [`running`] starts and ends
+//! them, [`share`] computes the share of bytes that went through rings.
 
 mod load;
 mod room;
@@ -42,8 +43,8 @@ const WHAT: &str = "programs on sockets";
 const START: Duration = Duration::from_secs(20);
 /// Longest that a client may take.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(40);
-/// How often a client is tried for one reading, and how many of a figure may have no result: on a busy machine sockperf now and then
-/// counts nothing as valid.
+/// How often a client is tried for one reading, and how many clients of a figure may have no
+/// result: on a busy machine sockperf sometimes counts nothing as valid.
 const TRIES: u32 = 3;
 const REPEATED_MOST: u32 = 4;
 
@@ -51,13 +52,13 @@ fn absent(reason: impl std::fmt::Display) -> BenchError {
     BenchError::Absent { what: WHAT, reason: reason.to_string() }
 }
 
-/// A server, and the clients that come to it one after another.
+/// A server, and the clients that connect to it one after another.
 #[derive(Debug)]
 struct Side {
     name: &'static str,
     server: Running,
     port: u16,
-    /// What puts the library into programs; `None` on the plain side.
+    /// The sockets library to preload; `None` on the plain side.
     library: Option<PathBuf>,
     amount: u64,
 }
@@ -79,8 +80,8 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Starts the servers on the first processor; clients come to the second. Without `plain` there is no reference, and the
-    /// plain side cannot be asked.
+    /// Starts the servers on the first processor; clients run on the second. Without `plain` there
+    /// is no reference, and the plain side cannot be measured.
     pub fn start(load: Load, cpus: [usize; 2], plain: bool, waiter: Arc<dyn Waiter>) -> Result<Self> {
         let own = std::env::current_exe().map_err(BenchError::io("the path of this program"))?;
         let library = launch::library(std::env::var_os(ENV_LIBRARY).as_deref(), &[own]).map_err(absent)?;
@@ -103,12 +104,13 @@ impl Pair {
         })
     }
 
-    /// What of the entered clients' bytes went through rings so far.
+    /// The share of the clients' bytes that went through rings so far.
     pub const fn share(&self) -> Share {
         self.share
     }
 
-    /// For the notes: what the server that was not measured has used meanwhile, and what was repeated.
+    /// The notes: the processor time of the server that was not measured, and the number of
+    /// repeated clients.
     pub fn notes(&self) -> Vec<String> {
         let idle = format!(
             "the server that was not measured used at most {:.1} % of a processor meanwhile",
@@ -182,7 +184,7 @@ impl Side {
         repeated: &mut u32,
     ) -> Result<f64> {
         for _ in 0..TRIES {
-            // Some listen anew after each client.
+            // Some servers listen again after each client.
             self.server.wait_for(self.port, START, waiter)?;
             let line = load.client(self.port, self.amount);
             let command = command(&line, self.library.as_deref(), "client", room)?;
@@ -208,7 +210,7 @@ fn statistics_path(room: &Room, whose: &str) -> PathBuf {
     room.path().join(format!("statistics-{whose}"))
 }
 
-/// Where a program is: by the caller's path, or where those for administrators are.
+/// The path of a program: by the caller's PATH, or in the folders for administrators.
 fn find((program, package): (&'static str, &'static str)) -> Result<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut folders =
@@ -218,7 +220,7 @@ fn find((program, package): (&'static str, &'static str)) -> Result<PathBuf> {
     })
 }
 
-/// A program, with the library and rings in it if there is one. What it counts begins anew.
+/// Starts a program, with the library and rings if `rings` is given. Its statistics start at zero.
 fn command(line: &Line, library: Option<&Path>, whose: &str, room: &Room) -> Result<Command> {
     let path = find(line.program)?;
     let mut command = Command::new(&path);
@@ -237,8 +239,8 @@ fn entered(program: &Path, arguments: &[String], options: &Options) -> Result<Ve
         .map_err(|why| absent(format!("{} cannot be entered: {why}", program.display())))
 }
 
-/// A server that ends with this process, however that ends: `setpriv` has the kernel see to it. Without it a server outlives a
-/// process that is killed.
+/// A server that ends with this process, however that ends: `setpriv` has the kernel see to it.
+/// Without it a server outlives a process that is killed.
 fn tied(command: Command) -> Command {
     let Ok(setpriv) = find(("setpriv", "util-linux")) else { return command };
     let mut tied = Command::new(setpriv);

@@ -1,5 +1,5 @@
-//! Blocks into a remote segment, against the fastest copy there is: the C library's memcpy or any of our kernels, from and
-//! to the very same buffers, which are hot or cold.
+//! Blocks into a remote segment, against the fastest copy there is: the C library's memcpy or any
+//! of our kernels, from and to the very same buffers, which are hot or cold.
 
 use shm::{
     clock::now_ticks,
@@ -40,13 +40,13 @@ impl Drop for Only {
     }
 }
 
-/// The kernels that can copy so many bytes on this processor.
+/// The kernels that can copy this number of bytes on this processor.
 pub(super) fn able(size_bytes: usize) -> Vec<Kernel> {
     let able = |kernel: &Kernel| kernel.available && kernel.min_bytes <= size_bytes;
     copy::kernels().into_iter().filter(able).collect()
 }
 
-/// What a kernel is called in reports.
+/// The name of a kernel in reports.
 pub(super) fn name_of(kernel: &Kernel) -> String {
     match kernel.id {
         KernelId::Libc => "memcpy of the C library, same buffers".to_owned(),
@@ -72,8 +72,9 @@ impl std::fmt::Debug for PutField<'_> {
 }
 
 impl<'a> PutField<'a> {
-    /// Puts of `size_bytes` to the start of `remote`, which is mapped as `target`; with `cold`, no cache holds the bytes before a copy,
-    /// else each is of the same bytes as the one before it. Checks the bytes.
+    /// Puts of `size_bytes` to the start of `remote`, which is mapped as `target`; with `cold`, no
+    /// cache holds the bytes before a copy, else each is of the same bytes as the one before it.
+    /// Checks the bytes.
     pub fn new(
         timer: &'a Timer,
         remote: &'a RemoteSegment,
@@ -99,7 +100,7 @@ impl<'a> PutField<'a> {
         self.copies
     }
 
-    /// Before each copy.
+    /// Prepares a copy.
     fn prepare(&self) -> Result<()> {
         if self.cold {
             evict(&self.source);
@@ -128,10 +129,11 @@ impl Field for PutField<'_> {
     }
 }
 
-/// Time of the fastest of `copies`, after one that is not counted.
+/// The time of the fastest of `copies`, after one that is not counted.
 ///
-/// The fastest, on both sides alike, because a large copy takes as long as the share of time that the scheduler gives: on a
-/// machine with other work most of them are interrupted, and their median says how busy the machine is.
+/// The fastest, on both sides alike, because the duration of a large copy depends on the share of
+/// time that the scheduler gives: on a machine with other work most copies are interrupted, and
+/// their median would measure how busy the machine is.
 fn fastest_ns(
     timer: &Timer,
     copies: u32,

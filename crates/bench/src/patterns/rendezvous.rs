@@ -1,12 +1,14 @@
 //! How the two processes of a benchmark find each other, check that they belong together, and
 //! exchange orders.
 //!
-//! Each makes a small segment whose name follows from the tool and the *other's* node, so that neither needs to be told
-//! more than `--rn`. The head of the segment says what it is ([`mailbox::Head`]): tool, form of the orders, version of
-//! the program. Orders go through words in the server's segment. They come from a peer, so each is checked before it is
-//! followed; a bad one is answered with a code and changes nothing.
+//! Each creates a small segment whose name follows from the tool and the *other's* node, so that
+//! `--rn` is the only option that they need. The head of the segment has the tool, the version of
+//! the orders and the version of the program ([`mailbox::Head`]). Orders are words in the server's
+//! segment. They come from a peer, so each is checked before it is carried out; a wrong one is
+//! answered with a code and changes nothing.
 //!
-//! (`scipp` has words of its own, older than these: its orders carry more and are sent for every reading.)
+//! (`scipp` has its own words, which are older: its orders carry more and are sent for every
+//! reading.)
 
 pub mod mailbox;
 mod meet;
@@ -24,7 +26,7 @@ use crate::{
     rivals::placement::Placement,
 };
 
-/// Whose rendezvous it is.
+/// The tools that meet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tool {
     /// Streaming stores.
@@ -43,7 +45,7 @@ impl Tool {
     /// All of them.
     pub const ALL: [Self; 5] = [Self::Scibench2, Self::Dma, Self::Intr, Self::Jitter, Self::Latency];
 
-    /// As in the command line and in errors.
+    /// The name in the command line and in errors.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Scibench2 => "scibench2",
@@ -54,13 +56,13 @@ impl Tool {
         }
     }
 
-    /// Of a word that a peer wrote.
+    /// The tool of a word that a peer wrote.
     fn of(word: u64) -> Option<Self> {
         Self::ALL.into_iter().find(|tool| *tool as u64 == word)
     }
 }
 
-/// How to serve a client in another process.
+/// The options of a server.
 #[derive(Debug, Clone)]
 pub struct ServeOptions {
     /// Cluster, and the node to serve on (`near`).
@@ -69,11 +71,12 @@ pub struct ServeOptions {
     pub client: NodeId,
     /// Processor; `None`: the second of the choice that the client makes.
     pub cpu: Option<usize>,
-    /// How long to wait for the client.
+    /// The time limit of the wait for the client.
     pub wait: Duration,
 }
 
-/// Byte `at` of a block that is checked: differs between neighbours, between pages and between seeds.
+/// Byte `at` of a block that is checked: differs between neighbours, between pages and between
+/// seeds.
 const fn expected(seed: u64, at: usize) -> u8 {
     (seed.wrapping_mul(151) as usize)
         .wrapping_add(at.wrapping_mul(31))
@@ -101,8 +104,8 @@ pub fn check(what: &'static str, block: &[u8], seed: u64) -> Result<()> {
     }
 }
 
-/// Processor of the end in this process: the one asked for, else the near or far one of the usual choice; on a machine with
-/// one processor that one.
+/// The processor of the end in this process: the given one, else the near or far one of the usual
+/// choice; on a machine with one processor that one.
 pub(crate) fn cpu_of(asked: Option<usize>, near: bool) -> Result<usize> {
     if let Some(cpu) = asked {
         return Placement::Given([cpu, cpu]).resolve("a benchmark").map(|_| cpu);

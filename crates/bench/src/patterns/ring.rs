@@ -1,8 +1,10 @@
-//! Records of 8 bytes through the ring, one at a time and in batches, beside values of 8 bytes through a ring of others.
+//! Records of 8 bytes through the ring, one at a time and in batches, compared with values of 8
+//! bytes through a rival's ring.
 //!
 //! Every payload is read and checked.
 //!
-//! The consumer times (from its first record to its last): a producer only knows what it has handed over.
+//! The consumer measures the time (from its first record to its last): a producer only knows what
+//! it has handed over.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -28,7 +30,8 @@ use crate::{
 mod rival;
 
 const WHAT: &str = "record ring";
-/// Room of the ring: more than the caches of a core would only hide a slow consumer, much less makes both wait.
+/// Room of the ring: more than the caches of a core would only hide a slow consumer, much less
+/// makes both wait.
 pub const CAPACITY_BYTES: usize = 64 << 10;
 /// Slots of the rings of others: as many bytes as ours, and far fewer, whichever is better.
 const RIVAL_SLOTS: [usize; 2] = [CAPACITY_BYTES / 8, 1024];
@@ -37,7 +40,7 @@ pub const RECORDS: u64 = 256 << 10;
 /// Records that a batch hands over at once.
 pub const BATCH: usize = 16;
 
-/// How records are handed over.
+/// The way in which records are handed over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     /// Each by itself, announced at once; taken one by one.
@@ -88,7 +91,7 @@ impl<'a, 'env> RingField<'a, 'env> {
         Ok(field)
     }
 
-    /// How both sides of our ring wait for each other.
+    /// The way in which both sides of our ring wait for each other.
     pub const fn poll(&self) -> Poll {
         self.poll
     }
@@ -98,7 +101,7 @@ impl<'a, 'env> RingField<'a, 'env> {
         Ok(self.timer.ns(took.ticks) / took.records as f64)
     }
 
-    /// Sends and takes `records`; answers the time of one.
+    /// Sends and takes `records`; returns the time of one.
     fn ring_ns(&mut self, records: u64) -> Result<f64> {
         let first = self.sent;
         self.sent += records;
@@ -172,7 +175,7 @@ fn send_batched(producer: &mut Producer, poll: Poll, first: u64, records: u64) -
     Ok(())
 }
 
-/// How long it took to take how many records, after the first ones had come.
+/// The time and the number of records taken, after the first ones.
 #[derive(Debug, Clone, Copy)]
 struct Took {
     records: u64,

@@ -1,8 +1,8 @@
 //! Rates of the rings that have no goal of their own: the byte stream and the ring of many
 //! producers.
 //!
-//! For information, beside the machine's limits. The consumer times, and looks at what it takes: at both ends of each
-//! read of the stream, at every record.
+//! They are printed with the machine's limits, for information. The consumer measures the time, and
+//! checks what it takes: both ends of each read of the stream, and every record.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -37,12 +37,12 @@ const SLOT_BYTES: usize = 48;
 /// Records of one reading, of each producer.
 const RECORDS: u64 = 32 << 10;
 
-/// What a ring carries.
+/// The rate of a ring.
 #[derive(Debug, Clone, Serialize)]
 pub struct RingRate {
     /// Name.
     pub id: &'static str,
-    /// What it is.
+    /// A description.
     pub what: &'static str,
     /// Bytes handed over at once.
     pub size_bytes: usize,
@@ -61,7 +61,7 @@ pub fn measure(timer: &Timer, pair: &mut PinnedPair<'_>, readings: u32) -> Resul
         vec![rate("ring.byte.4KiB", "byte stream, writes of 4 KiB", WRITE_BYTES, readings, &mut stream)?];
     let mut one = || records_rate(timer, pair, 1, RECORDS);
     rates.push(rate("ring.many.8B.1producer", "many-producer ring, one producer", 8, readings, &mut one)?);
-    // Two processors are all that is asked for.
+    // Two processors suffice.
     let what = "many-producer ring, two producers, one of them the consumer's thread";
     let mut two = || records_rate(timer, pair, 2, RECORDS);
     rates.push(rate("ring.many.8B.2producers", what, 8, readings, &mut two)?);
@@ -156,7 +156,8 @@ fn records_rate(timer: &Timer, pair: &mut PinnedPair<'_>, producers: u64, each: 
     Ok(records as f64 / timer.ns(ticks) * 1000.0)
 }
 
-/// Takes what the far producer and, if there is one, the near producer send. How many after the first, and how long.
+/// Takes what the far producer and, if there is one, the near producer send. How many after the
+/// first, and how long.
 fn take_records(consumer: &mut Consumer, near: Option<&Producer>, each: u64) -> Result<(u64, u64)> {
     let all = each * (1 + u64::from(near.is_some()));
     let (mut next, mut sent, mut taken, mut start) = ([0_u64; 2], 0, 0, 0);
@@ -172,7 +173,7 @@ fn take_records(consumer: &mut Consumer, near: Option<&Producer>, each: u64) -> 
                 Err(error) => return Err(other_end(&error)),
             }
         }
-        // All that is there; only if nothing can be sent meanwhile is it waited for.
+        // Takes all that has arrived, and waits only if nothing can be sent.
         let mut popped = consumer.pop_into(&mut record);
         if near.is_none() || sent == each {
             Poll::Paused.until(WHAT, || {

@@ -1,8 +1,10 @@
-//! Streaming stores into remote memory: bandwidth and time by size, against the fastest memcpy of this machine.
+//! Streaming stores into remote memory: bandwidth and time by size, against the fastest memcpy of
+//! this machine.
 //!
-//! Three forms: both ends in this process ([`run`](fn@run)), or one end each in two ([`client`], [`serve`]). The stores are those
-//! of a program: `put` through a map of the remote segment, or `put` of the segment itself. Each size is first stored once
-//! with known bytes, which the owner of the segment compares; then timed in alternating blocks with its rival.
+//! Three forms: both ends in this process ([`run`](fn@run)), or one end each in two ([`client`],
+//! [`serve`]). The stores are those of a program: `put` through a map of the remote segment, or
+//! `put` of the segment itself. Each size is first stored once with known bytes, which the owner of
+//! the segment compares; then timed in alternating blocks with its rival.
 
 mod report;
 pub mod sides;
@@ -48,7 +50,7 @@ pub const SIZES_BYTES: [usize; 15] = {
 };
 const WHAT: &str = "scibench2";
 
-/// How the bytes are stored.
+/// The way in which the bytes are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Way {
@@ -58,10 +60,10 @@ pub enum Way {
     Put,
 }
 
-/// What to measure.
+/// The options of the benchmark.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Between which nodes.
+    /// The nodes.
     pub place: Where,
     /// Processor of the end that stores; `None` for a choice.
     pub cpu: Option<usize>,
@@ -71,7 +73,7 @@ pub struct Options {
     pub way: Way,
     /// Blocks of each size.
     pub blocks: usize,
-    /// For the order of sides and for resampling.
+    /// The seed of the order of sides and of resampling.
     pub seed: u64,
     /// Threads of competing load.
     pub load: usize,
@@ -119,7 +121,8 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
     })
 }
 
-/// Measures with the far end in another process that runs [`serve`] on node `place.far` (which must be given).
+/// Measures with the far end in another process that runs [`serve`] on node `place.far` (which must
+/// be given).
 pub fn client(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
     let largest = options.largest()?;
     let cpu = rendezvous::cpu_of(options.cpu, true)?;
@@ -134,12 +137,12 @@ pub fn client(options: &Options, progress: &mut dyn Progress) -> Result<Report> 
         let arrival = Arrival::new(WHAT, ids, &remote, &mut look);
         rows(options, timer, &remote, target, arrival, progress)
     });
-    // The server may end whatever came of it; if that fails too, the first error is the one to tell.
+    // The server may end in any case; if that fails too, the first error is returned.
     let stopped = client.stop();
     report.and_then(|report| stopped.map(|()| report))
 }
 
-/// Serves one [`client`], until it says that it is done or is gone.
+/// Serves one [`client`] until it is done or gone.
 pub fn serve(options: &ServeOptions) -> Result<()> {
     serve_memory(options, Tool::Scibench2)
 }
@@ -163,7 +166,7 @@ fn report(
     Ok(Report { schema: Report::SCHEMA.to_owned(), env, nodes, cpu, path, way, load_threads, partial, rows })
 }
 
-/// By size, and whether it was ended early.
+/// Returns the rows by size, and whether the run was ended early.
 fn rows(
     options: &Options,
     timer: &Timer,
@@ -216,7 +219,7 @@ fn row(
     let run = run::run_until(&plan, sides, &mut |_, _| {}, &|| progress.stop())?;
     let mut blocks = run.blocks.clone();
     if blocks.is_empty() {
-        // Everything was disturbed: the table says so, and shows what there is.
+        // All blocks were disturbed: the table says so, and shows the medians of all of them.
         blocks = run
             .disturbed
             .iter()

@@ -1,8 +1,10 @@
-//! The request/response benchmark: half a round trip by message size, over stores into the other side's memory.
+//! The request/response benchmark: half a round trip by message size, over stores into the other
+//! side's memory.
 //!
-//! Three forms: both ends in this process ([`run`]), or one end each in two processes ([`client`], [`serve`]). Messages
-//! go as [`super::pio`] describes. Each size is first exchanged with every byte checked, then timed; beside each size
-//! stands the cache-line baseline, probed on the same words around each reading.
+//! Both ends run in this process ([`run`]), or each in its own process ([`client`], [`serve`]).
+//! Messages are sent as [`super::pio`] describes. Each size is first exchanged with every byte
+//! checked, then timed, and compared with the cache-line baseline, which is measured on the same
+//! words around each reading.
 
 mod both;
 pub mod duplex;
@@ -24,20 +26,21 @@ use crate::{error::Result, rivals::placement::Placement as Placed};
 /// The sizes of the classic table.
 pub const SIZES_BYTES: [usize; 13] = [0, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192];
 
-/// What to measure.
+/// The options of the benchmark.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Between which nodes.
+    /// The nodes.
     pub place: Where,
-    /// Processors of the two ends (a client uses the first; the same twice is one for both); `None` for a choice.
+    /// Processors of the two ends (a client uses the first; the same twice is one for both); `None`
+    /// for a choice.
     pub cpus: Option<[usize; 2]>,
     /// Message sizes, up to 8192.
     pub sizes_bytes: Vec<usize>,
-    /// Where messages lie.
+    /// The place of messages.
     pub placement: Placement,
     /// Readings of each size, of about a millisecond and a half.
     pub readings: u32,
-    /// Messages each way of each size whose bytes are all checked.
+    /// The number of messages of each size and direction whose bytes are all checked.
     pub checked: u32,
     /// Threads of competing load.
     pub load: usize,
@@ -66,7 +69,7 @@ impl Options {
     }
 }
 
-/// How to serve a client in another process.
+/// The options of a server.
 #[derive(Debug, Clone)]
 pub struct ServeOptions {
     /// Cluster, and the node to serve on (`near`).
@@ -75,6 +78,6 @@ pub struct ServeOptions {
     pub client: NodeId,
     /// Processor; `None`: the second of the choice that the client makes.
     pub cpu: Option<usize>,
-    /// How long to wait for the client.
+    /// The time limit of the wait for the client.
     pub wait: Duration,
 }

@@ -18,13 +18,13 @@ use crate::{
     progress::{Progress, Waiter},
 };
 
-/// A wait as long as this is worth a word: no measurement pauses so long by itself.
+/// A wait of this length is reported: no measurement pauses so long by itself.
 const WORTH_A_WORD: Duration = Duration::from_secs(3);
-/// A client that shall end has its result only if the server answers within this.
+/// A client that is to end still takes its result if the server replies within this time.
 const END_TIMEOUT: Duration = Duration::from_millis(200);
-/// How long to wait once another wait for the same server has timed out.
+/// The time limit of a wait after another wait for the same server has timed out.
 const REST: Duration = Duration::from_secs(1);
-/// Between two looks at whether to end, while the server has not come.
+/// The pause between two checks whether to end, while the server has not started.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The server of a client.
@@ -36,7 +36,7 @@ pub(crate) struct Server {
     /// Its segment: known to be lost as soon as the server's process has ended.
     pub(crate) segment: Arc<RemoteSegment>,
     waiter: Arc<dyn Waiter>,
-    /// It has been said that it is waited for.
+    /// Whether the wait was reported.
     told: Arc<AtomicBool>,
 }
 
@@ -77,7 +77,7 @@ impl Server {
                 }
                 Err(RecvTimeoutError::Timeout) if quiet && since.elapsed() > WORTH_A_WORD => {
                     quiet = false;
-                    progress.tell(&format!("waiting for the server on node {node} to come"), 0.0);
+                    progress.tell(&format!("waiting for the server on node {node} to start"), 0.0);
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
@@ -86,8 +86,8 @@ impl Server {
         Ok(Self { what, node, here: here.id(), segment, waiter, told })
     }
 
-    /// An error once it is not worth while to wait on: the server is gone, it has been silent too long, or the caller is
-    /// to end. Says before that for whom it waits.
+    /// Returns an error when the wait is to end: the server is gone, it has not responded for too
+    /// long, or the caller is to end. Before that it reports what it waits for.
     pub(crate) fn check(&self, waited: Duration) -> Result<()> {
         self.segment.check()?;
         let (what, node, here) = (self.what, self.node, self.here);
@@ -107,20 +107,22 @@ impl Server {
         Ok(())
     }
 
-    /// What ends the waits of the thread that measures.
+    /// Ends the waits of the measuring thread when the server is gone.
     pub(crate) fn watch(&self) -> poll::Watched {
         let server = self.clone();
         poll::watched(move |waited| server.check(waited))
     }
 }
 
-/// Whether the server has been waited for long enough already: no further answer of it is worth a wait.
+/// Whether the wait for the server has lasted long enough that its further replies are not waited
+/// for.
 pub(crate) const fn given_up(error: &BenchError) -> bool {
     matches!(error, BenchError::Silent { .. } | BenchError::Interrupted { .. })
 }
 
-/// What both ends said of one order. `answer` waits for the server's word, given for how long it has been waited already.
-/// That word is the cause of a failure, if it has any.
+/// Returns the results of both ends for one order. `answer` waits for the server's reply; its
+/// argument is the time waited so far. If the server reports an error, that is the cause of a
+/// failure.
 pub(crate) fn both<T>(near: Result<()>, answer: impl FnOnce(Duration) -> Result<T>) -> Result<T> {
     let near = match near {
         Ok(()) => return answer(Duration::ZERO),

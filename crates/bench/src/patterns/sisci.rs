@@ -1,7 +1,8 @@
-//! The C API, measured by a C program: two processes, one on each node, that follow orders.
+//! The C API, measured by a C program: two processes, one on each node, that carry out orders.
 //!
-//! The program is `examples/sisci/measure.c`, which `./run build` puts beside `tieline`. It sleeps between two orders, so that
-//! what stands beside it can be measured in the same run, on the same processors.
+//! The program is `examples/sisci/measure.c`, which `./run build` puts next to `tieline`. It sleeps
+//! between two orders, so that the reference can be measured in the same run, on the same
+//! processors.
 
 use std::process::Command;
 
@@ -22,7 +23,8 @@ use crate::{
 /// Name of the program.
 pub const PROGRAM: &str = "tieline-sisci-measure";
 const WHAT: &str = "the C API";
-/// Where in the line of a place the C program keeps its word: the Rust API's messages of this size do not reach it.
+/// The offset of the C program's word in the line of a place: the Rust API's messages of this size
+/// do not reach it.
 const WORD_OFFSET: usize = 32;
 
 /// Starts one of the two processes.
@@ -46,7 +48,8 @@ pub struct Measurer {
 }
 
 impl Measurer {
-    /// Starts both, and waits until they are connected. They take segment ids from `ids` on, some thousand.
+    /// Starts both, and waits until they are connected. They take segment ids from `ids` on, some
+    /// thousand.
     pub fn start(place: &Where, [near, far]: [u32; 2], cpus: [usize; 2], ids: u32) -> Result<Self> {
         let mut both = Self {
             near: start(place, [near, far], cpus[0], ids)?,
@@ -57,14 +60,15 @@ impl Measurer {
         Ok(both)
     }
 
-    /// What the near one answers to an order.
+    /// Returns the near process's reply to an order.
     pub fn near(&mut self, order: &str) -> Result<f64> {
         self.near.say(order)?;
         self.near.number()
     }
 
-    /// Makes round trips use these segments, which must be shared with the programs of their nodes: `there` of the far node,
-    /// `back` of the near one. What a line costs depends on where it lies, so both sides of a comparison use the same.
+    /// Makes round trips use these segments, which must be shared with the programs of their nodes:
+    /// `there` of the far node, `back` of the near one. What a line costs depends on where it lies,
+    /// so both sides of a comparison use the same.
     pub fn use_lines(&mut self, there: SegmentId, back: SegmentId) -> Result<()> {
         let (SegmentId(there), SegmentId(back)) = (there, back);
         self.far.say(&format!("lines {there} {back}"))?;
@@ -72,7 +76,7 @@ impl Measurer {
         self.far.number().map(drop)
     }
 
-    /// How both wait from now on.
+    /// Sets the way in which both wait.
     fn poll(&mut self, poll: Poll) -> Result<()> {
         let order = if poll == Poll::Paused { "paused" } else { "tight" };
         self.far.say(order)?;
@@ -101,7 +105,7 @@ impl Measurer {
     }
 }
 
-/// The C program's round trips, beside those of the Rust API.
+/// The C program's round trips, compared with those of the Rust API.
 #[derive(Debug)]
 pub struct PingPong<R> {
     measurer: Measurer,
@@ -132,7 +136,7 @@ impl<R: Sides> Sides for PingPong<R> {
     }
 }
 
-/// What stands beside an order.
+/// The reference of an order.
 #[derive(Debug)]
 pub enum Beside {
     /// Another order to the same program.
@@ -143,16 +147,17 @@ pub enum Beside {
     Fixed(f64),
 }
 
-/// An order, beside something.
+/// An order, compared with a reference.
 #[derive(Debug)]
 pub struct Orders {
     /// The program that carries it out.
     pub measurer: Measurer,
-    /// What is measured.
+    /// The order that is measured.
     pub ours: String,
-    /// What stands beside it.
+    /// The reference.
     pub beside: Beside,
-    /// Makes the unit of the nanoseconds that come back, on both sides but for what is fixed.
+    /// Converts the nanoseconds of the reply to the figure's unit, on both sides unless the
+    /// reference is fixed.
     pub convert: fn(f64) -> f64,
 }
 

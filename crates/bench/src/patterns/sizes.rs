@@ -11,7 +11,7 @@ use crate::{
 pub fn parse(text: &str) -> Result<usize> {
     let wrong = || {
         BenchError::Usage(format!(
-            "`{text}` is no size: give bytes, or a number with K, M or G, such as 64 or 4K"
+            "`{text}` is not a size: give bytes, or a number with K, M or G, such as 64 or 4K"
         ))
     };
     let trimmed = text.trim();
@@ -27,7 +27,8 @@ pub fn parse(text: &str) -> Result<usize> {
     number.checked_mul(factor).ok_or_else(wrong)
 }
 
-/// Refuses what cannot be measured: no sizes, a size of 0, buffers (`copies` of the largest) beyond the free memory.
+/// Refuses what cannot be measured: no sizes, a size of 0, buffers (`copies` of the largest) beyond
+/// the free memory.
 pub fn check(what: &str, sizes_bytes: &[usize], copies: usize) -> Result<()> {
     check_against(what, sizes_bytes, copies, free_bytes())
 }

@@ -1,7 +1,8 @@
 //! Unmodified socket programs, plain and with the sockets library.
 //!
-//! The program is `examples/sockets/measure.c`, which `./run build` puts beside `tieline`. Two run, one plain and one with the
-//! library, on one processor; each sleeps while the other is measured.
+//! The program is `examples/sockets/measure.c`, which `./run build` puts next to `tieline`. Two of
+//! them run, one plain and one with the library, on one processor; each sleeps while the other is
+//! measured.
 
 use std::{
     path::{Path, PathBuf},
@@ -26,10 +27,10 @@ pub const PROGRAM: &str = "tieline-sockets-measure";
 const WHAT: &str = "unmodified programs on sockets";
 /// A program that does nothing.
 const NOTHING: &str = "/bin/true";
-/// Blocks after which both programs are started anew: where their memory came to lie shifts the ratio of equal ones by half a percent, for
-/// as long as they live.
+/// After this number of blocks both programs are started again: the places of their memory shift
+/// the ratio of equal programs by half a percent, for as long as they live.
 const BLOCKS_OF_A_LIFE: usize = 5;
-/// How often it is started for one reading, plain and with the library in turn.
+/// The number of starts for one reading, plain and with the library in turn.
 const STARTS: u32 = 12;
 
 fn absent(reason: impl std::fmt::Display) -> BenchError {
@@ -54,7 +55,7 @@ pub struct Twins {
 }
 
 impl Twins {
-    /// Starts both on this processor; `order` is what both receive, with so many rounds.
+    /// Starts both on this processor; `order` is sent to both, with the number of rounds.
     pub fn start(cpu: usize, order: &'static str, rounds: u32) -> Result<Self> {
         let program = child_driver::find(PROGRAM, WHAT)?;
         let library = launch::library(std::env::var_os(ENV_LIBRARY).as_deref(), &[own()?]).map_err(absent)?;
@@ -127,7 +128,8 @@ impl Sides for Twins {
     }
 }
 
-/// A program that does nothing: how much longer it takes from start to end under `tieline run`, beside a limit.
+/// Measures the time that a program that does nothing takes longer under `tieline run`, compared
+/// with a limit.
 #[derive(Debug)]
 pub struct Starts {
     tieline: PathBuf,
@@ -144,7 +146,7 @@ impl Starts {
         let tieline = places.into_iter().find(|path| path.is_file());
         let tieline = tieline.ok_or_else(|| absent(format!("no `tieline` beside {}", own.display())))?;
         let starts = Self { tieline, limit_ms };
-        // Once before all else: an error is better said than measured.
+        // Run once before the measurement, so that an error is returned instead of being timed.
         starts.once(true)?;
         Ok(starts)
     }

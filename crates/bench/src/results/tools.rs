@@ -1,5 +1,5 @@
 //! Reads the tables of the single benchmarks. Fields are looked up by name, so that a document of
-//! an older program, which lacks some, is read as far as it goes.
+//! an older program, which lacks some, is read as far as possible.
 
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ use crate::{
     stats::{Block, Interval},
 };
 
-/// Reads a document of one of the tools; an error says what is wrong.
+/// Reads a document of one of the tools; an error describes what is wrong.
 pub(super) fn document(name: &str, schema: &str, value: &Value) -> Result<Document, String> {
     let env: Env = match value.get("env") {
         Some(env) => serde_json::from_value(env.clone()).map_err(|error| format!("`env`: {error}"))?,
@@ -65,7 +65,7 @@ fn numbers(value: &Value, field: &str) -> Vec<f64> {
     list.map(|list| list.iter().filter_map(Value::as_f64).collect()).unwrap_or_default()
 }
 
-/// `[[ours, reference], …]`; what is none is left out.
+/// `[[ours, reference], …]`; entries that are not pairs are left out.
 fn pairs(value: &Value) -> Vec<Block> {
     let list = value.get("pairs").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let pair = |pair: &Value| Some(Block { ours: pair.get(0)?.as_f64()?, reference: pair.get(1)?.as_f64()? });
@@ -152,7 +152,7 @@ fn paired_row(row: &Value, tool: &str, unit: &str, value: &str, name: &str, besi
     Some(item)
 }
 
-/// What of `intr` has which name, and beside which of its figures it stands.
+/// The names of the rows of `intr`, and the figure that each is compared with.
 const INTR: [(&str, &str, Option<&str>); 3] = [
     (intr_bench::Figure::SPINNING, "intr.spinning", Some("cache line, both looking")),
     (intr_bench::Figure::SLEEPING, "intr.sleeping.half_rtt", Some("futex, both asleep")),
@@ -171,7 +171,7 @@ fn intr(value: &Value) -> Result<Vec<Item>, String> {
     Ok(items)
 }
 
-/// A series of readings, beside another of the same run if both have as many.
+/// A series of readings, compared with another one of the same run if both have the same length.
 fn beside_other(
     id: &str,
     one: &Value,

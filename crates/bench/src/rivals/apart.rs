@@ -1,6 +1,6 @@
-//! Comparison transports between two processes: a server that answers, a client that measures. Ours
-//! and the kernel's sockets go from one process to the other; futex, pipe and memcpy, whose ends
-//! need a common parent or memory, stay within the client.
+//! Comparison transports between two processes: a server that replies, a client that measures. Our
+//! transports and the kernel's sockets connect the two processes; futex, pipe and memcpy, whose
+//! ends need a common parent or memory, stay within the client.
 
 use std::{
     cell::RefCell,
@@ -41,7 +41,8 @@ use crate::{
 };
 
 const WHAT: &str = "latency";
-/// Orders: listen (answers a number to connect to), accept, echo, take blocks, echo messages of a size.
+/// Orders: listen (the reply is a number to connect to), accept, echo, take blocks, echo messages
+/// of a size.
 const LISTEN: u64 = 3;
 const ACCEPT: u64 = 4;
 const ECHO: u64 = 5;
@@ -50,7 +51,7 @@ const SIZED: u64 = 7;
 /// More than any reading needs; an order beyond it is a mistake or an attack.
 const ROUNDS_MAX: u64 = 1 << 32;
 
-/// What carries the messages between the processes.
+/// The transport of the messages between the processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Carrier {
     Stores = 0,
@@ -62,7 +63,7 @@ enum Carrier {
 impl Carrier {
     const ALL: [Self; 4] = [Self::Stores, Self::Bells, Self::Tcp, Self::Unix];
 
-    /// As an order says it, with how to wait.
+    /// The word of an order, with the way of waiting.
     fn word(self, same_core: bool) -> u64 {
         self as u64 | u64::from(same_core) << 8
     }
@@ -86,7 +87,7 @@ fn unix_address(number: u64) -> Result<SocketAddr> {
 // ---------------------------------------------------------------------------------------------------------------------
 // The client
 
-/// A transport whose far end is at the server.
+/// A transport whose far end is in the server.
 struct Apart<'c, 'd, L> {
     name: &'static str,
     near: Arc<L>,
@@ -193,7 +194,7 @@ impl<'env, L: Link> Transport<'env> for Apart<'_, '_, L> {
     }
 }
 
-/// Has the server listen, connects, and has it accept.
+/// Lets the server listen, connects, and lets the server accept.
 fn socket<S>(
     client: &RefCell<&mut Client>,
     carrier: Carrier,
@@ -224,14 +225,16 @@ fn refused() -> BenchError {
     BenchError::Usage("no such order".to_owned())
 }
 
-/// Measures with the far ends in another process that runs [`serve`] on node `place.far` (which must be given).
+/// Measures with the far ends in another process that runs [`serve`] on node `place.far` (which
+/// must be given).
 pub fn client(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
     let cpus = summary::checked(options)?;
     let same = sharing(cpus) == Sharing::SameCore;
     let mut mine = None;
     let mut client = Client::meet(&options.place, Tool::Latency, progress, |node| {
         let create = || Ok(node.create_interrupt(&InterruptOptions::default())?);
-        // Interrupts learn at their birth whether spinning can pay: not where both sides share a processor.
+        // Interrupts learn at their birth whether spinning can pay: not where both sides share a
+        // processor.
         let interrupt = if same { pinned_pair::pinned(cpus[0], create)? } else { create()? };
         let number = u64::from(interrupt.number().0);
         mine = Some(interrupt);
@@ -271,7 +274,7 @@ pub fn client(options: &Options, progress: &mut dyn Progress) -> Result<Report> 
             summary::rounds(options, timer, pair, transports, progress)
         })
     });
-    // The server may end whatever came of it; if that fails too, the first error is the one to tell.
+    // The server may end in any case; if that fails too, the first error is returned.
     let stopped = client.stop();
     report.and_then(|report| stopped.map(|()| report))
 }
@@ -279,7 +282,7 @@ pub fn client(options: &Options, progress: &mut dyn Progress) -> Result<Report> 
 // ---------------------------------------------------------------------------------------------------------------------
 // The server
 
-/// Serves one [`client`], until it says that it is done or is gone.
+/// Serves one [`client`] until it is done or gone.
 pub fn serve(options: &ServeOptions) -> Result<()> {
     let cpu = rendezvous::cpu_of(options.cpu, false)? as u64;
     let mine = RefCell::new(None);
@@ -305,7 +308,7 @@ pub fn serve(options: &ServeOptions) -> Result<()> {
     rendezvous::serve(options, Tool::Latency, lay_out, begin)
 }
 
-/// Sockets that somebody may connect to.
+/// Listening sockets.
 #[derive(Debug, Default)]
 struct Listening {
     tcp: Option<TcpListener>,
@@ -337,7 +340,7 @@ impl Answerer {
                 Ok(u64::from(port))
             }
             Carrier::Unix => {
-                // Nobody else has this process and moment.
+                // The name has this process's ID and the time, so it is unique.
                 let number = u64::from(std::process::id()) << 32 | u64::from(shm::clock::now_ticks() as u32);
                 let address = unix_address(number)?;
                 let listen = || -> std::io::Result<UnixListener> {

@@ -7,27 +7,28 @@ use serde::{Deserialize, Serialize};
 /// Bytes of a connection, both ways together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Carried {
-    /// That were sent and have come.
+    /// The bytes that were sent and have arrived.
     pub bytes: u64,
-    /// Of them those that the kernel did not carry.
+    /// Those of them that the kernel did not carry.
     pub past_kernel: u64,
 }
 
 impl Carried {
-    /// Of what was sent, and what the kernel says that it has carried; nothing if that is not known.
+    /// Compares the bytes sent with those that the kernel has counted; `None` if the kernel's count
+    /// is not known.
     pub(super) fn of(bytes: u64, kernel: Option<u64>) -> Option<Self> {
         Some(Self { bytes, past_kernel: bytes.saturating_sub(kernel?) })
     }
 
-    /// In words, for people: so much of it bypassed the kernel.
+    /// The share that bypassed the kernel, in words.
     pub(super) fn bypassed(self) -> String {
-        // Rounded down: what is not all is never called all.
+        // Rounded down, so that only all bytes are 100 %.
         let tenths = self.past_kernel as u128 * 1000 / u128::from(self.bytes.max(1));
         let (percent, tenth) = (tenths / 10, tenths % 10);
         format!("{} of {} bytes ({percent}.{tenth} %) bypassed the kernel", self.past_kernel, self.bytes)
     }
 
-    /// What the classic table says of its transfers. `None`: it is not known.
+    /// The line of the classic table about its transfers. `None`: not known.
     pub(super) fn classic(carried: Option<Self>) -> String {
         match carried {
             None => "Socket transfers are made over TCP, loopback (whether past the kernel is not known)."
@@ -40,8 +41,8 @@ impl Carried {
     }
 }
 
-/// Bytes that the kernel has carried on a connection so far, both ways; none if it does not say. It is asked about all connections: not for use while
-/// something is timed.
+/// The bytes that the kernel has carried on a connection so far, both directions; `None` if it does
+/// not report them. The query covers all connections, so it must not run during a timed part.
 pub(super) fn kernel_bytes(stream: &TcpStream) -> Option<u64> {
     let (local, remote) = (stream.local_addr().ok()?, stream.peer_addr().ok()?);
     let all = sockets_rules::kernel::connections().ok()?;
@@ -63,7 +64,7 @@ mod tests {
         );
         assert!(said(10, Some(0)).contains("10 of 10 bytes (100.0 %)"));
         assert!(said(10, None).contains("not known"));
-        // The kernel may have carried more than what was timed.
+        // The kernel may have carried more bytes than the timed ones.
         assert_eq!(Carried::of(0, Some(7)), Some(Carried { bytes: 0, past_kernel: 0 }));
     }
 }

@@ -18,7 +18,7 @@ pub struct Stream<S>(S);
 
 /// A socket of which the kernel may count the bytes.
 pub trait Counted {
-    /// Bytes both ways that it has carried so far; none if it does not say.
+    /// The bytes that it has carried so far, both directions; `None` if it does not report them.
     fn kernel_bytes(&self) -> Option<u64>;
 }
 
@@ -79,12 +79,13 @@ fn expect(message: [u8; SMALL_BYTES], number: u64) -> Result<()> {
     })
 }
 
-/// Name of it.
+/// Its name.
 pub(super) const TCP: &str = "TCP, loopback";
-/// Name of it.
+/// Its name.
 pub(super) const UNIX: &str = "UNIX socket";
 
-/// A connected TCP stream: small messages are sent at once, and whose partner has given up does not wait for ever.
+/// A connected TCP stream: small messages are sent at once, and a wait ends with an error if the
+/// other end has given up.
 pub(super) fn tcp_stream(stream: TcpStream) -> Result<Stream<TcpStream>> {
     let set = || {
         stream.set_nodelay(true)?;

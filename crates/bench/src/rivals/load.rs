@@ -1,4 +1,5 @@
-//! Competing load: threads that do nothing but use up processor time, for as long as they are wanted.
+//! Competing load: threads that do nothing but use up processor time, for as long as they are
+//! wanted.
 
 use std::{sync::Arc, thread::JoinHandle};
 
@@ -9,7 +10,7 @@ use crate::error::{BenchError, Result};
 /// Threads a processor at most: more would only make the machine unusable.
 const THREADS_A_CPU_MAX: usize = 4;
 
-/// For the head of a report; nothing without load.
+/// The load in the head of a report; empty without load.
 pub(crate) fn described(threads: usize) -> String {
     match threads {
         0 => String::new(),
@@ -26,7 +27,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// Starts so many threads, on whatever processors the scheduler gives them.
+    /// Starts this number of threads, on the processors that the scheduler chooses.
     pub fn start(threads: usize) -> Result<Self> {
         let most = THREADS_A_CPU_MAX * crate::cpus::allowed()?.len();
         if threads > most {

@@ -21,7 +21,7 @@ use crate::{
 pub(super) const STORES: &str = "tieline, stores";
 /// Name of ours by interrupts.
 pub(super) const INTERRUPT: &str = "tieline, interrupt";
-/// A sleeper looks so often whether the other side still lives.
+/// How often a sleeper checks that the other side still lives.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// Large messages in flight: one is written while the receiver has the other.
 const SLOTS: u64 = 2;
@@ -37,7 +37,7 @@ mod at {
 /// Bytes of the segment of [`Stores`].
 pub(super) const SEGMENT_BYTES: usize = at::BLOCKS + SLOTS as usize * LARGE_BYTES;
 
-/// How to wait for a word.
+/// The way of waiting for a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
     /// The other side runs on another processor.
@@ -103,7 +103,8 @@ impl<'a> Stores<'a> {
 impl Link for Stores<'_> {
     #[inline(always)]
     fn send(&self, number: u64) -> Result<()> {
-        // Release: pairs with the Acquire in `receive`. The message is the low half, its number the high one.
+        // Release: pairs with the Acquire in `receive`. The message is the low half, its number the
+        // high one.
         self.small.store(number << 32 | (number & 0xffff_ffff), Ordering::Release);
         Ok(())
     }
@@ -119,7 +120,8 @@ impl Link for Stores<'_> {
     }
 
     fn send_block(&self, number: u64, block: &[u8]) -> Result<()> {
-        // Acquire: pairs with the Release in `receive_block`; the slot's former message is done with.
+        // Acquire: pairs with the Release in `receive_block`; the slot's former message is done
+        // with.
         self.wait.until(|| self.consumed.load(Ordering::Acquire) + SLOTS >= number)?;
         let Some(remote) = self.remote else {
             return Err(BenchError::Usage("blocks go one way".to_owned()));
@@ -131,7 +133,8 @@ impl Link for Stores<'_> {
     }
 
     fn receive_block(&self, number: u64, _into: &mut [u8]) -> Result<()> {
-        // Acquire: pairs with the Release in `send_block`. The block lies in this side's own memory: nothing to copy.
+        // Acquire: pairs with the Release in `send_block`. The block lies in this side's own
+        // memory: nothing to copy.
         self.wait.until(|| self.produced.load(Ordering::Acquire) >= number)?;
         // Release: pairs with the Acquire in `send_block`.
         self.consumed.store(number, Ordering::Release);
@@ -151,8 +154,8 @@ pub fn stores(memory: &Connected, wait: Wait) -> Result<Pair<Stores<'_>>> {
     Ok(Pair::new(STORES, near, far))
 }
 
-/// One side's interrupt, and the other's to trigger. Usually they live in two processes; here in two threads, so each gets
-/// cache lines of its own.
+/// One side's interrupt, and the other's to trigger. Usually they live in two processes; here in
+/// two threads, so each gets cache lines of its own.
 #[derive(Debug)]
 pub struct Bells {
     input: CacheLine<Interrupt>,
@@ -191,8 +194,8 @@ impl Link for Bells {
     }
 }
 
-/// An interrupt each way, near and far end. They spin before they sleep, unless made on a thread that may use one
-/// processor only.
+/// An interrupt each way, near and far end. They spin before they sleep, unless made on a thread
+/// that may use one processor only.
 pub fn bells([near, far]: &[Node; 2]) -> Result<[Bells; 2]> {
     let at_near = near.create_interrupt(&InterruptOptions::default())?;
     let at_far = far.create_interrupt(&InterruptOptions::default())?;

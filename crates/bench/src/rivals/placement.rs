@@ -7,7 +7,7 @@ use crate::{
     error::{BenchError, Result},
 };
 
-/// Where the ends run.
+/// The processors of the ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Placement {
     /// Two processors of the tool's choice: no threads of one core, where there is a choice.
@@ -19,7 +19,7 @@ pub enum Placement {
     Given([usize; 2]),
 }
 
-/// How ends share processors, in reports.
+/// The way in which ends share processors, in reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sharing {
@@ -61,19 +61,19 @@ impl Placement {
     }
 }
 
-/// How two processors are shared.
+/// The way in which two processors are shared.
 pub fn sharing([near, far]: [usize; 2]) -> Sharing {
     if near == far { Sharing::SameCore } else { Sharing::TwoCores }
 }
 
-/// The kernel's list of processors that are switched on; empty if it does not say.
+/// The kernel's list of online processors; empty if it has none.
 fn online() -> String {
     std::fs::read_to_string("/sys/devices/system/cpu/online")
         .map(|text| text.trim().to_owned())
         .unwrap_or_default()
 }
 
-/// Says why a processor cannot be used.
+/// Returns the reason why a processor cannot be used.
 pub(crate) fn usable(cpu: usize, allowed: &[usize], online: &str) -> Result<()> {
     if allowed.contains(&cpu) {
         return Ok(());

@@ -37,15 +37,15 @@ pub struct Report {
     pub large_bytes: usize,
     /// Readings of each transport.
     pub rounds: usize,
-    /// It was ended early: what is there was measured until then.
+    /// It was ended early: the rows were measured before that.
     #[serde(default)]
     pub partial: bool,
     /// By transport, ours first.
     pub rows: Vec<Row>,
-    /// Messages of many sizes by TCP, if that was asked for.
+    /// Messages of many sizes by TCP, if requested.
     #[serde(default)]
     pub sizes: Vec<SizeRow>,
-    /// What carried the bytes of TCP, by the kernel's count; none if that is not known.
+    /// The bytes of TCP that the kernel carried, by its own count; `None` if not known.
     #[serde(default)]
     pub tcp_carried: Option<Carried>,
 }
@@ -66,7 +66,7 @@ pub struct SizeRow {
 /// One transport.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Row {
-    /// What it is called.
+    /// The name.
     pub name: String,
     /// Half round trips of small messages, every sample.
     pub half_rtt: Option<Summary>,
@@ -189,7 +189,7 @@ impl Report {
             ]);
         }
         text.push_str(&table.render());
-        // Then the row is not what its name says.
+        // Then the name of the row would be wrong.
         if let Some(carried) = self.tcp_carried.filter(|it| it.past_kernel > 0) {
             text.push_str(&format!("{}: {}\n", kernel::TCP, carried.bypassed()));
         }

@@ -1,7 +1,8 @@
-//! `latency`: the one-way time of a small message and the bandwidth of large ones, for every transport, in one run.
+//! `latency`: the one-way time of a small message and the bandwidth of large ones, for every
+//! transport, in one run.
 //!
-//! A round reads each transport once, in an order drawn anew; a rival is compared with ours round by round, so that a
-//! machine that changes its mood between rounds changes both.
+//! A round reads each transport once, in a random order. A rival is compared with ours round by
+//! round, so that a change of the machine between rounds affects both.
 
 use std::time::Instant;
 
@@ -30,12 +31,12 @@ use crate::{
     timer::Timer,
 };
 
-/// What to measure.
+/// The options of the benchmark.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Between which nodes.
+    /// The nodes.
     pub place: Where,
-    /// On which processors.
+    /// The processors.
     pub placement: Placement,
     /// Threads of competing load.
     pub load: usize,
@@ -43,7 +44,7 @@ pub struct Options {
     pub rounds: usize,
     /// The classic table too: messages of many sizes by TCP.
     pub by_size: bool,
-    /// For the order in a round and for resampling.
+    /// The seed of the order in a round and of resampling.
     pub seed: u64,
     /// Command line, for the record.
     pub argv: Vec<String>,
@@ -63,7 +64,7 @@ impl Default for Options {
     }
 }
 
-/// Checks what can be checked before anything is started, and says on which processors.
+/// Checks what can be checked before anything is started, and returns the processors.
 pub(super) fn checked(options: &Options) -> Result<[usize; 2]> {
     if options.rounds == 0 {
         return Err(BenchError::Usage("latency: 0 rounds measure nothing".to_owned()));
@@ -71,7 +72,7 @@ pub(super) fn checked(options: &Options) -> Result<[usize; 2]> {
     options.placement.resolve("latency")
 }
 
-/// Where the ends are.
+/// The nodes and processors of the ends.
 pub(super) struct Setting {
     pub(super) nodes: [u32; 2],
     pub(super) cpus: [usize; 2],
@@ -87,7 +88,8 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
     let memory = ours::memory(&nodes)?;
     let wait = if same { Wait::Yield } else { Wait::Spin(Poll::Paused) };
     let stores = ours::stores(&memory, wait)?;
-    // Interrupts learn at their birth whether spinning can pay: not where both sides share a processor.
+    // Interrupts learn at their birth whether spinning can pay: not where both sides share a
+    // processor.
     let bells = if same {
         pinned_pair::pinned(cpus[0], || ours::interrupts(&nodes))?
     } else {
@@ -110,7 +112,7 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
     })
 }
 
-/// The run, and what comes of it.
+/// Measures, and makes the report.
 pub(super) fn measure(
     options: &Options,
     setting: Setting,
@@ -157,7 +159,7 @@ pub(super) fn measure(
     })
 }
 
-/// What was read.
+/// The readings.
 pub(super) struct Readings {
     /// memcpy, in GB/s.
     copies: Vec<f64>,
@@ -300,7 +302,7 @@ mod tests {
         assert!((row.latency_ratio.unwrap() - 150.0).abs() < 1e-9);
         assert!((row.bandwidth_ratio.unwrap() - 0.25).abs() < 1e-9);
         assert_eq!(row.half_rtt_ns, Some(9000.0));
-        // One round has no interval; a point would look like certainty.
+        // One round has no interval; a single point would look certain.
         let once = |series: &Series| (series.half_ns[..1].to_vec(), series.gb_s[..1].to_vec());
         let (half_ns, gb_s) = once(&of(9000.0, 2.5));
         let single = super::row(&Series { half_ns, gb_s, ..of(1.0, 1.0) }, Some(&once(&of(60.0, 10.0))), 1);

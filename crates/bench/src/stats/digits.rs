@@ -1,9 +1,11 @@
 //! The number of digits that a clock's step supports.
 
-/// Decimals of a value in `unit_ns` (1 for ns, 1000 for µs) that a resolution of `step_ns` supports, at most `most`.
+/// Decimals of a value in `unit_ns` (1 for ns, 1000 for µs) that a resolution of `step_ns`
+/// supports, at most `most`.
 ///
-/// The last printed digit is never worth less than the step: a step of 10 ns allows two decimals of a microsecond and
-/// no decimal of a nanosecond. Averaging over a batch refines the step by the size of the batch: pass `step / batch`.
+/// The last printed digit is never worth less than the step: a step of 10 ns allows two decimals of
+/// a microsecond and no decimal of a nanosecond. Averaging over a batch refines the step by the
+/// size of the batch: pass `step / batch`.
 pub fn decimals(step_ns: f64, unit_ns: f64, most: usize) -> usize {
     if !(step_ns > 0.0 && unit_ns > 0.0) {
         return most;
@@ -12,7 +14,8 @@ pub fn decimals(step_ns: f64, unit_ns: f64, most: usize) -> usize {
     if digits <= 0.0 { 0 } else { (digits.floor() as usize).min(most) }
 }
 
-/// `value` (already in the unit) with the decimals that `step_ns` supports; whole units are always printed.
+/// `value` (already in the unit) with the decimals that `step_ns` supports; whole units are always
+/// printed.
 pub fn show(value: f64, step_ns: f64, unit_ns: f64, most: usize) -> String {
     format!("{value:.*}", decimals(step_ns, unit_ns, most))
 }

@@ -18,7 +18,7 @@ impl Interval {
         Self { low: a.min(b), high: a.max(b) }
     }
 
-    /// Just this value.
+    /// An interval of one value.
     pub const fn point(value: f64) -> Self {
         Self { low: value, high: value }
     }
@@ -78,10 +78,11 @@ pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// Ranks (from 1) of the two order statistics that enclose the median with at least 95 % confidence.
+/// Ranks (from 1) of the two order statistics that enclose the median with at least 95 %
+/// confidence.
 ///
-/// Up to 70 values the exact binomial ranks, above Le Boudec's approximation
-/// ⌊(n − z√n)/2⌋ … ⌈1 + (n + z√n)/2⌉ with z = 1.96 ("Performance evaluation of computer and communication systems",
+/// Up to 70 values the exact binomial ranks, above Le Boudec's approximation ⌊(n − z√n)/2⌋ … ⌈1 +
+/// (n + z√n)/2⌉ with z = 1.96 ("Performance evaluation of computer and communication systems",
 /// appendix A). `None` below 6 values: no pair of ranks reaches 95 % there.
 pub fn median_ranks(n: u64) -> Option<(u64, u64)> {
     if n < 6 {
@@ -97,8 +98,9 @@ pub fn median_ranks(n: u64) -> Option<(u64, u64)> {
     Some((low.max(1), high.min(n)))
 }
 
-/// Interval of the median of independent values that is as sure for one of `comparisons` that they all hold together with 95 %
-/// confidence (Bonferroni). `None` if there are too few values for that, or more than 500.
+/// Interval of the median of independent values that is as sure for one of `comparisons` that they
+/// all hold together with 95 % confidence (Bonferroni). `None` if there are too few values for
+/// that, or more than 500.
 pub fn median_interval_of_many(values: &[f64], comparisons: usize) -> Option<Interval> {
     let n = values.len() as u64;
     // Beyond that the smallest probability would underflow on the way.
@@ -118,7 +120,8 @@ fn low_rank(n: u64, at_most: f64) -> u64 {
     let mut term = 0.5f64.powi(n as i32); // P(Bin = 0); n ≤ 500, no underflow
     let mut below = 0.0;
     let mut rank = 0;
-    // After the step for k, `below` is P(Bin < k + 1), so rank k + 1 is allowed while that stays within 2.5 %.
+    // After the step for k, `below` is P(Bin < k + 1), so rank k + 1 is allowed while that stays
+    // within 2.5 %.
     for k in 0..n {
         below += term;
         if below > at_most {
@@ -130,14 +133,16 @@ fn low_rank(n: u64, at_most: f64) -> u64 {
     rank
 }
 
-/// 95 % confidence interval of the median of independent values, by [`median_ranks`]. `None` below 6 values.
+/// 95 % confidence interval of the median of independent values, by [`median_ranks`]. `None` below
+/// 6 values.
 pub fn median_interval(values: &[f64]) -> Option<Interval> {
     let (low, high) = median_ranks(values.len() as u64)?;
     let ordered = sorted(values);
     Some(Interval { low: *ordered.get(low as usize - 1)?, high: *ordered.get(high as usize - 1)? })
 }
 
-/// Value at the share `q` of ascending values: the smallest that at least that share does not exceed.
+/// Value at the share `q` of ascending values: the smallest that at least that share does not
+/// exceed.
 pub fn quantile_of_sorted(ordered: &[f64], q: f64) -> Option<f64> {
     let rank = (q * ordered.len() as f64).ceil().max(1.0) as usize;
     ordered.get(rank.min(ordered.len()).checked_sub(1)?).copied()

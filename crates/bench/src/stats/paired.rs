@@ -1,16 +1,18 @@
 //! The ratio of two sides measured in alternating blocks, with its interval.
 //!
-//! **Which ratio.** The median of the blocks' ratios, not the ratio of the medians. The processors of a virtual machine
-//! move within seconds, and a cache line then costs four times as much; both sides of a block see the same placement,
-//! so it cancels inside a block. The medians of the two columns may come from different placements, and their ratio
-//! then says nothing. (A ratio is summarised here only because it is the quantity that the goal limits; the absolute
-//! figures stand beside it.)
+//! **Which ratio.** The median of the blocks' ratios, not the ratio of the medians. The processors
+//! of a virtual machine move within seconds, and a cache line then costs four times as much. Both
+//! sides of a block see the same placement, so it cancels inside a block. The medians of the two
+//! columns may come from different placements, and their ratio is then meaningless. (A ratio is
+//! summarised here only because it is the quantity that the goal limits; the absolute figures are
+//! reported with it.)
 //!
-//! **How sure.** A bootstrap over blocks (pairs stay together), percentile interval, 95 %. Blocks, not samples, are the
-//! unit: successive samples share their placement and are not independent.
+//! **Its uncertainty.** A bootstrap over blocks (pairs stay together), percentile interval, 95 %.
+//! Blocks, not samples, are the unit: successive samples share their placement and are not
+//! independent.
 //!
-//! Costs that add up (processor time of a daemon) have no typical block: there the ratio of the means is taken,
-//! [`Centre::Mean`].
+//! Costs that add up (processor time of a daemon) have no typical block: there the ratio of the
+//! means is taken, [`Centre::Mean`].
 
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +24,7 @@ pub const MIN_BLOCKS: usize = 30;
 /// Resamples of a final interval.
 pub const RESAMPLES: usize = 4000;
 
-/// One block: the measured thing and its reference, adjacent in time; in JSON `[ours, reference]`.
+/// One block: the measurement and its reference, adjacent in time; in JSON `[ours, reference]`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(from = "[f64; 2]", into = "[f64; 2]")]
 pub struct Block {
@@ -52,7 +54,7 @@ impl From<Block> for [f64; 2] {
     }
 }
 
-/// How blocks become one figure.
+/// The statistic that makes one figure of the blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Centre {
     /// Median of the blocks; ratio = median of the blocks' ratios.
@@ -70,16 +72,16 @@ pub struct PairedRatio {
     pub ours_ci95: Interval,
     /// Centre of the reference.
     pub reference: f64,
-    /// Ours by reference.
+    /// The ratio of ours to the reference.
     pub ratio: f64,
     /// 95 % bootstrap percentile interval of the ratio.
     pub ratio_ci95: Interval,
-    /// How many blocks all this rests on.
+    /// The number of blocks.
     pub blocks: usize,
 }
 
 impl PairedRatio {
-    /// The interval of ours, to be shown: one block has none, and a point would look like certainty.
+    /// The interval of ours, for reports. One block has none: a single point would look certain.
     pub fn shown_ours_ci95(&self) -> Option<Interval> {
         (self.blocks > 1).then_some(self.ours_ci95)
     }
@@ -123,8 +125,8 @@ impl PairedRatio {
     }
 }
 
-/// Percentile interval (2.5 % … 97.5 %) of a statistic over resampled indices `0..n`; the second argument of the
-/// statistic is scratch memory. The same seed gives the same interval.
+/// Percentile interval (2.5 % … 97.5 %) of a statistic over resampled indices `0..n`; the second
+/// argument of the statistic is scratch memory. The same seed gives the same interval.
 fn bootstrap(
     n: usize,
     resamples: usize,
@@ -162,7 +164,8 @@ mod tests {
 
     #[test]
     fn a_moved_processor_cancels() {
-        // Ours costs 1.1 of the baseline, and the baseline changes fourfold in the middle of the run.
+        // Ours costs 1.1 of the baseline, and the baseline changes fourfold in the middle of the
+        // run.
         let run: Vec<Block> = (0..40)
             .map(|i| {
                 let baseline = if i < 19 { 40.0 } else { 160.0 };

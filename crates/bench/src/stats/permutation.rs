@@ -4,9 +4,9 @@
 use super::order;
 use crate::rng::Rng;
 
-/// Two-sided p value of the difference of the medians of two independent series: the share of random relabellings
-/// with a difference at least as large. Never 0: with `rounds` shuffles nothing below 1 / (rounds + 1) is known.
-/// `None` if a side is empty.
+/// Two-sided p value of the difference of the medians of two independent series: the share of
+/// random relabellings with a difference at least as large. Never 0: with `rounds` shuffles nothing
+/// below 1 / (rounds + 1) is known. `None` if a side is empty.
 pub fn medians(a: &[f64], b: &[f64], rounds: usize, seed: u64) -> Option<f64> {
     let seen = (order::median(b)? - order::median(a)?).abs();
     let mut pool: Vec<f64> = a.iter().chain(b).copied().collect();
@@ -22,8 +22,9 @@ pub fn medians(a: &[f64], b: &[f64], rounds: usize, seed: u64) -> Option<f64> {
     Some((as_large + 1) as f64 / (rounds + 1) as f64)
 }
 
-/// Two-sided p value of paired differences (logarithms of block ratios, say) being centred on 0: the share of random
-/// sign changes whose sum is at least as large. `None` of nothing.
+/// The two-sided p value for paired differences (such as logarithms of block ratios) being centred
+/// on 0: the share of random sign changes whose sum is at least as large. `None` if there are no
+/// differences.
 pub fn signs(differences: &[f64], rounds: usize, seed: u64) -> Option<f64> {
     if differences.is_empty() {
         return None;

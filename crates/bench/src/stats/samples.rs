@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::order::{self, Interval};
 
-/// The histogram counts picoseconds: batches divide a clock step, and the rounding must stay below that.
+/// The histogram counts picoseconds: batches divide a clock step, and the rounding must stay below
+/// that.
 const PS_PER_NS: f64 = 1000.0;
 /// Values below this many picoseconds share a bucket.
 const LOWEST_PS: u64 = 64;
@@ -28,7 +29,8 @@ impl Share {
     /// 99.9 %.
     pub const P99_9: Self = Self(999);
 
-    /// Whether `n` samples say anything about this percentile: n ≥ 10 / (1 − q), so that ten lie beyond it.
+    /// Whether `n` samples suffice for this percentile: n ≥ 10 / (1 − q), so that ten lie beyond
+    /// it.
     pub fn is_known_from(self, n: u64) -> bool {
         u128::from(n) * u128::from(1000 - self.0) >= 10 * 1000
     }
@@ -46,7 +48,7 @@ pub struct Samples {
     rejected: u64,
 }
 
-/// What a report says of a series. Percentiles that too few samples support are absent.
+/// The summary of a series in a report. Percentiles that too few samples support are absent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// Number of samples.
@@ -72,12 +74,13 @@ pub struct Summary {
     pub max_ns: f64,
     /// Arithmetic mean, exact; secondary, as a single preemption moves it.
     pub mean_ns: f64,
-    /// Cumulative distribution, `[ns, share]`: this duration is not exceeded by this share. As far as samples support it.
+    /// Cumulative distribution, `[ns, share]`: this duration is not exceeded by this share. As far
+    /// as samples support it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cdf: Vec<[f64; 2]>,
 }
 
-/// Shares in a summary's distribution; beyond them it goes on with nines.
+/// The shares in a summary's distribution; beyond them it continues with nines.
 const CDF_SHARES: [f64; 15] =
     [0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99];
 
@@ -95,8 +98,9 @@ impl Samples {
         })
     }
 
-    /// Adds one duration. One that is negative or no number is counted in [`Self::rejected`] and otherwise ignored:
-    /// only a broken clock makes them, and the report says so.
+    /// Adds one duration. A negative one, or one that is not a number, is counted in
+    /// [`Self::rejected`] and otherwise ignored: only a broken clock gives such durations, and the
+    /// report mentions them.
     pub fn record_ns(&mut self, duration_ns: f64) {
         if !(duration_ns.is_finite() && duration_ns >= 0.0) {
             self.rejected += 1;

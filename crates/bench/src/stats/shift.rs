@@ -10,7 +10,8 @@ const MAX_PAIRS: usize = 4_000_000;
 pub struct Shift {
     /// Median of all differences `b − a`.
     pub shift: f64,
-    /// 95 % interval from the ranks of the Mann–Whitney statistic (normal approximation, meant for 10 and more a side).
+    /// 95 % interval from the ranks of the Mann–Whitney statistic (normal approximation, meant for
+    /// 10 and more a side).
     pub ci95: Interval,
 }
 
@@ -58,8 +59,8 @@ mod tests {
 
     use super::*;
 
-    /// Hollander & Wolfe, "Nonparametric statistical methods", example 4.1 (tritiated water): the estimate is −0.305
-    /// for term against 12–26 weeks.
+    /// Hollander & Wolfe, "Nonparametric statistical methods", example 4.1 (tritiated water): the
+    /// estimate is −0.305 for term against 12–26 weeks.
     #[test]
     fn known_answer() {
         let term = [0.80, 0.83, 1.89, 1.04, 1.45, 1.38, 1.91, 1.64, 0.73, 1.46];

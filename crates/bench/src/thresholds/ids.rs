@@ -42,7 +42,7 @@ const SIZED: [(&str, &str, Dimension); 7] = [
     ("limits.copy.fresh.", "", Dimension::Time),
 ];
 
-/// What programs of others say, by the unit of it.
+/// The dimension of a well-known program's result, by its unit.
 const fn of_load(load: Load) -> Dimension {
     match load {
         Load::PingPong => Dimension::Time,
@@ -109,8 +109,8 @@ pub fn known() -> Vec<(String, Dimension)> {
     all
 }
 
-/// The names that a pattern means: the known ones that it matches; or itself, if it is one with a size that nobody asks for
-/// usually.
+/// The names that a pattern matches. A pattern with a valid size that is not in the list is its own
+/// only name.
 pub fn meant(pattern: &str) -> Vec<(String, Dimension)> {
     let found: Vec<_> = known().into_iter().filter(|(id, _)| matches(pattern, id)).collect();
     if !found.is_empty() || pattern.contains('*') {
@@ -123,7 +123,7 @@ pub fn meant(pattern: &str) -> Vec<(String, Dimension)> {
     sized.map(|(.., dimension)| (pattern.to_owned(), *dimension)).into_iter().collect()
 }
 
-/// Whether a pattern, in which `*` stands for anything, matches a name.
+/// Whether a pattern, in which `*` matches any text, matches a name.
 pub fn matches(pattern: &str, id: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or("");

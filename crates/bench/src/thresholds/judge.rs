@@ -13,7 +13,7 @@ use crate::{
     verdict::{Goal, Op, Verdict},
 };
 
-/// One figure and what was asked of it.
+/// One figure and its bounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Judged {
     /// The ID.
@@ -26,21 +26,21 @@ pub struct Judged {
     pub value: f64,
     /// Its interval, or the value itself where that is not known.
     pub value_ci95: Interval,
-    /// The ratio to what stands beside it, and its interval.
+    /// The ratio to the reference, and its interval.
     pub ratio: Option<f64>,
     /// See `ratio`.
     pub ratio_ci95: Option<Interval>,
-    /// What was asked of the value.
+    /// The bounds of the value.
     pub value_bounds: Bounds,
-    /// What was asked of the ratio.
+    /// The bounds of the ratio.
     pub ratio_bounds: Bounds,
-    /// What came of it.
+    /// The verdict.
     pub verdict: Verdict,
-    /// Why, where the numbers do not say it.
+    /// The reason, where the numbers do not show it.
     pub why: Option<String>,
 }
 
-/// All figures of one document that something was asked of.
+/// All figures of one document that have bounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Judgements {
     /// The file.
@@ -51,13 +51,14 @@ pub struct Judgements {
     pub verdict: Verdict,
 }
 
-/// What decides about one figure.
+/// The values that decide about one figure.
 struct Reading {
     id: String,
     unit: String,
     value: (f64, Interval),
     ratio: Option<(f64, Interval)>,
-    /// Undisturbed and disturbed blocks, and how many are needed; `None` where it does not rest on blocks.
+    /// Undisturbed and disturbed blocks, and how many are needed; `None` where it does not rest on
+    /// blocks.
     blocks: Option<(usize, usize, usize)>,
 }
 
@@ -102,7 +103,8 @@ impl Threshold {
         {
             verdict = Verdict::Inconclusive;
             why = Some(format!(
-                "{blocks} undisturbed blocks, {disturbed} disturbed: {needed} are needed, and more than that"
+                "{blocks} undisturbed blocks, {disturbed} disturbed: {needed} undisturbed ones are needed, and \
+                 more of them than disturbed ones"
             ));
         }
         Judged {
@@ -148,7 +150,7 @@ fn of_figure(figure: &Figure) -> Reading {
 }
 
 impl Thresholds {
-    /// Judges whatever of a document there is an entry for.
+    /// Judges the figures of a document for which there is an entry.
     pub fn judge(&self, document: &Document) -> Judgements {
         let judge = |item: &Item| Some(self.find(&item.id)?.judge(of_item(item)));
         let figures: Vec<Judged> = document.items.iter().filter_map(judge).collect();
@@ -166,7 +168,7 @@ impl Thresholds {
             let Some(threshold) = self.find(&figure.id) else { continue };
             let judged = threshold.judge(of_figure(figure));
             figure.verdict = figure.counted(judged.verdict);
-            // The goal of the table, where it can say it.
+            // The goal of the table, where it can express the bound.
             let limit = match figure.goal.op {
                 Op::AtMost => threshold.ratio.upper,
                 Op::AtLeast => threshold.ratio.lower,
@@ -194,7 +196,7 @@ impl Bounds {
 }
 
 impl Judged {
-    /// What was asked, in words.
+    /// The bounds, in words.
     pub fn asked(&self) -> String {
         let ratio = self.ratio_bounds.describe("");
         let ratio = if ratio.is_empty() { ratio } else { format!("ratio {ratio}") };
@@ -204,7 +206,7 @@ impl Judged {
 }
 
 impl Judgements {
-    /// A table, to stand below the benchmark's own.
+    /// A table to print below the benchmark's own.
     pub fn to_text(&self) -> String {
         let mut table = Table::new([
             ("figure", Align::Left),

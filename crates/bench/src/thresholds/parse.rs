@@ -8,7 +8,7 @@ use toml::{
 use super::{Bounds, Threshold, Thresholds, ThresholdsError, ids};
 use crate::quantity::{Dimension, Quantity};
 
-/// What an entry may hold.
+/// The fields of an entry.
 const FIELDS: &str = "target_ratio, lower_ratio, upper_ratio, target, lower and upper";
 
 struct Reader<'t> {
@@ -52,7 +52,7 @@ fn entry(
     value: &Spanned<DeValue<'_>>,
 ) -> Result<Threshold, ThresholdsError> {
     let DeValue::Table(fields) = value.get_ref() else {
-        let message = format!("`{pattern}` is no table: expected [\"NAME\"] and below it {FIELDS}");
+        let message = format!("`{pattern}` is not a table: expected [\"NAME\"] and below it {FIELDS}");
         return Err(reader.wrong(at, message));
     };
     // First, as it is the likelier mistake: [scipp.half_rtt.4B] is a table in a table in a table.
@@ -120,7 +120,7 @@ fn field(
         "lower" => &mut bounds.lower,
         "upper" => &mut bounds.upper,
         _ => {
-            let message = format!("`{text}` is no field of a threshold: expected {FIELDS}");
+            let message = format!("`{text}` is not a field of a threshold: expected {FIELDS}");
             return Err(reader.wrong(name.span().start, message));
         }
     };
@@ -172,7 +172,7 @@ fn ordered(
         return Ok(());
     }
     let message = format!(
-        "[\"{pattern}\"]: expected lower{suffix} ≤ target{suffix} ≤ upper{suffix}, and nothing could keep these"
+        "[\"{pattern}\"]: expected lower{suffix} ≤ target{suffix} ≤ upper{suffix}, which no figure can satisfy"
     );
     Err(reader.wrong(at, message))
 }

@@ -55,7 +55,7 @@ fn what_is_wrong_is_said_with_its_line_and_what_was_expected() {
         ),
         ("[\"nothing*\"]\nupper_ratio = 1.0", 1, &["`nothing*`", "none matches"]),
         ("[scipp.half_rtt]\nupper_ratio = 1.0", 1, &["quoted name"]),
-        ("upper_ratio = 1.0", 1, &["`upper_ratio` is no table", "lower_ratio"]),
+        ("upper_ratio = 1.0", 1, &["`upper_ratio` is not a table", "lower_ratio"]),
         ("[\"put.*\"]\nupper_raito = 1.0", 2, &["`upper_raito`", "expected target_ratio"]),
         ("[\"put.*\"]\nupper_ratio = \"fast\"", 2, &["`upper_ratio`", "number above 0"]),
         ("[\"put.*\"]\nupper_ratio = -1.0", 2, &["number above 0"]),

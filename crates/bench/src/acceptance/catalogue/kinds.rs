@@ -7,7 +7,7 @@ use crate::{
     verdict::Goal,
 };
 
-/// What a figure needs.
+/// The resources that a figure needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Needs {
     /// Two processors.
@@ -25,22 +25,24 @@ pub enum Needs {
 pub struct Entry {
     /// Name.
     pub id: &'static str,
-    /// What it needs.
+    /// The resources that it needs.
     pub needs: Needs,
-    /// What it is.
+    /// A description.
     pub what: &'static str,
     /// The kind of measurement.
     pub kind: Kind,
 }
 
 impl Entry {
-    /// Whether what stands beside it is something of this project, which may have become slower together with it.
+    /// Whether the reference is a part of this project, which may have become slower together with
+    /// the figure.
     pub(crate) const fn is_beside_our_own(&self) -> bool {
         matches!(self.kind, Kind::Sisci(Sisci::PingPong { .. } | Sisci::Scale { .. }))
     }
 
-    /// How long one of many runs may take, of figures that are measured for minutes otherwise; `None` for all others. What is no
-    /// median of blocks cannot be cut short: the largest of fewer readings is another figure.
+    /// The time of one of many runs, for figures that take minutes otherwise; `None` for all
+    /// others. A figure that is not a median of blocks cannot be shortened: the largest of fewer
+    /// readings is another quantity.
     pub(crate) const fn short_run(&self) -> Option<Duration> {
         match self.kind {
             Kind::Sockets(Sockets::Twin(Twin::IdleTime { .. } | Twin::IdleMemory { .. })) => None,
@@ -55,244 +57,250 @@ impl Entry {
     }
 }
 
-/// What of the C API.
+/// Figures of the C API.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Sisci {
-    /// Half a round trip of 4 bytes through maps, at most so many times the Rust API's.
+    /// Half a round trip of 4 bytes through maps, at most this multiple of the Rust API's.
     PingPong {
-        /// Times.
+        /// The limit, as a factor.
         at_most: f64,
     },
     /// 1 MiB by SCIMemCpy, or by a DMA queue, against memcpy: the ratio of bandwidths.
     Copy {
-        /// By a DMA queue.
+        /// Whether a DMA queue makes the copy.
         dma: bool,
-        /// Of the ratio.
+        /// The goal of the ratio.
         goal: Goal,
     },
     /// SCIGetLocalSegmentSize, in ns at most.
     Call {
-        /// ns.
+        /// The limit, in ns.
         at_most: f64,
     },
     /// Connect, map and take back, in µs at most.
     Connect {
-        /// µs.
+        /// The limit, in µs.
         at_most: f64,
     },
-    /// Create, connect and map in a process that holds much, at most so many times one that holds nothing.
+    /// Create, connect and map in a process with many objects, at most this multiple of the time in
+    /// a process with none.
     Scale {
-        /// Times.
+        /// The limit, as a factor.
         at_most: f64,
     },
 }
 
-/// What of unmodified programs on sockets.
+/// Figures of unmodified programs on sockets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Sockets {
-    /// A program with the library in it beside the same without, all in the kernel: the ratio of rates.
+    /// A program with the library, compared with the same without, all bytes through the kernel:
+    /// the ratio of rates.
     Passthrough {
         /// The program's arguments.
         order: &'static str,
-        /// How often, for one reading.
+        /// The number of repetitions for one reading.
         rounds: u32,
-        /// Of the ratio.
+        /// The goal of the ratio.
         goal: Goal,
     },
     /// Time that the library and its launcher add to the start of a program, in ms at most.
     Start {
-        /// ms.
+        /// The limit, in ms.
         at_most: f64,
     },
-    /// A program of others with rings, beside the same on the plain kernel.
+    /// A well-known program with rings, compared with the same on the plain kernel.
     Beside {
         /// The load.
         load: Load,
-        /// Of the ratio.
+        /// The goal of the ratio.
         goal: Goal,
     },
-    /// A program of others with rings beside what its two processors allow: a time beside the one-line baseline, a bandwidth beside the
-    /// exchange of bytes.
+    /// A well-known program with rings, compared with what its two processors allow: a time with the
+    /// one-line baseline, a bandwidth with the exchange of bytes.
     AboveBaseline {
         /// The load.
         load: Load,
-        /// Of the ratio.
+        /// The goal of the ratio.
         goal: Goal,
     },
-    /// A program of others with rings, which is to do so much a second at least.
+    /// A well-known program with rings, which must reach a rate.
     Reaches {
         /// The load.
         load: Load,
-        /// In the unit of its result.
+        /// The limit, in the unit of its result.
         at_least: f64,
     },
     /// Our own program, in ways that are our own.
     Twin(Twin),
 }
 
-/// What of copies by the plan that was measured on the machine.
+/// Figures of copies by the plan that was measured on the machine.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Copies {
     /// The size and temperature at which they are furthest below the C library's memcpy.
     Worst {
-        /// Of the end of the interval that is nearest to it, of bandwidths.
+        /// The goal of the ratio of bandwidths; the end of the interval that is nearer to it
+        /// decides.
         goal: Goal,
     },
     /// Measuring the plan, in s at most.
     TuneTime {
-        /// Seconds.
+        /// The limit, in s.
         at_most: f64,
     },
     /// Two plans: where they differ most.
     TuneRepeat {
-        /// Of the ratio of times.
+        /// The goal of the ratio of times.
         goal: Goal,
     },
 }
 
-/// What of switched fabrics. Of trees of three levels.
+/// Figures of switched fabrics. Trees have three levels.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Fabric {
     /// Tables of 11,664 hosts, made and checked, in s at most.
     Route {
-        /// By the engine for any graph; else by that for fat trees.
+        /// Whether the engine for any graph computes it; else the one for fat trees.
         layered: bool,
-        /// Seconds.
+        /// The limit, in s.
         at_most: f64,
     },
-    /// The same after one cable is gone, in s at most; only entries of routes through it may change.
+    /// The same after the loss of one cable, in s at most; only entries of routes through it may
+    /// change.
     Reroute {
-        /// Seconds.
+        /// The limit, in s.
         at_most: f64,
     },
     /// The check of such tables, in s at most.
     Check {
-        /// Seconds.
+        /// The limit, in s.
         at_most: f64,
     },
     /// Finding 11,664 hosts through ibsim, in s at most.
     Sweep {
-        /// Seconds.
+        /// The limit, in s.
         at_most: f64,
     },
     /// Counters of all their and the switches' ports, in s at most.
     Counters {
-        /// Seconds.
+        /// The limit, in s.
         at_most: f64,
     },
-    /// Answers at ibsim's socket in millions a second, at least.
+    /// Responses at ibsim's socket in millions a second, at least.
     Rate {
-        /// Millions a second.
+        /// The limit, in millions a second.
         at_least: f64,
     },
     /// Memory of a process that routes a tree of this radix, in MB at most.
     Memory {
         /// Ports of a switch.
         radix: u32,
-        /// By the engine for any graph.
+        /// Whether the engine for any graph computes it.
         layered: bool,
-        /// MB.
+        /// The limit, in MB.
         at_most: f64,
     },
-    /// Seconds for the engine that fits, the tables and what is measured of them, of the tree of five levels with 3,675 hosts and an
-    /// aggregation node at each switch, at most.
+    /// Seconds, at most, for choosing the engine, computing the tables and measuring them, of the
+    /// tree of five levels with 3,675 hosts and an aggregation node at each switch.
     Fitting {
-        /// Seconds.
+        /// The limit, in s.
         at_most: f64,
     },
-    /// Routes of fabrics with cables gone, beside the best of others.
+    /// Routes of fabrics with lost cables, compared with those of the best rival.
     Quality {
-        /// Of which fabrics.
+        /// The fabrics.
         of: Fabrics,
-        /// What is left of the bandwidth in random pairs; else the most destinations of a port.
+        /// Whether it is the bandwidth that is left for random pairs; else the most destinations of
+        /// a port.
         bisection: bool,
-        /// Of the ratio.
+        /// The goal of the ratio.
         goal: Goal,
     },
 }
 
-/// Fabrics whose routes are put beside those of others.
+/// The fabrics of a comparison of routes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fabrics {
     /// The tree of 3,456 hosts.
     Tree,
-    /// Small ones as they stand in halls, routed without being told how.
+    /// Small fabrics of the kinds that data centres have; the engine is chosen automatically.
     Kinds,
     /// Large ones of the same kinds.
     Large,
 }
 
-/// How a figure is measured.
+/// The way in which a figure is measured.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind {
-    /// Half a round trip of messages of so many bytes, by this placement, against the baseline.
+    /// Half a round trip of messages of this size, in this placement, compared with the baseline.
     Scipp {
         /// Message size.
         size_bytes: usize,
         /// One line for both directions, or two.
         shared: bool,
-        /// Of the ratio to the baseline.
+        /// The goal of the ratio to the baseline.
         goal: Goal,
     },
     /// Records of 8 bytes in millions a second, against the best ring of others.
     Ring {
         /// In batches of 16.
         batched: bool,
-        /// Of the ratio of rates.
+        /// The goal of the ratio of rates.
         goal: Goal,
     },
-    /// Put of so many bytes against the best kernel.
+    /// A put of this size, compared with the best kernel.
     Put {
         /// Block size.
         size_bytes: usize,
         /// No cache holds the bytes.
         cold: bool,
-        /// Of the ratio of bandwidths.
+        /// The goal of the ratio of bandwidths.
         goal: Goal,
     },
-    /// A line of the classic DMA table: a vector of entries of this size, per entry, against the best kernel.
+    /// A line of the classic DMA table: a vector of entries of this size, per entry, against the
+    /// best kernel.
     Dma {
         /// Size of an entry.
         size_bytes: usize,
         /// No cache holds the bytes.
         cold: bool,
-        /// Of the ratio of times.
+        /// The goal of the ratio of times.
         goal: Goal,
     },
     /// Copies by the plan, and the plan.
     Copies(Copies),
-    /// Streaming stores of so many bytes against the fastest copy.
+    /// Streaming stores of this size, compared with the fastest copy.
     Store {
         /// Block size.
         size_bytes: usize,
-        /// Of the ratio of bandwidths.
+        /// The goal of the ratio of bandwidths.
         goal: Goal,
     },
     /// A sample of nothing, in ns beyond its clock readings, at most.
     Overhead {
-        /// ns.
+        /// The limit, in ns.
         at_most: f64,
     },
     /// Interrupt between two spinning sides, against the one-line baseline.
     Spinning {
-        /// Of the ratio.
+        /// The goal of the ratio.
         goal: Goal,
     },
     /// Interrupt to a sleeping side, against the bare futex.
     Sleeping {
-        /// Of the ratio.
+        /// The goal of the ratio.
         goal: Goal,
     },
     /// Checked bytes a second between all nodes, against a cold copy.
     Load {
-        /// Of the ratio of bandwidths.
+        /// The goal of the ratio of bandwidths.
         goal: Goal,
     },
     /// A whole verification, in seconds at most.
     Verify {
-        /// With measurements; else only a test of health.
+        /// Whether speed is measured; else only the test of health runs.
         quick: bool,
-        /// Seconds.
+        /// The limit, in s.
         at_most: f64,
     },
     /// Through the C API, by a C program.
@@ -303,27 +311,27 @@ pub enum Kind {
     Fabric(Fabric),
     /// Connect and map, in µs at most.
     Connect {
-        /// µs.
+        /// The limit, in µs.
         at_most: f64,
     },
     /// Processor time of an idle manager, in ms a minute at most.
     IdleCpu {
-        /// ms a minute.
+        /// The limit, in ms a minute.
         at_most: f64,
     },
     /// Memory of an idle manager, in MB at most.
     IdlePss {
-        /// MB.
+        /// The limit, in MB.
         at_most: f64,
     },
     /// Time until all sessions are valid, in s at most.
     Up {
-        /// s.
+        /// The limit, in s.
         at_most: f64,
     },
     /// Memory of all managers, in MB at most.
     UpPss {
-        /// MB.
+        /// The limit, in MB.
         at_most: f64,
     },
 }

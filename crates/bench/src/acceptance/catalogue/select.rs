@@ -9,8 +9,9 @@ use crate::{
 /// The name of all figures of switched fabrics together.
 const GROUP: &str = "fabric";
 
-/// The figures with these names. `fabric` selects all figures of switched fabrics. A name that is no whole name selects the figures
-/// whose names begin with it, up to a dot. No names select all figures.
+/// Returns the figures with these names. `fabric` selects all figures of switched fabrics. A name
+/// that is not a whole name selects the figures whose names begin with it and a dot. No names
+/// select all figures.
 pub fn select(only: &[String]) -> Result<Vec<Entry>> {
     let meant = |entry: &Entry, name: &str| {
         if name == GROUP {

@@ -20,7 +20,7 @@ use mad::windowed::{Limits, Windowed};
 
 use super::*;
 
-/// So long a simulator may take to load a net.
+/// The time in which a simulator must load a net.
 const LOAD_LIMIT: Duration = Duration::from_secs(60);
 /// Questions of one reading of the rate.
 const QUESTIONS: u64 = 200_000;
@@ -44,7 +44,7 @@ impl Ibsim {
             let what = what.display().to_string();
             move |source| BenchError::Io { what, source }
         };
-        // Somebody else's of that name is not used.
+        // A folder of this name that already exists is not used: it may belong to another process.
         drop(fs::remove_dir_all(&dir));
         fs::DirBuilder::new().mode(0o700).create(&dir).map_err(io(&dir))?;
         let mut net = Vec::new();
@@ -102,7 +102,7 @@ fn found(transport: &mut IbsimTransport, stop: &dyn Fn() -> bool) -> Result<Foun
     sweep::sweep(transport, &sweep::Options::default(), &mut |_| (), stop).map_err(failed)
 }
 
-/// What stock discovery takes on the same simulator; `None` if it is not installed.
+/// The time of stock discovery on the same simulator; `None` if it is not installed.
 fn rival(ibsim: &Ibsim) -> Option<f64> {
     let begun = Instant::now();
     let status = Command::new("ibsim-run")
@@ -175,7 +175,7 @@ pub(super) fn counters(context: &Context<'_>, entry: &Entry, at_most: f64) -> Re
     })
     .and_then(|(blocks, ports)| {
         let notes = vec![
-            format!("counters of {ports} ports in 32 and 64 bits, without looking for them anew"),
+            format!("counters of {ports} known ports in 32 and 64 bits, without a new sweep"),
             "through this program's own server, which shares the processors, as no subnet manager gives LIDs on ibsim here"
                 .to_owned(),
             "known: ibqueryerrors 5.7 s on ibsim; not run here".to_owned(),
@@ -209,7 +209,7 @@ pub(super) fn rate(context: &Context<'_>, entry: &Entry, at_least: f64) -> Resul
         slowest = slowest.min(questions(&mut transport)?);
     }
     let note =
-        format!("{QUESTIONS} questions for NodeInfo to the node itself; the slowest of {LONG_READINGS}");
+        format!("{QUESTIONS} requests for NodeInfo to the node itself; the slowest of {LONG_READINGS}");
     let spec = Spec {
         path: "fabric".to_owned(),
         goal: Goal::at_least(1.0),
@@ -220,7 +220,7 @@ pub(super) fn rate(context: &Context<'_>, entry: &Entry, at_least: f64) -> Resul
     figure(spec, vec![Block { ours: slowest / 1e6, reference: at_least }], context.options.seed)
 }
 
-/// Answers a second.
+/// Responses a second.
 fn questions(transport: &mut IbsimTransport) -> Result<f64> {
     let mut client: Windowed<()> = Windowed::new(Limits::default());
     let (mut asked, mut answered, mut done) = (0, 0_u64, Vec::new());

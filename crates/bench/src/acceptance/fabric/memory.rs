@@ -7,9 +7,9 @@ use std::thread;
 
 use super::*;
 
-/// Between two looks at a process.
+/// The pause between two checks of a process.
 const PAUSE: Duration = Duration::from_millis(2);
-/// So long it may take.
+/// The longest time that the process may take.
 const LIMIT: Duration = Duration::from_secs(180);
 
 pub(super) fn measure(
@@ -24,7 +24,7 @@ pub(super) fn measure(
     let io = |source| BenchError::Io { what: path.display().to_string(), source };
     let mut bytes = Vec::new();
     topology::write::ibsim(&graph, &mut bytes).map_err(io)?;
-    // A file, or a link, of somebody else's in its place is not written to.
+    // An existing file or link of this name is not written to: it may belong to another process.
     drop(fs::remove_file(&path));
     let mut made = fs::File::options().write(true).create_new(true).open(&path).map_err(io)?;
     made.write_all(&bytes).map_err(io)?;

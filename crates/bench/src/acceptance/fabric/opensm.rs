@@ -9,7 +9,8 @@ use topology::routing::referee::{read_fdbs, read_guid2lid};
 use super::live::Ibsim;
 use super::*;
 
-/// What an engine of OpenSM makes of a graph; none if it does not end within `limit`.
+/// Returns the tables that an engine of OpenSM makes of a graph; `None` if it does not end within
+/// `limit`.
 pub(super) fn tables(
     graph: &Graph,
     engine: &str,

@@ -1,5 +1,5 @@
-//! Routes beside OpenSM's on the same damaged fabrics: the tree of 3,456 hosts, and small and large fabrics of the kinds that data
-//! centres have.
+//! Routes compared with OpenSM's on the same damaged fabrics: the tree of 3,456 hosts, and small
+//! and large fabrics of the kinds that data centres have.
 
 use std::{
     collections::BTreeMap,
@@ -13,19 +13,19 @@ use topology::{
 
 use super::*;
 
-/// So long any other engine may take for a tree.
+/// The time that any other engine may take for a tree.
 const LIMIT: Duration = Duration::from_secs(300);
 /// Radix of the tree of three levels with 3,456 hosts.
 const RADIX: u32 = 24;
-/// Shares of the cables between switches that are gone.
+/// The shares of the cables between switches that are removed.
 const FAULTS: [f64; 3] = [0.0, 0.01, 0.05];
 /// Seeds of a long comparison.
 const SEEDS: u64 = 20;
 /// Engines of a short comparison: those that take seconds.
 const QUICK: [&str; 3] = ["minhop", "updn", "ftree"];
-/// What a long one adds.
+/// The engines that only a long run adds.
 const SLOW: [&str; 1] = ["dfsssp"];
-/// As that, for as many trees as [`BUDGET`] allows: it takes minutes for each.
+/// Another one, for as many trees as [`BUDGET`] allows: it takes minutes for each.
 const SLOWEST: &str = "nue";
 /// Time for the slowest engine, all trees together.
 const BUDGET: Duration = Duration::from_secs(150 * 60);
@@ -38,19 +38,19 @@ const SHORT_FAULTS: [f64; 1] = [0.01];
 /// Our engine for any graph, and the one that fits.
 const OURS: [&str; 2] = ["layered", "the engine that fits"];
 
-/// What counts of one engine's tables on one tree.
+/// The quality of one engine's tables on one tree.
 #[derive(Clone, Copy)]
 struct Values {
-    /// Most destinations of a port; of the kinds, of an uplink.
+    /// Most destinations of a port; for the kinds of fabrics, of an uplink.
     destinations: f64,
-    /// What is left of the bandwidth in random pairs, of 1.
+    /// The share of the bandwidth that random pairs get.
     bisection: f64,
 }
 
 /// A damaged fabric of a group, and an engine: the share of faults in per mille.
 type Key = (u8, &'static str, u32, u64, &'static str);
 
-/// What engines were asked for: both figures ask for the same tables.
+/// Results of engines, kept because both figures use the same tables.
 struct Asked {
     /// None if an engine did not end in time, or made a credit loop.
     values: BTreeMap<Key, Option<Values>>,
@@ -127,7 +127,8 @@ pub(super) fn measure(
         }
         Fabrics::Kinds | Fabrics::Large => tried = format!("{tried}, and our layered one"),
     }
-    // The worst case counts: a single one, as each was computed and not drawn. It is reported first.
+    // The worst case counts: a single one, as each was computed and not drawn. It is reported
+    // first.
     let ratio =
         |block: &Block| if bisection { block.reference / block.ours } else { block.ours / block.reference };
     let mut blocks = Vec::new();
@@ -175,7 +176,8 @@ fn all(size: Size) -> Result<Vec<Hall>> {
     halls(size).map_err(|error| BenchError::Fabric(error.to_string()))
 }
 
-/// Fabrics of all kinds, damaged, with our values and those of our engine for any graph. Without faults all seeds are the same.
+/// Fabrics of all kinds, damaged, with our values and those of our engine for any graph. Without
+/// faults all seeds are the same.
 fn of_kinds(
     context: &mut Context<'_>,
     of: Fabrics,
@@ -210,7 +212,8 @@ fn of_kinds(
     Ok(trees)
 }
 
-/// What our engine for any graph makes of a fabric, and the one that fits; computed once.
+/// Returns the values of our engine for any graph and of the one that fits, for a fabric; computed
+/// once.
 fn own_values(tree: &Tree) -> Result<[Values; 2]> {
     let value = |at: usize| known().values.get(&tree.key(OURS[at])).copied().flatten();
     if let (Some(any), Some(ours)) = (value(0), value(1)) {
@@ -240,7 +243,8 @@ impl Tree {
     }
 }
 
-/// Asks one of OpenSM's engines for tables of all trees, or of as many as it may take time for; how many it had.
+/// Runs one of OpenSM's engines on all trees, or on as many as its time allows; returns the number
+/// of trees for which it had tables.
 fn ask(
     context: &mut Context<'_>,
     trees: &mut [Tree],
@@ -278,7 +282,7 @@ fn ask(
         format!("on {had_none} fabrics no tables in time, or none without lost pairs and credit loops");
     if had > 0 {
         notes.push(format!(
-            "OpenSM's {engine}, on {had} fabrics: at the nearest {nearest:.3} times as bad as ours; {none}"
+            "OpenSM's {engine}, on {had} fabrics: at best {nearest:.3} times as bad as ours; {none}"
         ));
     } else if had_none > 0 {
         notes.push(format!("OpenSM's {engine}: {none}"));
@@ -286,16 +290,16 @@ fn ask(
     Ok(had)
 }
 
-/// What came of asking an engine.
+/// The result of one run of an engine.
 enum Asks {
     Has(Values),
     /// It did not end in time.
     HasNone,
-    /// Nobody is to be asked any more: its time is over, or the run is to end.
+    /// No further runs: the time of the engine is over, or the measurement is to end.
     Ends,
 }
 
-/// Asks an engine for tables of a tree, once.
+/// Runs an engine on a tree, unless its result is known already.
 fn asked(tree: &Tree, engine: &'static str, stop: &dyn Fn() -> bool) -> Result<Asks> {
     let key = tree.key(engine);
     let before = known().values.get(&key).copied();
@@ -317,7 +321,7 @@ fn asked(tree: &Tree, engine: &'static str, stop: &dyn Fn() -> bool) -> Result<A
     if tables.is_none() && (stop() || is_slowest) {
         return Ok(Asks::Ends);
     }
-    // What may come to a halt is no rival; the VLs of dfsssp are not in its dump.
+    // An engine whose routes may deadlock is not a rival; the dump does not have the VLs of dfsssp.
     let halts = |tables: &Tables| {
         let checked = check(&tree.graph, tables);
         checked.lost > 0 || engine != "dfsssp" && !checked.credit_loop.is_empty()
@@ -378,7 +382,7 @@ mod tests {
             let [any, ours] = own_values(&tree).unwrap();
             assert!(ours.bisection > 0.3 && ours.bisection >= 0.98 * any.bisection, "{share}");
             assert!(ours.destinations >= 1.0 && ours.destinations <= 1.02 * any.destinations, "{share}");
-            // The other figure asks for the same.
+            // The other figure uses the same tables.
             let [_, again] = own_values(&Tree { graph: damaged(&whole, 0.5, 1), ..tree }).unwrap();
             assert!(again.bisection.to_bits() == ours.bisection.to_bits(), "computed anew");
             best.push(ours.bisection);

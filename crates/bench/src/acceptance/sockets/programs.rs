@@ -26,7 +26,8 @@ const BLOCKS: f64 = 45.0;
 /// Readings take seconds, goals are far away: the interval may be wider than elsewhere.
 const HALF_WIDTH: f64 = 0.03;
 
-/// The plan for readings that take so many seconds, so many in a block. A caller that gives figures more time gives it to these too.
+/// The plan for readings that take this number of seconds, with this number in a block. If the
+/// caller gives figures more time, these get more too.
 pub(super) fn plan(context: &Context<'_>, plan: BlockPlan, reading_seconds: f64, readings: f64) -> BlockPlan {
     let usual = Options::default().max_time.as_secs_f64();
     let wanted = BLOCKS * readings * reading_seconds;
@@ -159,7 +160,8 @@ pub(super) fn above_baseline(
     })
 }
 
-/// A program with rings, and the number that it is to reach. Now and then the plain side is asked too, for the notes.
+/// A program with rings, compared with a fixed number. The plain program is measured now and then
+/// too, for the notes.
 struct Reaches {
     pair: Pair,
     at_least: f64,

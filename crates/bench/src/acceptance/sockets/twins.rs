@@ -20,9 +20,9 @@ use crate::{
 };
 
 const WHAT: &str = "a program at two processors";
-/// Round trips of a reading whose tail counts: twenty of them are beyond 99.9 %.
+/// Round trips of a reading for a tail: twenty of them are beyond 99.9 %.
 const TAIL_ROUNDS: u32 = 20_000;
-/// Of one whose rate counts.
+/// Round trips of a reading for a rate.
 const ECHO_ROUNDS: u32 = 3000;
 const REQUEST_ROUNDS: u32 = 1000;
 const SHORT_ROUNDS: u32 = 500;
@@ -30,7 +30,7 @@ const SHORT_ROUNDS: u32 = 500;
 const IDLE: u32 = 10_000;
 const WINDOWS: u32 = 4;
 const WINDOW: Duration = Duration::from_secs(1);
-/// A reading of the plain program's round trips on two processors takes so long.
+/// The time of one reading of the plain program's round trips on two processors.
 const SLOW_SECONDS: f64 = 0.6;
 
 pub(super) fn measure(context: &mut Context<'_>, entry: &Entry, twin: Twin) -> Result<Figure> {
@@ -77,7 +77,7 @@ fn spec(entry: &Entry, unit: &'static str, goal: Goal, cpus: Vec<usize>) -> Spec
     spec
 }
 
-/// The program with rings beside the baseline between the same processors.
+/// Measures the program with rings, compared with the baseline between the same processors.
 struct Echo<'a, 'env> {
     ours: Measure,
     size_bytes: u32,
@@ -142,7 +142,7 @@ fn tail(context: &mut Context<'_>, entry: &Entry, size_bytes: u32, goal: Goal) -
         let mut spec = spec(entry, "ns", goal, cpus.to_vec());
         spec.size_bytes = Some(size_bytes.into());
         spec.notes.push(format!(
-            "ours: what 99.9 % of {TAIL_ROUNDS} round trips take, halved; beside it: the plain program's median"
+            "ours: half the time within which 99.9 % of {TAIL_ROUNDS} round trips end; reference: the plain program's median"
         ));
         spec
     })?;
@@ -219,7 +219,7 @@ fn idle_memory(context: &mut Context<'_>, entry: &Entry, at_most: f64) -> Result
     fixed(context, spec, at_most, vec![Block { ours: (ours - plain).max(0.0), reference: at_most }])
 }
 
-/// A reading beside a number of the goal.
+/// A reading compared with the number of the goal.
 fn fixed(context: &Context<'_>, mut spec: Spec, at_most: f64, blocks: Vec<Block>) -> Result<Figure> {
     spec.stat = Stat::Max;
     spec.kind = ReferenceKind::Fixed;

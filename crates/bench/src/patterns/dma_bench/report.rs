@@ -28,7 +28,7 @@ pub struct Report {
     /// Threads that competed for the processors.
     #[serde(default)]
     pub load_threads: usize,
-    /// It was ended early: what is there was measured until then.
+    /// It was ended early: the rows were measured before that.
     #[serde(default)]
     pub partial: bool,
     /// By size.
@@ -48,9 +48,9 @@ pub struct Row {
     pub transfer_ns: f64,
     /// Time of an entry.
     pub entry_ns: f64,
-    /// In 10⁹ bytes a second.
+    /// The bandwidth in 10⁹ bytes a second.
     pub bandwidth_gb_s: f64,
-    /// What an entry is compared with.
+    /// The reference of an entry.
     pub reference: String,
     /// Its time an entry, median.
     pub reference_ns: f64,

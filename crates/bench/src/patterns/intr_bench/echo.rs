@@ -19,7 +19,7 @@ use crate::{
 pub(super) const WHAT: &str = "intr";
 /// Round trips of a reading in which both sides sleep.
 const SLEEPING_ROUNDS: u32 = 25;
-/// Longest pause before an answer that a server follows.
+/// The longest pause before a reply that a server accepts.
 pub(super) const PAUSE_NS_MAX: u64 = 10_000_000;
 /// More than any reading needs; an order beyond it is a mistake or an attack.
 pub(super) const ROUNDS_MAX: u64 = 1 << 32;
@@ -28,20 +28,21 @@ pub(super) const ROUNDS_MAX: u64 = 1 << 32;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// Awake: the trigger comes while they look for it.
+    /// Awake: both sides spin until the trigger arrives.
     Spinning,
-    /// Asleep: each trigger comes so long after the wait began that it wakes somebody.
+    /// Asleep: each trigger is sent so long after the wait began that the other side sleeps.
     Sleeping,
 }
 
 impl Mode {
-    /// Both.
+    /// Both modes.
     pub const ALL: [Self; 2] = [Self::Spinning, Self::Sleeping];
 }
 
-/// The side that answers each trigger with one.
+/// The side that replies to each trigger with a trigger.
 pub(super) trait Echo<'env> {
-    /// Has so many answered over there, each after a pause, while `near` runs here. Numbers count on from `base`.
+    /// Lets the far side reply to this number of triggers, each after a pause, while `near` runs
+    /// here. Numbers continue from `base`.
     fn echo(
         &mut self,
         pair: &mut PinnedPair<'env>,
@@ -52,8 +53,8 @@ pub(super) trait Echo<'env> {
     ) -> Result<()>;
 }
 
-/// Answers at this end, each time after a pause: until the asker sleeps, too. The pause is taken off the round trip, which is
-/// right to within a reading of the clock.
+/// Replies at this end, each time after a pause in which the other side falls asleep too. The pause
+/// is subtracted from the round trip, which is exact to one reading of the clock.
 pub(super) fn answer(end: &impl Link, base: u64, rounds: u64, pause: u64) -> Result<()> {
     for n in 1..=rounds {
         end.receive(base.wrapping_add(2 * n - 1))?;
@@ -65,7 +66,7 @@ pub(super) fn answer(end: &impl Link, base: u64, rounds: u64, pause: u64) -> Res
     Ok(())
 }
 
-/// Uses up so many ticks.
+/// Spins for this number of ticks.
 fn wait(ticks: u64) -> Result<()> {
     let since = now_ticks();
     Poll::Tight.until(WHAT, || now_ticks().saturating_sub(since) >= ticks).map(drop)
@@ -96,7 +97,7 @@ pub(super) struct Process<'a> {
     pub(super) mode: Mode,
 }
 
-/// The order to answer: mode, rounds, pause.
+/// The order to reply: mode, rounds, pause.
 pub(super) const TASK_ECHO: u64 = 1;
 
 impl<'env> Echo<'env> for Process<'_> {
@@ -168,7 +169,8 @@ impl<'a, 'env, L: Link> Course<'a, 'env, L> {
             Mode::Sleeping => {
                 ticks.clear();
                 for n in 1..=shape.events() {
-                    // Until the other side sleeps, and its processor idles; if it needs this very one, it must be let.
+                    // Until the other side sleeps, and its processor idles; if it needs this very
+                    // one, it must be let.
                     if shared {
                         std::thread::sleep(Duration::from_nanos(pause_ns));
                     } else {

@@ -31,7 +31,7 @@ pub struct Report {
     /// Threads that competed for the processors.
     #[serde(default)]
     pub load_threads: usize,
-    /// It was ended early: what is there was measured until then.
+    /// It was ended early: the rows were measured before that.
     #[serde(default)]
     pub partial: bool,
     /// Ours, each followed by its references.
@@ -41,7 +41,7 @@ pub struct Report {
 /// One way of ringing.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Figure {
-    /// What it is.
+    /// The name.
     pub name: String,
     /// How both sides wait.
     pub mode: Mode,
@@ -68,7 +68,7 @@ impl Figure {
     /// Name of ours one way to a sleeper.
     pub const ONE_WAY: &'static str = "interrupt to a sleeper, one way";
 
-    /// Of half round trips.
+    /// A row of half round trips.
     pub(super) fn half(
         name: &str,
         mode: Mode,
@@ -105,7 +105,8 @@ impl Report {
             return String::new();
         };
         let mean_ns = figure.time.as_ref().map_or(figure.p50_ns, |time| time.mean_ns);
-        // A mean of many samples resolves more than one of them, but nobody should rely on it.
+        // A mean of many samples has a finer resolution than the clock's step, but is not reliable
+        // below it.
         let step_ns = 2.0 * figure.step_ns(self.env.clock.step_ns);
         intr::render(mean_ns / 1000.0, 2.0 * mean_ns / 1000.0, step_ns)
     }

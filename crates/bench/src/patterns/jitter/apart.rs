@@ -1,4 +1,4 @@
-//! `jitter` between two processes: a server that answers, a client that measures.
+//! `jitter` between two processes: a server that replies, a client that measures.
 
 use shm::window::Window;
 
@@ -23,7 +23,7 @@ use crate::{
 
 /// Bytes of the server's segment: one word of it is used.
 const SEGMENT_BYTES: usize = 4096;
-/// The order to answer until told to stop; with which way of polling.
+/// The order to reply until the end of the run, with the way of polling.
 const TASK_ANSWER: u64 = 3;
 
 /// Both directions in one word.
@@ -32,7 +32,8 @@ fn words(window: Window<'_>) -> Result<Words<'_>> {
     Ok(Words { there: word, back: word })
 }
 
-/// Measures with the far end in another process that runs [`serve`] on node `place.far` (which must be given).
+/// Measures with the far end in another process that runs [`serve`] on node `place.far` (which must
+/// be given).
 pub fn client(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
     let cpus = options.check()?;
     let mut client = Client::meet(&options.place, Tool::Jitter, progress, |_| Ok(0))?;
@@ -67,12 +68,12 @@ pub fn client(options: &Options, progress: &mut dyn Progress) -> Result<Report> 
             Ok((trace, Some(involuntary)))
         })
     });
-    // The server may end whatever came of it; if that fails too, the first error is the one to tell.
+    // The server may end in any case; if that fails too, the first error is returned.
     let stopped = client.stop();
     report.and_then(|report| stopped.map(|()| report))
 }
 
-/// Serves one [`client`], until it says that it is done or is gone.
+/// Serves one [`client`] until it is done or gone.
 pub fn serve(options: &ServeOptions) -> Result<()> {
     let cpu = rendezvous::cpu_of(options.cpu, false)? as u64;
     rendezvous::serve(

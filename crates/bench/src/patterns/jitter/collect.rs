@@ -23,16 +23,18 @@ use crate::{
 };
 
 const WHAT: &str = "jitter";
-/// Tells the far side that the run is over.
+/// The value that ends the run at the far side.
 const STOP: u64 = u64::MAX;
-/// Length of a slice, with chance, so that the looks at the counters make no rhythm of their own.
+/// The length of a slice; it varies at random, so that reading the counters causes no periodic
+/// spikes.
 const SLICE_MS: [u64; 2] = [6, 14];
-/// Round trips after each look that are not kept: caches are cold, the other side may have slept.
+/// The round trips after each reading of the counters that are not stored: caches are cold, and the
+/// other side may have slept.
 const AGAIN: u64 = 64;
-/// Round trips that are tried to know the pace.
+/// The round trips that are timed beforehand to estimate the pace.
 const TRIED: u64 = 4096;
 
-/// How long, and with how much memory.
+/// The length of the run, and its memory.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Plan {
     pub(super) length: Duration,
@@ -40,7 +42,7 @@ pub(super) struct Plan {
     pub(super) seed: u64,
 }
 
-/// Answers each odd value with the next even one, until told to stop.
+/// Replies to each odd value with the next even one, until the end of the run.
 pub(super) fn answer(words: Words<'_>, poll: Poll) -> Result<()> {
     let mut want = 1;
     loop {
@@ -67,7 +69,8 @@ fn trip(words: &Words<'_>, poll: Poll, number: &mut u64) -> Result<()> {
     poll.word(WHAT, words.back, *number).map(drop)
 }
 
-/// Runs it. The words must be 0. `progress` gets the share that is done, and returns whether to end.
+/// Runs it. The words must be 0. `progress` gets the share that is done, and returns whether to
+/// end.
 pub(super) fn collect<'env>(
     timer: &Timer,
     pair: &mut PinnedPair<'env>,
@@ -85,7 +88,7 @@ pub(super) fn collect<'env>(
     Ok(trace)
 }
 
-/// The near side alone; at its end the far side is stopped, whatever the result.
+/// Runs only the near side; at its end the far side is stopped, whatever the result.
 pub(super) fn near_side(
     timer: &Timer,
     words: &Words<'_>,
@@ -162,7 +165,8 @@ fn each(
     let mut last = begun;
     while last < end && trace.has_room() {
         trip(words, poll, number)?;
-        // Ordered: the processor must not read its counter before the answer is there, which it would guess to be.
+        // Ordered: otherwise the processor could read its counter before the reply has arrived, by
+        // speculation.
         let now = now_ticks_ordered();
         let span = now.saturating_sub(last);
         trace.push(span, span);
@@ -195,7 +199,8 @@ fn grouped(
 }
 
 /// The words of the run set back to 0.
-// Release: pairs with the Acquire in `answer` and of the near side; it is read by threads that start later.
+// Release: pairs with the Acquire in `answer` and of the near side; threads that start later read
+// it.
 pub(super) fn reset(words: [&AtomicU64; 2]) {
     words.into_iter().for_each(|word| word.store(0, Ordering::Release));
 }

@@ -1,8 +1,8 @@
 //! Possible causes of a spike: kernel counters in its part of the run, and the noise of the idle
 //! machine.
 //!
-//! A slice is about ten milliseconds long, so this is circumstantial: a cause is named only if it occurs in few enough
-//! slices to say something.
+//! A slice is about ten milliseconds long, so this is circumstantial evidence: a cause is named
+//! only if it occurs in few enough slices to be significant.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,12 +13,13 @@ use crate::{noise, timer::Timer};
 const COMMON: f64 = 0.5;
 /// A thread that loses its processor is away for longer than this.
 const SWITCH_NS: f64 = 1_000.0;
-/// What the host takes away is longer than this.
+/// Time that the host takes away is longer than this.
 const STEAL_NS: f64 = 50_000.0;
-/// A spike is the machine's own if it is at most so much longer than what the idle machine showed.
+/// A spike is attributed to the idle machine's noise if it is longer than that by at most this
+/// factor.
 const ALIKE: f64 = 1.5;
 
-/// What a spike comes from.
+/// The cause of a spike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
@@ -26,7 +27,8 @@ pub enum Cause {
     ContextSwitch,
     /// The host took time from one of the processors, in the same slice.
     Steal,
-    /// An interrupt was served on one of the processors, in the same slice, and few slices have any.
+    /// An interrupt was served on one of the processors, in the same slice, and few slices have
+    /// any.
     Interrupt,
     /// It is no longer than what the same processors lose when they do nothing.
     IdleMachine,
@@ -51,10 +53,10 @@ impl Cause {
     }
 }
 
-/// How many spikes come from it.
+/// The number of spikes of one cause.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct CauseCount {
-    /// From what.
+    /// The cause.
     pub cause: Cause,
     /// The number of spikes.
     pub spikes: u64,
@@ -62,7 +64,7 @@ pub struct CauseCount {
     pub lost_ns: f64,
 }
 
-/// What is needed to explain.
+/// The data for explaining spikes.
 #[derive(Debug)]
 pub(super) struct Evidence<'a> {
     timer: &'a Timer,
@@ -99,7 +101,7 @@ impl<'a> Evidence<'a> {
         if spike.height <= ALIKE * self.idle_largest_ns { Cause::IdleMachine } else { Cause::Unexplained }
     }
 
-    /// How many spikes come from what, most time first.
+    /// Counts the spikes by cause, in order of the time that they took.
     pub(super) fn counts(&self, spikes: &[Event]) -> Vec<CauseCount> {
         let mut counts = Cause::ALL.map(|cause| CauseCount { cause, spikes: 0, lost_ns: 0.0 });
         for spike in spikes {

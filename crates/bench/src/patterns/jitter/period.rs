@@ -1,41 +1,45 @@
 //! Finds periodic events among events that mostly are not periodic.
 //!
-//! A comb of a period and a phase, taken from two events, is followed through the whole run from tooth to tooth; each tooth
-//! may be a little early or late, and may be missing. How many teeth are hit is then weighed against chance: if events fell
-//! anywhere, a tooth of width `w` would be hit with the probability `q = 1 − exp(−rate · w)`, and as many hits or more
-//! of the teeth (less the two that the comb was made of) have a binomial tail. That tail, multiplied by the number of
-//! combs tried, must be below [`FALSE_ALARM`]. So noise is not read as a rhythm, however many combs are tried.
+//! A comb has a period and a phase, which are taken from two events. It is followed through the
+//! whole run from tooth to tooth; each tooth may be a little early or late, and may be missing. The
+//! number of teeth that are hit is then compared with chance: if events fell anywhere, a tooth of
+//! width `w` would be hit with the probability `q = 1 − exp(−rate · w)`, and as many hits or more
+//! of the teeth (less the two that the comb was made of) have a binomial tail. That tail,
+//! multiplied by the number of combs tried, must be below [`FALSE_ALARM`]. So noise is not taken
+//! for periodic events, however many combs are tried.
 //!
-//! Tall events are looked at alone first: a stall of 5 ms once a second is five events among thousands of small ones, and
-//! visible only among the tallest. What a comb explains is taken out, and the rest is searched again.
+//! Tall events are examined separately first: a stall of 5 ms once a second is five events among
+//! thousands of small ones, and visible only among the tallest. The events that a comb explains are
+//! removed, and the rest is searched again.
 
 use serde::{Deserialize, Serialize};
 
-/// Chance of naming a period where there is none, in one run.
+/// The probability of reporting a period where there is none, in one run.
 const FALSE_ALARM: f64 = 1e-3;
 /// Teeth that a comb must have, and share of them that must be hit.
 const TEETH_MIN: usize = 5;
 const HIT_SHARE_MIN: f64 = 0.5;
-/// Teeth that are this early or late on average, as a share of the period, are no rhythm, however many are hit; those that
-/// are punctual need only [`HIT_SHARE_MIN`], those between the more the later they come. Events that follow each other at
-/// nearly equal distances (turns at a processor) hit a loose comb far more often than the weighing above allows for, but
-/// never punctually.
+/// Teeth that are this early or late on average, as a share of the period, are not periodic,
+/// however many are hit. Punctual teeth need only [`HIT_SHARE_MIN`]; between these limits, later
+/// teeth need more hits. Events that follow each other at nearly equal distances (turns at a
+/// processor) hit a loose comb far more often than the comparison with chance allows for, but never
+/// punctually.
 const WANDER_MAX: f64 = 0.01;
-/// How early or late a tooth may be, as shares of the period; each is tried.
+/// The distances of a tooth from its due time that are tried, as shares of the period.
 const TOLERANCES: [f64; 3] = [0.001, 0.005, 0.03];
-/// A comb whose teeth cover more of the time than this says nothing.
+/// A comb whose teeth cover more of the time than this is not significant.
 const COVER_MAX: f64 = 0.3;
 /// Events that combs start from, and how many events later their second tooth may be.
 const STARTS: usize = 24;
 const SECOND_WITHIN: usize = 8;
-/// How many times the median height of a rhythm one of its events may have.
+/// The greatest height of an event, as a multiple of the median height of its series.
 const OWN_REASON: f64 = 3.0;
 /// Rhythms in one run at most.
 const PERIODS_MAX: usize = 8;
 /// Classes: the tallest 5, 8, 13, … events.
 const CLASS_FIRST: usize = 5;
 const CLASS_GROWTH: f64 = 1.6;
-/// Events that are looked at, the tallest.
+/// The number of events that are examined, the tallest ones.
 const EVENTS_MAX: usize = 20_000;
 
 /// Something that happened at a time, with a height.
@@ -43,14 +47,14 @@ const EVENTS_MAX: usize = 20_000;
 pub struct Event {
     /// When, in ns since the start.
     pub at_ns: f64,
-    /// How high, in any unit.
+    /// The height, in any unit.
     pub height: f64,
 }
 
-/// A rhythm.
+/// A period that was found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Period {
-    /// From one to the next, in ns.
+    /// The time from one event to the next, in ns.
     pub period_ns: f64,
     /// When the first was due, in ns since the start.
     pub phase_ns: f64,
@@ -58,29 +62,30 @@ pub struct Period {
     pub height_ns: f64,
     /// Largest height.
     pub height_max_ns: f64,
-    /// How many came.
+    /// The number of events that occurred.
     pub came: usize,
-    /// How many were due.
+    /// The number of events that were due.
     pub due: usize,
-    /// How far from its due time one comes, typically (median), in ns.
+    /// The typical (median) distance of an event from its due time, in ns.
     pub wander_ns: f64,
-    /// How often chance alone would make this, in such a run.
+    /// The probability of such a result by chance, in such a run.
     pub false_alarm: f64,
 }
 
-/// The rhythms of `events` in a run of `length_ns`, strongest first, and for each event which of them explains it.
+/// The rhythms of `events` in a run of `length_ns`, strongest first, and for each event which of
+/// them explains it.
 pub fn find(events: &[Event], length_ns: f64) -> (Vec<Period>, Vec<Option<usize>>) {
     let mut explained = vec![None; events.len()];
     let mut periods = Vec::new();
-    // Indices of what is looked at and not explained, in order of time.
+    // The indices of the events that are examined and not explained yet, in order of time.
     let mut left = tallest(events, (0..events.len()).collect(), EVENTS_MAX);
     while periods.len() < PERIODS_MAX {
         let grain_ns: Vec<f64> = periods.iter().map(|period: &Period| period.period_ns).collect();
         let Some(comb) = best_comb(events, &left, length_ns, &grain_ns) else { break };
         let hits = nearest_tooth(&comb, events, &left);
         let period = describe(&comb, events, &hits);
-        // What is far taller than the rest of its rhythm has a reason of its own, and perhaps a rhythm: a stall once a
-        // second comes at the same time as every hundredth tick.
+        // An event far taller than the rest of its series has a cause of its own, and perhaps a
+        // period of its own: a stall once a second coincides with every hundredth tick.
         let ordinary = |index: &&usize| events[**index].height <= OWN_REASON * period.height_ns;
         let mut any = false;
         for &index in hits.iter().filter(ordinary) {
@@ -171,15 +176,16 @@ fn candidates(times: &[f64], length_ns: f64) -> Vec<(f64, f64)> {
     combs
 }
 
-/// How far from its due time a tooth may be, and how wide it counts against chance.
+/// The greatest distance of a tooth from its due time, and its width in the comparison with chance.
 #[derive(Debug, Clone, Copy)]
 struct Reach {
     tolerance_ns: f64,
     grain_ns: f64,
 }
 
-/// What a kernel does, it does at ticks: once a tick has been found, other events may lie on it, and then not anywhere
-/// between two ticks. A slower comb meets them as often as if its teeth were a tick wide.
+/// A kernel does its work at ticks: once a tick has been found, other events may coincide with it,
+/// and do not occur between two ticks. A slower comb hits them as often as if its teeth were a tick
+/// wide.
 fn grain(found_ns: &[f64], period_ns: f64) -> f64 {
     found_ns.iter().copied().filter(|found| 8.0 * found <= period_ns).fold(0.0, f64::max)
 }
@@ -210,7 +216,8 @@ fn follow(times: &[f64], length_ns: f64, start: f64, period_ns: f64, reach: Reac
     Some(Comb { period_ns, tolerance_ns, due_ns: before, hits, log_chance })
 }
 
-/// Share of the teeth that must be hit, by how early or late those come that do; above 1 it is never enough.
+/// The share of the teeth that must be hit, by how early or late the hits are; above 1 no share
+/// suffices.
 fn share_needed(wander: f64) -> f64 {
     HIT_SHARE_MIN + (1.0 - HIT_SHARE_MIN) * wander / WANDER_MAX
 }
@@ -220,7 +227,7 @@ fn share_needed(wander: f64) -> f64 {
 struct Walk {
     due_ns: Vec<f64>,
     hits: usize,
-    /// How early or late all hits together were.
+    /// The sum of the distances of all hits from their due times.
     off_ns: f64,
 }
 
@@ -229,7 +236,7 @@ struct Walk {
 fn walk(times: &[f64], length_ns: f64, start: f64, step_ns: f64, tolerance_ns: f64) -> Walk {
     let mut walk = Walk::default();
     let mut last = start;
-    // The period, as the hits so far say: a first guess from two events has the error of both.
+    // The period by the hits so far: the first estimate from two events has the error of both.
     let (mut step_ns, mut since_hit) = (step_ns, 1.0);
     let mut anchor = (start, 0.0);
     loop {
@@ -285,7 +292,7 @@ fn nearest_tooth(comb: &Comb, events: &[Event], left: &[usize]) -> Vec<usize> {
     let mut on_teeth = Vec::new();
     for due in &comb.due_ns {
         let after = left.partition_point(|index| events[*index].at_ns < due - comb.tolerance_ns);
-        // Of several within reach the tallest: the small ones are noise beside it.
+        // Of several events within reach the tallest one: the small ones are noise.
         let within =
             left[after..].iter().take_while(|index| events[**index].at_ns <= due + comb.tolerance_ns);
         on_teeth.extend(within.max_by(|a, b| events[**a].height.total_cmp(&events[**b].height)));

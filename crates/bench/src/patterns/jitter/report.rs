@@ -32,7 +32,7 @@ pub struct Report {
     pub env: Env,
     /// Near and far node.
     pub nodes: [u32; 2],
-    /// Processors of the near and the far end (a server says its own).
+    /// The processors of the near and the far end; a server reports its own.
     pub cpus: [usize; 2],
     /// Processes of the two ends: 1 or 2.
     #[serde(default)]
@@ -41,14 +41,14 @@ pub struct Report {
     pub path: String,
     /// Threads that competed for the processors.
     pub load_threads: usize,
-    /// It was ended early: what is there was measured until then.
+    /// It was ended early: the round trips were measured before that.
     #[serde(default)]
     pub partial: bool,
     /// Length of the run.
     pub length_ns: f64,
     /// Time in round trips; the rest went into reading the kernel's counters.
     pub measured_ns: f64,
-    /// What was kept of it.
+    /// What was stored of it.
     pub kept: Kept,
     /// Round trips, whole ones. If several share an entry: the longest of each.
     pub rtt: Option<Summary>,
@@ -64,7 +64,7 @@ pub struct Report {
     pub spikes: Vec<Spike>,
     /// Rhythms among all of them, strongest first.
     pub periods: Vec<NamedPeriod>,
-    /// What all of them may come from.
+    /// The possible causes of all spikes.
     pub causes: Vec<CauseCount>,
     /// Times that the near and the far end had their processor taken away.
     pub involuntary: [u64; 2],
@@ -78,7 +78,7 @@ pub struct Report {
     pub distribution: Vec<Point>,
 }
 
-/// What was kept of a run.
+/// The stored part of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Kept {
     /// Round trips.
@@ -94,18 +94,18 @@ pub struct Kept {
 /// A round trip that took far longer than usual.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Spike {
-    /// When it began.
+    /// The time at which it began.
     pub at_ns: f64,
-    /// How much longer than the median it took.
+    /// The time beyond the median.
     pub height_ns: f64,
     /// The rhythm that it belongs to, by its place in `periods`.
     pub period: Option<usize>,
-    /// What it may come from.
+    /// Its possible cause.
     pub cause: Cause,
 }
 
 impl Spike {
-    /// As many as a report holds, in order of time.
+    /// The tallest spikes, as many as a report has, in order of time.
     pub(super) fn tallest(mut spikes: Vec<Self>) -> Vec<Self> {
         spikes.sort_by(|a, b| b.height_ns.total_cmp(&a.height_ns));
         spikes.truncate(SPIKES_SHOWN);
@@ -114,15 +114,15 @@ impl Spike {
     }
 }
 
-/// A rhythm with a name.
+/// A period with a name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NamedPeriod {
-    /// The rhythm.
+    /// The period.
     #[serde(flatten)]
     pub period: Period,
-    /// In words: how high, how often, and what has such a rhythm.
+    /// A description: height, frequency, and a likely cause of such a period.
     pub name: String,
-    /// Whether the idle machine has it, too: then it does not come from the interconnect.
+    /// Whether the idle machine has it too: then it is not caused by the interconnect.
     pub idle_too: bool,
 }
 
@@ -141,7 +141,7 @@ impl NamedPeriod {
     }
 }
 
-/// What usually has such a period.
+/// The usual cause of such a period.
 fn likely(period_ns: f64) -> Option<String> {
     let tick = TICKS_HZ.iter().find(|hz| (period_ns * **hz / 1e9 - 1.0).abs() < 0.005);
     if let Some(hz) = tick {
@@ -155,7 +155,7 @@ fn likely(period_ns: f64) -> Option<String> {
 /// A time with three digits and its unit.
 pub(super) fn time(ns: f64) -> String {
     let (value, unit) = match ns {
-        // What three digits would round up to a thousand is one of the next unit.
+        // A value that three digits would round up to a thousand is printed in the next unit.
         ns if ns >= 0.9995e9 => ((ns / 1e9).max(1.0), "s"),
         ns if ns >= 0.9995e6 => ((ns / 1e6).max(1.0), "ms"),
         ns if ns >= 0.9995e3 => ((ns / 1e3).max(1.0), "us"),

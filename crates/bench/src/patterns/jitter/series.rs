@@ -11,7 +11,7 @@ use crate::{stats::Samples, timer::Timer};
 
 /// Buckets of a plot; each gives two points.
 pub const BUCKETS_MAX: usize = 2000;
-/// Spikes that are looked at, the tallest.
+/// The number of spikes that are examined, the tallest ones.
 const SPIKES_MAX: usize = 100_000;
 /// Spikes closer than this, or than ten usual round trips, are one.
 const ONE_WITHIN_NS: f64 = 20_000.0;
@@ -64,7 +64,7 @@ pub(super) struct Seen {
     pub(super) spikes: Vec<Event>,
     pub(super) plot: Vec<Bucket>,
     pub(super) distribution: Vec<Point>,
-    /// From the start of the first slice to the end of the last.
+    /// The time from the start of the first slice to the end of the last.
     pub(super) length_ns: f64,
     /// Time in round trips.
     pub(super) measured_ns: f64,
@@ -88,7 +88,7 @@ impl Seen {
         let median_ns = at(0.5);
         let threshold_ns = threshold_ns(timer.step_ns(), median_ns, at(0.9));
         let beyond = sorted.len() - sorted.partition_point(|ticks| timer.ns(*ticks) <= threshold_ns);
-        // Too many to look at one by one: then only the tallest.
+        // If there are too many to examine each, only the tallest are examined.
         let look_above =
             if beyond > SPIKES_MAX { timer.ns(sorted[sorted.len() - SPIKES_MAX]) } else { threshold_ns };
         let length_ns = timer.ns(length);
@@ -106,8 +106,9 @@ impl Seen {
     }
 }
 
-/// Six times the distance from the median to the 90th percentile beyond the median, but at least a fifth of the median
-/// and ten clock steps: so that neither a noisy machine nor a coarse clock makes spikes of everything.
+/// Six times the distance from the median to the 90th percentile beyond the median, but at least a
+/// fifth of the median and ten clock steps: so that neither a noisy machine nor a coarse clock
+/// makes spikes of everything.
 pub(super) fn threshold_ns(step_ns: f64, median_ns: f64, p90_ns: f64) -> f64 {
     median_ns + (6.0 * (p90_ns - median_ns)).max(0.2 * median_ns).max(10.0 * step_ns)
 }
@@ -184,7 +185,7 @@ pub(super) mod tests {
     use super::*;
     use crate::{noise::counters::Counters, rng::Rng};
 
-    /// A run of `trips` round trips of about 260 µs, with longer ones where `stall_ns` says so.
+    /// A run of `trips` round trips of about 260 µs, with the longer ones that `stall_ns` gives.
     pub(crate) fn made(timer: &Timer, trips: usize, stall_ns: impl Fn(f64) -> f64) -> Trace {
         let mut rng = Rng::new(7);
         let mut trace = Trace::new(trips as f64, 64 << 20).unwrap();

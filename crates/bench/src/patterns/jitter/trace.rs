@@ -1,9 +1,10 @@
 //! Stores every round trip of a run in order of time, in a compact form.
 //!
-//! Round trips follow each other without a gap, so the time between two readings of the clock is all that is kept: 4 bytes
-//! a round trip. If the memory allowed is too small for the whole run, several successive round trips share an entry, which
-//! then keeps their sum and the longest of them; the report says so. Between two *slices* of the run the counters of the
-//! kernel are read; that time belongs to no round trip.
+//! Round trips follow each other without a gap, so only the time between two readings of the clock
+//! is stored: 4 bytes a round trip. If the memory is too small for the whole run, several
+//! successive round trips share an entry, which then has their sum and the longest of them; the
+//! report gives their number. Between two *slices* of the run the counters of the kernel are read;
+//! that time belongs to no round trip.
 
 use crate::{
     error::{BenchError, Result},
@@ -16,7 +17,7 @@ const SHARED_BYTES: usize = 8;
 /// Room for a machine that gets faster than it was when it was tried.
 const MARGIN: f64 = 1.3;
 
-/// A piece of the run between two looks at the counters.
+/// The part of the run between two readings of the counters.
 #[derive(Debug, Clone)]
 pub struct Slice {
     /// When it began, in ticks since the start of the run.
@@ -25,7 +26,7 @@ pub struct Slice {
     pub first: usize,
     /// One past its last.
     pub end: usize,
-    /// What the kernel counted meanwhile.
+    /// The change of the kernel's counters.
     pub counted: Counters,
 }
 
@@ -81,7 +82,7 @@ impl Trace {
                     "no memory for {entries} entries of a run: give less time or less memory"
                 ))
             })?;
-            // Not 0: zeroed memory would be touched only when it is written.
+            // Not 0, because zeroed memory would be touched only when it is written.
             memory.resize(entries, 1);
             Ok(())
         };
@@ -145,7 +146,7 @@ impl Trace {
         (first..slice.end.min(self.filled)).map(move |index| {
             let kept = u64::from(self.spans[index]);
             let span = if kept == u64::from(u32::MAX) { self.long_of(index, kept) } else { kept };
-            // Of a long entry all but a little is its longest round trip.
+            // The longest round trip is nearly all of a long entry.
             let worst = match self.worst.get(index) {
                 Some(worst) if *worst != u32::MAX => u64::from(*worst),
                 _ => span,

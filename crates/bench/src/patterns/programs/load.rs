@@ -26,14 +26,15 @@ pub enum Load {
 /// A program, and Debian's package of it.
 type Need = (&'static str, &'static str);
 
-/// More than the library's rings take a message: no limit that the program does not run into by itself. sockperf's own `max` is of
-/// slower networks, and its tables overflow where more messages are sent.
+/// More than the library's rings take a message: no limit that the program does not run into by
+/// itself. sockperf's own `max` is of slower networks, and its tables overflow where more messages
+/// are sent.
 const MESSAGES_A_SECOND: &str = "--mps=10000000";
 /// Bytes of a reading of iperf3.
 const STREAM_BYTES: &str = "1G";
 /// Bytes of nginx's file.
 const FILE_BYTES: usize = 1024;
-/// A reading of Redis is to take so long: its clock has milliseconds.
+/// The time of a reading of Redis: its clock has milliseconds.
 const REDIS_SECONDS: f64 = 0.4;
 /// Requests of its first reading, and at most.
 const REDIS_FIRST: u64 = 4000;
@@ -87,7 +88,8 @@ impl Load {
         }
     }
 
-    /// How long a reading takes, in seconds, starts and ends included. sockperf rests for two seconds around each.
+    /// The duration of a reading, in seconds, starts and ends included. sockperf pauses for two
+    /// seconds around each.
     pub const fn reading_seconds(self) -> f64 {
         match self {
             Self::PingPong | Self::Throughput => 3.5,
@@ -96,7 +98,7 @@ impl Load {
         }
     }
 
-    /// What a reader must know to compare it.
+    /// Facts that a reader needs to compare it.
     pub fn note(self) -> String {
         match self {
             Self::PingPong => {
@@ -145,7 +147,7 @@ impl Load {
         })
     }
 
-    /// The client. `amount` is what [`Self::amount`] said.
+    /// The command line of the client. `amount` is the result of [`Self::amount`].
     pub(super) fn client(self, port: u16, amount: u64) -> Line {
         let port = port.to_string();
         match self {
@@ -188,7 +190,7 @@ impl Load {
         }
     }
 
-    /// The client's result, from what it said.
+    /// Reads the client's result from its output.
     pub(super) fn value(self, said: &str) -> Option<f64> {
         match self {
             Self::PingPong => said::ping_pong_ns(said),
@@ -199,7 +201,7 @@ impl Load {
         }
     }
 
-    /// How much the next client is to do, after one that had this result.
+    /// The amount for the next client, after one with this result.
     pub(super) fn amount(self, millions_a_second: Option<f64>) -> u64 {
         match millions_a_second {
             Some(rate) => ((rate * 1e6 * REDIS_SECONDS) as u64).clamp(REDIS_FIRST, REDIS_MOST),

@@ -11,7 +11,7 @@ use shm::sync::{AtomicUsize, Ordering};
 
 use crate::error::{BenchError, Result};
 
-/// A private folder that goes with its handle.
+/// A private folder, which is removed when its handle is dropped.
 #[derive(Debug)]
 pub(super) struct Room(PathBuf);
 
@@ -22,7 +22,7 @@ impl Room {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("tieline-bench-programs-{}-{number}", std::process::id());
         let path = std::env::temp_dir().join(name);
-        // Somebody else's of that name is not used: it is not private.
+        // An existing folder of that name is not used: it may not be private.
         let made = fs::DirBuilder::new().mode(0o700).create(&path);
         made.map_err(BenchError::io(path.display().to_string()))?;
         Ok(Self(path))
@@ -45,7 +45,8 @@ impl Drop for Room {
     }
 }
 
-/// A port of loopback that is free now: most of these programs cannot be told to choose one.
+/// Returns a port of loopback that is free now: most of these programs cannot choose one by
+/// themselves.
 pub(super) fn free_port() -> Result<u16> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|it| it.local_addr());
     listener.map(|address| address.port()).map_err(BenchError::io("asking for a free port"))

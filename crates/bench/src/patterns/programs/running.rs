@@ -20,29 +20,30 @@ use crate::{
     progress::Waiter,
 };
 
-/// Between two looks whether the measurement is to end.
+/// The pause between two checks whether the measurement is to end.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 /// Bytes of a complaint that are worth printing.
 const COMPLAINT_BYTES: usize = 400;
 
-/// A program and whatever it started: one process group, which ends with its handle.
+/// A program and all that it started: one process group, which ends with its handle.
 #[derive(Debug)]
 pub(super) struct Running {
     child: Child,
     name: String,
     out: PathBuf,
     err: PathBuf,
-    /// It was waited for, with its group gone: from then on its number may be somebody else's.
+    /// Whether it has ended and its group is gone: from then on another process may have its PID.
     is_reaped: bool,
 }
 
 impl Running {
-    /// Starts it on one processor. What it says goes into files of this folder, which are named for it.
+    /// Starts it on one processor. Its output goes into files of this folder, which have its name.
     pub(super) fn start(mut command: Command, name: &str, folder: &Path, cpu: usize) -> Result<Self> {
         let [out, err] = ["out", "err"].map(|kind| folder.join(format!("{name}.{kind}")));
         let file = |path: &Path| File::create(path).map_err(BenchError::io(path.display().to_string()));
         command.stdin(Stdio::null()).stdout(file(&out)?).stderr(file(&err)?).current_dir(folder);
-        // Of its own group: Ctrl-C comes to us alone, and we end what is left of the group.
+        // In a process group of its own: Ctrl-C reaches only this process, which then ends the rest
+        // of the group.
         command.process_group(0);
         let child = on_cpu(cpu, || command.spawn()).map_err(BenchError::io(format!("starting {name}")))?;
         Ok(Self { child, name: name.to_owned(), out, err, is_reaped: false })
@@ -52,7 +53,7 @@ impl Running {
         self.child.id()
     }
 
-    /// Waits for its end, which must be a good one: what it said on standard output.
+    /// Waits until it ends with success, and returns its standard output.
     pub(super) fn finish(mut self, at_most: Duration, waiter: &Arc<dyn Waiter>) -> Result<String> {
         let began = Instant::now();
         while !self.is_over(LOOK)? {
@@ -71,7 +72,7 @@ impl Running {
         Ok(self.said())
     }
 
-    /// Waits until somebody listens on loopback at a port.
+    /// Waits until a program listens on loopback at a port.
     pub(super) fn wait_for(&self, port: u16, at_most: Duration, waiter: &Arc<dyn Waiter>) -> Result<()> {
         const TABLE: &str = "/proc/net/tcp";
         let began = Instant::now();
@@ -94,7 +95,8 @@ impl Running {
         Ok(())
     }
 
-    /// Whether it has ended, within so much time. It is not waited for: as long as it is not, its number and its group's are nobody else's.
+    /// Whether it has ended within this time. It is not reaped here, so that no other process can
+    /// have its PID or its group's.
     fn is_over(&self, within: Timespec) -> Result<bool> {
         let failed =
             |error: rustix::io::Errno| BenchError::io(format!("watching {}", self.name))(error.into());
@@ -108,7 +110,7 @@ impl Running {
 
     /// Ends the processes that are left of the group, and then waits for its leader.
     fn reap(&mut self) -> std::io::Result<ExitStatus> {
-        // A group that is gone already has nobody to be ended.
+        // The group may be gone already.
         let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
         self.is_reaped = true;
         self.child.wait()
@@ -118,7 +120,7 @@ impl Running {
         String::from_utf8_lossy(&fs::read(&self.out).unwrap_or_default()).into_owned()
     }
 
-    /// What it said last, on standard error or else on standard output.
+    /// Returns the last lines of its standard error or, if that is empty, of its standard output.
     fn complaint(&self) -> String {
         let err = String::from_utf8_lossy(&fs::read(&self.err).unwrap_or_default()).into_owned();
         let text = if err.trim().is_empty() { self.said() } else { err };
@@ -141,7 +143,7 @@ impl Drop for Running {
     }
 }
 
-/// The end of what a program said.
+/// The end of a program's output.
 pub(super) fn tail(text: &str) -> String {
     let text = text.trim();
     let from = text.len().saturating_sub(COMPLAINT_BYTES);
@@ -149,7 +151,8 @@ pub(super) fn tail(text: &str) -> String {
     at.and_then(|at| text.get(at..)).unwrap_or("it printed nothing").to_owned()
 }
 
-/// Does something while this thread is on one processor: a process that it starts then is there too, and stays.
+/// Does something while this thread is on one processor: a process that it starts then is there
+/// too, and stays.
 fn on_cpu<T>(cpu: usize, body: impl FnOnce() -> std::io::Result<T>) -> std::io::Result<T> {
     let before = shm::cpu::allowed_cpus().map_err(std::io::Error::other)?;
     shm::cpu::pin_current_thread(cpu).map_err(std::io::Error::other)?;
@@ -158,7 +161,8 @@ fn on_cpu<T>(cpu: usize, body: impl FnOnce() -> std::io::Result<T>) -> std::io::
     result
 }
 
-/// Whether somebody listens at a port of 127.0.0.1 or of any address, by the kernel's table of IPv4's connections.
+/// Whether a program listens at a port of 127.0.0.1 or of any address, by the kernel's table of
+/// IPv4 connections.
 fn is_listening(table: &str, port: u16) -> bool {
     const LISTEN: &str = "0A";
     table.lines().skip(1).any(|line| {
@@ -209,7 +213,7 @@ mod tests {
         fs::remove_dir_all(folder).unwrap();
     }
 
-    /// What a program has started ends with it.
+    /// The processes that a program has started end with it.
     #[test]
     fn nothing_is_left_of_its_group() {
         let folder = folder("group");

@@ -1,6 +1,7 @@
 //! Extracts one number from a program's output.
 
-/// Half of sockperf's round trips took at most so many ns, one way (`percentile 50.000`, in µs).
+/// The time, one way, that half of sockperf's round trips did not exceed, in ns (`percentile
+/// 50.000`, in µs).
 pub(super) fn ping_pong_ns(said: &str) -> Option<f64> {
     let line = said.lines().find_map(|line| line.split("percentile 50.000").nth(1))?;
     positive(line.trim_start().strip_prefix('=')?).map(|us| us * 1e3)
@@ -12,7 +13,7 @@ pub(super) fn throughput_millions(said: &str) -> Option<f64> {
     positive(line).map(|rate| rate / 1e6)
 }
 
-/// What arrived of iperf3's stream, in GB a second. The form is JSON (`-J`).
+/// The data rate of iperf3's stream at the receiver, in GB a second. The format is JSON (`-J`).
 pub(super) fn stream_gb(said: &str) -> Option<f64> {
     let report: serde_json::Value = serde_json::from_str(said).ok()?;
     let bits = report.pointer("/end/sum_received/bits_per_second")?.as_f64()?;

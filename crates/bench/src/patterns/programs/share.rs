@@ -8,7 +8,7 @@ use crate::error::Result;
 /// Bytes of entered programs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Share {
-    /// All, each at both ends of what is looked at.
+    /// All bytes, each counted at both ends of the connection.
     pub bytes: u64,
     /// Those that went past the kernel.
     pub past_kernel: u64,
@@ -25,7 +25,7 @@ impl Share {
         Ok(())
     }
 
-    /// From 0 to 1; 0 where nothing was counted.
+    /// The share, from 0 to 1; 0 if nothing was counted.
     pub fn part(self) -> f64 {
         if self.bytes == 0 { 0.0 } else { self.past_kernel as f64 / self.bytes as f64 }
     }

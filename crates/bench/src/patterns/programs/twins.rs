@@ -26,39 +26,40 @@ use crate::{
 const WHAT: &str = "our own program on sockets";
 /// Longest that one order may take: ten thousand connections take some seconds.
 const ORDER_TIMEOUT: Duration = Duration::from_secs(60);
-/// Blocks after which all are started anew: where their memory came to lie shifts a ratio for as long as they live.
+/// After this number of blocks all programs are started again: the places of their memory shift a
+/// ratio for as long as they live.
 const BLOCKS_OF_A_LIFE: usize = 5;
 
-/// What is measured.
+/// The measurement.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Twin {
-    /// Half of one round trip on two processors, median, beside the one-line baseline.
+    /// The median of half a round trip on two processors, compared with the one-line baseline.
     Echo {
         /// Bytes of a message.
         size_bytes: u32,
-        /// Of the ratio.
+        /// The goal of the ratio.
         goal: Goal,
     },
-    /// What 99.9 % of them take, beside the plain program's median.
+    /// The 99.9th percentile of half a round trip, compared with the plain program's median.
     EchoTail {
         /// Bytes of a message.
         size_bytes: u32,
-        /// Of the ratio.
+        /// The goal of the ratio.
         goal: Goal,
     },
     /// Round trips a second, both ends on one processor.
     OneCore {
-        /// Of the ratio.
+        /// The goal of the ratio.
         goal: Goal,
     },
     /// Those of two pairs at once on two processors.
     Oversubscribed {
-        /// Of the ratio.
+        /// The goal of the ratio.
         goal: Goal,
     },
-    /// Connections a second, with a request and its answer on each.
+    /// Connections a second, with a request and its response on each.
     Request {
-        /// Of the ratio.
+        /// The goal of the ratio.
         goal: Goal,
     },
     /// Connections a second on which the other end sends some messages.
@@ -67,17 +68,17 @@ pub enum Twin {
         messages: u32,
         /// Bytes of each.
         size_bytes: u32,
-        /// Of the ratio.
+        /// The goal of the ratio.
         goal: Goal,
     },
     /// Processor time of idle connections, in ms a minute at most.
     IdleTime {
-        /// ms a minute.
+        /// The limit, in ms a minute.
         at_most: f64,
     },
     /// Memory of an idle connection beyond the plain program's, in kB at most.
     IdleMemory {
-        /// kB.
+        /// The limit, in kB.
         at_most: f64,
     },
 }
@@ -95,7 +96,7 @@ pub struct Latency {
 pub struct Measure {
     child_driver: ChildDriver,
     waiter: Arc<dyn Waiter>,
-    /// Where it counts, if it has rings.
+    /// The file of its statistics, if it has rings.
     counted: Option<PathBuf>,
     /// Last: the folder is removed after the processes that use it.
     _room: Room,
@@ -141,13 +142,14 @@ impl Measure {
         two_numbers(&line).ok_or_else(|| other(format!("it said `{line}` instead of two numbers")))
     }
 
-    /// So many round trips of so many bytes.
+    /// Runs this number of round trips of this size.
     pub fn latency(&mut self, size_bytes: u32, rounds: u32) -> Result<Latency> {
         self.child_driver.say(&format!("latency {size_bytes} {rounds}"))?;
         self.numbers().map(|[median_ns, tail_ns]| Latency { median_ns, tail_ns })
     }
 
-    /// Opens so many connections, or as many as it may: how many those are, and the process that has their other ends.
+    /// Opens this number of connections, or as many as are possible; returns their number, and the
+    /// process that has their other ends.
     pub fn idle(&mut self, connections: u32) -> Result<(u32, u32)> {
         self.child_driver.say(&format!("idle {connections}"))?;
         self.numbers().map(|[opened, other]| (opened as u32, other as u32))
@@ -176,7 +178,8 @@ fn two_numbers(line: &str) -> Option<[f64; 2]> {
     words.next().is_none().then_some(both)
 }
 
-/// The program with rings, once or several times at once, and the same plain: how much they do in a second.
+/// The program with rings, once or several times at once, and the same plain: how much they do in a
+/// second.
 pub struct Rates {
     ours: Vec<Measure>,
     plain: Vec<Measure>,
@@ -194,7 +197,7 @@ impl Rates {
         Ok(Self { ours, plain, places, waiter, order, share: Share::default() })
     }
 
-    /// What of the bytes went through rings so far.
+    /// The share of the bytes that went through rings so far.
     pub fn share(&self) -> Result<Share> {
         let mut share = self.share;
         self.ours.iter().try_for_each(|one| one.add_to(&mut share))?;
@@ -212,7 +215,7 @@ fn rate(all: &mut [Measure], order: &str) -> Result<f64> {
     let mut millions = 0.0;
     for one in all {
         let line = one.line()?;
-        let ns: f64 = line.parse().map_err(|_| other(format!("`{line}` is no number")))?;
+        let ns: f64 = line.parse().map_err(|_| other(format!("`{line}` is not a number")))?;
         millions += 1e3 / ns;
     }
     Ok(millions)
@@ -237,11 +240,11 @@ impl Sides for Rates {
     }
 }
 
-/// 99.9 % of ours beside the median of the plain program.
+/// The 99.9th percentile of ours, compared with the median of the plain program.
 pub struct Tails {
     /// With rings.
     pub ours: Measure,
-    /// Without.
+    /// Without rings.
     pub plain: Measure,
     /// Bytes of a message.
     pub size_bytes: u32,
@@ -286,7 +289,7 @@ impl Idle {
         Ok(after.saturating_sub(before) as f64 / began.elapsed().as_nanos().max(1) as f64 * 60_000.0)
     }
 
-    /// What of the bytes of their few uses went through rings: a connection that has none costs nothing.
+    /// The share of the bytes that went through rings: a connection without rings costs nothing.
     pub fn share(&self) -> Result<Share> {
         let mut share = Share::default();
         self.measure.add_to(&mut share)?;
@@ -301,7 +304,7 @@ impl Idle {
     }
 }
 
-/// After the last use of a connection its reader may still look for more.
+/// After the last use of a connection its reader may still spin for more.
 const SETTLE: Duration = Duration::from_millis(500);
 
 #[cfg(test)]

@@ -37,11 +37,11 @@ mod at {
 /// The owner of a mailbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
-    /// Form of its orders.
+    /// The version of its orders.
     pub form: u64,
     /// Its tool.
     pub tool: u64,
-    /// Version of its program, as it says.
+    /// The version of its program, as it reports it.
     pub version: String,
     /// A number that the tool needs before the first order.
     pub extra: u64,
@@ -57,8 +57,8 @@ impl Head {
     pub fn check(&self, tool: Tool) -> Result<()> {
         if self.form != FORM {
             return Err(BenchError::Usage(format!(
-                "{}: the other end is tieline {} and speaks form {} of the orders, this one is tieline {} and speaks \
-                 form {FORM}: use the same version at both ends",
+                "{}: the other end is tieline {} with version {} of the benchmark's protocol, this end is \
+                 tieline {} with version {FORM}: use the same version at both ends",
                 tool.name(),
                 self.version,
                 self.form,
@@ -80,7 +80,7 @@ impl Head {
 pub struct Order {
     /// What, from 1; [`Order::STOP`] ends the service.
     pub task: u64,
-    /// With which numbers.
+    /// Its arguments.
     pub arguments: [u64; 3],
 }
 
@@ -94,17 +94,17 @@ impl Order {
     }
 }
 
-/// Why an order was not followed; the low byte of an answer.
+/// The result of an order; the low byte of a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Code {
-    /// It was.
+    /// It was carried out.
     Done = 0,
     /// The client did not do its part in time.
     NoAnswer = 1,
     /// Bytes arrived that were not sent.
     WrongData = 2,
-    /// The order makes no sense.
+    /// The order is not valid.
     Refused = 3,
     /// There is not as much memory.
     Memory = 4,
@@ -124,7 +124,7 @@ impl Code {
 
 /// The side that follows orders.
 pub trait Service {
-    /// Follows one; answers a number.
+    /// Carries out one order; returns a number.
     fn follow(&mut self, order: &Order) -> Result<u64>;
 }
 
@@ -154,12 +154,12 @@ impl<'a> Mailbox<'a> {
         Ok(())
     }
 
-    /// Which server this mailbox belongs to.
+    /// The server of this mailbox.
     pub fn head(&self) -> Result<Head> {
         // Acquire: pairs with the Release in `sign`.
         if self.window.atomic_u64(at::MAGIC)?.load(Ordering::Acquire) != MAGIC {
             return Err(BenchError::Usage(format!(
-                "{}: the segment of the other end is none of a benchmark, or of another version: use the same version at \
+                "{}: the other end's segment is not that of a benchmark of this version: use the same version at \
                  both ends",
                 self.tool.name()
             )));
@@ -193,8 +193,8 @@ impl<'a> Mailbox<'a> {
         Ok(())
     }
 
-    /// Waits for the answer to the order of this number. `still_there` is asked now and then, given for
-    /// how long it has been waited, and ends the wait.
+    /// Waits for the reply to the order of this number. `still_there` is called now and then with
+    /// the time waited so far, and its error ends the wait.
     pub fn answer(&self, number: u64, still_there: &dyn Fn(Duration) -> Result<()>) -> Result<u64> {
         let (what, since) = (self.tool.name(), Instant::now());
         loop {
@@ -203,7 +203,7 @@ impl<'a> Mailbox<'a> {
             }
             let waited = since.elapsed();
             if let Err(gone) = still_there(waited) {
-                // It may have answered since, and ended.
+                // It may have replied since, and ended.
                 return self.answered(number)?.unwrap_or(Err(gone));
             }
             if waited > ANSWER_TIMEOUT {
@@ -213,7 +213,7 @@ impl<'a> Mailbox<'a> {
         }
     }
 
-    /// The answer to the order of this number, if it is there.
+    /// The reply to the order of this number, if it has arrived.
     fn answered(&self, number: u64) -> Result<Option<Result<u64>>> {
         let what = self.tool.name();
         // Acquire: pairs with the Release in `serve`.
@@ -230,8 +230,8 @@ impl<'a> Mailbox<'a> {
         }))
     }
 
-    /// Follows orders at this mailbox until the one to stop. `still_there` is asked between orders and ends the service with
-    /// its error.
+    /// Carries out orders of this mailbox until the one to stop. `still_there` is called between
+    /// orders, and its error ends the service.
     pub fn serve(&self, service: &mut dyn Service, still_there: &dyn Fn() -> Result<()>) -> Result<()> {
         let mut done = 0;
         let mut idle = 0u32;
@@ -239,7 +239,8 @@ impl<'a> Mailbox<'a> {
             let number = self.last()?;
             if number == done {
                 still_there()?;
-                // Soon after an order the next one comes; after that this must not disturb what is measured.
+                // The next order usually follows soon; after a while the wait must not disturb the
+                // measurement.
                 idle = idle.saturating_add(1);
                 std::thread::sleep(Duration::from_micros(if idle < 100 { 20 } else { 500 }));
                 continue;

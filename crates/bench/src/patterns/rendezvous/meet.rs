@@ -18,7 +18,7 @@ use crate::{
     progress::Progress,
 };
 
-/// Whose segment it is.
+/// The owner of the segment.
 #[derive(Debug, Clone, Copy)]
 enum Role {
     Server = 0,
@@ -49,7 +49,7 @@ pub struct Client {
     /// Lives as long as the client does: the server watches it.
     _mine: Segment,
     other: Server,
-    /// It is not worth while to ask it anything more.
+    /// Whether the server was given up: it gets no further orders.
     given_up: bool,
     map: RemoteMap,
     head: Head,
@@ -57,7 +57,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// Finds the server of `tool` on node `place.far`, and checks that it is one. `extra` is for the server to read.
+    /// Finds the server of `tool` on node `place.far`, and checks that it is one. `extra` is for
+    /// the server to read.
     pub fn meet(
         place: &Where,
         tool: Tool,
@@ -73,7 +74,7 @@ impl Client {
             BenchError::Api(error) => BenchError::Absent {
                 what: tool.name(),
                 reason: format!(
-                    "no server for node {here} came on node {server} within {s} s: start one there with `tieline bench {name} \
+                    "no server for node {here} responded on node {server} within {s} s: start one there with `tieline bench {name} \
                      --server --rn {here}` ({error})",
                     name = tool.name(),
                     here = node.id(),
@@ -90,7 +91,7 @@ impl Client {
         Ok(Self { node, server, tool, _mine: mine, other, given_up: false, map, head, sent: 0 })
     }
 
-    /// What ends the waits of the thread that measures, once the server is gone.
+    /// Ends the waits of the measuring thread once the server is gone.
     pub(crate) fn watch(&self) -> poll::Watched {
         self.other.watch()
     }
@@ -100,8 +101,8 @@ impl Client {
         self.head.extra
     }
 
-    /// Gives an order, does `near` meanwhile, and waits for the answer. The far side's own words are the cause of a
-    /// failure, if it has any.
+    /// Sends an order, runs `near`, and waits for the reply. If the far side reports an error, that
+    /// is the cause of a failure.
     pub fn order(&mut self, order: Order, near: &mut dyn FnMut() -> Result<()>) -> Result<u64> {
         let mailbox = Mailbox::new(self.map.window()?, self.tool)?;
         self.sent += 1;
@@ -113,10 +114,10 @@ impl Client {
         outcome
     }
 
-    /// Tells the server that it may end.
+    /// Sends the server the order to end.
     pub fn stop(mut self) -> Result<()> {
         if self.given_up {
-            // It may find that later; nobody waits for it.
+            // The server may find the order later; this process does not wait for it.
             let mailbox = Mailbox::new(self.map.window()?, self.tool)?;
             return mailbox.send(self.sent + 1, &Order::new(Order::STOP, [0; 3]));
         }
@@ -124,8 +125,8 @@ impl Client {
     }
 }
 
-/// Serves one client: `begin` is given the attached node and what the client laid out, and makes the service; `lay_out`
-/// gives the number for the client to read.
+/// Serves one client: `begin` is given the attached node and what the client laid out, and makes
+/// the service; `lay_out` gives the number for the client to read.
 pub fn serve<S: Service + Send>(
     options: &ServeOptions,
     tool: Tool,
@@ -140,7 +141,7 @@ pub fn serve<S: Service + Send>(
         node.connect_segment(options.client, mailbox_of(tool, Role::Client, node.id()), options.wait)
             .map_err(|error| {
                 BenchError::Usage(format!(
-                    "{}: no client came from node {} within {} s ({error})",
+                    "{}: no client connected from node {} within {} s ({error})",
                     tool.name(),
                     options.client,
                     options.wait.as_secs()

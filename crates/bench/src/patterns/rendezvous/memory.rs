@@ -12,7 +12,7 @@ use crate::{
 const TASK_SEGMENT: u64 = 1;
 const TASK_CHECK: u64 = 2;
 
-/// Serves one client, until it says that it is done or is gone.
+/// Serves one client until it is done or gone.
 pub fn serve_memory(options: &ServeOptions, tool: Tool) -> Result<()> {
     serve(options, tool, |_| Ok(0), |node, _| Ok(Owner::new(tool, node)))
 }
@@ -24,7 +24,7 @@ pub fn check_here(tool: Tool, owner: &Segment, size_bytes: usize, seed: u64) -> 
     check(tool.name(), &arrived, seed)
 }
 
-/// The service of such a far end; others build on it.
+/// The service of such a far end; others are based on it.
 pub(crate) struct Owner {
     tool: Tool,
     node: Node,
@@ -37,7 +37,7 @@ impl Owner {
         Self { tool, node: node.clone(), segment: None }
     }
 
-    /// The memory that the client asked for.
+    /// The memory that the client requested.
     pub(crate) const fn segment(&self) -> Option<&Segment> {
         self.segment.as_ref()
     }
@@ -73,7 +73,7 @@ impl Client {
         Ok(self.node.connect_segment(self.server, id, CONNECT_TIMEOUT)?)
     }
 
-    /// Has the server compare its beginning.
+    /// Lets the server compare the start of its memory.
     pub fn look(&mut self, size_bytes: usize, seed: u64) -> Result<()> {
         self.order(Order::new(TASK_CHECK, [size_bytes as u64, seed, 0]), &mut || Ok(())).map(drop)
     }

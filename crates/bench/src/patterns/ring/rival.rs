@@ -28,7 +28,7 @@ impl Rival {
         format!("crate rtrb, {} slots", self.slots)
     }
 
-    /// Sends and takes so many values.
+    /// Sends and takes this number of values.
     pub(super) fn transfer(&mut self, pair: &mut PinnedPair<'_>, way: Way, values: u64) -> Result<Took> {
         let first = self.sent;
         self.sent += values;
@@ -95,7 +95,7 @@ fn take_batched(consumer: &mut Consumer<u64>, poll: Poll, first: u64, values: u6
     let (mut expected, end) = (first, first + values);
     let (mut wrong, mut start, mut before_start) = (None, 0, 0);
     while expected < end {
-        // What the consumer has seen already costs no look at the producer's line.
+        // Values that the consumer has seen already cost no access to the producer's line.
         let mut there = consumer.cached_slots();
         if there == 0 {
             poll.until(WHAT, || {

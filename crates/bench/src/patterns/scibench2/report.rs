@@ -26,12 +26,12 @@ pub struct Report {
     pub cpu: usize,
     /// Link taken.
     pub path: String,
-    /// How the bytes are stored.
+    /// The way in which the bytes are stored.
     pub way: Way,
     /// Threads that competed for the processors.
     #[serde(default)]
     pub load_threads: usize,
-    /// It was ended early: what is there was measured until then.
+    /// It was ended early: the rows were measured before that.
     #[serde(default)]
     pub partial: bool,
     /// By size.
@@ -72,7 +72,7 @@ impl Report {
     /// Name of the form.
     pub const SCHEMA: &'static str = "tieline.scibench2/1";
 
-    /// Only sizes, times and bandwidths.
+    /// The classic table: only sizes, times and bandwidths.
     pub fn to_classic(&self) -> String {
         let rows: Vec<scibench2::Row> = self
             .rows

@@ -20,12 +20,14 @@ use crate::{
 
 /// Rounds in which the rivals are compared.
 const ROUNDS: usize = 7;
-/// Up to this size the C library copies between private buffers, too: no page is crossed, so the kind of memory does not
-/// matter, and no bounds are checked. Beyond it only the same buffers are a fair comparison.
+/// Up to this size the C library copies between private buffers, too: no page is crossed, so the
+/// kind of memory does not matter, and no bounds are checked. Beyond it only the same buffers are a
+/// fair comparison.
 const PRIVATE_BYTES_MAX: usize = 4096;
 const PAGE: usize = 4096;
-/// Source blocks begin here in a page, targets at its beginning: were the lower bits of both addresses equal, the processor
-/// would take loads of a short block for ones of the bytes just stored.
+/// Source blocks begin here in a page, targets at its beginning: were the lower bits of both
+/// addresses equal, the processor would take loads of a short block for ones of the bytes just
+/// stored.
 const SOURCE_IN_PAGE: usize = 1024;
 
 /// Bytes at a given place within a page.
@@ -94,7 +96,8 @@ impl std::fmt::Debug for StoreSides<'_> {
 }
 
 impl<'a> StoreSides<'a> {
-    /// Stores of `size_bytes` to the start of `target`, which is the map of `remote`. Finds the rival.
+    /// Stores of `size_bytes` to the start of `target`, which is the map of `remote`. Finds the
+    /// rival.
     pub fn new(
         timer: &'a Timer,
         remote: &'a RemoteSegment,
@@ -177,7 +180,7 @@ impl<'a> StoreSides<'a> {
         self.rival.name()
     }
 
-    /// How a reading is divided.
+    /// The division of a reading into samples.
     pub const fn pace(&self) -> &Pace {
         &self.pace
     }
@@ -185,8 +188,8 @@ impl<'a> StoreSides<'a> {
     fn store_ns(&mut self) -> Result<f64> {
         let Self { pace, timer, source, target, remote, .. } = self;
         let from = source.get();
-        // Looked at after the reading: carrying each outcome through the timing loop would cost a nanosecond of it, which
-        // memcpy, that cannot fail, does not pay.
+        // Checked after the reading: passing each result through the timing loop would cost a
+        // nanosecond, which memcpy, which cannot fail, does not cost.
         let mut failed = false;
         let ns = match self.way {
             Way::Map => pace.read(timer, None, || {
@@ -199,7 +202,8 @@ impl<'a> StoreSides<'a> {
             }),
         }?;
         if failed {
-            // Says why; if it no longer fails, something came and went, and the reading is none all the same.
+            // Returns the cause. If the operation no longer fails, the failure was temporary, and
+            // the reading is invalid all the same.
             remote.put(0, from)?;
             return Err(BenchError::Reading { value: ns });
         }
@@ -212,7 +216,8 @@ impl<'a> StoreSides<'a> {
             Rival::Private => {
                 let (from, to) = (source.get(), private.get_mut());
                 pace.read(timer, None, || {
-                    // Through a black box: the size must not be known, or the copy would be a few inlined moves.
+                    // Through a black box: the size must not be known, or the copy would be a few
+                    // inlined moves.
                     to.copy_from_slice(black_box(from));
                     black_box(&mut *to);
                     Ok(())

@@ -29,7 +29,8 @@ use crate::{
     timer::Timer,
 };
 
-/// A baseline that changed by more than this share between the probes before and after a reading disturbs it.
+/// A baseline that changed by more than this share between the probes before and after a reading
+/// disturbs it.
 const DISTURBED_ABOVE: f64 = 0.20;
 
 /// Measures with both ends in this process.
@@ -42,7 +43,8 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
     let waiter = progress.waiter();
     report(options, ids, cpus.to_vec(), path_of(&nodes[0]), |timer| {
         pinned_pair::on(cpus, |pair| {
-            // A wait for a far side that has lost its processor may last: an end is asked for there, too.
+            // A wait for a far side that has lost its processor may be long, so it can be ended
+            // too.
             let _watched = poll::watched(move |_| match waiter.stop() {
                 true => Err(BenchError::Stopped { what: "scipp" }),
                 false => Ok(()),
@@ -143,7 +145,8 @@ fn row(
     }))
 }
 
-/// Segments of the two processes: numbered apart from each other and from what programs choose, by the other's node.
+/// Segments of the two processes: numbered apart from each other and from what programs choose, by
+/// the other's node.
 fn segment_of_server(client: NodeId) -> SegmentId {
     SegmentId(0x5c00_0000 | client.get())
 }
@@ -152,7 +155,8 @@ fn segment_of_client(server: NodeId) -> SegmentId {
     SegmentId(0x5d00_0000 | server.get())
 }
 
-/// Measures with the far end in another process that runs [`serve`] on node `place.far` (which must be given).
+/// Measures with the far end in another process that runs [`serve`] on node `place.far` (which must
+/// be given).
 pub fn client(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
     let near_and_far = options.both_cpus()?;
     let cpu = near_and_far[0];
@@ -176,14 +180,14 @@ pub fn client(options: &Options, progress: &mut dyn Progress) -> Result<Report> 
             let _watched = theirs.watch();
             let mut far = FarProcess::new(there, placement)?;
             let rows = rows(options, timer, &near, &mut far, progress);
-            // The server may end whatever came of it; if that fails too, the first error is the one to tell.
+            // The server may end in any case; if that fails too, the first error is returned.
             let stopped = far.stop();
             rows.and_then(|rows| stopped.map(|()| rows))
         })
     })
 }
 
-/// Serves one [`client`], until it says that it is done or is gone.
+/// Serves one [`client`] until it is done or gone.
 pub fn serve(options: &ServeOptions) -> Result<()> {
     let cpu = match options.cpu {
         Some(cpu) => cpu,

@@ -29,7 +29,8 @@ impl Duplex {
         })
     }
 
-    /// Lets other programs of the two nodes use the same memory: the ids of the far and of the near segment.
+    /// Lets other programs of the two nodes use the same memory: the ids of the far and of the near
+    /// segment.
     pub fn share(&self) -> Result<[SegmentId; 2]> {
         let shared = |connected: &Connected| {
             connected.segment.share()?;

@@ -1,7 +1,8 @@
-//! The far side of `scipp`: follows orders, in a thread of this process or in another process.
+//! The far side of `scipp`: carries out orders, in a thread of this process or in another process.
 //!
-//! Orders to another process go through words behind the messages in its segment. They come from a peer, so each is
-//! checked before it is followed; a bad one is answered with a code and changes nothing.
+//! Orders to another process are words behind the messages in its segment. They come from a peer,
+//! so each is checked before it is carried out; a wrong one is answered with a code and changes
+//! nothing.
 
 use std::{
     hint::black_box,
@@ -26,12 +27,12 @@ use crate::{
 
 const WHAT: &str = "scipp";
 
-/// What the far side is to do.
+/// The task of the far side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Task {
     /// Bounce the bare words: the baseline.
     Line,
-    /// Answer each message with one of the same size.
+    /// Reply to each message with one of the same size.
     Echo,
     /// The same, checking every byte and answering with known ones.
     Checked,
@@ -42,15 +43,15 @@ pub enum Task {
 pub struct Order {
     /// The task.
     pub task: Task,
-    /// How to wait.
+    /// The way of waiting.
     pub poll: Poll,
-    /// At which place.
+    /// The offset.
     pub place: usize,
     /// Size of messages.
     pub size_bytes: usize,
-    /// What numbers count on from.
+    /// The number after which message numbers continue.
     pub base: u64,
-    /// How many round trips.
+    /// The number of round trips.
     pub rounds: u64,
 }
 
@@ -64,8 +65,9 @@ pub fn follow(end: &End<'_>, order: &Order) -> Result<()> {
         return line::bounce(Words { there, back }, order.poll, order.base, order.rounds);
     }
     let port = end.port(order.place, order.size_bytes)?;
-    // The answer is a message of its own, as on the near side: sending the very bytes that have just been stored makes the
-    // processor wait for its own stores, which is no part of telling another core something.
+    // The reply is a message of its own, as on the near side. If the bytes that have just been
+    // stored were sent back, the processor would wait for its own stores, which is not part of a
+    // signal to another core.
     let (mut message, mut answer) = (vec![0; order.size_bytes], vec![0xa5; order.size_bytes]);
     let base = order.base as u32;
     for n in 1..=order.rounds as u32 {
@@ -83,14 +85,14 @@ pub fn follow(end: &End<'_>, order: &Order) -> Result<()> {
 
 /// The side that follows orders.
 pub trait Far {
-    /// Has the order followed over there while `near` runs here.
+    /// Lets the far side carry out the order while `near` runs here.
     fn with(&mut self, order: Order, near: &mut dyn FnMut() -> Result<()>) -> Result<()>;
 }
 
 /// The far thread of this process.
 #[derive(Debug)]
 pub struct FarThread<'a, 'env> {
-    /// Whose far thread.
+    /// The pair whose far thread replies.
     pub pair: &'a mut PinnedPair<'env>,
     /// The far end, as that side maps it.
     pub end: End<'env>,
@@ -146,7 +148,7 @@ mod words {
     pub(super) const ANSWER: usize = 128;
 }
 
-/// Where the order words begin in the far side's segment.
+/// The offset of the order words in the far side's segment.
 pub const CONTROL_OFFSET: usize = pio::SEGMENT_BYTES.next_multiple_of(128);
 /// Bytes of a segment with order words.
 pub const SEGMENT_BYTES: usize = CONTROL_OFFSET + 256;
@@ -157,7 +159,7 @@ pub struct FarProcess<'a> {
     control: Control<'a>,
     placement: pio::Placement,
     sent: u64,
-    /// It is not worth while to ask it anything more.
+    /// Whether the process was given up: it gets no further orders.
     given_up: bool,
 }
 
@@ -179,7 +181,7 @@ impl<'a> Control<'a> {
     }
 }
 
-/// What an answer's low byte says.
+/// The codes in the low byte of a reply.
 mod answer {
     pub(super) const DONE: u64 = 0;
     pub(super) const NO_ANSWER: u64 = 1;
@@ -187,7 +189,7 @@ mod answer {
     pub(super) const REFUSED: u64 = 3;
 }
 
-/// Task words. 0 is none, so that zeroed memory is no order.
+/// The words of tasks. 0 is not a task, so that zeroed memory is not an order.
 const TASKS: [(u64, Option<Task>); 4] =
     [(1, Some(Task::Line)), (2, Some(Task::Echo)), (3, Some(Task::Checked)), (4, None)];
 
@@ -204,7 +206,7 @@ fn task_word(task: Option<Task>) -> u64 {
 }
 
 impl<'a> FarProcess<'a> {
-    /// The process whose segment this is.
+    /// The process that owns this segment.
     pub fn new(segment: Window<'a>, placement: pio::Placement) -> Result<Self> {
         let control = Control::new(segment)?;
         Ok(Self { control, placement, sent: control.number.load(Ordering::Relaxed), given_up: false })
@@ -254,12 +256,12 @@ impl<'a> FarProcess<'a> {
         }
     }
 
-    /// Tells the process that it may end.
+    /// Sends the process the order to end.
     pub fn stop(mut self) -> Result<()> {
         let nothing =
             Order { task: Task::Line, poll: Poll::Paused, place: 0, size_bytes: 0, base: 0, rounds: 0 };
         self.order(None, &nothing)?;
-        // One that was given up may find the order later; nobody waits for it.
+        // A process that was given up may find the order later; this process does not wait for it.
         if self.given_up { Ok(()) } else { self.answer(Duration::ZERO) }
     }
 }
@@ -277,7 +279,7 @@ impl Far for FarProcess<'_> {
     }
 }
 
-/// Serves orders out of its own segment until an order says stop.
+/// Carries out the orders in its own segment until the one to stop.
 #[derive(Debug)]
 pub struct Server<'a> {
     control: Control<'a>,
@@ -297,7 +299,7 @@ impl<'a> Server<'a> {
         })
     }
 
-    /// Follows orders. `still_there` is asked between orders and ends the service with its error.
+    /// Carries out orders. `still_there` is called between orders, and its error ends the service.
     pub fn run(&mut self, still_there: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         loop {
             // Acquire: pairs with the Release in `FarProcess::order`.

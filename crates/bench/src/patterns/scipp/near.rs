@@ -24,14 +24,14 @@ pub struct Near<'a> {
     end: End<'a>,
 }
 
-/// How readings of one message size are made.
+/// The way in which readings of one message size are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pace {
     /// Bytes of a message.
     pub size_bytes: usize,
-    /// How a reading is divided.
+    /// The division of a reading into samples.
     pub shape: Shape,
-    /// How both sides wait: the faster way when it was tried.
+    /// The way in which both sides wait: the one that was faster in a trial.
     pub poll: Poll,
 }
 
@@ -60,7 +60,7 @@ impl<'a> Near<'a> {
         &self.end
     }
 
-    /// How this side maps the words of a place.
+    /// The words of a place, as this side maps them.
     pub fn words(&self, place: usize) -> Result<Words<'a>> {
         let (there, back) = self.end.words(place)?;
         Ok(Words { there, back })
@@ -71,7 +71,8 @@ impl<'a> Near<'a> {
         LineProbe::new(timer, &mut AtPlace { far, place }, self.words(place)?)
     }
 
-    /// An even number that no word of the place carries now, and none will before the numbers come round.
+    /// Returns an even number that no word of the place has, and that no word will have before the
+    /// numbers wrap around.
     fn base(&self, place: usize) -> Result<u32> {
         let words = self.words(place)?;
         let last = |word: &shm::sync::AtomicU64| (word.load(Ordering::Relaxed) >> 32) as u32;
@@ -130,7 +131,8 @@ impl<'a> Near<'a> {
         Ok(Reading { half_ns, retries, rounds: shape.events(), samples: u64::from(shape.samples) })
     }
 
-    /// Sends `rounds` messages there and back, each with other bytes, all checked on both sides. Not timed.
+    /// Sends `rounds` messages there and back, each with other bytes, all checked on both sides.
+    /// Not timed.
     pub fn check(&self, far: &mut dyn Far, size_bytes: usize, rounds: u32) -> Result<()> {
         for place in [0, pio::PLACES - 1] {
             let port = self.end.port(place, size_bytes)?;

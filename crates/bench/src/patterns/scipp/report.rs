@@ -26,11 +26,11 @@ pub struct Report {
     pub cpus: Vec<usize>,
     /// Link taken.
     pub path: String,
-    /// Where messages lay.
+    /// The place of messages.
     pub placement: Placement,
     /// Threads that competed for the processors.
     pub load_threads: usize,
-    /// It was ended early: what is there was measured until then.
+    /// It was ended early: the rows were measured before that.
     pub partial: bool,
     /// By size.
     pub rows: Vec<Row>,
@@ -45,22 +45,24 @@ pub struct Row {
     pub half_rtt: Option<Summary>,
     /// Round trips that share a sample.
     pub batch: u32,
-    /// How both sides waited: the faster way when it was tried.
+    /// The way in which both sides waited: the one that was faster in a trial.
     pub poll: Poll,
     /// Round trips in all.
     pub rounds: u64,
     /// Polls of the near side that found nothing, in all of them.
     pub retries: u64,
-    /// Messages whose bytes were checked, both directions together.
+    /// The number of messages whose bytes were checked, both directions together.
     pub checked: u64,
-    /// Half the round trip of the line(s) that the messages used, in ns: median of the probes around the readings.
+    /// Half the round trip of the line(s) that the messages used, in ns: median of the probes
+    /// around the readings.
     #[serde(rename = "line_floor_ns")]
     pub line_baseline_ns: f64,
     /// Readings during which the baseline moved by more than 20 %.
     pub disturbed: u32,
     /// Readings.
     pub readings: u32,
-    /// `[half round trip, baseline]` of each reading during which the baseline stood still, in ns.
+    /// `[half round trip, baseline]` of each reading during which the baseline did not change, in
+    /// ns.
     pub pairs: Vec<Block>,
 }
 
@@ -219,7 +221,8 @@ mod tests {
             "{text}"
         );
         assert!(text.lines().nth(3).unwrap().starts_with("  8192"), "{text}");
-        // A step of 80 ns in a batch of 4: 20 ns, so two decimals of a microsecond are one too many.
+        // A step of 80 ns in a batch of 4: 20 ns, so two decimals of a microsecond are one too
+        // many.
         assert!(
             report(80.0).to_classic().contains("     4           495             0.1              0.06\n")
         );

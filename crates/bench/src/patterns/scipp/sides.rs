@@ -19,8 +19,8 @@ use crate::{
     timer::Timer,
 };
 
-/// One message size against the baseline: the line on the very words of the messages, plus, for long messages, two copies
-/// of bytes that the other core has just written.
+/// One message size against the baseline: the line on the very words of the messages, plus, for
+/// long messages, two copies of bytes that the other core has just written.
 pub struct ScippSides<'a, 'env> {
     timer: &'a Timer,
     pair: &'a mut PinnedPair<'env>,
@@ -43,7 +43,8 @@ impl std::fmt::Debug for ScippSides<'_, '_> {
     }
 }
 
-/// The faster of two copies of fresh bytes: the C library's between private buffers, and ours out of the segment.
+/// The faster of two copies of fresh bytes: the C library's between private buffers, and ours out
+/// of the segment.
 #[derive(Debug)]
 struct CopyBaseline<'env> {
     library: FreshProbe,
@@ -81,23 +82,24 @@ impl<'a, 'env> ScippSides<'a, 'env> {
         Ok(Self { timer, pair, near, far, pace, line, copy, place: 0, ticks, all, rounds: 0 })
     }
 
-    /// Takes readings in this shape, when ours is compared not with its baseline but with a program that measures in another.
+    /// Takes readings in this shape, when ours is compared not with its baseline but with a program
+    /// that measures in another.
     pub fn shaped(mut self, shape: Shape) -> Self {
         self.pace.shape = shape;
         self
     }
 
-    /// How ours is measured.
+    /// The division of a reading of ours.
     pub const fn pace(&self) -> Pace {
         self.pace
     }
 
-    /// How the baseline polls.
+    /// The way in which the baseline polls.
     pub const fn baseline_poll(&self) -> Poll {
         self.line.poll()
     }
 
-    /// What the baseline is called in reports.
+    /// The name of the baseline in reports.
     pub fn baseline_name(placement: Placement, size_bytes: usize) -> String {
         let line = match placement {
             Placement::Shared => "half the round trip of one cache line, the same line",

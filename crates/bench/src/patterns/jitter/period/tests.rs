@@ -208,8 +208,9 @@ fn a_thousand_runs_of_random_spikes_have_no_rhythm() {
     }
 }
 
-/// Turns that follow each other at nearly equal distances, so much shorter or longer at most: from one to the next it looks like
-/// a period, which no clock keeps. How many of 300 runs are called a rhythm all the same.
+/// Turns that follow each other at nearly equal distances, so much shorter or longer at most: from
+/// one to the next it looks like a period, which no clock keeps. How many of 300 runs are called a
+/// rhythm all the same.
 fn named_among_turns(spread_ms: f64) -> usize {
     let named = (0..300).filter(|seed| {
         let mut rng = Rng::new(90_000 + seed);

@@ -75,7 +75,8 @@ fn bad_orders_are_refused_and_service_goes_on() {
     .unwrap();
 }
 
-/// Whatever a hostile peer writes into the order words, the server answers or ignores it, and ends when told.
+/// Whatever a hostile peer writes into the order words, the server answers or ignores it, and ends
+/// when told.
 #[test]
 fn scribbled_orders_do_no_harm() {
     let [mine, theirs] = regions();
@@ -88,7 +89,8 @@ fn scribbled_orders_do_no_harm() {
             for offset in [words::PLACE, words::SIZE, words::BASE, words::PLACEMENT, words::POLL] {
                 control.window.store_u64(offset, rng.next_u64() >> rng.below(64)).unwrap();
             }
-            // Neither the order to stop nor one that waits for a partner: rounds are none, or too many.
+            // Neither the order to stop nor one that waits for a partner: rounds are none, or too
+            // many.
             control.window.store_u64(words::TASK, [0, 1, 2, 3, 5, u64::MAX][rng.below(6)]).unwrap();
             control.window.store_u64(words::ROUNDS, [0, ROUNDS_MAX, u64::MAX][rng.below(3)]).unwrap();
             control.number.store(round, Ordering::Release);
@@ -109,7 +111,8 @@ fn a_server_whose_peer_is_gone_ends() {
     assert!(matches!(result, Err(BenchError::Usage(text)) if text == "gone"));
 }
 
-/// A server that was killed leaves an order unanswered: the client reports why, and does not wait for its timeout.
+/// A server that was killed leaves an order unanswered: the client reports why, and does not wait
+/// for its timeout.
 #[test]
 fn a_client_whose_server_is_gone_says_so() {
     let [mine, theirs] = regions();
