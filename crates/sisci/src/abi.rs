@@ -1,9 +1,10 @@
-//! The functions that C programs call. Each checks its pointers, calls one function of this crate, and tells what came of it.
+//! The functions that C programs call. Each checks its pointers, calls one function of this crate,
+//! and returns the result to the program.
 //!
-//! Three names a function: the plain one, and the two that the vendor's headers make of it for programs with and without
-//! threads, which a program may look up by name.
+//! Each function has three names: the plain one, and the two that the vendor's headers use for
+//! programs with and without threads, which a program may look up by name.
 
-// The names are the API's; none of these can be used wrongly from Rust, where nobody calls them.
+// The names are the API's; these functions are called from C only.
 #![allow(non_snake_case, missing_docs, clippy::too_many_arguments)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -45,7 +46,7 @@ pub mod names;
 pub mod segments;
 pub mod unsupported;
 
-/// Where the program wants something written.
+/// A pointer to which a result is written.
 #[repr(transparent)]
 #[derive(Debug)]
 pub struct Out<T>(*mut T);
@@ -62,12 +63,13 @@ impl<T> Out<T> {
     /// Writes it, if the program wants it.
     fn put(self, value: T) {
         if !self.0.is_null() {
-            // SAFETY: the program gave this address, of this type, to be written to by the call; only C code makes this type.
+            // SAFETY: the program gave this address, of this type, to be written to by the call;
+            // only C code makes this type.
             unsafe { self.0.write_unaligned(value) };
         }
     }
 
-    /// NULL is an error.
+    /// Returns an error if the pointer is NULL.
     fn needed(self, name: &str) -> Result<()> {
         if self.0.is_null() {
             Err(Code::ILLEGAL_PARAMETER.because(format!("{name} is NULL")))
@@ -78,15 +80,16 @@ impl<T> Out<T> {
 }
 
 impl<T: Copy> Out<T> {
-    /// What is there. NULL is an error.
+    /// Reads the value. NULL is an error.
     fn take(self, name: &str) -> Result<T> {
         self.needed(name)?;
-        // SAFETY: the program gave this address, of this type, to be read by the call; only C code makes this type.
+        // SAFETY: the program gave this address, of this type, to be read by the call; only C code
+        // makes this type.
         Ok(unsafe { self.0.read_unaligned() })
     }
 }
 
-/// Does what a function is to do, and tells the program how it went. A failure gives `failed`.
+/// Runs the body of a function, and stores its result for the program. A failure returns `failed`.
 fn call<T>(name: &str, error: Out<Code>, failed: T, body: impl FnOnce() -> Result<T>) -> T {
     let result = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
         Err(Code::SYSTEM.because("the library failed inside; what it printed is worth a report"))
@@ -104,7 +107,7 @@ fn call<T>(name: &str, error: Out<Code>, failed: T, body: impl FnOnce() -> Resul
     }
 }
 
-/// As [`call`], for functions without an error argument: the words are kept all the same.
+/// As [`call`], for functions without an error argument: the details are stored all the same.
 fn quiet<T>(name: &str, failed: T, body: impl FnOnce() -> Result<T>) -> T {
     call(name, Out(std::ptr::null_mut()), failed, body)
 }

@@ -8,7 +8,7 @@ use tieline::{AttachedSegment, GroupMember, Segment, SegmentEvent, SegmentMemory
 use crate::callback::Reason;
 use crate::code::{Code, Result};
 
-/// Whose memory a local segment is.
+/// The memory of a local segment.
 #[derive(Debug)]
 pub(crate) enum Backing {
     /// A segment of its own.
@@ -46,7 +46,7 @@ impl Backing {
             Self::Own(segment) => Ok(segment.share()?),
             Self::Member(_) => Err(Code::ILLEGAL_OPERATION
                 .because("the copy of a group belongs to one program: the others connect to the group")),
-            // It is shared, which is what was asked for.
+            // It is shared, as requested.
             Self::Attached(_) => Ok(()),
         }
     }
@@ -56,7 +56,7 @@ impl Backing {
         self.own().map_or(true, Segment::is_shared)
     }
 
-    /// What preparation is for, the creator of a shared segment sees to.
+    /// Prepares the memory; for a shared segment its creator does that.
     pub(crate) fn prepare(&self) -> tieline::Result<()> {
         self.own().map_or(Ok(()), Segment::prepare)
     }
@@ -83,7 +83,7 @@ impl Backing {
         }
     }
 
-    /// Whether anybody has maps of it through a connection. Which processes are attached is not known.
+    /// Whether a connection has maps of it. Which processes are attached is not known.
     pub(crate) fn is_mapped(&self) -> tieline::Result<bool> {
         if self.is_shared() { Ok(true) } else { self.own().map_or(Ok(true), Segment::is_used) }
     }
@@ -95,7 +95,7 @@ impl Backing {
         }
     }
 
-    /// The next thing that happens to it, and at which node.
+    /// The next event of the segment, with the node that caused it.
     pub(crate) fn wait_event(&self, timeout: Duration) -> tieline::Result<(Reason, u32)> {
         match self.own() {
             Ok(segment) => Ok(match segment.wait_event(timeout)? {

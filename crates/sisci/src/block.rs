@@ -1,7 +1,8 @@
 //! `sci_block_transfer_t` (SISCI 1.x): a copy between two maps, whose completion is queried later.
 //!
-//! The copy is done before SCITransferBlockAsync returns: a processor copies it either way, and the caller's has the data. Only
-//! a callback comes from another thread, as callbacks do.
+//! The copy is complete before SCITransferBlockAsync returns: a processor makes it in any case, and
+//! the caller's has the data in its cache. Only the callback comes from another thread, as
+//! callbacks do.
 
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use crate::worker::Worker;
 /// `sci_cb_block_transfer_t`.
 pub type BlockTransferFn = unsafe extern "C" fn(*mut c_void, Handle<BlockTransfer>, Code) -> c_int;
 
-/// A transfer that has ended and was not asked for yet.
+/// A transfer that has ended and was not queried yet.
 #[derive(Debug, Default)]
 pub struct BlockTransfer {
     worker: Worker,
@@ -36,13 +37,13 @@ pub fn made() -> Result<Handle<BlockTransfer>> {
     Library::get()?.block_transfers.insert(Arc::new(BlockTransfer::default()))
 }
 
-/// Has `callback` called for a transfer; the handle ends when it returns.
+/// Lets the worker call `callback` for a transfer; the handle ends when it returns.
 pub fn tell(handle: Handle<BlockTransfer>, callback: impl FnOnce() + Send + 'static) -> Result<()> {
     let library = Library::get()?;
     let transfer = library.block_transfers.get(handle)?;
     let work = move || {
         callback();
-        // Gone already, if the callback or SCITerminate has ended it.
+        // It may be gone already, if the callback or SCITerminate has ended it.
         drop(library.block_transfers.remove(handle));
     };
     transfer.worker.start("sisci-block", work).inspect_err(|_| drop(library.block_transfers.remove(handle)))

@@ -32,7 +32,7 @@ pub enum Reason {
     Lost,
 }
 
-/// What a wait that failed returns: no reason.
+/// The reason that a failed wait returns: none.
 pub const NO_REASON: u32 = 0;
 
 /// `sci_cb_local_segment_t`.
@@ -55,14 +55,14 @@ pub struct Callback<F> {
     argument: *mut c_void,
 }
 
-// SAFETY: the library never examines what the argument points to; that the function may be called from another thread is
-// what the program asks for with SCI_FLAG_USE_CALLBACK.
+// SAFETY: the library never examines what the argument points to; by SCI_FLAG_USE_CALLBACK the
+// program permits that another thread calls the function.
 unsafe impl<F: Send> Send for Callback<F> {}
 // SAFETY: as above.
 unsafe impl<F: Sync> Sync for Callback<F> {}
 
 impl<F> Callback<F> {
-    /// What the program gave, if it gave a function and said that it is to be used.
+    /// The program's callback, if it gave a function and the flag to use it.
     pub fn wanted(function: Option<F>, argument: *mut c_void, is_used: bool) -> Option<Self> {
         is_used.then_some(())?;
         function.map(|function| Self { function, argument })
@@ -74,7 +74,8 @@ macro_rules! callable {
         impl Callback<$function> {
             /// Calls it; whether it wants to be called again.
             pub(crate) fn call(&self $(, $name: $type)*) -> bool {
-                // SAFETY: the program gave this function, of this type, to be called with this argument.
+                // SAFETY: the program gave this function, of this type, to be called with this
+                // argument.
                 let action = unsafe { (self.function)(self.argument $(, $name)*) };
                 action != CANCEL
             }

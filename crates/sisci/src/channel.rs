@@ -1,4 +1,5 @@
-//! `sci_dma_channel_t`. Every queue copies by itself, so a channel is only asked for, given to queues, and given back.
+//! `sci_dma_channel_t`. Every queue copies by itself, so a channel is only requested, assigned to
+//! queues, and returned.
 
 use std::sync::Arc;
 
@@ -41,7 +42,8 @@ pub fn assign(handle: Handle<DmaChannel>, queue: Handle<DmaQueue>) -> Result<()>
     library.dma_queues.get(queue).map(drop)
 }
 
-/// SCIPrepareLocalSegmentForDMA: programs call it in place of SCIPrepareSegment, so it does the same.
+/// SCIPrepareLocalSegmentForDMA: programs call it in place of SCIPrepareSegment, so it does the
+/// same.
 pub fn prepare_local(handle: Handle<DmaChannel>, segment: Handle<LocalSegment>) -> Result<()> {
     let channel = Library::get()?.dma_channels.get(handle)?;
     local::prepare(segment, channel.adapter)

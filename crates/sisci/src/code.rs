@@ -88,20 +88,22 @@ codes! {
     TRANSFER_FAILED = 0xA06, "the transfer failed";
 }
 
-/// Why a call fails: the code that the program sees, and what only [`crate::last_error`] can tell it.
+/// The reason of a failed call: the code that the program gets, and details for
+/// [`crate::last_error`].
 #[derive(Debug)]
 pub struct Failure {
-    /// What the program compares with.
+    /// The code that the program gets.
     pub code: Code,
-    /// The circumstances.
+    /// The details.
     pub detail: Option<String>,
 }
 
-/// What a call comes to.
+/// The result of a call.
 pub type Result<T> = std::result::Result<T, Failure>;
 
 impl Failure {
-    /// Of a connection that is being made: what went away meanwhile is not there, as if it had been asked for a moment later.
+    /// For a connection that is being made: an object that was removed in the meantime does not
+    /// exist, as if the request had come a moment later.
     pub fn of_connecting(error: impl Into<Self>) -> Self {
         let failure = error.into();
         match failure.code {
@@ -110,7 +112,7 @@ impl Failure {
         }
     }
 
-    /// Whether the other node cannot be reached now: it may come, or come back.
+    /// Whether the other node cannot be reached now, but may be reachable later.
     pub fn is_away(&self) -> bool {
         matches!(self.code, Code::NODE_NOT_RESPONDING | Code::NO_LINK_ACCESS)
     }
@@ -123,7 +125,7 @@ impl From<Code> for Failure {
 }
 
 impl Code {
-    /// With circumstances.
+    /// Adds details.
     pub fn because(self, detail: impl Into<String>) -> Failure {
         Failure { code: self, detail: Some(detail.into()) }
     }
@@ -141,7 +143,7 @@ impl From<shm::Error> for Failure {
     }
 }
 
-/// Which code an error of the Rust API is.
+/// Returns the code of an error of the Rust API.
 pub fn code_of(error: &Error) -> Code {
     match error {
         Error::Client(error) => code_of_client(error),
@@ -183,7 +185,8 @@ fn code_of_client(error: &ClientError) -> Code {
     }
 }
 
-/// An id that is missing and one that is not open yet are the same to a program, which tries again on this code alone.
+/// An id that is missing and one that is not open yet are the same to a program, which tries again
+/// on this code alone.
 fn code_of_refusal(refusal: &Refusal) -> Code {
     match refusal {
         Refusal::InUse { .. } => Code::SEGMENTID_USED,

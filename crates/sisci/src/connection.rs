@@ -14,7 +14,7 @@ use crate::group::GroupConnection;
 pub enum Connection {
     /// To a segment.
     Segment {
-        /// As the Rust API knows it.
+        /// The segment of the Rust API.
         segment: RemoteSegment,
         /// Mapped once for all maps.
         map: RemoteMap,
@@ -46,7 +46,7 @@ impl Connection {
         }
     }
 
-    /// Where it is mapped.
+    /// The address at which it is mapped.
     pub fn address(&self) -> Result<usize> {
         match self {
             Self::Segment { map, .. } => Ok(map.as_ptr()?.expose_provenance()),
@@ -66,7 +66,8 @@ impl Connection {
         }
     }
 
-    /// Whether the other end can be used now. A group always can: a process that is not there is not reached.
+    /// Whether the other end can be used now. A group always can: a process that is not there is
+    /// not reached.
     pub fn check(&self) -> Result<()> {
         match self {
             Self::Segment { segment, .. } => Ok(segment.check()?),
@@ -90,7 +91,8 @@ impl Connection {
         }
     }
 
-    /// Does something with each segment that DMA is to write to, or with the one that it is to read from.
+    /// Does something with each segment that DMA is to write to, or with the one that it is to read
+    /// from.
     pub fn ends(&self, reads: bool, mut each: impl FnMut(&RemoteSegment) -> Result<()>) -> Result<()> {
         match self {
             Self::Segment { segment, .. } => each(segment),
@@ -106,18 +108,20 @@ impl Connection {
         }
     }
 
-    /// Tells the owner that this connection has maps, or has none. Groups have no owner that would ask.
+    /// Tells the owner whether this connection has maps. Groups have no owner that needs to know
+    /// it.
     pub(crate) fn tell_use(&self, is_used: bool) {
         if let Self::Segment { segment, .. } = self {
-            // Without it an owner may remove what is mapped; the memory of the maps stays.
+            // Otherwise an owner could remove what is mapped; the memory of the maps would stay.
             drop(segment.tell_use(is_used));
         }
     }
 
-    /// Lets the owner go, though a sequence that the program has forgotten may hold on to the memory.
+    /// Lets the owner go, though a sequence that the program has forgotten may hold on to the
+    /// memory.
     pub(crate) fn leave(&self) {
         if let Self::Segment { segment, .. } = self {
-            // A manager that is away, or an owner that is gone, needs no goodbye.
+            // If the manager is not there, or the owner is gone, there is no one to notify.
             drop(segment.disconnect());
         }
     }

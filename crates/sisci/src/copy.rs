@@ -19,12 +19,12 @@ fn memory(address: usize, size_bytes: usize) -> Result<Window<'static>> {
         return Err(Code::ILLEGAL_PARAMETER.because("the memory's address is NULL"));
     }
     let start = std::ptr::with_exposed_provenance_mut(address);
-    // SAFETY: that so many bytes from there are mapped is what the program promises by the call; the window does not outlive
-    // it, and is no Rust reference.
+    // SAFETY: by the call the program guarantees that these bytes are mapped; the window does not
+    // outlive it, and is not a Rust reference.
     Ok(unsafe { Window::from_raw(start, size_bytes, MapAccess::ReadWrite) })
 }
 
-/// Which way SCIMemCpy copies.
+/// The direction in which SCIMemCpy copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Direction {
     ToMap,

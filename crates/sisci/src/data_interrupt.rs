@@ -1,4 +1,5 @@
-//! `sci_local_data_interrupt_t`, `sci_remote_data_interrupt_t`: signals that carry a message, from any number of senders.
+//! `sci_local_data_interrupt_t`, `sci_remote_data_interrupt_t`: signals that carry a message, from
+//! any number of senders.
 
 use std::sync::Arc;
 use std::thread;
@@ -20,8 +21,9 @@ use crate::time::{INFINITE, Until};
 pub const MESSAGE_BYTES_MAX: usize = 8176;
 /// Messages that are kept for a receiver that is busy.
 const DEPTH: usize = 64;
-/// How long a sender waits for a receiver that has taken its messages up to now, and how often it looks. A receiver that took
-/// none in this time is not waited for again before it has taken one: a process that sends to one that never takes loses this once.
+/// How long a sender waits for a receiver that has taken all earlier messages, and the pause
+/// between two checks. A receiver that took none in this time is not waited for again before it has
+/// taken one, so a process whose receiver never takes messages loses this time once.
 const FULL_LIMIT: Duration = Duration::from_millis(200);
 const FULL_PAUSE: Duration = Duration::from_micros(50);
 
@@ -88,7 +90,8 @@ pub fn remove(handle: Handle<LocalDataInterrupt>) -> Result<()> {
     Ok(())
 }
 
-/// SCIWaitForDataInterrupt: the message's length. A message that is longer than the buffer stays for the next wait.
+/// SCIWaitForDataInterrupt: the message's length. A message that is longer than the buffer stays
+/// for the next wait.
 pub fn wait(handle: Handle<LocalDataInterrupt>, buffer: &mut [u8], timeout: u32) -> Result<usize> {
     let local = Library::get()?.local_data_interrupts.get(handle)?;
     local.0.during(|| local.wait(buffer, Until::after(timeout)))
@@ -98,7 +101,8 @@ pub fn wait(handle: Handle<LocalDataInterrupt>, buffer: &mut [u8], timeout: u32)
 #[derive(Debug)]
 pub struct RemoteDataInterrupt {
     remote: Remote<tieline::RemoteDataInterrupt>,
-    /// A message was refused, and none was accepted since: the receiver is not waited for before it has taken one.
+    /// A message was refused, and none was accepted since: the receiver is not waited for before it
+    /// has taken one.
     is_full: AtomicBool,
 }
 
@@ -126,8 +130,8 @@ pub fn disconnect(handle: Handle<RemoteDataInterrupt>) -> Result<()> {
     Library::get()?.remote_data_interrupts.remove(handle).map(drop)
 }
 
-/// SCITriggerDataInterrupt. A receiver that is behind is waited for; one that takes nothing is an error, after [`FULL_LIMIT`] the
-/// first time, at once from then on.
+/// SCITriggerDataInterrupt. A receiver that is behind is waited for; one that takes nothing is an
+/// error, after [`FULL_LIMIT`] the first time, at once from then on.
 pub fn trigger(handle: Handle<RemoteDataInterrupt>, message: &[u8]) -> Result<()> {
     let interrupt = Library::get()?.remote_data_interrupts.get(handle)?;
     let may_wait = !interrupt.is_full.load(Ordering::Relaxed);
@@ -140,7 +144,7 @@ pub fn trigger(handle: Handle<RemoteDataInterrupt>, message: &[u8]) -> Result<()
         }
         thread::sleep(FULL_PAUSE);
     };
-    // What fails otherwise, as over a link that is down, says nothing of the receiver.
+    // Other failures, as over a link that is down, are not caused by the receiver.
     if matches!(sent, Ok(()) | Err(Error::Full { .. })) {
         interrupt.is_full.store(sent.is_err(), Ordering::Relaxed);
     }

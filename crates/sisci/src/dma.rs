@@ -1,7 +1,8 @@
 //! `sci_dma_queue_t`: block copies between a local and a remote segment.
 //!
-//! Small transfers are copied by the caller before the start returns, because waking a thread takes longer. Large ones, and
-//! those with a callback, are copied by a library thread that the queue gets with the first of them.
+//! Small transfers are copied by the caller before the start returns, because waking a thread takes
+//! longer. Large ones, and those with a callback, are copied by a library thread that the queue
+//! gets with the first of them.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -57,10 +58,10 @@ impl From<DmaState> for State {
     }
 }
 
-/// Which thread copies the transfer that the queue holds.
+/// The thread that copies the transfer of the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Copier {
-    /// There is none.
+    /// No owner.
     Nobody,
     Caller,
     Engine,
@@ -99,7 +100,7 @@ impl DmaQueue {
             return Ok(engine);
         }
         let made = Library::get()?.node()?.dma_engine(ENTRIES_MAX)?;
-        // Under `turn`, so nobody else has made one meanwhile.
+        // Under `turn`, so no other thread has made one since.
         Ok(self.engine.get_or_init(|| made))
     }
 
@@ -108,7 +109,7 @@ impl DmaQueue {
         self.queue(copier).map_or(State::Idle, |queue| queue.poll().into())
     }
 
-    /// Ends what is on its way.
+    /// Ends the transfers in progress.
     pub fn stop(&self) {
         for queue in [Some(&self.caller), self.engine.get()].into_iter().flatten() {
             queue.abort();
@@ -157,18 +158,18 @@ struct PlainMemory {
 impl LocalMemory for PlainMemory {
     fn window(&self) -> Window<'_> {
         let start = std::ptr::with_exposed_provenance_mut(self.address);
-        // SAFETY: the program promises with SCIStartDmaTransferMem that so many bytes from there stay mapped until the
-        // transfer has ended; no Rust reference to them exists.
+        // SAFETY: by SCIStartDmaTransferMem the program guarantees that these bytes stay mapped
+        // until the transfer has ended; no Rust reference to them exists.
         unsafe { Window::from_raw(start, self.size_bytes, MapAccess::ReadWrite) }
     }
 }
 
-/// Where a transfer's local bytes are.
+/// The place of a transfer's local bytes.
 #[derive(Clone, Copy, Debug)]
 pub enum Local {
     /// In a segment.
     Segment(Handle<LocalSegment>),
-    /// From an address on.
+    /// At an address.
     Memory {
         /// First byte.
         address: usize,
@@ -203,9 +204,9 @@ pub struct Transfer<'a> {
     pub local: Local,
     /// The remote segment.
     pub remote: Handle<RemoteSegment>,
-    /// What of them.
+    /// The ranges to copy.
     pub vector: &'a [DmaEntry],
-    /// What is called at the end.
+    /// The callback at the end.
     pub callback: Option<Callback<DmaFn>>,
     /// `SCI_FLAG_…`.
     pub flags: u32,
@@ -286,7 +287,7 @@ fn gather(library: &Library, queue: &tieline::DmaQueue, transfer: &Transfer<'_>)
     gather_each(queue, &local, &remote, direction, &pieces)
 }
 
-/// To each copy of a group; from one.
+/// Transfers to each copy of a group, or from one copy.
 fn gather_each(
     queue: &tieline::DmaQueue,
     local: &Arc<dyn LocalMemory>,
@@ -320,7 +321,7 @@ pub fn wait(handle: Handle<DmaQueue>, timeout: u32) -> Result<State> {
     let Some(queue) = queue.queue(copier) else { return Ok(State::Idle) };
     match queue.wait(time::timeout(timeout)) {
         Ok(state) => Ok(state.into()),
-        // Told by the start, or by an earlier wait.
+        // The start, or an earlier wait, has returned the cause.
         Err(tieline::Error::Failed { .. }) => Ok(State::Error),
         Err(error) => Err(code_of(&error).because(error.to_string())),
     }
@@ -338,8 +339,8 @@ pub fn abort(handle: Handle<DmaQueue>) -> Result<()> {
     Ok(())
 }
 
-/// SCIEnqueueDMATransfer (1.x): adds to what SCIPostDMAQueue starts; or with `DMA_POST` starts all of it, with `DMA_WAIT`
-/// waits for the end, and with `DMA_RESET` then forgets it.
+/// SCIEnqueueDMATransfer (1.x): adds to what SCIPostDMAQueue starts; or with `DMA_POST` starts all
+/// of it, with `DMA_WAIT` waits for the end, and with `DMA_RESET` then forgets it.
 pub fn enqueue(handle: Handle<DmaQueue>, transfer: &Transfer<'_>) -> Result<State> {
     let library = Library::get()?;
     let queue = library.dma_queues.get(handle)?;
@@ -383,7 +384,7 @@ pub fn post(handle: Handle<DmaQueue>, callback: Option<Callback<DmaFn>>) -> Resu
     Ok(())
 }
 
-/// SCIResetDMAQueue (1.x): forgets what has ended, or was never posted.
+/// SCIResetDMAQueue (1.x): forgets transfers that have ended or were never posted.
 pub fn reset(handle: Handle<DmaQueue>) -> Result<()> {
     let queue = Library::get()?.dma_queues.get(handle)?;
     let mut turn = take(&queue)?;

@@ -1,8 +1,9 @@
 //! Reflective memory: a map whose stores reach the copies of all members.
 //!
-//! The puts of the Rust API reach all copies already ([`tieline::Group`]). What is made here is the pointer: [`view`] are the
-//! addresses that the program has, [`trap`] carries out the stores to them, [`copies`] is what a handler may know. A thread
-//! of the library follows the members. What a program may rely on is said in `docs/sisci-groups.md`.
+//! The puts of the Rust API reach all copies already ([`tieline::Group`]). This module provides the
+//! pointer: [`view`] has the addresses that the program uses, [`trap`] carries out the stores to
+//! them, [`copies`] is the state that a signal handler may read. A thread of the library follows
+//! the members. What a program may rely on is in `docs/sisci-groups.md`.
 
 mod copies;
 mod trap;
@@ -23,7 +24,7 @@ use copies::{Copy, Reading};
 use view::View;
 pub use watch::GroupWatch;
 
-/// The thread looks again after so long even if nobody told it of a change.
+/// The thread checks the members at this interval even without a notification of a change.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Connections to groups in this process: while there are none, a barrier costs nothing but itself.
@@ -75,7 +76,7 @@ impl GroupConnection {
         self.size_bytes
     }
 
-    /// Where it is mapped.
+    /// The address at which it is mapped.
     pub fn address(&self) -> usize {
         self.view.start()
     }
@@ -84,7 +85,7 @@ impl GroupConnection {
         self.followed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on stores reach the members that this process was told of.
+    /// From now on stores reach the members that this process knows.
     pub fn follow(&self) -> Result<()> {
         if *self.followed() == Some(self.group.generation()?) {
             return Ok(());
@@ -93,7 +94,7 @@ impl GroupConnection {
         let (generation, members) = self.group.reached()?;
         let mut copies = Vec::new();
         for member in members.iter().filter(|member| member.size_bytes() >= self.size_bytes) {
-            // A member that ended just now is not reached; its departure will be told.
+            // A member that has just ended is not reached; a notification of its end follows.
             let Ok(map) = member.map() else { continue };
             copies.push(Copy { start: map.as_ptr()?.expose_provenance(), _kept: Arc::new(map) });
         }
@@ -118,13 +119,13 @@ impl GroupConnection {
     /// Reads from the copy that the map shows.
     pub(crate) fn get_to(&self, offset: usize, target: Window<'_>) -> Result<()> {
         let start = std::ptr::with_exposed_provenance_mut(self.view.start());
-        // SAFETY: the view is mapped, for reading at least, while `self` lives, and is `size_bytes` long; no Rust reference to
-        // its bytes exists.
+        // SAFETY: the view is mapped, for reading at least, while `self` lives, and is `size_bytes`
+        // long; no Rust reference to its bytes exists.
         let view = unsafe { Window::from_raw(start, self.size_bytes, MapAccess::ReadOnly) };
         Ok(view.copy_to(offset, &target, 0, target.len())?)
     }
 
-    /// Ends the thread. Stores reach whom they reach now.
+    /// Ends the thread. Stores keep reaching the same members.
     pub(crate) fn stop(&self) {
         self.worker.stop(|| self.group.cancel_waits());
     }
@@ -145,14 +146,16 @@ fn serve(group: &Group, connection: &Weak<GroupConnection>) {
             return;
         }
         let Some(connection) = connection.upgrade() else { return };
-        // What failed now (a manager that is away, no room for a mapping) is tried again; until then the members that were reached stay so.
+        // A failure (the manager does not respond, no room for a mapping) is retried; until then
+        // the same members are reached.
         if connection.follow().is_err() {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
 }
 
-/// SCIMemWrite to an address of a group's map: to all copies, without faults. Nothing for other addresses.
+/// SCIMemWrite to an address of a group's map: to all copies, without faults. Nothing for other
+/// addresses.
 pub(crate) fn write_through(to: usize, source: Window<'_>) -> Option<Result<()>> {
     if !is_used() {
         return None;
@@ -165,7 +168,8 @@ pub(crate) fn write_through(to: usize, source: Window<'_>) -> Option<Result<()>>
     };
     let write = |copy: &Copy| {
         let start = std::ptr::with_exposed_provenance_mut(copy.start);
-        // SAFETY: a copy has at least as many bytes as the view, and stays mapped while `reading` lives.
+        // SAFETY: a copy has at least as many bytes as the view, and stays mapped while `reading`
+        // lives.
         let copy = unsafe { Window::from_raw(start, view.bytes, MapAccess::ReadWrite) };
         source.copy_to(0, &copy, offset, source.len()).map_err(Failure::from)
     };

@@ -1,7 +1,7 @@
 //! Handles that a C program holds in place of pointers: numbers that are looked up, never followed.
 //!
-//! A handle names its kind, its place in a table, and which tenant of that place is meant. So a handle that is NULL, of
-//! another kind, removed, or made up is found out by every call, for one lookup.
+//! A handle has its kind, its place in a table, and the number of the object in that place. So
+//! every call detects a handle that is NULL, of another kind, removed, or made up, with one lookup.
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;
@@ -11,8 +11,8 @@ use shm::sync::plain::{AtomicU32, Ordering};
 
 use crate::code::{Code, Result};
 
-/// Counts the tenants of all places of all tables, so that not even a handle from before SCITerminate is valid again. Starts
-/// anew after 2^32 handles.
+/// Numbers the objects of all places of all tables, so that a handle from before SCITerminate is
+/// not valid again either. Wraps around after 2^32 handles.
 static TENANTS: AtomicU32 = AtomicU32::new(1);
 
 /// Kinds of things that have handles. None is 0, so that no handle is NULL.
@@ -45,7 +45,7 @@ pub enum Kind {
     DmaChannel,
 }
 
-/// A thing that has handles.
+/// An object that has handles.
 pub trait Handled: Send + Sync + 'static {
     /// The kind of the handle.
     const KIND: Kind;
@@ -73,11 +73,11 @@ impl<T> PartialEq for Handle<T> {
     }
 }
 
-/// How many handles that have ended are remembered.
+/// The number of ended handles that are remembered.
 const ENDED_MAX: usize = 1024;
 /// Places in a table: 2^24.
 const INDEX_BITS: u32 = 24;
-/// Tenants.
+/// Bits of the number of an object.
 const TENANT_BITS: u32 = 32;
 
 impl<T> Handle<T> {
@@ -142,7 +142,7 @@ impl<T: Handled> Table<T> {
         self.places.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives a thing its handle; the thing may keep it.
+    /// Makes a handle and its object; the object may store the handle.
     pub fn insert_with(&self, make: impl FnOnce(Handle<T>) -> Arc<T>) -> Result<Handle<T>> {
         let mut places = self.write();
         let index = match places.free.pop() {
@@ -160,17 +160,17 @@ impl<T: Handled> Table<T> {
         Ok(handle)
     }
 
-    /// Gives a thing its handle.
+    /// Makes a handle for an object.
     pub fn insert(&self, thing: Arc<T>) -> Result<Handle<T>> {
         self.insert_with(|_| thing)
     }
 
-    /// What the handle stands for.
+    /// Returns the object of a handle.
     pub fn get(&self, handle: Handle<T>) -> Result<Arc<T>> {
         self.with(handle, Arc::clone)
     }
 
-    /// Looks at it under the lock: for what is over at once.
+    /// Uses the object under the lock: only for short operations.
     pub fn with<R>(&self, handle: Handle<T>, look: impl FnOnce(&Arc<T>) -> R) -> Result<R> {
         let places = self.read();
         let place = handle.parts().and_then(|(index, tenant)| {
@@ -179,7 +179,7 @@ impl<T: Handled> Table<T> {
         place.map(look).ok_or_else(|| not_valid(handle))
     }
 
-    /// Ends the handle. Of two threads that do so, one gets the thing.
+    /// Ends the handle. If two threads do so, one of them gets the object.
     pub fn remove(&self, handle: Handle<T>) -> Result<Arc<T>> {
         let mut places = self.write();
         let found = handle.parts().and_then(|(index, tenant)| {
@@ -196,7 +196,7 @@ impl<T: Handled> Table<T> {
         self.read().all.iter().filter_map(|place| place.thing.clone()).collect()
     }
 
-    /// Ends all handles, and gives what they stood for.
+    /// Ends all handles, and returns their objects.
     pub fn drain(&self) -> Vec<Arc<T>> {
         let mut places = self.write();
         let mut things = Vec::new();
@@ -211,7 +211,8 @@ impl<T: Handled> Table<T> {
     }
 }
 
-/// What little is known of things whose handles have ended, for programs that ask afterwards: of the last ones.
+/// A few facts about the last objects whose handles have ended, for programs that query them
+/// afterwards.
 #[derive(Debug, Default)]
 pub struct Ended<W>(Mutex<VecDeque<(usize, W)>>);
 
@@ -220,7 +221,7 @@ impl<W: Copy> Ended<W> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes what is known.
+    /// Stores a fact.
     pub fn note<T>(&self, handle: Handle<T>, what: W) {
         let mut ended = self.lock();
         if ended.len() == ENDED_MAX {
@@ -229,7 +230,7 @@ impl<W: Copy> Ended<W> {
         ended.push_back((handle.bits, what));
     }
 
-    /// What is known.
+    /// Returns the fact, if it is stored.
     pub fn find<T>(&self, handle: Handle<T>) -> Option<W> {
         self.lock().iter().rev().find(|(bits, _)| *bits == handle.bits).map(|(_, what)| *what)
     }

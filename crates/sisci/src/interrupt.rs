@@ -18,7 +18,7 @@ use crate::time::{INFINITE, Until};
 #[derive(Debug)]
 pub struct LocalInterrupt {
     local: Local<tieline::Interrupt>,
-    /// Triggers that came together, and were not all waited for yet.
+    /// Triggers that arrived together, and that no wait has taken yet.
     left: Mutex<u32>,
 }
 
@@ -32,7 +32,7 @@ impl LocalInterrupt {
         self.local.stop();
     }
 
-    /// Takes one trigger of those that came earlier.
+    /// Takes one trigger that arrived earlier.
     fn take_left(&self) -> bool {
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         let is_there = *left > 0;
@@ -53,14 +53,14 @@ impl LocalInterrupt {
     }
 }
 
-/// What SCICreateInterrupt and SCICreateDataInterrupt are asked for.
+/// The arguments of SCICreateInterrupt and SCICreateDataInterrupt.
 #[derive(Debug)]
 pub struct Wanted<F> {
     /// Through which adapter.
     pub adapter: u32,
     /// The number, with `FIXED_INTNO`.
     pub number: u32,
-    /// What is called.
+    /// The callback.
     pub callback: Option<Callback<F>>,
     /// `SCI_FLAG_…`.
     pub flags: u32,

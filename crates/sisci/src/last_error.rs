@@ -5,14 +5,14 @@ use std::ffi::{CString, c_char};
 
 use crate::code::{Code, Failure};
 
-/// Most bytes of a text that is given out, with the NUL: programs copy it into buffers of theirs. What details there are
-/// is up to what the program asked for, such as a name of any length.
+/// Most bytes of a text that is returned, with the NUL, because programs copy it into buffers of
+/// their own. The length of the details depends on the program's arguments, such as a long name.
 const TEXT_BYTES_MAX: usize = 512;
 
 #[derive(Default)]
 struct Last {
     failure: Option<(Code, String)>,
-    /// What was given out; stays until the thread asks again.
+    /// The text that was returned; valid until the next call of the thread.
     given: CString,
 }
 
@@ -23,7 +23,7 @@ thread_local! {
 /// Remembers why `call` failed.
 pub(crate) fn keep(call: &str, failure: &Failure) {
     let Some(detail) = &failure.detail else { return };
-    // In a thread that is ending there is nobody left to ask.
+    // A thread that is ending does not query it any more.
     let _ = LAST.try_with(|last| {
         if let Ok(mut last) = last.try_borrow_mut() {
             last.failure = Some((failure.code, format!("{call}: {detail}")));
@@ -48,7 +48,7 @@ pub(crate) fn words(code: Code) -> *const c_char {
     with_detail.ok().flatten().unwrap_or_else(|| plain.as_ptr().cast())
 }
 
-/// The beginning and the end of a text that is too long: the end says what to do.
+/// The start and the end of a text that is too long: the end has the next step.
 fn shortened(text: String) -> String {
     const GAP: &str = " ... ";
     let part = (TEXT_BYTES_MAX - 1 - GAP.len()) / 2;

@@ -1,15 +1,16 @@
 //! The SISCI C API: `libsisci.so`.
 //!
-//! What it is for: existing C and C++ programs compile against `include/sisci`, link with `-lsisci`, and run on nodes of
-//! tieline without a changed line.
+//! What it is for: existing C and C++ programs compile against `include/sisci`, link with
+//! `-lsisci`, and run on nodes of tieline without a changed line.
 //!
-//! What it must never do: crash or hang because of a wrong argument, follow a handle, hold a lock while it calls the program
-//! back, or let a panic out.
+//! What it must never do: crash or hang because of a wrong argument, follow a handle, hold a lock
+//! while it calls the program back, or let a panic out.
 //!
-//! Where to start reading: [`abi`], the functions themselves; [`handle`], what a program holds; then [`local`] and
-//! [`remote`]. What each function promises is in `docs/sisci.md`.
+//! Where to start reading: [`abi`], the functions themselves; [`handle`], what a program holds;
+//! then [`local`] and [`remote`]. The guarantees of each function are in `docs/sisci.md`.
 //!
-//! Facts of the API (names, values, what programs rely on) come from the public headers of SISCI 1.x and from public programs.
+//! Facts of the API (names, values, what programs rely on) come from the public headers of SISCI
+//! 1.x and from public programs.
 
 pub mod abi;
 mod backing;

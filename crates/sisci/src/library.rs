@@ -62,10 +62,12 @@ pub struct Library {
     previous: AtomicPtr<Self>,
 }
 
-/// Null: not initialised. What it has pointed to once is never freed: another thread may be inside of a call.
+/// Null: not initialised. What it has pointed to once is never freed: another thread may be inside
+/// of a call.
 static LIBRARY: AtomicPtr<Library> = AtomicPtr::new(null_mut());
 
-/// The last one that was made, from which all are reached: what nothing points to, programs' leak checkers complain about.
+/// The last one that was made, from which all are reached: what nothing points to, programs' leak
+/// checkers complain about.
 static NEWEST: AtomicPtr<Library> = AtomicPtr::new(null_mut());
 
 impl Library {
@@ -90,8 +92,9 @@ impl Library {
         }
     }
 
-    /// Of this process, if it has called SCIInitialize and not SCITerminate since. A forked child has not: what its parent
-    /// has is not its own, and may be locked by a thread that the child does not have.
+    /// The library of this process, if it has called SCIInitialize and not SCITerminate since. A
+    /// forked child has not: the objects of its parent are not its own, and may be locked by a
+    /// thread that the child does not have.
     pub fn get() -> Result<&'static Self> {
         // Acquire: pairs with the Release in `initialize`.
         let library = LIBRARY.load(Ordering::Acquire);
@@ -117,7 +120,7 @@ impl Library {
         let new = Box::into_raw(Box::new(Self::new()));
         // Release: pairs with the Acquire in `get`.
         if LIBRARY.compare_exchange(seen, new, Ordering::Release, Ordering::Relaxed).is_err() {
-            // SAFETY: it was made two lines above, and nobody else has seen it.
+            // SAFETY: it was created two lines above, and no other code has it yet.
             drop(unsafe { Box::from_raw(new) });
             return;
         }
@@ -130,7 +133,8 @@ impl Library {
     pub fn terminate() {
         let Ok(library) = Self::get() else { return };
         LIBRARY.store(null_mut(), Ordering::Relaxed);
-        // First what waits, so that no thread waits for what is taken away; then users before what they use.
+        // First the waits, so that no thread waits for an object that is removed; then users before
+        // the objects that they use.
         library.local_interrupts.drain().iter().for_each(|thing| thing.stop());
         library.local_data_interrupts.drain().iter().for_each(|thing| thing.stop());
         drop((library.remote_interrupts.drain(), library.remote_data_interrupts.drain()));
@@ -143,7 +147,8 @@ impl Library {
         *library.node.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// The attachment to this program's node; made when it is first needed. Whatever opens descriptors asks for it first.
+    /// The attachment to this program's node, made when it is first needed. Every function that
+    /// opens descriptors calls this first.
     pub fn node(&self) -> Result<Node> {
         standard::keep_off();
         let mut node = self.node.lock().unwrap_or_else(PoisonError::into_inner);
@@ -151,7 +156,8 @@ impl Library {
             return Ok(node.clone());
         }
         let attached = Node::attach().map_err(|error| match &error {
-            // A program sees no difference between a driver that is not loaded and a manager that does not run.
+            // A program sees no difference between a driver that is not loaded and a manager that
+            // does not run.
             tieline::Error::Client(ClientError::SeveralNodes { .. } | ClientError::BadNode(_)) => {
                 Code::NO_SUCH_ADAPTERNO.because(error.to_string())
             }

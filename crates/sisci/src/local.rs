@@ -1,4 +1,5 @@
-//! `sci_local_segment_t`: memory of this program, from creation over preparation and availability to removal.
+//! `sci_local_segment_t`: memory of this program, from creation over preparation and availability
+//! to removal.
 
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ use crate::register::Registration;
 use crate::time::Until;
 use crate::worker::Worker;
 
-/// `SCI_FLAG_AUTO_ID` takes a free id from the one given up to so many above it.
+/// `SCI_FLAG_AUTO_ID` takes a free ID from the given one up to this number above it.
 const AUTO_IDS: u32 = 128;
 /// The only adapter that events name: links of all adapters lead to the same segments.
 const EVENT_ADAPTER: u32 = 0;
@@ -56,16 +57,16 @@ impl LocalSegment {
         self.id
     }
 
-    /// Bytes, as asked for.
+    /// Bytes, as requested.
     pub fn size_bytes(&self) -> usize {
         self.size_bytes
     }
 
-    /// Of a segment that another program has created.
+    /// Makes an object for a segment that another program has created.
     pub(crate) fn attached(descriptor: Arc<Descriptor>, segment: AttachedSegment) -> Self {
         let (id, size_bytes) = (segment.id().0, segment.size_bytes());
         let made = Self::new(descriptor, id, size_bytes, Backing::Attached(segment));
-        // What preparation is for, its creator sees to.
+        // Its creator prepares it.
         made.prepared.store(u32::MAX, Ordering::Relaxed);
         made
     }
@@ -131,14 +132,14 @@ fn bit(adapter: u32) -> u32 {
     1 << adapter
 }
 
-/// What SCICreateSegment is asked for.
+/// The arguments of SCICreateSegment.
 #[derive(Debug)]
 pub struct Wanted {
     /// The id, or with `AUTO_ID` the first to try.
     pub id: u32,
     /// The size in bytes.
     pub size_bytes: usize,
-    /// What is called at events.
+    /// The callback for events.
     pub callback: Option<Callback<LocalSegmentFn>>,
     /// `SCI_FLAG_…`.
     pub flags: u32,
@@ -192,11 +193,11 @@ fn make_backing(library: &Library, wanted: &Wanted) -> Result<(u32, Backing)> {
     }
     let mut options = SegmentOptions::new(wanted.size_bytes);
     if wanted.flags & flags::EMPTY != 0 {
-        // Until the program's own memory is registered there is none.
+        // It has no memory until the program's own memory is registered.
         options.reserve = Reserve::Lazy;
     }
     if wanted.flags & flags::PRIVATE != 0 {
-        // Nobody can ask for it, so it takes no id that somebody could want.
+        // Other programs cannot connect to it, so it does not use up an ID.
         return Ok((wanted.id, Backing::Own(node.create_segment_with(&options)?)));
     }
     let tries = if wanted.flags & flags::AUTO_ID == 0 { 0 } else { AUTO_IDS };
@@ -271,7 +272,7 @@ pub fn set_unavailable(handle: Handle<LocalSegment>, adapter: u32, flags: u32) -
         Code::ILLEGAL_OPERATION
             .because(format!("segment {} is not available on adapter {adapter}", segment.id))
     };
-    // Another program may have made a shared one available: the node manager knows.
+    // Another program may have made a shared one available: the node manager has its state.
     if before & bit(adapter) == 0 && !segment.backing.is_shared() {
         return Err(not_available());
     }
@@ -293,7 +294,8 @@ pub fn remove(handle: Handle<LocalSegment>, flags: u32) -> Result<()> {
     if !force {
         segment.maps.check_none(|| format!("segment {}", segment.id))?;
     }
-    // A program that is connected to a group is not connected to this copy of it: a member leaves when it likes.
+    // A program that is connected to a group is not connected to this copy of it: a member leaves
+    // when it likes.
     match segment.backing.close(force || segment.backing.is_member()) {
         // A connection that has no map keeps nothing: it learns of the removal.
         Err(error) if code_of(&error) == Code::BUSY && !segment.backing.is_mapped()? => {

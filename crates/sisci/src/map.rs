@@ -1,7 +1,8 @@
 //! `sci_map_t`: a range of a segment in this program's address space.
 //!
-//! A segment is mapped once; a map is a place in it, so that maps may begin at any byte and be as many as one likes. Only
-//! what must lie at a given address, or must not be written, is mapped once more.
+//! A segment is mapped once; a map is a place in it, so that maps may begin at any byte and be as
+//! many as one likes. Only what must lie at a given address, or must not be written, is mapped once
+//! more.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -17,7 +18,7 @@ use crate::library::Library;
 use crate::local::LocalSegment;
 use crate::remote::RemoteSegment;
 
-/// Whose memory it is; held as long as the map is.
+/// The mapped memory, held as long as the map lives.
 #[derive(Debug)]
 pub enum Target {
     /// This program's.
@@ -26,7 +27,7 @@ pub enum Target {
     Remote(Arc<RemoteSegment>),
 }
 
-/// How many maps a segment has.
+/// The number of maps of a segment.
 #[derive(Debug, Default)]
 pub(crate) struct Maps(Mutex<usize>);
 
@@ -35,7 +36,8 @@ impl Maps {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One more. The first is told, in turn with the end of the last.
+    /// Adds one. For the first, `tell` is called, never at the same time as for the end of the
+    /// last.
     fn begin(&self, tell: impl FnOnce(bool)) {
         let mut maps = self.lock();
         *maps += 1;
@@ -44,7 +46,7 @@ impl Maps {
         }
     }
 
-    /// One less. The last is told.
+    /// Removes one. For the last, `tell` is called.
     fn end(&self, tell: impl FnOnce(bool)) {
         let mut maps = self.lock();
         *maps = maps.saturating_sub(1);
@@ -74,8 +76,8 @@ pub struct Map {
     size_bytes: usize,
     address: usize,
     access: MapAccess,
-    /// Whether it keeps its segment from being removed or disconnected: until it is unmapped, even if a sequence that the
-    /// program has forgotten holds on to the memory.
+    /// Whether it keeps its segment from being removed or disconnected: until it is unmapped, even
+    /// if a sequence that the program has forgotten holds on to the memory.
     is_counted: AtomicBool,
     _partial: Option<Partial>,
 }
@@ -88,8 +90,9 @@ enum Partial {
 }
 
 impl Target {
-    /// Bytes that can be mapped: whole pages, as an adapter maps them. Programs ask for the size of their structure where the
-    /// segment was made smaller. A group's map is watched byte for byte, and ends where its copies do.
+    /// The number of bytes that can be mapped: whole pages, as an adapter maps them. Programs
+    /// request the size of their structure even where the segment was created smaller. A group's
+    /// map is watched byte for byte, and ends where its copies end.
     fn mappable_bytes(&self, segment_bytes: usize) -> usize {
         let is_group = match self {
             Self::Local(segment) => segment.is_group_copy(),
@@ -159,7 +162,7 @@ impl Map {
         Ok(Arc::new(Self { target, offset, size_bytes, address, access, is_counted, _partial: partial }))
     }
 
-    /// From now on nobody has to wait for it.
+    /// From now on the end of the segment does not wait for it.
     fn uncount(&self) {
         if self.is_counted.swap(false, Ordering::Relaxed) {
             self.target.end_map();
@@ -171,7 +174,7 @@ impl Map {
         &self.target
     }
 
-    /// Where it begins in the segment.
+    /// Its offset in the segment.
     pub fn offset(&self) -> usize {
         self.offset
     }
@@ -181,7 +184,7 @@ impl Map {
         self.size_bytes
     }
 
-    /// Where it begins in this program.
+    /// Its address in this program.
     pub fn address(&self) -> usize {
         self.address
     }
@@ -189,9 +192,9 @@ impl Map {
     /// The mapped memory.
     pub fn window(&self) -> Window<'_> {
         let start = std::ptr::with_exposed_provenance_mut(self.address);
-        // SAFETY: `new` checked that the range lies in the pages of the segment, whose memory stays mapped while `target` is
-        // held (a mapping covers its last page whole), or in a mapping of its own, which this map holds; no Rust reference to
-        // it exists.
+        // SAFETY: `new` checked that the range lies in the pages of the segment, whose memory stays
+        // mapped while `target` is held (a mapping covers its last page whole), or in a mapping of
+        // its own, which this map holds; no Rust reference to it exists.
         unsafe { Window::from_raw(start, self.size_bytes, self.access) }
     }
 
@@ -224,14 +227,14 @@ impl Drop for Map {
     }
 }
 
-/// What a map is asked for.
+/// The arguments of a map.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
-    /// Where it begins in the segment.
+    /// The offset in the segment.
     pub offset: usize,
     /// The size in bytes.
     pub size_bytes: usize,
-    /// Where it should begin in the program, with `FIXED_MAP_ADDR`.
+    /// The requested address in the program, with `FIXED_MAP_ADDR`.
     pub address: usize,
     /// `SCI_FLAG_…`.
     pub flags: u32,
@@ -251,7 +254,8 @@ pub fn map_remote(handle: Handle<RemoteSegment>, wanted: &Wanted) -> Result<(Han
     let library = Library::get()?;
     let segment = library.remote_segments.get(handle)?;
     let connection = segment.connection()?;
-    // What is connected is mapped here: a link that is down does not matter, and sequences tell of it.
+    // A connected segment is mapped here: a link that is down does not prevent that, and sequences
+    // report it.
     connection.check().or_else(|failure| if failure.is_away() { Ok(()) } else { Err(failure) })?;
     let (base, size_bytes) = (connection.address()?, connection.size_bytes());
     keep(library, Map::new(Target::Remote(segment), base, size_bytes, wanted)?)

@@ -17,12 +17,13 @@ use crate::signal::peer;
 
 /// Groups that a node can be a member of: any number fits, programs get this one.
 const GROUPS: u32 = 64;
-/// What SCIGetAdapterTypeString makes words of.
+/// The number that SCIGetAdapterTypeString converts to text.
 pub const CARD_TYPE: u32 = 1;
 /// Bytes of a cache line on every processor that this runs on.
 const CACHE_LINE_BYTES: u32 = 64;
 
-/// SCIProbeNode: an error for a node that cannot be reached, because some programs examine nothing else.
+/// SCIProbeNode: an error for a node that cannot be reached, because some programs examine nothing
+/// else.
 pub fn probe(descriptor: Handle<Descriptor>, adapter: u32, node: u32) -> Result<()> {
     let library = Library::get()?;
     library.descriptors.get(descriptor)?;
@@ -56,7 +57,7 @@ pub fn nodes_by_name(name: &str) -> Result<(Vec<u32>, u32)> {
 pub fn adapter(adapter: u32, port: u32, subcommand: u32) -> Result<u32> {
     let library = Library::get()?;
     let node = match library.node_with(adapter) {
-        // Whether an adapter is there is what this asks.
+        // The query is whether the adapter exists.
         Err(failure) if subcommand == q::ADAPTER_CONFIGURED && failure.code == Code::NO_SUCH_ADAPTERNO => {
             return Ok(0);
         }
@@ -120,7 +121,7 @@ fn link(node: &Node, port: u32, subcommand: u32) -> Result<u32> {
     })?;
     Ok(match subcommand {
         q::ADAPTER_LINK_OPERATIONAL | q::ADAPTER_LINK_CABLE_INSERTED => u32::from(link.up),
-        // Of memory: as wide as a cache line, and of no generation.
+        // Properties of memory: as wide as a cache line, and without a generation.
         q::ADAPTER_LINK_WIDTH => CACHE_LINE_BYTES,
         q::ADAPTER_LINK_SPEED => 0,
         q::ADAPTER_LINK_UPTIME if link.up => link.seconds,
@@ -159,7 +160,7 @@ pub fn remote_segment(handle: Handle<RemoteSegment>, subcommand: u32) -> Result<
             let segment = Library::get()?.remote_segments.get(handle)?;
             Ok(segment.connection()?.address()? as u64)
         }
-        // Programs ask for these of a map under the other command; both structures lie alike.
+        // Programs use the other command for these of a map; both structures have the same layout.
         q::MAP_MAPPED_TO_LOCAL_TARGET | q::MAP_IOADDR | q::MAP_PHYS_ADDR => map(handle.cast(), subcommand),
         _ => Err(no_such(subcommand)),
     }
@@ -192,7 +193,8 @@ pub struct DmaCapabilities {
     suggested_align_bytes: u32,
 }
 
-/// Kinds of DMA that can be asked for: the adapter's, everybody's, the system's. All are the same copies here.
+/// The kinds of DMA that can be requested: of the adapter, global, of the system. All are the same
+/// copies here.
 const DMA_KINDS: u32 = flags::DMA_ADAPTER | flags::DMA_GLOBAL | flags::DMA_SYSDMA;
 
 /// `SCI_Q_DMA_AVAILABLE`.

@@ -19,7 +19,7 @@ pub struct Registration {
 }
 
 impl Registration {
-    /// Of a segment that was, or was not, created without memory.
+    /// Creates the state of a segment; `is_needed` if it was created without memory.
     pub fn new(is_needed: bool) -> Self {
         Self { is_needed, memory: Mutex::default() }
     }
@@ -41,7 +41,8 @@ impl Registration {
     /// The pages become the program's own again, with what they hold.
     pub fn end(&self) {
         if let Some(memory) = self.lock().take() {
-            // Where the kernel has no memory for that they stay the segment's, which harms nobody.
+            // If the kernel has no memory for that, the pages stay the segment's, which does no
+            // harm.
             let _ = memory.release();
         }
     }
@@ -57,11 +58,11 @@ pub fn register(handle: Handle<LocalSegment>, address: usize, size_bytes: usize)
     }
     let page = rustix::param::page_size();
     if !address.is_multiple_of(page) {
-        let detail = format!("the address {address:#x} is no multiple of the page size, {page}");
+        let detail = format!("the address {address:#x} is not a multiple of the page size, {page}");
         return Err(Code::OFFSET_ALIGNMENT.because(detail));
     }
     if !size_bytes.is_multiple_of(page) {
-        let detail = format!("{size_bytes} bytes are no whole pages of {page} bytes");
+        let detail = format!("{size_bytes} bytes are not a multiple of the page size, {page}");
         return Err(Code::SIZE_ALIGNMENT.because(detail));
     }
     let wanted = segment.size_bytes().next_multiple_of(page);
@@ -73,8 +74,9 @@ pub fn register(handle: Handle<LocalSegment>, address: usize, size_bytes: usize)
     if memory.is_some() {
         return Err(Code::ILLEGAL_OPERATION.because(format!("segment {id} has its memory already")));
     }
-    // SAFETY: by this call the program gives the memory to be shared with others; that no thread has its stack there is its
-    // promise, too. No Rust reference to it exists. What is not ordinary memory of the program is refused.
+    // SAFETY: by this call the program gives the memory to be shared with others; that no thread
+    // has its stack there is its promise, too. No Rust reference to it exists. What is not ordinary
+    // memory of the program is refused.
     let adopted = unsafe { segment.memory().region().adopt(address) }?;
     *memory = Some(adopted);
     Ok(())

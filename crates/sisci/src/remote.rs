@@ -1,4 +1,5 @@
-//! `sci_remote_segment_t`: a segment of another node, or of this one, that this process is connected to.
+//! `sci_remote_segment_t`: a segment of another node, or of this one, that this process is
+//! connected to.
 
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -25,14 +26,14 @@ use crate::worker::Worker;
 const LOCAL_HOST: u32 = 0;
 /// `DIS_BROADCAST_NODEID_GROUP_ALL`.
 const BROADCAST_NODE: u32 = proto::ids::BROADCAST_NODE_ID;
-/// How often a wait for what never happens looks whether it was ended.
+/// How often a wait for an event that never happens checks whether it was ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// Whom to connect to.
+/// The target of a connection.
 #[derive(Clone, Copy, Debug)]
 enum Peer {
     Node(NodeId),
-    /// All members of the group whose id is the segment's.
+    /// All members of the group with the segment's ID.
     Group,
 }
 
@@ -55,7 +56,7 @@ impl Handled for RemoteSegment {
 }
 
 impl RemoteSegment {
-    /// Of which node.
+    /// The node of the segment.
     pub fn node(&self) -> u32 {
         self.node
     }
@@ -65,7 +66,7 @@ impl RemoteSegment {
         self.id
     }
 
-    /// What it is connected to.
+    /// The target of the connection.
     pub fn connection(&self) -> Result<&Connection> {
         self.connection.get().ok_or_else(|| {
             let detail = format!("segment {} of node {} is not connected yet", self.id, self.node);
@@ -103,7 +104,7 @@ impl RemoteSegment {
         self.is_stopped.load(Ordering::Acquire)
     }
 
-    /// Nothing happens to a group: members come and go without a word.
+    /// A group has no events: members join and leave without notification.
     fn no_event(&self, until: Until) -> Result<Reason> {
         while !self.is_stopped() {
             if until.is_over() {
@@ -133,18 +134,19 @@ impl RemoteSegment {
     }
 }
 
-/// What SCIConnectSegment is asked for.
+/// The arguments of SCIConnectSegment.
 #[derive(Debug)]
 pub struct Wanted {
-    /// Of which node.
+    /// The node of the segment.
     pub node: u32,
     /// The ID.
     pub id: u32,
     /// Through which adapter.
     pub adapter: u32,
-    /// What is called at events.
+    /// The callback for events.
     pub callback: Option<Callback<RemoteSegmentFn>>,
-    /// How long to wait for a node that does not respond, in milliseconds; forever: for the segment too.
+    /// How long to wait for a node that does not respond, in milliseconds; an endless wait is for
+    /// the segment too.
     pub timeout: u32,
     /// `SCI_FLAG_…`.
     pub flags: u32,
@@ -171,7 +173,7 @@ pub fn connect(descriptor: Handle<Descriptor>, wanted: Wanted) -> Result<Handle<
     });
     let is_asynchronous = wanted.flags & flags::ASYNCHRONOUS_CONNECT != 0;
     if !is_asynchronous {
-        // A loop around an endless wait would ask the node managers as fast as it can.
+        // A loop around an endless wait would send requests to the node managers as fast as it can.
         attach(library, &segment, &node, peer, Until::after(wanted.timeout), wanted.timeout == INFINITE)?;
     }
     let handle = library.remote_segments.insert(Arc::clone(&segment))?;
@@ -190,8 +192,9 @@ fn node_id(node: u32) -> Result<NodeId> {
     NodeId::new(node).map_err(|error| Code::ILLEGAL_NODEID.because(error.to_string()))
 }
 
-/// Connects. An id that is not there is an error at once, because programs look for it in a loop of their own; a node that does
-/// not respond, or whose link is down, is waited for. With `patient`, the id is waited for as well.
+/// Connects. An ID that does not exist is an error at once, because programs retry in a loop of
+/// their own; a node that does not respond, or whose link is down, is waited for. With `patient`,
+/// the ID is waited for too.
 fn attach(
     library: &Library,
     segment: &RemoteSegment,
@@ -277,7 +280,8 @@ pub fn disconnect(handle: Handle<RemoteSegment>) -> Result<()> {
     Ok(())
 }
 
-/// Id and node of a segment; also of one that was disconnected, which programs ask for afterwards.
+/// The ID and node of a segment; also of one that was disconnected, which programs query
+/// afterwards.
 pub fn name_of(handle: Handle<RemoteSegment>) -> Result<(u32, u32)> {
     let library = Library::get()?;
     library

@@ -26,7 +26,7 @@ pub enum Status {
     Pending,
 }
 
-/// What is watched.
+/// The watched memory.
 #[derive(Debug)]
 enum Watch {
     /// Memory of this program.
@@ -51,7 +51,7 @@ impl Sequence {
         self.watch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What happened since the last look. While the link is down nothing can be repeated yet.
+    /// The status since the last check. While the link is down, nothing can be repeated yet.
     fn check(&self) -> Result<Status> {
         let mut watch = self.lock();
         let (status, is_down) = match &mut *watch {
@@ -72,9 +72,9 @@ impl Sequence {
         segment.connection().is_ok_and(|connection| connection.check().is_err())
     }
 
-    /// Watches anew from now on.
+    /// Starts to watch again.
     fn start(&self) -> Result<Status> {
-        // What failed before does not count any more; what is so now does.
+        // Earlier failures no longer count; the present state does.
         match self.check()? {
             Status::Retriable => Ok(Status::Ok),
             status => Ok(status),
@@ -106,19 +106,20 @@ pub fn start(handle: Handle<Sequence>) -> Result<Status> {
     Library::get()?.sequences.get(handle)?.start()
 }
 
-/// SCICheckSequence: everything stored before is visible to the other side when it says that all is well.
+/// SCICheckSequence: if it returns OK, everything stored before is visible to the other side.
 pub fn check(handle: Handle<Sequence>) -> Result<Status> {
     let sequence = Library::get()?.sequences.get(handle)?;
     barrier();
     sequence.check()
 }
 
-/// SCIStoreBarrier, SCIFlush: what this thread has stored is visible to others before what it stores next.
+/// SCIStoreBarrier, SCIFlush: what this thread has stored is visible to others before what it
+/// stores next.
 pub fn barrier() {
     fence(Ordering::SeqCst);
 }
 
-/// The same, and of a group: what is stored next reaches every member that this process was told of.
+/// The same, and for a group: what is stored next reaches every member that this process knows.
 pub fn barrier_of(handle: Handle<Sequence>) {
     barrier();
     if !group::is_used() || handle.is_null() {
@@ -129,7 +130,8 @@ pub fn barrier_of(handle: Handle<Sequence>) {
         && let Target::Remote(segment) = sequence.map.target()
         && let Ok(Connection::Group(group)) = segment.connection()
     {
-        // A function without an error argument: a process that cannot be followed now is followed by the library's thread.
+        // A function without an error argument: a process that cannot be followed now is followed
+        // by the library's thread.
         drop(group.follow());
     }
 }

@@ -16,7 +16,8 @@ pub fn share(handle: Handle<LocalSegment>) -> Result<()> {
     Library::get()?.local_segments.get(handle)?.share()
 }
 
-/// SCIAttachLocalSegment: the handle, and how many bytes it has. A segment that is not there or not shared is an error at once.
+/// SCIAttachLocalSegment: the handle, and how many bytes it has. A segment that is not there or not
+/// shared is an error at once.
 pub fn attach(
     descriptor: Handle<Descriptor>,
     id: u32,

@@ -15,12 +15,12 @@ use crate::library::Library;
 use crate::time::{INFINITE, Pause, Until};
 use crate::worker::Worker;
 
-/// How often a second waiter looks whether the first has gone.
+/// How often a second waiter checks whether the first has ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 /// `SCI_LOCAL_HOST`.
 const LOCAL_HOST: u32 = 0;
 
-/// Something whose waits can be ended.
+/// An object whose waits can be ended.
 pub(crate) trait Cancel {
     /// Ends all waits, those of the future too.
     fn cancel_waits(&self) -> tieline::Result<()>;
@@ -38,12 +38,13 @@ impl Cancel for DataInterrupt {
     }
 }
 
-/// One of this process, and the threads that wait for it: of the program, or one of the library that calls it back.
+/// One of this process, and the threads that wait for it: of the program, or one of the library
+/// that calls it back.
 #[derive(Debug)]
 pub(crate) struct Local<I> {
     _descriptor: Arc<Descriptor>,
     pub(crate) interrupt: I,
-    /// How many threads are inside of a wait, so that a removal can wait until all have left.
+    /// The number of threads in a wait, so that a removal can wait until all have left.
     waiters: AtomicUsize,
     worker: Worker,
 }
@@ -76,7 +77,7 @@ impl<I: Cancel> Local<I> {
         mut wait: impl FnMut(&I, Option<Duration>) -> tieline::Result<R>,
     ) -> Result<R> {
         loop {
-            // Not the whole of an endless wait at once, so that the time is examined again.
+            // An endless wait is split, so that the time is checked again.
             match wait(&self.interrupt, Some(until.left())) {
                 Err(Error::Busy { .. }) if !until.is_over() => thread::sleep(LOOK_AGAIN.min(until.left())),
                 Err(Error::TimedOut { .. }) if !until.is_over() => {}
@@ -104,11 +105,12 @@ pub(crate) struct Remote<I> {
     pub(crate) interrupt: I,
 }
 
-/// Whom to connect to: node, adapter, number.
+/// The target of a connection: node, adapter, number.
 pub(crate) type Address = (u32, u32, u32);
 
-/// Connects: a node that cannot be reached is waited for. A number that is not there is an error at once, unless the wait is
-/// endless: a loop around it would ask the node managers as fast as it can.
+/// Connects; waits for a node that cannot be reached. A number that does not exist is an error at
+/// once, unless the wait is endless: a loop around it would send requests to the node managers as
+/// fast as it can.
 pub(crate) fn connect<I>(
     library: &Library,
     descriptor: Handle<Descriptor>,

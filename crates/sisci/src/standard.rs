@@ -1,7 +1,8 @@
 //! The standard descriptors of a program, which the library never uses.
 //!
-//! A program that has closed them, as daemons do, gets their numbers for whatever it opens next. Were that a connection or
-//! the memory of a segment, a line that some other part of the program still prints would go there.
+//! A program that has closed them, as daemons do, gets their numbers for whatever it opens next. If
+//! that were a connection or the memory of a segment, a line that some other part of the program
+//! prints would be written there.
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::{FdFlags, fcntl_getfd};
@@ -9,8 +10,9 @@ use rustix::io::{FdFlags, fcntl_getfd};
 /// Standard input, output and error.
 const STANDARD: std::ops::Range<i32> = 0..3;
 
-/// Sees to it that what the library opens now gets a higher number: where a standard descriptor is closed, `/dev/null` is
-/// opened, until the program opens or closes it as it likes. Programs that are executed do not see it.
+/// Sees to it that what the library opens now gets a higher number: where a standard descriptor is
+/// closed, `/dev/null` is opened, until the program opens or closes it as it likes. Programs that
+/// are executed do not see it.
 pub(crate) fn keep_off() {
     if STANDARD.clone().all(is_open) {
         return;
@@ -26,7 +28,7 @@ pub(crate) fn keep_off() {
 }
 
 fn is_open(number: i32) -> bool {
-    // SAFETY: it is only asked whether there is such a descriptor, while the call lasts.
+    // SAFETY: the call only checks whether there is such a descriptor, and does not keep it.
     let descriptor = unsafe { std::os::fd::BorrowedFd::borrow_raw(number) };
     fcntl_getfd(descriptor).map(|_: FdFlags| ()) != Err(rustix::io::Errno::BADF)
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 /// `SCI_INFINITE_TIMEOUT`.
 pub const INFINITE: u32 = 0xffff_ffff;
 
-/// As long as a wait may be before it looks again: as good as forever.
+/// The time left of an endless wait, after which it continues.
 const EVER: Duration = Duration::from_secs(3600);
 
 /// The time-out as a duration; `None`: forever.
@@ -18,30 +18,30 @@ pub fn timeout(milliseconds: u32) -> Option<Duration> {
 pub struct Until(Option<Instant>);
 
 impl Until {
-    /// After so many milliseconds.
+    /// The end of a wait of this number of milliseconds.
     pub fn after(milliseconds: u32) -> Self {
         Self(timeout(milliseconds).and_then(|timeout| Instant::now().checked_add(timeout)))
     }
 
-    /// What is left; forever: an hour, after which one asks again.
+    /// The time that is left; for an endless wait an hour, after which the caller calls again.
     pub fn left(self) -> Duration {
         self.0.map_or(EVER, |end| end.saturating_duration_since(Instant::now()))
     }
 
-    /// Whether it is over. For ever never is.
+    /// Whether it is over. An endless wait never is.
     pub fn is_over(self) -> bool {
         self.0.is_some_and(|end| Instant::now() >= end)
     }
 }
 
-/// The shortest pause of a wait that asks again and again.
+/// The shortest pause of a wait that polls.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
-/// The longest: ten questions a second take no processor time that could be measured.
+/// The longest: ten requests a second take no processor time that could be measured.
 const PAUSE_MAX: Duration = Duration::from_millis(100);
-/// Otherwise a wait is longer than needed by this part of itself.
+/// A pause is at most this part of the wait so far, so a wait is longer than needed by no more.
 const PAUSE_PART: u32 = 16;
 
-/// The pauses of one wait that has to ask: they grow with it.
+/// The pauses of one wait that polls: they grow with its duration.
 #[derive(Debug)]
 pub struct Pause(Instant);
 
@@ -55,7 +55,7 @@ impl Pause {
         (waited / PAUSE_PART).clamp(PAUSE_MIN, PAUSE_MAX)
     }
 
-    /// Until it is time to ask again, but no longer than `until`.
+    /// Sleeps until the next poll, but not longer than `until`.
     pub fn sleep(&self, until: Until) {
         std::thread::sleep(Self::after(self.0.elapsed()).min(until.left()));
     }

@@ -9,7 +9,7 @@ use shm::process::SignalsBlocked;
 
 use crate::code::{Code, Result};
 
-/// How soon a thread that has not ended is woken again.
+/// The pause before a thread that has not ended is woken again.
 const WAKE_AGAIN: Duration = Duration::from_micros(200);
 
 /// At most one thread.
@@ -39,15 +39,16 @@ impl Worker {
         self.lock().is_some()
     }
 
-    /// Wakes it until it has ended. A callback that ends its own thing does not wait for itself: the thread ends when it
-    /// returns.
+    /// Wakes the thread until it has ended. A callback that ends its own object does not wait for
+    /// itself: the thread ends when the callback returns.
     pub(crate) fn stop(&self, wake: impl Fn()) {
         wake();
         let Some((thread, origin)) = self.lock().take() else { return };
         if thread.thread().id() == std::thread::current().id() || origin != Origin::here() {
             return;
         }
-        // Again and again: a hostile peer may undo a wake-up between the waiter's last look and its sleep.
+        // Repeatedly: a hostile peer may undo a wake-up between the waiter's last check and its
+        // sleep.
         while !thread.is_finished() {
             wake();
             std::thread::sleep(WAKE_AGAIN);

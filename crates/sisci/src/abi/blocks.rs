@@ -23,10 +23,10 @@ export! {
             let (from, to) = (source_offset as usize, destination_offset as usize);
             copy::transfer_block(source, from, destination, to, size as usize)?;
             let handle = block::made()?;
-            // Before the callback may look for it.
+            // Stored before the callback may look it up.
             transfer.put(handle);
             match callback {
-                // What it returns means nothing: there is one call.
+                // Its return value has no meaning: the callback is called once.
                 Some(callback) => block::tell(handle, move || {
                     callback.call(handle, Code::OK);
                 }),

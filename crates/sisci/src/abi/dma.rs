@@ -37,7 +37,7 @@ fn vector_of(vector: *const VectorEntry, length: usize) -> Result<Vec<DmaEntry>>
             Code::MAX_ENTRIES.because(format!("a vector has 1 to {ENTRIES_MAX} entries, not {length}"))
         );
     }
-    // SAFETY: that there are so many entries is what the program promises by the call.
+    // SAFETY: by the call the program guarantees that there are that many entries.
     let entry = |index| unsafe { vector.add(index).read_unaligned() };
     let entries = (0..length).map(entry).map(|entry| DmaEntry {
         size_bytes: entry.size,

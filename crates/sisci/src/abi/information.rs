@@ -84,10 +84,11 @@ fn text(data: *mut c_void, command: u32) -> Result<()> {
     if query.text.is_null() || room == 0 {
         return Err(Code::ILLEGAL_PARAMETER.because("str is NULL, or length is 0"));
     }
-    // What does not fit is cut: the program said how much room there is.
+    // A text that does not fit is truncated: the program gave the size of its buffer.
     let len = text.len().min(room - 1);
     for (index, byte) in text.bytes().take(len).chain([0]).enumerate() {
-        // SAFETY: the program says that it has room for `length` characters from there; `index` is below that.
+        // SAFETY: the program guarantees that `length` characters from there are its own; `index`
+        // is below that.
         unsafe { query.text.add(index).cast::<u8>().write(byte) };
     }
     Ok(())

@@ -22,8 +22,8 @@ fn buffer_of<'a>(data: *mut c_void, length: u32) -> Result<&'a mut [u8]> {
     match (data.is_null(), length) {
         (_, 0) => Ok(&mut []),
         (true, _) => Err(Code::ILLEGAL_PARAMETER.because("data is NULL")),
-        // SAFETY: that so many bytes from there are its own, and left alone until the call returns, is what the program
-        // promises by it.
+        // SAFETY: by the call the program guarantees that these bytes are its own, and are not
+        // changed until the call returns.
         (false, length) => Ok(unsafe { std::slice::from_raw_parts_mut(data.cast(), length as usize) }),
     }
 }

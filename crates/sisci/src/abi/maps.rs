@@ -15,7 +15,8 @@ use crate::map::{self, Map, Wanted};
 use crate::remote::RemoteSegment;
 use crate::sequence::{self, Sequence, Status};
 
-/// What SetSciMemCopyFunction was given: the library chooses its copies by itself.
+/// The argument of SetSciMemCopyFunction, which has no effect: the library chooses its copies by
+/// itself.
 static MEM_COPY_FUNCTION: AtomicU32 = AtomicU32::new(0);
 
 fn map_into(into: Out<Handle<Map>>, made: (Handle<Map>, usize)) -> *mut c_void {

@@ -12,7 +12,7 @@ use crate::interrupt::LocalInterrupt;
 use crate::local::LocalSegment;
 use crate::remote::RemoteSegment;
 
-/// `sci_device_t`, which nobody has.
+/// `sci_device_t`, of which there are none.
 #[derive(Debug)]
 pub struct Device;
 

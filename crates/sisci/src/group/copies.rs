@@ -1,7 +1,8 @@
 //! The copies that a store must reach, in a form that a signal handler can read.
 //!
-//! A handler can neither lock nor wait. So all that it reads is written once, published through one pointer, and kept until
-//! no handler can still be reading it: read-copy-update, with two counters of readers that take turns (as in sleepable RCU).
+//! A handler can neither lock nor wait. So all that it reads is written once, published through one
+//! pointer, and kept until no handler can still be reading it: read-copy-update, with two counters
+//! of readers that take turns (as in sleepable RCU).
 #![cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 
 use std::any::Any;
@@ -13,31 +14,34 @@ use shm::sync::plain::{AtomicPtr, AtomicUsize, Ordering};
 
 use crate::code::{Code, Result};
 
-/// Views that a process may have: each fault looks through those that there are.
+/// The number of views that a process may have; each fault searches those in use.
 const VIEWS_MAX: usize = 256;
-/// How often, and how long each time, a change waits for handlers to leave before it puts off what it has to free.
+/// How often, and how long each time, a change waits for handlers to leave before it postpones
+/// freeing.
 const LEAVE_RETRIES: (u32, Duration) = (20, Duration::from_micros(200));
 
 /// A member's copy, mapped for writing.
 #[derive(Clone, Debug)]
 pub(crate) struct Copy {
-    /// First byte; at least as many bytes as the view has are mapped from there, while `_kept` lives.
+    /// First byte; at least as many bytes as the view has are mapped from there, while `_kept`
+    /// lives.
     pub(crate) start: usize,
     pub(crate) _kept: Arc<dyn Kept>,
 }
 
-/// What keeps a copy mapped.
+/// Keeps a copy mapped.
 pub(crate) trait Kept: Any + Send + Sync + std::fmt::Debug {}
 impl<T: Any + Send + Sync + std::fmt::Debug> Kept for T {}
 
 /// A view, as handlers see it.
 #[derive(Debug)]
 pub(crate) struct Published {
-    /// Where the program stores.
+    /// The address to which the program stores.
     pub(crate) start: usize,
     /// How many bytes.
     pub(crate) bytes: usize,
-    /// Where the same bytes of the first copy can be written, near enough for a displacement of 32 bits.
+    /// An address at which the same bytes of the first copy can be written, within reach of a
+    /// displacement of 32 bits.
     pub(crate) alias: usize,
     /// All that must be reached; the first is what the view shows.
     pub(crate) copies: Vec<Copy>,
@@ -63,8 +67,9 @@ impl Published {
     fn store_to(&self, copies: &[Copy], offset: usize, bytes: &[u8]) {
         debug_assert!(offset + bytes.len() <= self.bytes);
         for copy in copies {
-            // SAFETY: a copy has at least as many bytes as the view, stays mapped while it is published (and this is), and no
-            // Rust reference to its bytes exists; the range lies in the view.
+            // SAFETY: a copy has at least as many bytes as the view, stays mapped while it is
+            // published (and this is), and no Rust reference to its bytes exists; the range lies in
+            // the view.
             unsafe { put(std::ptr::with_exposed_provenance_mut(copy.start + offset), bytes) };
         }
     }
@@ -136,14 +141,16 @@ static USED: AtomicUsize = AtomicUsize::new(0);
 static EPOCH: AtomicUsize = AtomicUsize::new(0);
 static READERS: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
 
-/// While it lives, nothing is freed that was published when it was made. To be used in handlers: two additions.
+/// While it lives, nothing is freed that was published when it was made. To be used in handlers:
+/// two additions.
 #[derive(Debug)]
 pub(crate) struct Reading(usize);
 
 impl Reading {
     pub(crate) fn begin() -> Self {
         let counter = EPOCH.load(Ordering::SeqCst) & 1;
-        // SeqCst, as everything about epochs: a reader that is not counted yet will load the pointer after its change.
+        // SeqCst, as everything about epochs: a reader that is not counted yet will load the
+        // pointer after its change.
         if let Some(readers) = READERS.get(counter) {
             readers.fetch_add(1, Ordering::SeqCst);
         }
@@ -154,21 +161,21 @@ impl Reading {
     pub(crate) fn find(&self, address: usize) -> Option<&Published> {
         let used = USED.load(Ordering::SeqCst);
         VIEWS.iter().take(used).find_map(|place| {
-            // SAFETY: what is published was made by `Box::into_raw` and is freed only after every reader that might have
-            // loaded it has ended; the borrow ends with `self`.
+            // SAFETY: a published pointer was made by `Box::into_raw` and is freed only after every
+            // reader that might have loaded it has ended; the borrow ends with `self`.
             let view = unsafe { place.load(Ordering::SeqCst).as_ref() }?;
             view.offset_of(address, 1).map(|_| view)
         })
     }
 
-    /// Goes on in another handler of the same thread: see [`Self::take_up`].
+    /// Continues in another handler of the same thread: see [`Self::take_up`].
     pub(crate) fn put_aside(self) -> usize {
         let counter = self.0;
         std::mem::forget(self);
         counter
     }
 
-    /// What was put aside, once.
+    /// Takes up the postponed reading, once.
     pub(crate) fn take_up(counter: usize) -> Self {
         Self(counter)
     }
@@ -182,8 +189,8 @@ impl Drop for Reading {
     }
 }
 
-/// What was replaced while handlers were reading all the time: freed with a later change.
-// In boxes: readers look at them where they are.
+/// Objects that were replaced while handlers were reading: freed with a later change.
+// In boxes: readers use them at their addresses.
 #[allow(clippy::vec_box)]
 static RETIRED: Mutex<Vec<Box<Published>>> = Mutex::new(Vec::new());
 
@@ -207,15 +214,16 @@ impl Place {
         Err(Code::API_NOSPC.because(detail))
     }
 
-    /// Replaces what is published there.
+    /// Publishes a view in place of the present one.
     pub(crate) fn replace(&self, view: Published) -> Replaced {
         Replaced(self.swap(Box::into_raw(Box::new(view))))
     }
 
     fn swap(&self, new: *mut Published) -> Option<Box<Published>> {
         let old = VIEWS.get(self.0)?.swap(new, Ordering::SeqCst);
-        // SAFETY: what is published was made by `Box::into_raw`, and one of the threads that swap gets it. Readers may still look at
-        // it, as one looks through a shared reference: it is freed by `Replaced` when they have ended.
+        // SAFETY: a published pointer was made by `Box::into_raw`, and only one of the threads that
+        // swap gets it. Readers may still use it as a shared reference: `Replaced` frees it when
+        // they have ended.
         (!old.is_null()).then(|| unsafe { Box::from_raw(old) })
     }
 }
@@ -226,7 +234,8 @@ impl Drop for Place {
     }
 }
 
-/// What was published before. When dropped, it is freed as soon as no handler can be examining it.
+/// The object that was published before. When dropped, it is freed as soon as no handler can use
+/// it.
 #[derive(Debug)]
 #[must_use = "what was replaced must outlive the mapping that it described"]
 pub(crate) struct Replaced(Option<Box<Published>>);
@@ -235,16 +244,18 @@ impl Drop for Replaced {
     fn drop(&mut self) {
         let mut retired = RETIRED.lock().unwrap_or_else(PoisonError::into_inner);
         retired.extend(self.0.take());
-        // Under the lock, so that nobody else turns the epoch meanwhile.
+        // Under the lock, so that no other thread changes the epoch in the meantime.
         let freed = if have_left() { std::mem::take(&mut *retired) } else { Vec::new() };
         drop(retired);
         drop(freed);
     }
 }
 
-/// Waits until every thread that was reading when this was called has ended; false if that takes too long.
+/// Waits until every thread that was reading when this was called has ended; false if that takes
+/// too long.
 fn have_left() -> bool {
-    // Twice: a reader may have chosen its counter just before a turn, and be counted there only after it.
+    // Twice: a reader may have chosen its counter just before a turn, and be counted there only
+    // after it.
     (0..2).all(|_| {
         let old = EPOCH.fetch_add(1, Ordering::SeqCst) & 1;
         (0..LEAVE_RETRIES.0).any(|attempt| {

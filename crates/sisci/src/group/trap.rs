@@ -1,9 +1,10 @@
 //! Handles stores that fault because their group has several copies, by carrying them out on all
 //! copies.
 //!
-//! What is done in a handler neither locks, allocates nor calls anything that a signal may not call. Common stores are
-//! emulated ([`store`], [`string`]), and the loop that they are in with them ([`interpret`]); everything else that writes runs
-//! itself, on other addresses ([`displaced`]).
+//! What is done in a handler neither locks, allocates nor calls anything that a signal may not
+//! call. Common stores are emulated ([`store`], [`string`]), and the loop that they are in with
+//! them ([`interpret`]); everything else that writes runs itself, on other addresses
+//! ([`displaced`]).
 
 use crate::code::Result;
 
@@ -34,7 +35,7 @@ pub(super) fn install() -> Result<()> {
     handler::install()
 }
 
-/// Elsewhere nobody knows the instructions.
+/// On other processors the instructions are not decoded.
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) fn install() -> Result<()> {
     let detail = "on this processor stores reach a group only while it has one member: use SCIMemCpy";

@@ -26,11 +26,11 @@ use crate::code::{Code, Failure, Result};
 /// The instructions that are carried out elsewhere reach so far.
 const BYTES_MAX: usize = 1 << 30;
 
-/// Where the view leads now.
+/// The present target of the view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Leads {
     Nowhere,
-    /// To the copy that is mapped there.
+    /// The copy that is mapped there.
     Alone(usize),
     First(usize),
 }
@@ -83,7 +83,8 @@ impl View {
         self.start
     }
 
-    /// A page that leads nowhere is between, so that what runs over the end of the view does not land at the beginning.
+    /// A page that leads nowhere is between, so that what runs over the end of the view does not
+    /// land at the beginning.
     fn alias(&self) -> usize {
         self.start + self.mapped_bytes + rustix::param::page_size()
     }
@@ -94,10 +95,11 @@ impl View {
 
     /// From now on stores reach these copies, each of which has at least as many bytes as the view.
     pub(crate) fn follow(&self, mut copies: Vec<Copy>) -> Result<()> {
-        // Where it leads is the address of a copy that is published, so nothing else can be mapped there meanwhile.
+        // The target is the address of a published copy, so nothing else can be mapped there.
         let mut led = self.leads.lock().unwrap_or_else(PoisonError::into_inner);
         let held = led.first();
-        // The first stays the first, so that what the program reads does not jump from one copy to another.
+        // The first stays the first, so that what the program reads does not jump from one copy to
+        // another.
         copies.sort_by_key(|copy| Some(copy.start) != held);
         let leads = match copies.as_slice() {
             [] => Leads::Nowhere,
@@ -112,7 +114,7 @@ impl View {
         if leads != *led {
             self.lead(*led, leads)?;
         }
-        // What was reached so far stays mapped until no store can be on its way there.
+        // The copies so far stay mapped until no store to them can be in progress.
         drop(replaced);
         *led = leads;
         Ok(())
@@ -140,7 +142,8 @@ impl View {
     fn lead_nowhere(&self, at: usize) -> Result<()> {
         let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
         let at = with_exposed_provenance_mut::<c_void>(at);
-        // SAFETY: the range is this view's or its alias's, of which no Rust reference exists; nothing else is replaced.
+        // SAFETY: the range is this view's or its alias's, of which no Rust reference exists;
+        // nothing else is replaced.
         unsafe {
             mmap_anonymous(at, self.mapped_bytes, ProtFlags::READ | ProtFlags::WRITE, flags)
                 .and_then(|at| madvise(at, self.mapped_bytes, Advice::LinuxDontFork))
@@ -152,14 +155,15 @@ impl View {
     fn lead_to(&self, copy: usize, at: usize, protection: MprotectFlags) -> Result<()> {
         let (copy, at) =
             (with_exposed_provenance_mut::<c_void>(copy), with_exposed_provenance_mut::<c_void>(at));
-        // An old size of 0 makes a second mapping of the same shared memory and leaves the first: mremap(2). It gets its
-        // protection before it is moved into place, so that no store slips through meanwhile.
-        // SAFETY: the new mapping is where the kernel wants it, so nothing is replaced; the copy is shared memory, mapped for
-        // at least so many bytes.
+        // An old size of 0 makes a second mapping of the same shared memory and leaves the first:
+        // mremap(2). It gets its protection before it is moved into place, so that no store goes
+        // through before that.
+        // SAFETY: the kernel chooses the place of the new mapping, so nothing is replaced; the copy
+        // is shared memory, mapped for at least that many bytes.
         let second = unsafe { mremap(copy, 0, self.mapped_bytes, MremapFlags::MAYMOVE) }
             .map_err(|errno| refused("mremap of a group's copy", errno))?;
-        // SAFETY: the range is the mapping just made; then the one at `at`, this view's or its alias's, of which no Rust
-        // reference exists, is replaced by it in one step.
+        // SAFETY: the range is the mapping just made; then the one at `at`, this view's or its
+        // alias's, of which no Rust reference exists, is replaced by it in one step.
         let moved = unsafe {
             mprotect(second, self.mapped_bytes, protection)
                 .and_then(|()| madvise(second, self.mapped_bytes, Advice::LinuxDontFork))
@@ -168,7 +172,7 @@ impl View {
                 })
         };
         moved.map(drop).map_err(|errno| {
-            // SAFETY: made above, and given to nobody.
+            // SAFETY: created above, and not yet given to anything.
             let _ = unsafe { munmap(second, self.mapped_bytes) };
             refused("mapping a group's copy", errno)
         })
@@ -177,13 +181,14 @@ impl View {
 
 impl Drop for View {
     fn drop(&mut self) {
-        // No handler looks for it any more, before its addresses may become somebody else's.
+        // From now on no handler uses it; only after that may its addresses be reused.
         drop(self.place.take());
         if self.origin != Origin::here() {
-            // A forked child has none of it, and may have something else there.
+            // A forked child does not have the mapping, and may have other memory there.
             return;
         }
-        // SAFETY: the range was reserved by `new` for this view alone; maps that led into it are gone.
+        // SAFETY: the range was reserved by `new` for this view alone; maps that led into it are
+        // gone.
         let _ = unsafe { munmap(with_exposed_provenance_mut(self.start), reserved_bytes(self.mapped_bytes)) };
     }
 }

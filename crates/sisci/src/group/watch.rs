@@ -26,7 +26,8 @@ impl GroupWatch {
     }
 
     fn follow(&mut self) -> Result<()> {
-        // Where stores cannot follow (no room for a mapping, another processor), copies do, and are watched all the same.
+        // If stores cannot follow (no room for a mapping, another processor), copies do, and are
+        // watched all the same.
         drop(self.connection.follow());
         let generation = self.connection.group.generation()?;
         if self.generation == Some(generation) {
@@ -43,7 +44,7 @@ impl GroupWatch {
         Ok(())
     }
 
-    /// The worst that happened to a member that is still there. One that is gone is missed by nobody.
+    /// The worst state of the present members. A member that is gone does not count.
     pub(crate) fn check(&mut self) -> Result<SequenceStatus> {
         self.follow()?;
         let mut worst = SequenceStatus::Ok;

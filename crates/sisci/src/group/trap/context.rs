@@ -40,15 +40,16 @@ const UPPER_ZMM: usize = 6;
 const HIGH_ZMM: usize = 7;
 const XMM_OFFSET: usize = 160;
 const STATE_BITS_OFFSET: usize = 512;
-/// What Linux puts into the last bytes of the FXSAVE area, if the extended state follows.
+/// The value that Linux writes into the last bytes of the FXSAVE area if the extended state
+/// follows.
 const MAGIC_OFFSET: usize = 464;
 const MAGIC: u32 = 0x4650_5853;
 const FEATURES_OFFSET: usize = MAGIC_OFFSET + 8;
 
-/// Where each part begins; 0: the processor does not have it.
+/// The offset of each part; 0: the processor does not have it.
 static OFFSETS: [AtomicU32; 8] = [const { AtomicU32::new(0) }; 8];
 
-/// Asks the processor where the parts are. Before the first signal.
+/// Reads from the processor where the parts are. Called before the first signal.
 pub(super) fn prepare() {
     if !std::arch::is_x86_feature_detected!("xsave") {
         return;
@@ -68,10 +69,12 @@ pub(super) struct Context {
 }
 
 impl Context {
-    /// What the kernel hands to a handler.
+    /// Wraps what the kernel passes to a handler.
     ///
     /// # Safety
-    /// `raw` is the third argument of a signal handler that has not returned, and nobody else uses it.
+    ///
+    /// `raw` is the third argument of a signal handler that has not returned, and nothing else uses
+    /// it.
     pub(super) unsafe fn new(raw: *mut libc::c_void) -> Self {
         Self { thread: raw.cast() }
     }
@@ -140,7 +143,8 @@ impl Context {
         }
     }
 
-    /// A general register as an instruction names it, with zeroes above. Nothing for other registers.
+    /// A general register as an instruction names it, with zeroes above. Nothing for other
+    /// registers.
     pub(super) fn register(&self, register: Register) -> Option<u64> {
         let Place { number, bits, shift } = Place::of(register)?;
         Some(self.general(number) >> shift & ones(bits))
@@ -158,11 +162,13 @@ impl Context {
     }
 
     fn word<T: Copy>(&self, offset: usize) -> T {
-        // SAFETY: only called for offsets in the first 576 bytes, after `extended` or `fpregs` said that they are there.
+        // SAFETY: only called for offsets in the first 576 bytes, after `extended` or `fpregs` has
+        // checked that they exist.
         unsafe { self.vectors().add(offset).cast::<T>().read_unaligned() }
     }
 
-    /// Where a part of the extended state is, if it is saved at all; and whether its registers hold anything but zeroes.
+    /// The address of a part of the extended state, if it is saved; and whether its registers have
+    /// any value other than zero.
     fn part(&self, part: usize) -> Option<(*mut u8, bool)> {
         if self.vectors().is_null() {
             return None;
@@ -178,11 +184,13 @@ impl Context {
             && self.word::<u32>(MAGIC_OFFSET) == MAGIC
             && self.word::<u64>(FEATURES_OFFSET) >> part & 1 != 0;
         let is_used = is_saved && self.word::<u64>(STATE_BITS_OFFSET) >> part & 1 != 0;
-        // SAFETY: the kernel says that it has saved this part, in the standard format, whose offsets the processor names.
+        // SAFETY: by its header the kernel has saved this part, in the standard format, whose
+        // offsets the processor reports.
         is_saved.then(|| (unsafe { self.vectors().add(offset) }, is_used))
     }
 
-    /// Up to 64 bytes of vector register `number` (0 to 31), lowest first, in pieces as they are saved.
+    /// Up to 64 bytes of vector register `number` (0 to 31), lowest first, in pieces as they are
+    /// saved.
     fn pieces(number: usize) -> [Option<Piece>; 3] {
         let piece =
             |part, part_bytes, index, start, bytes| Some(Piece { part, part_bytes, index, start, bytes });
@@ -196,7 +204,7 @@ impl Context {
         ]
     }
 
-    /// A vector register, with zeroes where the processor has none.
+    /// A vector register; zeroes if the processor does not have it.
     pub(super) fn vector(&self, number: usize, into: &mut [u8; VECTOR_BYTES]) {
         into.fill(0);
         for piece in Self::pieces(number).into_iter().flatten() {
@@ -211,7 +219,8 @@ impl Context {
         }
     }
 
-    /// Writes a vector register. False, and nothing is changed, where a part that matters is not there.
+    /// Writes a vector register. False, and nothing is changed, where a part that matters is not
+    /// there.
     pub(super) fn set_vector(&mut self, number: usize, from: &[u8; VECTOR_BYTES]) -> bool {
         let pieces = || Self::pieces(number).into_iter().flatten();
         let lacks = |piece: &Piece| {
@@ -240,10 +249,11 @@ impl Context {
         true
     }
 
-    /// A part whose registers were all zero is about to hold something.
+    /// Prepares a part whose registers were all zero for a value.
     fn use_part(&mut self, start: *mut u8, piece: &Piece) {
         let bits = self.word::<u64>(STATE_BITS_OFFSET) | 1 << piece.part;
-        // SAFETY: the part is there with all its bytes, and so is the header, because it says that the part is unused.
+        // SAFETY: the part exists with all its bytes, and so does the header, because the header
+        // marks the part as unused.
         unsafe {
             start.write_bytes(0, piece.part_bytes);
             self.vectors().add(STATE_BITS_OFFSET).cast::<u64>().write_unaligned(bits);
@@ -304,7 +314,7 @@ impl Place {
     }
 }
 
-/// So many ones.
+/// A number with this many one bits.
 pub(super) fn ones(bits: u32) -> u64 {
     u64::MAX.checked_shr(64_u32.saturating_sub(bits)).unwrap_or(0)
 }

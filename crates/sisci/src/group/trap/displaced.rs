@@ -2,8 +2,9 @@
 //! first copy, and copies the result to the others. Each instruction runs from a place of its own
 //! that ends with a breakpoint, where its results are copied and the thread continues.
 //!
-//! Of the instruction only the displacement is changed, by the distance from the view to its alias; so its registers and
-//! flags are what they would have been. While it is there, the thread takes no signals but faults of its own.
+//! Of the instruction only the displacement is changed, by the distance from the view to its alias;
+//! so its registers and flags are what they would have been. While it is there, the thread takes no
+//! signals but faults of its own.
 
 use std::sync::OnceLock;
 
@@ -27,12 +28,12 @@ const ZERO_FLAG: u64 = 1 << 6;
 /// An instruction that runs elsewhere. Only the thread that took the place uses it.
 #[derive(Debug)]
 struct Place {
-    /// The process whose thread it is; 0: nobody's.
+    /// The process whose thread has it; 0: free.
     taken: AtomicU32,
-    /// Of the instruction, and of the one behind it.
+    /// The address of the instruction, and that of the next one.
     address: AtomicUsize,
     end: AtomicUsize,
-    /// In the view.
+    /// An address in the view.
     target: AtomicUsize,
     width: AtomicUsize,
     /// Whether it stores only if it set the zero flag.
@@ -41,7 +42,8 @@ struct Place {
     reading: AtomicUsize,
 }
 
-/// One at a time: of two threads that add to the same word, the second must not take its sum to the copies first.
+/// One at a time: of two threads that add to the same word, the second must not take its sum to the
+/// copies first.
 static PLACE: Place = Place {
     taken: AtomicU32::new(0),
     address: AtomicUsize::new(0),
@@ -95,7 +97,8 @@ fn is_there(instruction: usize) -> bool {
         .is_some_and(|ground| instruction.checked_sub(ground.run).is_some_and(|offset| offset < PLACE_BYTES))
 }
 
-/// Waits for its turn. The thread that has it runs one instruction, takes no signals, waits for nobody, and leaves.
+/// Waits for its turn. The thread that has the turn runs one instruction, takes no signals, waits
+/// for nothing, and leaves.
 fn take() -> &'static Place {
     let own = Origin::here().pid();
     loop {
@@ -112,12 +115,13 @@ fn take() -> &'static Place {
 }
 
 fn leave(place: &Place) {
-    // Release: pairs with the Acquire in `take`: what this thread read from the place, and stored to the copies, comes before
-    // it is another's.
+    // Release: pairs with the Acquire in `take`: what this thread read from the place, and stored
+    // to the copies, comes before the next thread's turn.
     place.taken.store(0, Ordering::Release);
 }
 
-/// Lets the instruction run on the alias. `address` is that of its memory operand, `fault` where it faulted.
+/// Lets the instruction run on the alias. `address` is that of its memory operand, `fault` where it
+/// faulted.
 pub(super) fn start(
     context: &mut Context,
     reading: Reading,
@@ -129,7 +133,7 @@ pub(super) fn start(
     let Some(view) = reading.find(fault) else { return Outcome::Done };
     let width = instruction.memory_size().size();
     let Some(address) = element_of(context, instruction, address, width) else { return Outcome::Unknown };
-    // Elsewhere it faulted at something that is no operand: the stack in a group.
+    // Otherwise the fault is not at an operand, but at a stack within a group.
     let is_operand = fault.checked_sub(address).is_some_and(|at| at < width);
     if !is_operand || !is_known(instruction, width) {
         return Outcome::Unknown;
@@ -142,7 +146,8 @@ pub(super) fn start(
         return Outcome::Unknown;
     };
     let place = take();
-    // The thread comes here by a return from a signal, which is an IRET and makes the processor fetch what was written.
+    // The thread arrives here by a return from a signal, which is an IRET and makes the processor
+    // fetch the new instructions.
     if ground.written.window().put(0, bytes.get(..len).unwrap_or_default()).is_err() {
         leave(place);
         return Outcome::Unknown;
@@ -161,7 +166,7 @@ pub(super) fn start(
     Outcome::Displaced
 }
 
-/// What the breakpoint behind the instruction means. False: it is none of ours.
+/// Handles the breakpoint after the instruction. False: it is not the library's breakpoint.
 pub(super) fn end(context: &mut Context) -> bool {
     if !context.instruction().checked_sub(1).is_some_and(is_there) {
         return false;
@@ -186,7 +191,8 @@ pub(super) fn end(context: &mut Context) -> bool {
     true
 }
 
-/// An instruction faulted while it ran elsewhere: the fault is the program's, at the place where it belongs.
+/// An instruction faulted while it ran elsewhere: the fault is the program's, at the place where it
+/// belongs.
 pub(super) fn undo(context: &mut Context) {
     if is_there(context.instruction()) {
         context.go_on_at(PLACE.address.load(Ordering::Relaxed));
@@ -221,7 +227,8 @@ fn element_of(context: &Context, instruction: &Instruction, address: usize, widt
     address.checked_add_signed(words * isize::try_from(width).ok()?)
 }
 
-/// The instruction with its displacement changed, and a breakpoint behind it. Nothing if it has no such operand.
+/// The instruction with its displacement changed, and a breakpoint behind it. Nothing if it has no
+/// such operand.
 fn moved(code: &Code, distance: usize) -> Option<([u8; 24], usize)> {
     let bytes = code.bytes.get(..code.instruction.len())?;
     let at = place_of_operand(bytes)?;
@@ -260,7 +267,7 @@ fn moved(code: &Code, distance: usize) -> Option<([u8; 24], usize)> {
     Some((moved, len))
 }
 
-/// Where the byte that says where the operand is (ModRM) stands: Intel SDM volume 2, 2.1 and 2.3.
+/// The position of the byte (ModRM) that encodes the operand: Intel SDM volume 2, 2.1 and 2.3.
 fn place_of_operand(bytes: &[u8]) -> Option<usize> {
     const PREFIXES: [u8; 10] = [0x66, 0xf0, 0xf2, 0xf3, 0x2e, 0x36, 0x3e, 0x26, 0x64, 0x65];
     let mut at = bytes.iter().position(|byte| !PREFIXES.contains(byte))?;

@@ -9,16 +9,16 @@ use crate::group::copies::{Published, Reading};
 /// The longest instruction.
 const INSTRUCTION_BYTES: usize = 15;
 
-/// What became of a store that faulted.
+/// The result for a store that faulted.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// It is done, or what can be done of it now: the thread continues where its registers say.
+    /// It was carried out, at least in part: the thread continues where its registers point.
     Done,
     /// The instruction runs elsewhere, and traps when it has.
     Displaced,
     /// A fault that the program would have had anyway, at this address.
     Foreign(usize),
-    /// Nobody knows how.
+    /// The instruction is not known.
     Unknown,
 }
 
@@ -40,13 +40,14 @@ impl Code {
         Self { instruction, bytes, address }
     }
 
-    /// Where the next one is.
+    /// The address of the next instruction.
     pub(super) fn end(&self) -> usize {
         self.address + self.instruction.len()
     }
 }
 
-/// Where a memory operand is. Nothing for segments that do not begin at 0, and for several addresses at once.
+/// The address of a memory operand; `None` for segments that do not begin at 0, and for several
+/// addresses at once.
 pub(super) fn address_of(context: &Context, instruction: &Instruction, operand: u32) -> Option<usize> {
     if instruction.is_vsib() {
         return None;
@@ -89,7 +90,7 @@ fn emulated(context: &mut Context, view: &Published, code: &Code) -> Option<Outc
     Some(finish(context, view, code, address, &bytes, &value))
 }
 
-/// Stores what the instruction stores, and goes on behind it.
+/// Stores the instruction's value, and continues after it.
 pub(super) fn finish(
     context: &mut Context,
     view: &Published,
@@ -119,7 +120,8 @@ fn put(
         view.store(offset, bytes.get(..width).unwrap_or_default());
         return Ok(());
     }
-    // Bytes that are masked out are not touched, and need not even be there. In runs, so that words stay whole.
+    // Bytes that are masked out are not touched, and need not even be there. In runs, so that words
+    // stay whole.
     let mut at = 0;
     while at < width {
         let run = value.run(at);

@@ -1,7 +1,8 @@
 //! Copies from and to addresses of a program that may be invalid.
 //!
-//! A fault in here is no fault of the program yet: the handler of SIGSEGV moves on to the instruction behind the copy, and
-//! the caller learns how many bytes are missing. So the kernel does it with the memory of its callers.
+//! A fault in here is no fault of the program yet: the handler of SIGSEGV moves on to the
+//! instruction behind the copy, and the caller learns how many bytes are missing. So the kernel
+//! does it with the memory of its callers.
 
 use core::arch::naked_asm;
 
@@ -11,7 +12,8 @@ use core::arch::naked_asm;
 /// Every byte of both ranges is this process's to read and to write, or not mapped so.
 #[unsafe(naked)]
 unsafe extern "C" fn copy_bytes(_to: *mut u8, _from: *const u8, _count: usize) -> usize {
-    // 3 bytes, 2 bytes, then the place where a fault continues. The direction flag is clear in every C function.
+    // 3 bytes, 2 bytes, then the place where a fault continues. The direction flag is clear in
+    // every C function.
     naked_asm!("mov rcx, rdx", "rep movsb", "mov rax, rcx", "ret")
 }
 
@@ -28,7 +30,8 @@ macro_rules! word {
     )*};
 }
 
-/// Where a fault of a word's access continues, from the beginning of its function.
+/// The address at which the thread continues after a fault of a word's access, relative to its
+/// function.
 const LANDING: usize = 6;
 
 /// Returned in two registers.
@@ -61,7 +64,8 @@ pub(super) fn load(address: usize, width: usize) -> Option<u64> {
 
 /// Stores a word of 1, 2, 4 or 8 bytes, in one piece; false if it did not.
 pub(super) fn store(address: usize, value: u64, width: usize) -> bool {
-    // SAFETY: the program is about to store this very word there, and is stopped until this returns.
+    // SAFETY: the program is about to store this very word there, and is stopped until this
+    // returns.
     of_width(&STORES, width).is_some_and(|store| unsafe { store(address, value) }.fault == 0)
 }
 
@@ -69,13 +73,14 @@ pub(super) fn store(address: usize, value: u64, width: usize) -> bool {
 const BEFORE: usize = 3;
 const COPY: usize = 2;
 
-/// Where the copy stands, and where it is to continue after a fault.
+/// The position of the copy, and where it is to continue after a fault.
 fn place() -> (usize, usize) {
     let start = (copy_bytes as *const ()).addr() + BEFORE;
     (start, start + COPY)
 }
 
-/// Where a fault at `instruction` continues, if it is one of these.
+/// The address at which the thread continues after a fault at `instruction`, if that is one of
+/// these.
 pub(super) fn landing(instruction: usize) -> Option<usize> {
     let (at, behind) = place();
     if instruction == at {
@@ -85,11 +90,12 @@ pub(super) fn landing(instruction: usize) -> Option<usize> {
     is_word.then_some(instruction + LANDING)
 }
 
-/// Reads from an address of the program; says how many bytes it got.
+/// Reads from an address of the program; returns the number of bytes read.
 pub(super) fn read(from: usize, into: &mut [u8]) -> usize {
     let source = core::ptr::with_exposed_provenance(from);
-    // SAFETY: `into` is ours for that many bytes. What cannot be read ends the copy: this is only called when the handler
-    // that knows `landing` is installed. Bytes that change meanwhile are copied as they are; nothing else is assumed.
+    // SAFETY: `into` is ours for that many bytes. Memory that cannot be read ends the copy: this is
+    // only called when the handler that uses `landing` is installed. Bytes that change during the
+    // copy are copied as they are; nothing else is assumed.
     let left = unsafe { copy_bytes(into.as_mut_ptr(), source, into.len()) };
     into.len() - left
 }

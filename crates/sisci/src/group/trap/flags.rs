@@ -12,12 +12,12 @@ const SIGN: u64 = 1 << 7;
 const OVERFLOW: u64 = 1 << 11;
 const ALL: u64 = CARRY | PARITY | AUXILIARY | ZERO | SIGN | OVERFLOW;
 
-/// What is done with two numbers.
+/// The operation on two numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
     Add,
     Subtract,
-    /// As adding 1, and the carry stays.
+    /// Adds 1 and keeps the carry.
     Increment,
     Decrement,
     And,

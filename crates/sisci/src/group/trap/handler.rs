@@ -36,7 +36,7 @@ pub(super) fn install() -> Result<()> {
     if *installed {
         return Ok(());
     }
-    // What is made when it is first used is made now: a handler can make nothing.
+    // Objects that are created at their first use are created now: a handler cannot allocate.
     let nop = Decoder::with_ip(64, &[0x90], 0, DecoderOptions::NONE).decode();
     debug_assert!(!nop.is_invalid());
     context::prepare();
@@ -53,18 +53,20 @@ fn take_over(signal: c_int, handler: Handler, before: &AtomicPtr<libc::sigaction
     // SAFETY: a sigaction is plain integers, for which zeroes are valid.
     let (mut new, mut old): (libc::sigaction, libc::sigaction) = unsafe { core::mem::zeroed() };
     new.sa_sigaction = (handler as *const ()).expose_provenance();
-    // On the stack that the program has for faults, if it has one: it may be the stack that faulted. A fault inside of the
-    // handler must come through: see `fallible`.
+    // On the stack that the program has for faults, if it has one: the usual stack may be the one
+    // that faulted. A fault inside the handler must be delivered: see `fallible`.
     new.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
-    // SAFETY: both structures live on this stack and are initialised; the handler is of the type that SA_SIGINFO asks for.
-    // What was there is asked for before the new one is set, so that the handler always finds whom to call.
+    // SAFETY: both structures live on this stack and are initialised; the handler has the type that
+    // SA_SIGINFO requires. The previous handler is read before the new one is set, so that the
+    // handler always finds the one to call.
     let outcome = unsafe {
         libc::sigfillset(&raw mut new.sa_mask);
         for fault in FAULTS {
             libc::sigdelset(&raw mut new.sa_mask, fault);
         }
         let asked = libc::sigaction(signal, null(), &raw mut old);
-        // Release: pairs with the Acquire in `pass_on`. Never freed: a handler may be running for as long as the process is.
+        // Release: pairs with the Acquire in `pass_on`. Never freed: a handler may be running for
+        // as long as the process is.
         before.store(Box::into_raw(Box::new(old)), Ordering::Release);
         asked | libc::sigaction(signal, &raw const new, null_mut())
     };
@@ -76,13 +78,14 @@ fn take_over(signal: c_int, handler: Handler, before: &AtomicPtr<libc::sigaction
 }
 
 extern "C" fn on_segv(signal: c_int, info: *mut siginfo_t, raw: *mut c_void) {
-    // SAFETY: these are the arguments that the kernel calls a handler with, and nobody else has them.
+    // SAFETY: these are the arguments with which the kernel calls a handler, and nothing else has
+    // them.
     let (code, mut context) = unsafe { ((*info).si_code, Context::new(raw)) };
     if let Some(landing) = fallible::landing(context.instruction()) {
         context.go_on_at(landing);
         return;
     }
-    // SAFETY: SIGSEGV with this code comes with an address.
+    // SAFETY: a SIGSEGV with this code has an address.
     let fault = if code == SEGV_ACCERR { unsafe { (*info).si_addr() }.addr() } else { 0 };
     if code == SEGV_ACCERR && context.is_store() {
         let reading = Reading::begin();
@@ -106,10 +109,12 @@ extern "C" fn on_trap(signal: c_int, info: *mut siginfo_t, raw: *mut c_void) {
     }
 }
 
-/// As the program would have had it: with the address at which its own instruction faults.
+/// Calls the program's handler as if the library were not there: with the address at which its own
+/// instruction faults.
 fn pass_on_at(signal: c_int, info: *mut siginfo_t, raw: *mut c_void, address: usize) {
     const ADDRESS_OFFSET: usize = 16;
-    // SAFETY: the kernel's siginfo_t has the address of a fault at this place, and this one is of a fault.
+    // SAFETY: the kernel's siginfo_t has the address of a fault at this place, and this one is of a
+    // fault.
     unsafe { info.byte_add(ADDRESS_OFFSET).cast::<usize>().write(address) };
     pass_on(signal, info, raw, &BEFORE_SEGV);
 }
@@ -127,8 +132,8 @@ fn pass_on(signal: c_int, info: *mut siginfo_t, raw: *mut c_void, before: &Atomi
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, core::ptr::from_ref(set), null_mut()) }
     };
     after(&mask_of(signal, raw, before));
-    // SAFETY: the program installed this function for this signal, of the type that its flags say; it is called with what
-    // the kernel gave.
+    // SAFETY: the program installed this function for this signal, with the type that its flags
+    // declare; it gets the kernel's arguments.
     unsafe {
         if before.sa_flags & libc::SA_SIGINFO != 0 {
             core::mem::transmute::<usize, Handler>(before.sa_sigaction)(signal, info, raw);
@@ -140,7 +145,8 @@ fn pass_on(signal: c_int, info: *mut siginfo_t, raw: *mut c_void, before: &Atomi
 
 /// The signals that would be blocked in the handler that was there before.
 fn mask_of(signal: c_int, raw: *mut c_void, before: &libc::sigaction) -> libc::sigset_t {
-    // SAFETY: the context is the kernel's; of its set only the first 8 bytes are, which are all that Linux has.
+    // SAFETY: the context is the kernel's; of its set only the first 8 bytes are, which are all
+    // that Linux has.
     let interrupted =
         unsafe { (&raw const (*raw.cast::<libc::ucontext_t>()).uc_sigmask).cast::<u64>().read() };
     let itself = if before.sa_flags & libc::SA_NODEFER == 0 { 1 << (signal - 1) } else { 0 };
@@ -151,7 +157,8 @@ fn mask_of(signal: c_int, raw: *mut c_void, before: &libc::sigaction) -> libc::s
     mask
 }
 
-/// What the kernel would have done: end the process, at the instruction that faults, with a core that shows it.
+/// Does what the kernel would have done: ends the process at the faulting instruction, with a core
+/// dump that shows it.
 fn default(signal: c_int, info: *const siginfo_t, before: &libc::sigaction) {
     // SAFETY: the kernel gave it.
     let is_fault = unsafe { (*info).si_code } > 0;
@@ -163,7 +170,7 @@ fn default(signal: c_int, info: *const siginfo_t, before: &libc::sigaction) {
         let mut default: libc::sigaction = core::mem::zeroed();
         default.sa_sigaction = libc::SIG_DFL;
         libc::sigaction(signal, &raw const default, null_mut());
-        // A fault comes again by itself; a breakpoint, or a signal that somebody sent, does not.
+        // A fault repeats by itself; a breakpoint, or a signal that a process sent, does not.
         if !is_fault || signal == libc::SIGTRAP {
             libc::raise(signal);
         }

@@ -1,8 +1,9 @@
 //! Interprets the instructions after a store in the same handler, so that a loop that fills a page
 //! costs one signal.
 //!
-//! Only instructions whose every effect is known here are interpreted; the thread itself continues with the first that is not,
-//! or when it has not stored for a while. So nothing depends on this for being right, only for being fast.
+//! Only instructions whose every effect is known here are interpreted; the thread itself continues
+//! with the first one that is not, or after a number of instructions without a store. So only speed
+//! depends on this module, not correctness.
 
 use iced_x86::{ConditionCode, Instruction, Mnemonic, OpKind};
 
@@ -12,14 +13,14 @@ use super::flags::{self, Operation};
 use super::{fallible, store, string};
 use crate::group::copies::Reading;
 
-/// The thread's signals wait for so many instructions at most.
+/// The thread's signals wait for at most this number of instructions.
 const STEPS: usize = 8192;
-/// So many without a store to a group mean that the loop is over.
+/// After this number of instructions without a store to a group the loop counts as over.
 const WITHOUT_STORE: usize = 24;
 /// Instructions of a loop that are decoded once. On a handler's stack, which is small.
 const DECODED: usize = 16;
 
-/// What an instruction was.
+/// The kind of an instruction.
 #[derive(Debug, PartialEq, Eq)]
 enum Step {
     /// A store to a group.
@@ -29,7 +30,7 @@ enum Step {
     Unknown,
 }
 
-/// Goes on from where the thread stands. It is between two instructions afterwards.
+/// Continues at the thread's position. The thread is between two instructions afterwards.
 pub(super) fn go_on(context: &mut Context, reading: &Reading) {
     let mut decoded = Decoded { all: [const { None }; DECODED], filled: 0, next: 0 };
     let mut without_store = 0;
@@ -43,7 +44,7 @@ pub(super) fn go_on(context: &mut Context, reading: &Reading) {
     }
 }
 
-/// Instructions in the order in which they came, the oldest replaced first.
+/// Recently decoded instructions; the oldest is replaced first.
 struct Decoded {
     all: [Option<Code>; DECODED],
     filled: usize,
@@ -93,7 +94,8 @@ fn step(context: &mut Context, reading: &Reading, code: &Code) -> Step {
     Step::Other
 }
 
-/// A store of a register, a constant or a vector: to a group, or to any other memory, as to the stack.
+/// A store of a register, a constant or a vector: to a group, or to any other memory, as to the
+/// stack.
 fn stored(context: &mut Context, reading: &Reading, code: &Code) -> Step {
     let instruction = &code.instruction;
     if is_hint(instruction.mnemonic()) {
@@ -103,7 +105,7 @@ fn stored(context: &mut Context, reading: &Reading, code: &Code) -> Step {
     let mut bytes = [0; VECTOR_BYTES];
     let Some(address) = emulate::address_of(context, instruction, 0) else { return Step::Unknown };
     let Some(value) = store::value(context, instruction, &mut bytes) else { return Step::Unknown };
-    // One that wants a boundary and has none faults by itself.
+    // An instruction that needs an aligned address and has none faults by itself.
     if wants_boundary(instruction.mnemonic()) && !address.is_multiple_of(value.width) {
         return Step::Unknown;
     }

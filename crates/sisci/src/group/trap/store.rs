@@ -5,7 +5,7 @@ use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 
 use super::context::{Context, VECTOR_BYTES, ones};
 
-/// How many bytes, and which of them.
+/// The number of bytes, and a mask of them.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Value {
     pub(super) width: usize,
@@ -27,7 +27,7 @@ impl Value {
         self.mask >> byte & 1 != 0
     }
 
-    /// How many bytes from there on fare alike.
+    /// The number of bytes from there on that are all stored or all left out.
     pub(super) fn run(&self, from: usize) -> usize {
         let rest = self.mask >> from;
         let alike = if self.has(from) { rest.trailing_ones() } else { rest.trailing_zeros() };
@@ -35,7 +35,8 @@ impl Value {
     }
 }
 
-/// What `instruction`, whose first operand is memory, stores. Nothing if it is none of the stores known here.
+/// The value that `instruction`, whose first operand is memory, stores; `None` if it is not a store
+/// that is known here.
 pub(super) fn value(
     context: &Context,
     instruction: &Instruction,
@@ -76,7 +77,7 @@ pub(super) fn value(
     }
 }
 
-/// Moves of whole vectors, and of their lowest elements: how many bytes one bit of a mask stands for.
+/// Moves of whole vectors, and of their lowest elements: the number of bytes for one bit of a mask.
 fn element_of_move(mnemonic: Mnemonic) -> Option<usize> {
     use Mnemonic as M;
     match mnemonic {
@@ -161,7 +162,7 @@ pub(super) fn spread(mask: u64, element_bytes: usize, width: usize) -> u64 {
     if spread == ones(u32::try_from(width).unwrap_or(64)) { u64::MAX } else { spread }
 }
 
-/// For stores whose mask is found elsewhere.
+/// For stores whose mask is in another operand.
 pub(super) fn masked(width: usize, mask: u64) -> Value {
     Value { width, mask }
 }

@@ -7,7 +7,7 @@ use super::emulate::{Code, Outcome};
 use super::{fallible, store};
 use crate::group::copies::Published;
 
-/// So many bytes are taken at a time: a handler's stack is small.
+/// The number of bytes of one step: a handler's stack is small.
 const PIECE_BYTES: usize = 256;
 /// Strings grow down.
 const DIRECTION_FLAG: u64 = 1 << 10;
@@ -17,7 +17,7 @@ pub(super) fn carry_out(context: &mut Context, view: &Published, code: &Code) ->
     let instruction = &code.instruction;
     match (instruction.mnemonic(), instruction.op0_kind()) {
         (Mnemonic::Movsb | Mnemonic::Movsw | Mnemonic::Movsd | Mnemonic::Movsq, OpKind::MemoryESRDI) => {
-            // Of the source's segment, only those that begin at 0.
+            // Of the source's segments, only those that begin at 0.
             let is_plain = instruction.op1_kind() == OpKind::MemorySegRSI
                 && !matches!(instruction.memory_segment(), Register::FS | Register::GS);
             is_plain.then(|| repeat(context, view, code, true))
@@ -48,7 +48,7 @@ fn repeat(context: &mut Context, view: &Published, code: &Code, is_copy: bool) -
         let (to, from) = (count(context, RDI), count(context, RSI));
         let wanted = together(context, left, width, is_copy, to, from);
         let room = view.offset_of(to, width).map(|offset| ((view.bytes - offset) / width).min(wanted));
-        // What lies beyond the view is not ours: the instruction faults there by itself.
+        // Memory beyond the view is not the library's: the instruction faults there by itself.
         let Some(elements) = room else { return Outcome::Foreign(to.max(view.start + view.bytes)) };
         let bytes = piece.get_mut(..elements * width).unwrap_or_default();
         let read = if is_copy { fallible::read(from, bytes) } else { bytes.len() };
@@ -71,11 +71,11 @@ fn count(context: &Context, register: usize) -> usize {
     usize::try_from(context.general(register)).unwrap_or(usize::MAX)
 }
 
-/// How many elements can be read before the first of them is written.
+/// The number of elements that can be read before the first of them is written.
 fn together(context: &Context, left: usize, width: usize, is_copy: bool, to: usize, from: usize) -> usize {
     let most = left.min(PIECE_BYTES / width);
     let goes_down = context.flags() & DIRECTION_FLAG != 0;
-    // What was just written is read again: one after the other.
+    // Bytes that were just written are read again, so one element is copied after the other.
     let overlaps = is_copy && to.wrapping_sub(from) < most * width;
     if goes_down || overlaps { 1 } else { most }
 }

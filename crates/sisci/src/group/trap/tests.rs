@@ -1,4 +1,5 @@
-//! Each class of instruction, run on plain memory and through the trap: memory, registers and flags must come out alike.
+//! Each class of instruction, run on plain memory and through the trap: memory, registers and flags
+//! must come out alike.
 #![allow(clippy::unwrap_used)]
 
 use core::arch::asm;
@@ -69,8 +70,9 @@ pub(super) type Run = unsafe fn(&mut Registers);
 macro_rules! run {
     ($($line:literal),+) => {{
         unsafe fn run(registers: &mut super::Registers) {
-            // SAFETY: the caller chose registers with which the lines store into memory of the test alone. What they change is
-            // named; the flags are put back to what Rust expects (the direction).
+            // SAFETY: the caller chose registers with which the lines store into memory of the test
+            // alone. What they change is named; the flags are put back to what Rust expects (the
+            // direction).
             unsafe {
                 core::arch::asm!(
                     "push r9", "popfq",
@@ -92,7 +94,8 @@ pub(super) use run;
 /// Sum, carry, zero, sign, overflow, parity, auxiliary, direction.
 const FLAGS: u64 = 0x0cd5;
 
-/// Runs the same on plain memory with two contents, and through a view whose copies have these contents.
+/// Runs the same on plain memory with two contents, and through a view whose copies have these
+/// contents.
 pub(super) fn check(name: &str, run: Run, registers: Registers, contents: [&[u8]; 2]) {
     let rig = Rig::with(2);
     let base = rig.view.start() as u64;

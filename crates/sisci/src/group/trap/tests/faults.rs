@@ -57,7 +57,8 @@ static EXPECTED: AtomicUsize = AtomicUsize::new(0);
 static COPIES: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
 const RIGHT: c_int = 42;
 
-/// The program's own handler: it must see the fault of the program's own instruction, after what could be stored was.
+/// The program's own handler: it must see the fault of the program's own instruction, after what
+/// could be stored was.
 extern "C" fn programs_handler(_signal: c_int, info: *mut siginfo_t, _context: *mut c_void) {
     // SAFETY: the kernel's arguments; the copies are mapped; the process ends here.
     unsafe {
@@ -70,18 +71,20 @@ extern "C" fn programs_handler(_signal: c_int, info: *mut siginfo_t, _context: *
     }
 }
 
-/// With the handler above, a rig, and the address of a page that cannot be read, behind 4096 bytes of 7.
+/// With the handler above, a rig, and the address of a page that cannot be read, behind 4096 bytes
+/// of 7.
 fn with_own_handler() -> (Rig, usize) {
-    // SAFETY: a handler of the right type, set before the group's; then new mappings, of which one is the thread's alternate stack, and
-    // of the other one the second page is taken away.
+    // SAFETY: a handler of the right type, set before the group's; then new mappings, of which one
+    // is the thread's alternate stack, and of the other one the second page is taken away.
     let source = unsafe {
         let mut action: libc::sigaction = core::mem::zeroed();
         action.sa_sigaction = (programs_handler as *const ()).expose_provenance();
         action.sa_flags = libc::SA_SIGINFO;
         libc::sigaction(libc::SIGSEGV, &raw const action, null_mut());
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        // Two frames of the kernel's and the interpreter's between them: where the processor has little state to save, the
-        // language's own alternate stack of 8 KiB is too short for those of a build that is not optimised.
+        // Two frames of the kernel's and the interpreter's between them: where the processor has
+        // little state to save, the language's own alternate stack of 8 KiB is too short for those
+        // of a build that is not optimised.
         let size = 256 << 10;
         let room = libc::mmap(null_mut(), size, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
         let stack = libc::stack_t { ss_sp: room, ss_flags: 0, ss_size: size };

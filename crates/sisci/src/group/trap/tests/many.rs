@@ -9,7 +9,8 @@ use super::{BYTES, Rig, copy_of, region};
 use crate::group::view::View;
 
 fn word(view: &View, index: usize) -> &AtomicU32 {
-    // SAFETY: the view is mapped while it is borrowed, the index is inside, and the word is only used as an atomic.
+    // SAFETY: the view is mapped while it is borrowed, the index is inside, and the word is only
+    // used as an atomic.
     unsafe { &*with_exposed_provenance_mut::<AtomicU32>(view.start() + 4 * index) }
 }
 
