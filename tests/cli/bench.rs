@@ -89,7 +89,7 @@ fn a_client_without_a_server_is_told_how_to_start_one() {
     let (status, _, err) = cluster.run(&["bench", "scipp", "--client", "--rn", "4"]).unwrap();
     assert_eq!(status, 4, "{err}");
     let advice = "start one there with `tieline bench scipp --server --node 4";
-    assert!(err.contains("no server of scipp answers on node 4") && err.contains(advice), "{err}");
+    assert!(err.contains("no scipp server responds on node 4") && err.contains(advice), "{err}");
 }
 
 #[test]

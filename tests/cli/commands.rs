@@ -45,7 +45,9 @@ fn up_says_what_it_leaves_as_it_is() {
     // Nobody is sent in a circle by what needs faults.
     let out = done(&["up", "--nodes", "3", "--faults"]);
     assert!(
-        out.contains("without faults, as they ran already: node 4, 8, 12; for faults: `tieline down`, then"),
+        out.contains(
+            "already running without fault injection: node 4, 8, 12; to enable it: `tieline down`, then"
+        ),
         "{out}"
     );
     let (status, _, err) = cluster.run(&["link", "degrade", "4", "8", "--loss", "1%"]).unwrap();

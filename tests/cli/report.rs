@@ -52,8 +52,8 @@ fn what_is_no_saved_result_is_refused_by_name() {
     let (status, _, err) = verify(&["--from", &from, "--report", &to]);
     assert!(status == 2 && err.contains(&from), "{status} {err}");
     for (text, said) in [
-        ("{\"schema\": \"tieline.verify/1\",", "is no JSON (EOF"),
-        ("", "is no JSON"),
+        ("{\"schema\": \"tieline.verify/1\",", "is not JSON (EOF"),
+        ("", "is not JSON"),
         ("[]", "has no field `schema`"),
         ("{\"schema\": \"tieline.figures/1\"}", "is a `tieline.figures/1`, not a `tieline.verify/1`"),
     ] {
@@ -65,7 +65,7 @@ fn what_is_no_saved_result_is_refused_by_name() {
     }
     let longer = || std::fs::File::create(&from).unwrap().set_len((256 << 20) + 1).unwrap();
     let binary = || std::fs::write(&from, b"\x1f\x8b\x08\0").unwrap();
-    for (make, said) in [(&binary as &dyn Fn(), "is no text (its byte 1 "), (&longer, "more than 268435456")]
+    for (make, said) in [(&binary as &dyn Fn(), "is not text (its byte 1 "), (&longer, "more than 268435456")]
     {
         make();
         let (status, _, err) = verify(&["--from", &from, "--report", &to]);
@@ -110,7 +110,7 @@ fn what_is_no_page_is_not_replaced_and_a_page_is() {
     for option in ["--report", "--bundle"] {
         let (status, out, err) = verify(&["--nodes", "9", option, &file("saved.json")]);
         assert_eq!((status, out.as_str(), err.lines().count()), (2, "", 1), "{err}");
-        assert!(err.contains("saved.json is there already") && err.contains(option), "{err}");
+        assert!(err.contains("saved.json exists and is not a") && err.contains(option), "{err}");
         std::os::unix::fs::symlink("nothing", file("link")).unwrap();
         let (status, _, err) = verify(&["--nodes", "9", option, &file("link")]);
         assert!(status == 4 && err.contains("symbolic link") && err.lines().count() == 1, "{status} {err}");

@@ -54,7 +54,7 @@ fn a_plan_that_is_named_is_shown_and_a_wrong_one_is_refused_by_all() {
     let other = cluster.runtime_dir().join("not-a-plan");
     std::fs::write(&other, "tieline\n").unwrap();
     for (plan, what) in
-        [("/nonexistent/plan", "cannot be read"), (other.to_str().unwrap(), "it is no copy plan")]
+        [("/nonexistent/plan", "cannot be read"), (other.to_str().unwrap(), "it is not a copy plan")]
     {
         for command in [&["tune"][..], &["tune", "--show"], &["node", "run", "--node", "4"]] {
             let (status, _, err) = run(&cluster, command, plan);

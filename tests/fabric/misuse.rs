@@ -110,8 +110,8 @@ fn files_of_others_are_not_replaced() {
     place.done(&["generate", "net.toml", "fattree", "4", "2"]);
     place.write("keep", "precious\n");
     place.write("README.toml", "# A topology, one might think\nof = 1\n");
-    refused(&place, &["generate", "keep", "torus", "2x2", "--to", "toml"], 2, "is there already");
-    refused(&place, &["convert", "net.toml", "README.toml"], 2, "is there already");
+    refused(&place, &["generate", "keep", "torus", "2x2", "--to", "toml"], 2, "exists and is not a");
+    refused(&place, &["convert", "net.toml", "README.toml"], 2, "exists and is not a");
     refused(&place, &["serve", "net.toml", "--name", "keeps", "--control", "keep"], 4, "keep");
     assert_eq!(place.read("keep"), "precious\n");
     // Whatever form a fabric has, another one may take its place; and that of nothing.

@@ -170,7 +170,7 @@ fn what_is_no_file_of_statistics_is_refused_and_left_alone() {
     for words in [&["run", "--stats", name, "--", "true"][..], &["sockets", "stat", "--from", name]] {
         let output = tieline(words).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{output:?}");
-        assert!(String::from_utf8_lossy(&output.stderr).contains("no file of statistics"), "{output:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("not a file of statistics"), "{output:?}");
     }
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "dear reader");
 }

@@ -47,7 +47,7 @@ fn spin() -> Result<(), Failure> {
         Ok(0..=LONGEST_SPIN_US) => Ok(()),
         _ => Err(blame(
             ENV_SPIN_US,
-            &format!("`{text}` is no time to spin: give microseconds from 0 (never) to {LONGEST_SPIN_US}"),
+            &format!("`{text}` is not a spin time: give microseconds from 0 (never) to {LONGEST_SPIN_US}"),
         )),
     }
 }
@@ -60,7 +60,8 @@ pub(crate) fn token() -> Result<Option<String>, Failure> {
 /// How much the manager says: `TIELINE_LOG`, or `info`.
 pub(crate) fn log_level() -> Result<LevelFilter, Failure> {
     let Some(level) = text(ENV_LOG)? else { return Ok(LevelFilter::INFO) };
-    let wrong = |_| blame(ENV_LOG, &format!("`{level}` is none of off, error, warn, info, debug, trace"));
+    let wrong =
+        |_| blame(ENV_LOG, &format!("`{level}` is not a level: give off, error, warn, info, debug or trace"));
     level.parse().map_err(wrong)
 }
 

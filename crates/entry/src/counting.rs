@@ -35,10 +35,10 @@ pub enum StatisticsError {
     #[error("cannot read {}: another process holds a lease on it (fcntl(2), F_SETLEASE)", shown(.0))]
     Leased(Text),
     /// It is of another version of this program.
-    #[error("{} is a file of statistics of another version of tieline: run something by this one, or name another", shown(.0))]
+    #[error("{} is a file of statistics of another version of tieline: name another file", shown(.0))]
     Version(Text),
     /// Something else has its name.
-    #[error("{} is no file of statistics of `tieline run --stats`: name another file", shown(.0))]
+    #[error("{} is not a file of statistics of `tieline run --stats`: name another file", shown(.0))]
     Foreign(Text),
 }
 

@@ -51,7 +51,7 @@ pub enum LaunchError {
         interpreter: Text,
     },
     /// The file can't be executed by this user.
-    #[error("{}: not executable (no execute permission, or no program): `chmod +x` it, or name its interpreter before it", shown(.0))]
+    #[error("{}: not executable (no execute permission, or not a program): run `chmod +x` on it, or put its interpreter before it", shown(.0))]
     NotExecutable(Text),
     /// The kernel refuses for another reason.
     #[error("{} cannot be executed: {errno}", shown(path))]
@@ -63,7 +63,7 @@ pub enum LaunchError {
     },
     /// The library is not where it is looked for.
     #[error(
-        "the library {LIBRARY} is not there, or is no library (searched {looked}): run `./run install`, or name it in {ENV_LIBRARY}"
+        "the library {LIBRARY} is missing, or is not a library (searched {looked}): run `./run install`, or name it in {ENV_LIBRARY}"
     )]
     NoLibrary {
         /// Where.

@@ -117,7 +117,7 @@ impl PlanFile {
         let mut lines = (1..).zip(text.lines());
         match lines.next() {
             Some((_, HEADER)) => {}
-            _ => return Err((1, "it is no copy plan of this version".into())),
+            _ => return Err((1, "it is not a copy plan of this version".into())),
         }
         let machine = lines.next().and_then(|(_, line)| line.strip_prefix(MACHINE));
         let machine = machine.ok_or((2, "the machine is missing".to_owned()))?.to_owned();
@@ -126,12 +126,12 @@ impl PlanFile {
             let (number, line) = lines.next().ok_or((class + 3, "sizes are missing".to_owned()))?;
             let wrong = |what: String| (number, what);
             let (bytes, name) =
-                line.split_once(' ').ok_or_else(|| wrong(format!("`{line}` is no size and kernel")))?;
+                line.split_once(' ').ok_or_else(|| wrong(format!("`{line}` is not a size and a kernel")))?;
             if bytes.parse() != Ok(class_end_bytes(class)) {
                 return Err(wrong(format!("the size is {bytes}, not {}", class_end_bytes(class))));
             }
             let known = kernels().into_iter().find(|kernel| word(kernel.id) == name);
-            let known = known.ok_or_else(|| wrong(format!("`{name}` is no copy kernel")))?;
+            let known = known.ok_or_else(|| wrong(format!("`{name}` is not a copy kernel")))?;
             if !known.available {
                 return Err(wrong(format!("this processor cannot run the copy kernel `{name}`")));
             }
@@ -183,10 +183,10 @@ mod tests {
         let text = some().to_text();
         let cut = &text[..text.len() - 20];
         for (wrong, line, what) in [
-            (String::new(), 1, "no copy plan"),
+            (String::new(), 1, "not a copy plan"),
             (text.replacen("machine", "m", 1), 2, "the machine is missing"),
             (text.replacen("\n192 ", "\n193 ", 1), 3, "the size is 193, not 192"),
-            (text.replacen("\n192 ", "\n192 fast-", 1), 3, "no copy kernel"),
+            (text.replacen("\n192 ", "\n192 fast-", 1), 3, "not a copy kernel"),
             (cut.to_owned(), CLASSES + 1, ""),
             (format!("{text}x\n"), CLASSES + 3, "behind the last"),
         ] {

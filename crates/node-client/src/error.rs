@@ -124,7 +124,7 @@ pub enum ClientError {
     },
     /// The manager broke the protocol.
     #[error(
-        "invalid answer from the manager of node {node} ({what}): see with `tieline query` whether both are of the same version, and with \
+        "invalid reply from the manager of node {node} ({what}): see with `tieline query` whether both are of the same version, and with \
          `ss -xlp` which program listens"
     )]
     Protocol {

@@ -31,7 +31,7 @@ pub const MAX_SOCKET_PATH_BYTES: usize = 107;
 pub enum RuntimeDirError {
     /// Not a cluster's name.
     #[error(
-        "`{name}` is no name for a cluster ({why}): use up to {MAX_NAME_BYTES} letters, digits, `-`, `_` or `.`, \
+        "`{name}` is not a cluster name ({why}): use up to {MAX_NAME_BYTES} letters, digits, `-`, `_` or `.`, \
          starting with a letter or digit"
     )]
     BadClusterName {

@@ -174,6 +174,6 @@ mod tests {
         let by_default: Vec<_> = (0..70).map(|index| NodeId::nth(index).unwrap()).collect();
         assert_eq!(node_ids(70, None).unwrap(), by_default);
         let text = node_ids(2, NodeId::new(16_384).ok()).unwrap_err().to_string();
-        assert!(text.contains("2 nodes from node 16384 on are too many"), "{text}");
+        assert!(text.contains("cannot start 2 nodes from node 16384 on"), "{text}");
     }
 }

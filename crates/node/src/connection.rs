@@ -238,7 +238,7 @@ impl Connection {
         held.told = true;
         Some(match held.why {
             TOO_MANY_UNREAD => format!(
-                "programs of user {uid} do not read what they were sent; the rest is sent when they do, or have ended"
+                "programs of user {uid} do not read their messages; the rest is sent when they read, or have ended"
             ),
             errno => format!(
                 "the kernel takes no more from this manager's user ({errno}); programs of this user that do not read what they \

@@ -60,7 +60,7 @@ pub enum NodeError {
     #[error("--node is missing: give the ID of the node, or set `id` under [node] in the configuration")]
     NoId,
     /// Ids cannot be given out.
-    #[error("{count} nodes from node {first} on are too many: {why}: start fewer nodes")]
+    #[error("cannot start {count} nodes from node {first} on: {why}: start fewer nodes")]
     Ids {
         /// How many were wanted.
         count: usize,
@@ -103,7 +103,7 @@ pub enum NodeError {
         dir: PathBuf,
     },
     /// The caller has requested it.
-    #[error("stopped before the cluster was up; what was started is stopped again")]
+    #[error("interrupted before the cluster was up; the nodes that were started are stopped again")]
     Stopped,
     /// A manager that runs does not respond.
     #[error(

@@ -47,7 +47,8 @@ pub enum HostsError {
     },
     /// It says nothing more.
     #[error(
-        "{at} gave no answer: is it the host where `tieline cluster init` was run, and the port of its node manager?"
+        "{at} did not respond: check that `tieline cluster init` was run on that host, and that the port is \
+         that of its node manager"
     )]
     NoAnswer {
         /// The authority's host.
@@ -84,7 +85,7 @@ impl FromStr for Address {
         let whole = text.parse::<SocketAddr>().map(|address| (address.ip(), Some(address.port())));
         let (ip, port) = whole
             .or_else(|_| text.parse::<IpAddr>().map(|ip| (ip, None)))
-            .map_err(|_| format!("`{text}` is no address such as 10.0.0.1 or 10.0.0.1:{DEFAULT_PORT}"))?;
+            .map_err(|_| format!("`{text}` is not an address such as 10.0.0.1 or 10.0.0.1:{DEFAULT_PORT}"))?;
         if ip.is_unspecified() || port == Some(0) {
             return Err(format!("other hosts cannot connect to `{text}`: give this host's own address"));
         }

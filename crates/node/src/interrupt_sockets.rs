@@ -119,7 +119,8 @@ impl Failure {
     fn of(what: &'static str, path: &Path) -> impl Fn(Errno) -> Self {
         move |errno| {
             let text = format!(
-                "cannot {what} the socket of an interrupt, {}: {errno}: see that this user may write there, then have the interrupt made anew",
+                "cannot {what} the socket of an interrupt, {}: {errno}: check that this user may write there, \
+                 then create the interrupt again",
                 path.display()
             );
             Self { text, few: matches!(errno, Errno::MFILE | Errno::NFILE) }

@@ -108,7 +108,7 @@ pub enum Error {
         errno: Errno,
     },
     /// A descriptor that should be a region is something else.
-    #[error("the descriptor is no memory file (memfd): a region was expected")]
+    #[error("the descriptor is not a memory file (memfd): a region was expected")]
     NotMemory,
     /// A memory file whose size its owner could still change.
     #[error(
@@ -147,7 +147,7 @@ pub enum Error {
     },
     /// An address at which memory should be mapped is not the beginning of a page.
     #[error(
-        "address {address:#x} is no multiple of {align}, or is 0: memory can only be mapped at whole pages"
+        "address {address:#x} is not a multiple of {align}, or is 0: memory can only be mapped at whole pages"
     )]
     AddressMisaligned {
         /// The address.
@@ -157,7 +157,8 @@ pub enum Error {
     },
     /// Memory cannot be mapped at the address that was asked for.
     #[error(
-        "nothing can be mapped at address {address:#x} ({errno}): something is mapped there, or it is none of this program's; see /proc/self/maps"
+        "nothing can be mapped at address {address:#x} ({errno}): something is mapped there, or the program \
+         cannot use it; see /proc/self/maps"
     )]
     AddressTaken {
         /// The address.
@@ -192,7 +193,7 @@ pub enum Error {
         errno: Errno,
     },
     /// A descriptor that should be a process is something else.
-    #[error("the descriptor is no process (pidfd)")]
+    #[error("the descriptor is not a process (pidfd)")]
     NotProcess,
     /// A system call failed that has no error of its own here.
     #[error("{what} failed ({errno}): see the limits of this process (`ulimit -a`)")]

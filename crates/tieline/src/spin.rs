@@ -47,7 +47,7 @@ fn given(text: Option<OsString>) -> std::result::Result<Option<u64>, String> {
 
 fn parse(text: &str) -> std::result::Result<u64, String> {
     text.trim().parse().ok().filter(|us| *us <= LONGEST_US).ok_or_else(|| {
-        format!("{VARIABLE}: `{text}` is no time to spin: give microseconds from 0 (never) to {LONGEST_US}, or unset it")
+        format!("{VARIABLE}: `{text}` is not a spin time: give microseconds from 0 (never) to {LONGEST_US}, or unset it")
     })
 }
 

@@ -55,7 +55,9 @@ pub enum Event {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChannelError {
     /// Not TLS at all: a port scanner, another program.
-    #[error("the other side does not speak TLS 1.3 ({0}): is another program using this port?")]
+    #[error(
+        "the other side does not speak TLS 1.3 ({0}): check that a node manager uses this port, not another program"
+    )]
     NotTls(String),
     /// Not of this cluster.
     #[error(
@@ -80,10 +82,10 @@ pub enum ChannelError {
     #[error("the encrypted connection failed: {0}")]
     Tls(String),
     /// The records within.
-    #[error("the other side sent what cannot be read: {0}")]
+    #[error("the other side sent invalid data ({0}): install the same tieline on both sides")]
     Record(#[from] RecordError),
     /// Neither a manager nor somebody who joins.
-    #[error("the other side is no tieline of this version (it offered another protocol)")]
+    #[error("the other side offered another protocol: install the same tieline on both sides")]
     OtherProtocol,
 }
 

@@ -34,14 +34,15 @@ pub enum TrustError {
     },
     /// There is an authority already.
     #[error(
-        "{path} holds the authority of a cluster already: add nodes with `tieline cluster token`, or remove the directory to begin anew"
+        "{path} holds the authority of a cluster already: add nodes with `tieline cluster token`, or remove the \
+         directory to start over"
     )]
     Exists {
         /// The directory.
         path: PathBuf,
     },
     /// The authority's key is not here.
-    #[error("{path} holds no authority's key: run this on the host where `tieline cluster init` was run")]
+    #[error("{path} has no key of an authority: run this on the host where `tieline cluster init` was run")]
     NoAuthority {
         /// The directory.
         path: PathBuf,
@@ -77,11 +78,12 @@ pub enum TrustError {
     NoId,
     /// The list of hosts is full.
     #[error(
-        "the cluster knows as many hosts as it can: remove lines of hosts that are gone from the file `hosts` on the authority's host, and restart its manager"
+        "the cluster has its maximum of hosts: remove lines of hosts that are gone from the file `hosts` on the \
+         authority's host, and restart its manager"
     )]
     Full,
     /// Not a token.
-    #[error("this is no token: give the whole line that `tieline cluster token` printed")]
+    #[error("this is not a token: give the whole line that `tieline cluster token` printed")]
     NotAToken,
     /// The token is not known: used up, or never issued.
     #[error(

@@ -31,7 +31,7 @@ impl HostMap {
                 .split_once(char::is_whitespace)
                 .and_then(|(node, address)| Some((node.parse().ok()?, address.trim().parse().ok()?)));
             let (node, address) = entry.ok_or_else(|| {
-                store.damaged(FILE, format!("`{line}` is no line such as `8 10.0.0.2:7411`"))
+                store.damaged(FILE, format!("`{line}` is not a line such as `8 10.0.0.2:7411`"))
             })?;
             map.set(node, address);
         }

@@ -102,7 +102,7 @@ impl Identity {
         let address = store.text(&address_file)?;
         let address = address
             .parse()
-            .map_err(|_| store.damaged(&address_file, "it is no address such as 10.0.0.1:7411"))?;
+            .map_err(|_| store.damaged(&address_file, "it is not an address such as 10.0.0.1:7411"))?;
         let authority = CertificateDer::from(store.need(authority::CERTIFICATE)?);
         let key = store.need(&format!("node-{node}.key"))?;
         let configs = Configs::new(&certificate, &authority, &key)?;

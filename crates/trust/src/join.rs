@@ -165,7 +165,7 @@ pub enum JoinError {
     #[error(transparent)]
     Trust(#[from] TrustError),
     /// The answer is no answer.
-    #[error("the answer of the authority cannot be read ({0}): install the same tieline on both sides")]
+    #[error("the reply of the authority cannot be read ({0}): install the same tieline on both sides")]
     Unreadable(String),
     /// The directory is of another cluster.
     #[error(

@@ -94,7 +94,7 @@ impl Store {
 
     pub(crate) fn text(&self, name: &str) -> Result<String> {
         let bytes = self.need(name)?;
-        let text = String::from_utf8(bytes).map_err(|_| self.damaged(name, "it is no text"))?;
+        let text = String::from_utf8(bytes).map_err(|_| self.damaged(name, "it is not text"))?;
         Ok(text.trim_end().to_owned())
     }
 

@@ -63,7 +63,7 @@ pub fn read_regular(path: &Path, most_bytes: u64) -> Result<String> {
 pub fn text(bytes: Vec<u8>) -> Result<String> {
     String::from_utf8(bytes).map_err(|error| {
         let at_byte = error.utf8_error().valid_up_to();
-        Error::new(ErrorKind::InvalidData, format!("it is no text: its byte {at_byte} is not UTF-8"))
+        Error::new(ErrorKind::InvalidData, format!("it is not text: its byte {at_byte} is not UTF-8"))
     })
 }
 
@@ -79,7 +79,7 @@ fn open(path: &Path) -> Result<File> {
 }
 
 fn too_long(most_bytes: u64) -> Error {
-    let text = format!("it has more than {most_bytes} bytes, which is the most that is read");
+    let text = format!("it has more than {most_bytes} bytes, the limit");
     Error::new(ErrorKind::FileTooLarge, text)
 }
 

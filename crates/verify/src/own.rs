@@ -103,7 +103,7 @@ impl OwnCluster {
         let removal = Removal { dir, last_look, _lease: lease };
         let report = up(&options, &mut |progress| {
             if let UpProgress::Ready { ready, of } = progress {
-                tell(&format!("up: {ready} of {of} nodes see all others"));
+                tell(&format!("up: {ready} of {of} nodes connected"));
             }
         })?;
         Ok((target, removal, report.took))

@@ -344,7 +344,7 @@ fn figures(
 impl PairFigures {
     /// Too little could be read: that is no pass.
     fn doubt(&mut self, what: &str) {
-        self.problems.push(format!("{what}: it could be read undisturbed too seldom to judge"));
+        self.problems.push(format!("{what}: too few undisturbed readings to judge"));
         self.verdict = self.verdict.max(Verdict::Inconclusive);
     }
 

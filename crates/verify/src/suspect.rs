@@ -52,7 +52,7 @@ impl Suspected {
     pub fn next_step(&self) -> String {
         match &self.suspect {
             Suspect::Node(node) => format!(
-                "node {node}: look at its manager's log and at `tieline diag --node {node}`; take it out of service until \
+                "node {node}: read its manager's log, and run `tieline diag --node {node}`; take it out of service until \
                  `tieline verify --running` passes"
             ),
             Suspect::Link([a, b]) => format!(

@@ -27,7 +27,7 @@ pub enum WriteError {
     },
     /// There is another file, which may still be needed.
     #[error(
-        "{} is there already and is no {} of tieline, so it is not replaced: name another file with {}, or remove it",
+        "{} exists and is not a {} of tieline, so it is not replaced: name another file with {}, or remove it",
         path.display(),
         kind.what,
         kind.option
@@ -321,7 +321,7 @@ mod tests {
         fs::write(&path, "no").unwrap();
         let error = prepare(&path).unwrap_err();
         assert!(matches!(error, WriteError::Foreign { .. }), "{error}");
-        assert!(error.to_string().contains("no note of tieline"), "{error}");
+        assert!(error.to_string().contains("not a note of tieline"), "{error}");
         assert_eq!(fs::read_to_string(&path).unwrap(), "no");
         // There is nothing in it.
         fs::write(&path, "").unwrap();

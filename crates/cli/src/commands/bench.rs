@@ -160,7 +160,7 @@ fn without_server(error: BenchError, rn: NodeId) -> Failure {
         return failure;
     }
     let advice = format!(
-        "no server of scipp answers on node {rn}: start one there with `tieline bench scipp --server --node {rn} --rn ID`, \
+        "no scipp server responds on node {rn}: start one there with `tieline bench scipp --server --node {rn} --rn ID`, \
          ID being the node of this end"
     );
     Failure { status: failure.status, error: failure.error.context(advice) }

@@ -56,7 +56,7 @@ pub(super) fn up(common: &Common, arguments: &Up, output: Output) -> Outcome {
             }
             if !without_faults.is_empty() {
                 text += &format!(
-                    "without faults, as they ran already: node {}; for faults: `tieline down`, then `tieline up --faults`\n",
+                    "already running without fault injection: node {}; to enable it: `tieline down`, then `tieline up --faults`\n",
                     list(&without_faults)
                 );
             }
@@ -93,7 +93,7 @@ pub(super) fn start(
             started.push(node);
             output.passing(&format!("starting node {node}"));
         }
-        UpProgress::Ready { ready, of } => output.passing(&format!("{ready} of {of} nodes see all others")),
+        UpProgress::Ready { ready, of } => output.passing(&format!("{ready} of {of} nodes connected")),
         UpProgress::AlreadyRunning { .. } => {}
     });
     output.progress_done();

@@ -47,7 +47,7 @@ fn make(common: &Common, arguments: &Init, output: Output) -> Outcome {
         },
         || {
             format!(
-                "cluster {cluster} is made, node {node} listens at {}; keys are in {}\n\
+                "cluster {cluster} is created, node {node} listens at {}; keys are in {}\n\
                  next: `tieline node start --node {node}`, then `tieline cluster token` for each other host\n",
                 made.address,
                 made.dir.display()
@@ -109,7 +109,7 @@ fn token_of(arguments: &Join) -> Result<Token, Failure> {
         }
         Some(text) => text.to_owned(),
         None => environment::token()?.ok_or_else(|| {
-            usage("which token? Give --token - and the token on the input, or set TIELINE_TOKEN (`tieline cluster token` prints one)")
+            usage("no token is given: give --token - and the token on standard input, or set TIELINE_TOKEN (`tieline cluster token` prints one)")
         })?,
     };
     text.parse().map_err(|error: node::hosts::TrustError| Failure::usage(error))

@@ -16,7 +16,7 @@ pub(super) fn run(common: &Common, action: &NodeAction, output: Output) -> Outco
     let Some(id) = common.node else {
         return Err(usage(match action {
             NodeAction::Start => {
-                "--node is missing: give the ID of the node to start, a multiple of 4 that does not run yet"
+                "--node is missing: give the ID of the node to start, a multiple of 4 that no running node has"
             }
             _ => "--node is missing: give the ID of the node (`tieline status` lists those that run)",
         }));

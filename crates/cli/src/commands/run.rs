@@ -71,7 +71,9 @@ fn tell(
         if run.strict {
             return Err(Failure {
                 status: CANNOT,
-                error: anyhow!("{name} is not run: {why}; without --strict it runs plain"),
+                error: anyhow!(
+                    "{name} is not run: {why}; without --strict it runs without the sockets library"
+                ),
             });
         }
         if !output.quiet {
@@ -81,7 +83,7 @@ fn tell(
         *told = true;
         let counted = options.statistics.as_deref().map_or("nowhere".into(), String::from_utf8_lossy);
         let library = String::from_utf8_lossy(&options.library);
-        output.note(&format!("{name} runs with {library}, counted in {counted}"));
+        output.note(&format!("{name} runs with {library}, statistics in {counted}"));
     }
     Ok(())
 }

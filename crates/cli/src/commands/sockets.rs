@@ -29,7 +29,7 @@ pub(super) fn run(common: &Common, action: &SocketsAction, output: Output) -> Ou
                     status: CANNOT,
                     error: anyhow!(
                         "process {pid} is not counted: it was not started by `tieline run`, or has used no connection; \
-                         `tieline sockets status` lists those that are"
+                         `tieline sockets status` lists the counted ones"
                     ),
                 });
             }

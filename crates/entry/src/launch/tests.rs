@@ -81,7 +81,7 @@ fn errors_name_what_is_to_blame() {
     let (_, end) = tried(&texts(&["x"]), &options(), &[Errno::NOENT, Errno::NOENT]);
     assert_eq!(end.to_string(), "x: not found in PATH");
     assert_eq!(LaunchError::NotFound(b"./x".to_vec()).to_string(), "./x: no such file");
-    assert!(LaunchError::NotExecutable(b"/x".to_vec()).to_string().contains("`chmod +x` it"));
+    assert!(LaunchError::NotExecutable(b"/x".to_vec()).to_string().contains("`chmod +x`"));
     let folder = tempfile::tempdir().unwrap();
     let script = folder.path().join("script");
     std::fs::write(&script, "#!/nowhere/interpreter -x\n").unwrap();

@@ -78,9 +78,7 @@ impl Command {
             ["lose", node, port, thousandths] => {
                 let thousandths: u32 = number(thousandths)?;
                 if thousandths > 1_000 {
-                    return Err(format!(
-                        "{thousandths} thousandths are more than all packets: give 0 to 1000"
-                    ));
+                    return Err(format!("{thousandths} of 1000 packets is more than all: give 0 to 1000"));
                 }
                 Self::Lose(named(node), number(port)?, thousandths)
             }

@@ -58,7 +58,8 @@ impl Daemon {
                 Err(error) if error.raw_os_error().is_some_and(is_scarcity) => {
                     network.accept_again_at = Some(clock() + NO_DESCRIPTOR_PAUSE);
                     let _ = epoll::delete(&self.epoll, network.as_fd());
-                    return self.warn(format!("a connection from another host has to wait: {error}"));
+                    return self
+                        .warn(format!("a connection from another host cannot be accepted yet: {error}"));
                 }
                 Err(_) => {}
             }
@@ -182,7 +183,7 @@ impl Daemon {
             .map(|(conn, remote)| (*conn, remote.send(RecordKind::Hosts, &all)))
             .collect();
         if let Err(error) = kept {
-            self.warn(format!("addresses of other hosts are not kept: {error}"));
+            self.warn(format!("addresses of other hosts cannot be stored: {error}"));
         }
         for (conn, fits) in told {
             if fits { self.flush_remote(conn) } else { self.lose_remote(conn, Some(UNREAD.to_owned())) }
@@ -222,7 +223,7 @@ impl Daemon {
             Ok(()) => self.watch_remote(peer),
             // The machine is being heard out.
             Err(why) => {
-                self.warn(format!("a connection with another host is given up: {why}"));
+                self.warn(format!("a connection with another host is closed: {why}"));
                 self.drop_remote(peer);
                 self.follow_up.push(Input::PeerGone { peer });
             }
@@ -276,7 +277,7 @@ impl Daemon {
         match (remote.node, remote.dialled) {
             (Some(node), _) => {
                 if let Some(why) = why {
-                    self.warn(format!("the connection with node {node} at {from} is given up: {why}"));
+                    self.warn(format!("the connection with node {node} at {from} is closed: {why}"));
                 }
                 self.tell(Input::PeerGone { peer });
             }
@@ -286,7 +287,7 @@ impl Daemon {
             }
             _ if remote.is_closing() => {}
             _ => self.warn(format!(
-                "a connection from {from} that proved nothing was closed: {}",
+                "a connection from {from} was closed before it proved its identity: {}",
                 why.unwrap_or(closed)
             )),
         }
@@ -312,7 +313,7 @@ impl Daemon {
         if let Some(network) = self.network.as_mut().filter(|network| network.has_news)
             && let Err(error) = network.hosts.save(&network.store)
         {
-            self.warn(format!("addresses of other hosts are not kept: {error}"));
+            self.warn(format!("addresses of other hosts cannot be stored: {error}"));
         }
         for remote in self.network.iter_mut().flat_map(|network| network.remotes.values_mut()) {
             let _ = remote.flush();

@@ -119,16 +119,16 @@ impl Daemon {
         match self.door.shut(shut.clone(), all) {
             Ok(false) => {}
             Ok(true) if all => self.warn(
-                "descriptors that other users sent can't be closed, and all threads for that are held up: nobody but this user \
-                 and root can attach until they are"
+                "descriptors that other users sent cannot be closed, and all threads for that are blocked: only this user and \
+                 root can attach until they are closed"
                     .to_owned(),
             ),
             Ok(true) if shut.is_empty() => self.warn("all users can attach again".to_owned()),
             Ok(true) => self.warn(format!(
-                "descriptors that users {shut:?} sent can't be closed: {} can attach until they are",
-                if self.door.is_by_list() { "none of them" } else { "nobody but this user and root" }
+                "descriptors that users {shut:?} sent cannot be closed: {} until they are closed",
+                if self.door.is_by_list() { "these users cannot attach" } else { "only this user and root can attach" }
             )),
-            Err(errno) => self.warn(format!("the rights of the socket for programs can't be set: {errno}")),
+            Err(errno) => self.warn(format!("the mode of the socket for programs cannot be set: {errno}")),
         }
     }
 

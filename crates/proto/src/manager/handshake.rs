@@ -116,7 +116,7 @@ impl Manager {
             CodecError::OtherVersion { theirs } => {
                 self.refuse_peer(peer, Refusal::Version { theirs: *theirs, ours: PROTOCOL_VERSION });
             }
-            other => self.peer_violation(peer, &format!("its manager sent what cannot be read: {other}")),
+            other => self.peer_violation(peer, &format!("its manager sent an invalid message: {other}")),
         }
     }
 

@@ -128,8 +128,8 @@ impl Manager {
         let huge = is_huge(memory);
         if huge && access != Access::default() {
             return Err(Refusal::Invalid(format!(
-                "{key} consists of huge pages, which any of its users could take away under the others (SIGBUS): share it with \
-                 this user alone, or use pages of the usual size"
+                "{key} consists of huge pages, which one of its users could take from the others (SIGBUS): \
+                 share it only with this user, or use base pages"
             )));
         }
         let memory = sealed_memory(memory, &key.to_string(), size_bytes, false)?;

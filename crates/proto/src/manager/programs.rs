@@ -165,7 +165,7 @@ impl Manager {
                 self.counters.protocol_errors += 1;
                 self.reject(program, Refusal::Version { theirs: *theirs, ours: PROTOCOL_VERSION });
             }
-            other => self.violation(program, &format!("it sent a message that cannot be read: {other}")),
+            other => self.violation(program, &format!("it sent an invalid message: {other}")),
         }
     }
 

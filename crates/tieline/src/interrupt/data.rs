@@ -256,9 +256,7 @@ impl DataInterrupt {
                 if let Some(proof) = self.senders.proof_of_death(producer) {
                     receiving.ring.discard_claims(&proof, producer);
                 } else if receiving.is_strange(producer, &self.senders) {
-                    let detail = format!(
-                        "a claim of producer {producer}, which nobody has introduced, or which is gone without a trace"
-                    );
+                    let detail = format!("a message of producer {producer}, which is not connected");
                     receiving.broken = Some(detail.clone());
                     return Err(self.corrupt(detail));
                 }

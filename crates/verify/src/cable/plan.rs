@@ -60,7 +60,7 @@ pub enum PlanError {
         known: Vec<NodeId>,
     },
     /// There is a file already.
-    #[error("{path} is there already and was left as it is: --force replaces it, or give another name")]
+    #[error("{path} exists and was not changed: replace it with --force, or give another name")]
     Exists {
         /// The path of the file.
         path: PathBuf,

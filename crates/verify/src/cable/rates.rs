@@ -315,7 +315,7 @@ pub(super) fn judge(
             next_step,
         };
         if let Some(why) = of_it.iter().find_map(|one| one.error.as_ref()) {
-            let text = format!("link {a}-{b} should have been measured and was not: {why}");
+            let text = format!("link {a}-{b} was not measured: {why}");
             let next = format!(
                 "run it again; check both ends with `tieline diag --node {a}` and `tieline diag --node {b}`"
             );
@@ -324,7 +324,7 @@ pub(super) fn judge(
         }
         if of_it.iter().any(|one| one.hardly_moves()) && !stopped {
             let text = format!(
-                "link {a}-{b} should have been measured and hardly moved: too little for a figure in {} s",
+                "link {a}-{b} was measured for {} s, but moved too little for a result",
                 LONGEST_SECOND.as_secs()
             );
             let next = format!(
@@ -359,7 +359,8 @@ fn say([from, to]: [NodeId; 2], check: &Check) -> String {
             ci.low, ci.high
         ),
         _ => format!(
-            "from node {from} to node {to}: too little could be read for {limit} (it takes time, and round trips take two processors)"
+            "from node {from} to node {to}: too few readings to judge {limit} (measure longer; round trips need \
+             two processors)"
         ),
     }
 }

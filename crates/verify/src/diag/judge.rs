@@ -197,7 +197,7 @@ fn host_file(diag: &mut NodeDiag, file: &HostFile, others: Others<'_>) {
             ))),
             None => found.push((
                 Level::Note,
-                format!("Node {id} (host {host}) is seen, but is no entry in the {name} file"),
+                format!("Node {id} (host {host}) is seen, but is not an entry in the {name} file"),
             )),
             Some(entry) if entry.host != host => found.push(warning(format!(
                 "Node {id} is on host {host}, but on host {} in the {name} file (line {}): correct it",

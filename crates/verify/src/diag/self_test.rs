@@ -99,7 +99,9 @@ impl<'n> Ends<'n> {
         let mut found = [0; 8];
         remote.get(0, &mut found)?;
         if found != identity(far) {
-            return Err(format!("what is called node {} there is another node's memory", far.id()).into());
+            return Err(
+                format!("the memory that it reaches as node {} belongs to another node", far.id()).into()
+            );
         }
         Ok(Self { near, far, local, target, remote, crawls: Cell::new(false) })
     }
@@ -180,7 +182,7 @@ fn atomics(ends: &Ends<'_>) -> Outcome {
         None => Ok(()),
         Some(at) => {
             let (found, expected) = checks[at];
-            Err(format!("step {} answered {found}, should be {expected}", at + 1).into())
+            Err(format!("step {} returned {found}, should be {expected}", at + 1).into())
         }
     }
 }

@@ -138,11 +138,9 @@ impl Arena {
                     .ok()
                     .and_then(|id| NodeId::new(id).ok())
                     .filter(known);
-                let who = answered_by.map_or_else(|| "somebody else".into(), |node| format!("node {node}"));
-                let why = format!(
-                    "what is called node {} there is {who}: the cables are swapped, or the ids are",
-                    far.node
-                );
+                let who = answered_by.map_or_else(|| "an unknown node".into(), |node| format!("node {node}"));
+                let why =
+                    format!("as node {} it reaches {who}: the cables or the node IDs are swapped", far.node);
                 self.obstacles.push(Obstacle { answered_by, ..Obstacle::of(pair, why) });
             }
             Err(error) => {

@@ -190,11 +190,11 @@ fn look(
 
 fn said(excess: Option<&Excess>, what: &str, kind: &str) -> (Verdict, String) {
     let Some(excess) = excess else {
-        let text = format!("{kind}: it could be read undisturbed too seldom to judge");
+        let text = format!("{kind}: too few undisturbed readings to judge");
         return (Verdict::Inconclusive, text);
     };
     let text = format!(
-        "{kind}: a {what} takes {:.0} ns, {:.2} x what it should beside the other pairs (95 %: {:.2} to {:.2}, limit {:.2})",
+        "{kind}: a {what} takes {:.0} ns, {:.2} x as long as on the other pairs (95 %: {:.2} to {:.2}, limit {:.2})",
         excess.p50_ns, excess.ratio, excess.ratio_ci95.low, excess.ratio_ci95.high, excess.limit
     );
     (excess.verdict, text)

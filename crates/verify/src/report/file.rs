@@ -38,7 +38,7 @@ pub enum ReportError {
         source: io::Error,
     },
     /// It is no text, so no JSON either.
-    #[error("{} is no text (its byte {at_byte} is not UTF-8): give a file that `tieline verify --json` has written", path.display())]
+    #[error("{} is not text (its byte {at_byte} is not UTF-8): give a file that `tieline verify --json` has written", path.display())]
     NoText {
         /// The path of the file.
         path: PathBuf,
@@ -47,7 +47,7 @@ pub enum ReportError {
     },
     /// It is longer than any document.
     #[error(
-        "{} has more than {most_bytes} bytes, which is the most that is read: give a file that `tieline verify --json` has \
+        "{} has more than {most_bytes} bytes, the limit: give a file that `tieline verify --json` has \
          written",
         path.display()
     )]
@@ -58,7 +58,7 @@ pub enum ReportError {
         most_bytes: u64,
     },
     /// It is no JSON.
-    #[error("{} is no JSON ({why}): give a file that `tieline verify --json` has written", path.display())]
+    #[error("{} is not JSON ({why}): give a file that `tieline verify --json` has written", path.display())]
     NoJson {
         /// The path of the file.
         path: PathBuf,

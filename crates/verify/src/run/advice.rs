@@ -62,8 +62,8 @@ fn about_suspects(suspects: &[Suspected], known: &Known<'_>) -> Vec<String> {
             count => format!("{} and {} more", first.suspect, count - 1),
         };
         return vec![format!(
-            "{who}: the cluster was this test's own and is gone; start one that stays with `{up}`, and see whether \
-             `tieline verify --running` finds it there, too"
+            "{who}: the tested cluster was temporary and is stopped: start a lasting one with `{up}`, and test \
+             it with `tieline verify --running`"
         )];
     }
     let about = |suspected: &Suspected| {
