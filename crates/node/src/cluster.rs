@@ -109,7 +109,7 @@ pub fn node_ids(count: usize, first: Option<NodeId>) -> Result<Vec<NodeId>> {
 /// Starts what does not run yet, and waits until all sessions between all nodes of the cluster are valid. If it fails, or this
 /// process ends before that, what it has started ends too.
 pub fn up(options: &UpOptions, progress: &mut dyn FnMut(UpProgress)) -> Result<UpReport> {
-    let start = Instant::now();
+    let began = Instant::now();
     let dir = &options.dir;
     // A mistake in it is reported once, here, and not by every manager.
     let settings = crate::config::load(options.config.as_deref())?;
@@ -130,16 +130,27 @@ pub fn up(options: &UpOptions, progress: &mut dyn FnMut(UpProgress)) -> Result<U
             }
             continue;
         }
-        let pid = begun.start(&options.launcher, *node, crate::config::named(options.config.as_deref()))?;
-        progress(UpProgress::Started { node: *node, pid });
+        start(options, &mut begun, *node, progress)?;
     }
-    let started: Vec<_> = begun.children.iter().map(launch::Started::node).collect();
-    let mut all: Vec<_> = started.iter().chain(&already_running).copied().collect();
+    let mut all: Vec<_> = begun.nodes().chain(already_running.iter().copied()).collect();
     all.sort_unstable();
     all.dedup();
-    ready::wait(options, &all, &mut begun.children, start + options.limit, progress)?;
+    ready::wait(options, &all, &mut begun, began + options.limit, progress)?;
+    let started: Vec<_> = begun.nodes().collect();
+    already_running.retain(|node| !started.contains(node));
     begun.complete();
-    Ok(UpReport { started, already_running, took: start.elapsed() })
+    Ok(UpReport { started, already_running, took: began.elapsed() })
+}
+
+fn start(
+    options: &UpOptions,
+    begun: &mut Begun<'_>,
+    node: NodeId,
+    progress: &mut dyn FnMut(UpProgress),
+) -> Result<()> {
+    let pid = begun.start(&options.launcher, node, crate::config::named(options.config.as_deref()))?;
+    progress(UpProgress::Started { node, pid });
+    Ok(())
 }
 
 /// Asks a manager for the state of its node.

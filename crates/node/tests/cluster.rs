@@ -10,6 +10,7 @@ use std::time::Duration;
 use node::cluster::{
     Launcher, NodeState, StopProgress, UpOptions, UpProgress, down, list_nodes, node_ids, status, up,
 };
+use node::lock::NodeLock;
 use node::runtime_dir::ClusterDir;
 use node::{Daemon, DaemonOptions, NodeError};
 use support::{Place, WATCHDOG, node};
@@ -164,6 +165,22 @@ fn killed_managers_are_listed_as_dead_and_replaced() {
     support::eventually("it is dead", || list_nodes(&place.dir()).unwrap()[1].state == NodeState::Dead);
     let report = up(&options(&place, 3), &mut |_| {}).unwrap();
     assert_eq!(report.started, [node(8)]);
+    stop_all(&place);
+}
+
+/// The last thread of a manager that was killed still holds its lock when the next one is to be started.
+#[test]
+fn a_lock_that_is_given_up_during_the_start_is_not_waited_for() {
+    let place = place();
+    up(&options(&place, 1), &mut |_| {}).unwrap();
+    let mut held = Some(NodeLock::take(&place.dir(), node(8)).unwrap());
+    let report = up(&options(&place, 2), &mut |progress| {
+        if matches!(progress, UpProgress::AlreadyRunning { node: id, .. } if id == node(8)) {
+            held.take();
+        }
+    });
+    let report = report.unwrap();
+    assert_eq!((report.started, report.already_running), (vec![node(8)], vec![node(4)]));
     stop_all(&place);
 }
 

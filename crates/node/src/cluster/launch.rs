@@ -203,6 +203,11 @@ impl<'a> Begun<'a> {
         Ok(pid)
     }
 
+    /// Whose managers were started.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = NodeId> {
+        self.children.iter().map(Started::node)
+    }
+
     /// All are up: they continue by themselves. The children are kept for [`reap`].
     pub(super) fn complete(mut self) {
         self.nodes.clear();

@@ -6,7 +6,7 @@ use node_client::{BlockingClient, ClientError};
 use proto::ids::NodeId;
 use proto::wire::status::SessionState;
 
-use super::launch::Started;
+use super::launch::Begun;
 use super::{UpOptions, UpProgress, status_of};
 use crate::error::{NodeError, Result};
 use crate::lock::{is_held, pid_in_file};
@@ -33,14 +33,14 @@ struct Candidate {
 pub(super) fn wait(
     options: &UpOptions,
     nodes: &[NodeId],
-    children: &mut [Started],
+    begun: &mut Begun<'_>,
     deadline: Instant,
     progress: &mut dyn FnMut(UpProgress),
 ) -> Result<()> {
     let (dir, limit) = (&options.dir, options.limit);
     let mut waiting: Vec<_> = nodes
         .iter()
-        .map(|node| Candidate::new(*node, !children.iter().any(|one| one.node() == *node)))
+        .map(|node| Candidate::new(*node, !begun.children.iter().any(|one| one.node() == *node)))
         .collect();
     let mut pause = FIRST_PAUSE;
     let mut ready = 0;
@@ -51,9 +51,14 @@ pub(super) fn wait(
             if (options.stop)() {
                 return Err(NodeError::Stopped);
             }
-            if !candidate.is_ready(dir, nodes)? {
-                still.push(candidate);
+            if candidate.is_ready(dir, nodes)? {
+                continue;
             }
+            if options.nodes.contains(&candidate.node) && candidate.has_ended(dir) {
+                super::start(options, begun, candidate.node, progress)?;
+                candidate.ran_before = false;
+            }
+            still.push(candidate);
         }
         waiting = still;
         if nodes.len() - waiting.len() != ready {
@@ -63,7 +68,7 @@ pub(super) fn wait(
         if waiting.is_empty() {
             return Ok(());
         }
-        for child in children.iter_mut() {
+        for child in &mut begun.children {
             child.check()?;
         }
         if Instant::now() >= deadline {
@@ -78,6 +83,12 @@ pub(super) fn wait(
 impl Candidate {
     fn new(node: NodeId, ran_before: bool) -> Self {
         Self { node, client: None, missing: Vec::new(), ran_before, unanswered: 0 }
+    }
+
+    /// Whether its lock was held at the start of the wait, but not by a manager that runs: the threads of a killed process hold it
+    /// until the last of them has ended.
+    fn has_ended(&self, dir: &ClusterDir) -> bool {
+        self.ran_before && self.client.is_none() && is_held(dir, self.node) == Some(false)
     }
 
     /// A manager that is only starting has no socket, does not listen yet, or has no time; anything else is an error.
