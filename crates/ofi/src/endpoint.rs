@@ -164,13 +164,14 @@ impl Endpoint {
     }
 
     /// What came in and was dropped, and what was tried again, by name.
-    pub fn counters(&self) -> [(&'static str, u64); 4] {
+    pub fn counters(&self) -> [(&'static str, u64); 5] {
         let counters = &self.0.engine.counters;
         [
             ("garbage", &counters.garbage),
             ("strangers", &counters.strangers),
             ("again", &counters.again),
             ("unnamed-errors", &counters.unnamed_errors),
+            ("replies-dropped", &counters.replies_dropped),
         ]
         .map(|(name, counter)| (name, counter.load(Ordering::Relaxed)))
     }

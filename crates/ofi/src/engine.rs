@@ -2,7 +2,7 @@
 //!
 //! Any thread may make progress, the programs' while they wait, the progress thread at all other times.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -14,12 +14,16 @@ use crate::error::{OfiError, Result};
 use crate::events::Events;
 use crate::message::{Answer, AtomicOp, Body, MESSAGE_BYTES, Message, Width};
 use crate::peer::PeerState;
-use crate::port::{Completion, Failure, Port, Posted, RECEIVE_SLOT_BYTES, RECEIVE_SLOTS, SEND_SLOTS};
+use crate::port::{
+    Completion, Failure, Port, Posted, RECEIVE_SLOT_BYTES, RECEIVE_SLOTS, REPLY_SLOTS, SEND_SLOTS,
+};
+use crate::replies::{Begun, Replies, Reply};
 use crate::slots::{Kind, SLOTS_OF_A_PEER, Slots, timed_out};
 use crate::spin::Spin;
 
 /// A provider that has no room says so at once and announces nothing when it has: it is asked again after this time.
 const ASK_AGAIN: Duration = Duration::from_micros(200);
+const FIRST_REPLY_SLOT: usize = SEND_SLOTS + RECEIVE_SLOTS;
 const ECANCELED: i32 = fabric_sys::constants::FI_ECANCELED;
 
 /// What came in and was dropped, and what was tried again.
@@ -33,6 +37,8 @@ pub(crate) struct Counters {
     pub(crate) again: AtomicU64,
     /// Errors of operations that a provider did not name, of receives and of replies.
     pub(crate) unnamed_errors: AtomicU64,
+    /// Replies to addresses to which too many waited.
+    pub(crate) replies_dropped: AtomicU64,
 }
 
 /// See the module.
@@ -51,10 +57,9 @@ pub(crate) struct Engine {
     /// Changes while threads of the program make progress.
     pub(crate) others_work: AtomicU32,
     pub(crate) is_stopping: AtomicBool,
-    /// Per receive slot: whether it carries a reply at the moment.
-    is_replying: Box<[AtomicBool]>,
-    /// Receive slots to be posted when the provider has room, and how many.
-    later: Mutex<Vec<usize>>,
+    replies: Replies,
+    /// Receive slots to be posted when the provider has room, the oldest first, and how many.
+    later: Mutex<VecDeque<usize>>,
     later_count: AtomicU32,
 }
 
@@ -72,11 +77,11 @@ impl Engine {
             bells: RwLock::default(),
             others_work: AtomicU32::new(0),
             is_stopping: AtomicBool::new(false),
-            is_replying: (0..RECEIVE_SLOTS).map(|_| AtomicBool::new(false)).collect(),
-            later: Mutex::new(Vec::with_capacity(RECEIVE_SLOTS)),
+            replies: Replies::new(FIRST_REPLY_SLOT..FIRST_REPLY_SLOT + REPLY_SLOTS),
+            later: Mutex::new(VecDeque::with_capacity(RECEIVE_SLOTS)),
             later_count: AtomicU32::new(0),
         };
-        for slot in SEND_SLOTS..SEND_SLOTS + RECEIVE_SLOTS {
+        for slot in SEND_SLOTS..FIRST_REPLY_SLOT {
             engine.receive_again(slot);
         }
         Ok(engine)
@@ -88,6 +93,9 @@ impl Engine {
         let count = self.port.completions(|completion| self.ended(completion));
         if self.later_count.load(Ordering::Relaxed) > 0 {
             self.post_later();
+        }
+        if self.replies.waiting() > 0 {
+            self.reply_later();
         }
         if count > 0 {
             self.events.wake();
@@ -253,7 +261,8 @@ impl Engine {
                 };
                 self.slots.complete(slot, outcome);
             }
-            Some(slot) => self.received(slot, completion.outcome),
+            Some(slot) if slot < FIRST_REPLY_SLOT => self.received(slot, completion.outcome),
+            Some(slot) => self.replied(slot, completion.outcome),
             None => {
                 self.counters.unnamed_errors.fetch_add(1, Ordering::Relaxed);
             }
@@ -280,18 +289,15 @@ impl Engine {
         }
     }
 
-    /// A receive, or the reply that its slot carried, has ended.
+    /// A receive has ended.
     fn received(&self, slot: usize, outcome: std::result::Result<usize, Failure>) {
-        let was_reply = self.is_replying[slot - SEND_SLOTS].swap(false, Ordering::SeqCst);
         match outcome {
-            Ok(_) if was_reply => {}
             Ok(len) => {
-                if let Some(answer) = self.message(slot, len) {
-                    return self.answer(slot, &answer);
+                if let Some(reply) = self.message(slot, len) {
+                    self.answer(reply);
                 }
             }
-            // The end point is being closed.
-            Err(failure) if failure.errno == ECANCELED && self.is_stopping.load(Ordering::Acquire) => return,
+            Err(failure) if self.is_closing(&failure) => return,
             Err(_) => {
                 self.counters.unnamed_errors.fetch_add(1, Ordering::Relaxed);
             }
@@ -299,8 +305,13 @@ impl Engine {
         self.receive_again(slot);
     }
 
+    /// The end point is being closed: nothing follows.
+    fn is_closing(&self, failure: &Failure) -> bool {
+        failure.errno == ECANCELED && self.is_stopping.load(Ordering::Acquire)
+    }
+
     /// Deals with a message; answers what is to be sent back.
-    fn message(&self, slot: usize, len: usize) -> Option<(Arc<PeerState>, Message)> {
+    fn message(&self, slot: usize, len: usize) -> Option<Reply> {
         let mut bytes = [0; RECEIVE_SLOT_BYTES];
         let bytes = bytes.get_mut(..len)?;
         let read = self.port.slot(slot).and_then(|memory| Ok(memory.get(0, bytes)?));
@@ -330,7 +341,8 @@ impl Engine {
                 let was = exported.and_then(|region| carry_out(&region, offset, width, op));
                 let answer = was.map_or(Answer::Refused, Answer::Was);
                 let session = message.session;
-                Some((peer, Message { session, body: Body::Reply { request, answer } }))
+                let bytes = Message { session, body: Body::Reply { request, answer } }.encode();
+                Some(Reply { peer, bytes })
             }
         }
     }
@@ -341,24 +353,80 @@ impl Engine {
         None
     }
 
-    /// Sends a reply out of the slot that received the request: a peer has as many requests under way here as there are slots.
-    fn answer(&self, slot: usize, (peer, message): &(Arc<PeerState>, Message)) {
-        let written = self.port.slot(slot).and_then(|memory| Ok(memory.put(0, &message.encode())?));
-        if written.is_err() {
-            return self.receive_again(slot);
-        }
-        self.is_replying[slot - SEND_SLOTS].store(true, Ordering::SeqCst);
-        match self.port.send(slot, MESSAGE_BYTES, peer.address) {
-            Posted::Yes => {}
-            Posted::Again => self.put_off(slot),
-            Posted::Failed(_) => self.reply_failed(slot),
+    fn answer(&self, reply: Reply) {
+        match self.replies.begin(reply) {
+            Begun::Now(slot, reply) => drop(self.send_reply(slot, reply)),
+            Begun::Waits => {}
+            Begun::Dropped => {
+                self.counters.replies_dropped.fetch_add(1, Ordering::Relaxed);
+            }
         }
     }
 
-    fn reply_failed(&self, slot: usize) {
-        self.counters.unnamed_errors.fetch_add(1, Ordering::Relaxed);
-        self.is_replying[slot - SEND_SLOTS].store(false, Ordering::SeqCst);
-        self.receive_again(slot);
+    /// Sends a reply, and those that its slot is free for where it cannot be sent; `false` if the provider has no room.
+    fn send_reply(&self, mut slot: usize, mut reply: Reply) -> bool {
+        loop {
+            match self.post_reply(slot, &reply) {
+                Posted::Yes => return true,
+                Posted::Again => {
+                    self.counters.again.fetch_add(1, Ordering::Relaxed);
+                    self.replies.put_back(slot, reply);
+                    return false;
+                }
+                Posted::Failed(_) => {
+                    self.counters.unnamed_errors.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+            match self.replies.ended(slot) {
+                Some(next) => (slot, reply) = next,
+                None => return true,
+            }
+        }
+    }
+
+    fn post_reply(&self, slot: usize, reply: &Reply) -> Posted {
+        let peer = &reply.peer;
+        let sessions = self.sessions.read().unwrap_or_else(PoisonError::into_inner);
+        let is_over = sessions.get(&peer.session).is_none_or(|there| !Arc::ptr_eq(there, peer));
+        drop(sessions);
+        if is_over || peer.is_failed() {
+            return Posted::Failed(ECANCELED);
+        }
+        match self.port.slot(slot).and_then(|memory| Ok(memory.put(0, &reply.bytes)?)) {
+            Ok(()) => self.port.send(slot, MESSAGE_BYTES, peer.address),
+            Err(_) => Posted::Failed(ECANCELED),
+        }
+    }
+
+    /// A reply has been sent, or has failed.
+    fn replied(&self, slot: usize, outcome: std::result::Result<usize, Failure>) {
+        if let Err(failure) = outcome {
+            if self.is_closing(&failure) {
+                return;
+            }
+            self.counters.unnamed_errors.fetch_add(1, Ordering::Relaxed);
+        }
+        if let Some((slot, reply)) = self.replies.ended(slot) {
+            self.send_reply(slot, reply);
+        }
+    }
+
+    /// Tries each address once for which the provider had no room.
+    #[cold]
+    fn reply_later(&self) {
+        let mut tries = self.replies.due(Instant::now());
+        while tries > 0
+            && let Some((slot, reply)) = self.replies.next()
+        {
+            if !self.send_reply(slot, reply) {
+                tries -= 1;
+            }
+        }
+    }
+
+    /// Whether the provider had no room for something that is to be posted.
+    pub(crate) fn has_put_off(&self) -> bool {
+        self.later_count.load(Ordering::Relaxed) > 0 || self.replies.waiting() > 0
     }
 
     fn receive_again(&self, slot: usize) {
@@ -372,31 +440,16 @@ impl Engine {
     }
 
     fn put_off(&self, slot: usize) {
-        self.later.lock().unwrap_or_else(PoisonError::into_inner).push(slot);
+        self.later.lock().unwrap_or_else(PoisonError::into_inner).push_back(slot);
         self.later_count.fetch_add(1, Ordering::Relaxed);
     }
 
     #[cold]
     fn post_later(&self) {
-        let due = self.later.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let due = self.later.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
         let Some(slot) = due else { return };
         self.later_count.fetch_sub(1, Ordering::Relaxed);
-        if !self.is_replying[slot - SEND_SLOTS].load(Ordering::SeqCst) {
-            return self.receive_again(slot);
-        }
-        // The session is in the reply itself.
-        let mut bytes = [0; MESSAGE_BYTES];
-        let read = self.port.slot(slot).and_then(|memory| Ok(memory.get(0, &mut bytes)?));
-        let session = read.ok().and_then(|()| Message::decode(&bytes)).map(|message| message.session);
-        let sessions = self.sessions.read().unwrap_or_else(PoisonError::into_inner);
-        let peer = session.and_then(|session| sessions.get(&session).cloned());
-        drop(sessions);
-        let Some(peer) = peer.filter(|peer| !peer.is_failed()) else { return self.reply_failed(slot) };
-        match self.port.send(slot, MESSAGE_BYTES, peer.address) {
-            Posted::Yes => {}
-            Posted::Again => self.put_off(slot),
-            Posted::Failed(_) => self.reply_failed(slot),
-        }
+        self.receive_again(slot);
     }
 }
 

@@ -24,6 +24,7 @@ mod port;
 mod progress;
 pub mod provider;
 mod random;
+mod replies;
 mod slots;
 mod spin;
 

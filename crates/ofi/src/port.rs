@@ -42,7 +42,9 @@ pub(crate) const SEND_SLOT_BYTES: usize = 64 * 1024;
 /// Slots for messages that come in, and the bytes of each.
 pub(crate) const RECEIVE_SLOTS: usize = 64;
 pub(crate) const RECEIVE_SLOT_BYTES: usize = 64;
-const SLOTS: usize = SEND_SLOTS + RECEIVE_SLOTS;
+/// Slots for replies, as long as those for messages that come in. They come last.
+pub(crate) const REPLY_SLOTS: usize = 32;
+const SLOTS: usize = SEND_SLOTS + RECEIVE_SLOTS + REPLY_SLOTS;
 /// No provider's address is longer.
 const LONGEST_ADDRESS_BYTES: usize = 512;
 
@@ -75,13 +77,18 @@ pub(crate) struct Failure {
 }
 
 /// An address in the address vector.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Address(u64);
 
 #[cfg(test)]
 impl Address {
     /// Of nobody.
     pub(crate) const NONE: Self = Self(FI_ADDR_UNSPEC);
+
+    /// One of several.
+    pub(crate) fn nth(number: u64) -> Self {
+        Self(number)
+    }
 }
 
 /// A context that a provider may write to while the operation is under way. Of its own cache line.
@@ -173,7 +180,7 @@ impl Port {
     pub(crate) fn open(info: Info) -> Result<Self> {
         let library = info.library();
         let provider = info.offer().provider;
-        let slot_bytes = SEND_SLOTS * SEND_SLOT_BYTES + RECEIVE_SLOTS * RECEIVE_SLOT_BYTES;
+        let slot_bytes = SEND_SLOTS * SEND_SLOT_BYTES + (RECEIVE_SLOTS + REPLY_SLOTS) * RECEIVE_SLOT_BYTES;
         let staging = Region::create(&RegionOptions::new("tieline-ofi", slot_bytes))?;
         let contexts = (0..SLOTS).map(|_| Context(UnsafeCell::new(fi_context2::zeroed()))).collect();
         let posted = (0..SLOTS).map(|_| AtomicBool::new(false)).collect();

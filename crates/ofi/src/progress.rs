@@ -13,6 +13,8 @@ use crate::spin::Spin;
 
 /// How long the work is left to others without a look, and how often a provider without a descriptor is asked.
 const NAP: Duration = Duration::from_micros(100);
+/// How long it sleeps at most while the provider has no room for something.
+const ROOM_NAP: Duration = Duration::from_millis(1);
 /// After so many naps in a row because a thread of the program has the descriptor the next one lasts until that has woken.
 const NAPS: u32 = 16;
 /// After something has ended the next is often near: how long at most it is looked for before sleep.
@@ -48,7 +50,10 @@ pub(crate) fn run(engine: &Engine) {
         let (fd, poller) = (engine.port.wait_fd(), engine.events.try_poller());
         naps = if poller.is_some() { 0 } else { naps + 1 };
         match (fd, &poller) {
-            (Some(fd), Some(_)) if engine.port.may_sleep() => engine.events.poll_once(fd, Duration::MAX),
+            (Some(fd), Some(_)) if engine.port.may_sleep() => {
+                let longest = if engine.has_put_off() { ROOM_NAP } else { Duration::MAX };
+                engine.events.poll_once(fd, longest);
+            }
             (Some(_), Some(_)) => {}
             (Some(_), None) if naps > NAPS => engine.events.long_nap(),
             _ => engine.events.nap(NAP),
