@@ -57,6 +57,11 @@ impl NewKey {
         let wrong = |_| TrustError::Crypto { what: "making a node's key", why: "its length is wrong".into() };
         self.0.der_bytes().try_into().map_err(wrong)
     }
+
+    /// The public part as a certificate has it.
+    pub(crate) fn public_info(&self) -> Vec<u8> {
+        self.0.subject_public_key_info()
+    }
 }
 
 pub(crate) fn provider() -> Arc<CryptoProvider> {

@@ -147,6 +147,7 @@ fn first_free(store: &Store, hosts: &HostMap) -> Result<NodeId> {
 pub struct Joining {
     token: Token,
     key: NewKey,
+    node: Option<NodeId>,
     address: SocketAddr,
     /// The connection.
     pub channel: Channel,
@@ -167,6 +168,11 @@ pub enum JoinError {
     /// The answer is no answer.
     #[error("the reply of the authority cannot be read ({0}): install the same tieline on both sides")]
     Unreadable(String),
+    /// The answer's certificate is not one to keep.
+    #[error(
+        "the certificate that came back is not kept: {0}: see that the address is that of the host where `tieline cluster init` was run, and join with a new token"
+    )]
+    NotIssued(&'static str),
     /// The directory is of another cluster.
     #[error(
         "{0} belongs to another cluster's authority: remove it first, or choose another name with --cluster"
@@ -188,7 +194,7 @@ impl Joining {
         let bytes = encode(&request).map_err(|error| JoinError::Unreadable(error.to_string()))?;
         let mut channel = Channel::dial_to_join(connection(token.authority)?, now);
         channel.send(RecordKind::Join, &bytes).map_err(ChannelError::from)?;
-        Ok(Self { token, key, address, channel })
+        Ok(Self { token, key, node, address, channel })
     }
 
     /// Takes the answer, and keeps what it brings in the directory that `place` chooses by the cluster's name.
@@ -204,9 +210,6 @@ impl Joining {
             other => JoinError::Refused(other.to_string()),
         })?;
         let certificate = CertificateDer::from(welcome.certificate);
-        if node_of(&certificate) != Some(welcome.node) {
-            return Err(JoinError::Unreadable("the certificate names another node".to_owned()));
-        }
         let own = self
             .channel
             .chain()
@@ -214,6 +217,7 @@ impl Joining {
             .filter(|own| Fingerprint::of(own) == self.token.authority);
         let own =
             own.ok_or_else(|| JoinError::Unreadable("the authority's certificate is missing".to_owned()))?;
+        self.check_issued(&certificate, welcome.node, own)?;
         let mut told = HostMap::from_bytes(&welcome.hosts).map_err(unreadable)?;
         let store = place(&welcome.cluster)?;
         match store.read(authority::CERTIFICATE)? {
@@ -231,6 +235,54 @@ impl Joining {
         Identity::keep(&store, welcome.node, &self.key, &certificate, self.address)?;
         Ok((welcome.node, welcome.cluster, store))
     }
+}
+
+impl Joining {
+    /// Any node of the cluster can answer, and so can claim anything: the authority itself has signed this, for this node and this key.
+    fn check_issued(
+        &self,
+        certificate: &CertificateDer<'_>,
+        node: NodeId,
+        authority: &CertificateDer<'_>,
+    ) -> std::result::Result<(), JoinError> {
+        if node_of(certificate) != Some(node) || self.node.is_some_and(|asked| asked != node) {
+            return Err(JoinError::NotIssued("it names another node"));
+        }
+        let parsed = webpki::EndEntityCert::try_from(certificate);
+        let its_key = parsed.ok().map(|parsed| parsed.subject_public_key_info().to_vec());
+        if its_key != Some(self.key.public_info()) {
+            return Err(JoinError::NotIssued("it is for another key than this host's"));
+        }
+        check_signed(certificate, authority, &provider(), UnixTime::now()).map_err(|error| {
+            JoinError::NotIssued(match error {
+                Error::InvalidCertificate(
+                    CertificateError::Expired
+                    | CertificateError::ExpiredContext { .. }
+                    | CertificateError::NotValidYet
+                    | CertificateError::NotValidYetContext { .. },
+                ) => "it is not valid at this time, so this host's clock or the authority's is wrong",
+                _ => "the authority that the token names has not signed it",
+            })
+        })
+    }
+}
+
+/// Whether the authority itself has issued a node's certificate, and it is valid now.
+fn check_signed(
+    certificate: &CertificateDer<'_>,
+    authority: &CertificateDer<'_>,
+    provider: &Arc<CryptoProvider>,
+    now: UnixTime,
+) -> std::result::Result<(), Error> {
+    let mut roots = RootCertStore::empty();
+    roots.add(authority.clone().into_owned())?;
+    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
+        .build()
+        .map_err(|error| Error::General(error.to_string()))?;
+    let nameless = Error::InvalidCertificate(CertificateError::NotValidForName);
+    let name = node_of(certificate).map(name_of).ok_or(nameless)?;
+    let name = ServerName::try_from(name).map_err(|error| Error::General(error.to_string()))?;
+    verifier.verify_server_cert(certificate, &[], &name, &[], now).map(drop)
 }
 
 fn connection(authority: Fingerprint) -> std::result::Result<ClientConnection, ChannelError> {
@@ -269,16 +321,8 @@ impl ServerCertVerifier for Pinned {
         let unknown = Error::InvalidCertificate(CertificateError::UnknownIssuer);
         let authority = others.iter().find(|other| Fingerprint::of(other) == self.authority);
         let Some(authority) = authority else { return Err(unknown) };
-        let mut roots = RootCertStore::empty();
-        roots.add(authority.clone().into_owned())?;
-        let verifier =
-            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&self.provider))
-                .build()
-                .map_err(|error| Error::General(error.to_string()))?;
-        let nameless = Error::InvalidCertificate(CertificateError::NotValidForName);
-        let name = node_of(own).map(name_of).ok_or(nameless)?;
-        let name = ServerName::try_from(name).map_err(|error| Error::General(error.to_string()))?;
-        verifier.verify_server_cert(own, &[], &name, &[], now)
+        check_signed(own, authority, &self.provider, now)?;
+        Ok(ServerCertVerified::assertion())
     }
 
     fn verify_tls12_signature(

@@ -7,7 +7,9 @@ use std::time::{Duration, SystemTime};
 
 use proto::ids::NodeId;
 use proto::time::Instant;
+use proto::wire::program::Refusal;
 use proto::wire::record::{RecordKind, frame};
+use proto::wire::{decode, encode};
 use rustls::pki_types::{CertificateDer, ServerName};
 use trust::TrustError;
 use trust::authority::{Authority, NODE_LIFE};
@@ -348,6 +350,68 @@ fn who_joins_does_not_tell_its_secret_to_another_authority() {
     let error = try_to_join(&false_one, real.token(None), None, &home).unwrap_err();
     assert!(matches!(error, JoinError::Channel(ChannelError::WrongAuthority)), "{error:?}");
     assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0);
+}
+
+/// What comes back to who joins.
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Welcome {
+    node: NodeId,
+    cluster: String,
+    certificate: Vec<u8>,
+    hosts: Vec<u8>,
+}
+
+/// Any node of the cluster has a certificate with which it can answer those who join.
+#[test]
+fn who_joins_keeps_only_what_the_authority_issued_for_its_key_and_node() {
+    let (cluster, other, home) = (Cluster::new(), Cluster::new(), tempfile::tempdir().unwrap());
+    let forged = |asked: Option<u32>, forge: &dyn Fn(&mut Welcome)| {
+        let token = cluster.token(None);
+        let mut joining = Joining::begin(token, asked.map(node), address(), START).unwrap();
+        let mut accepted = Channel::accept(&cluster.identity(4), START);
+        let [_, them] = talk([&mut joining.channel, &mut accepted], 4096);
+        let [Event::Joiner, Event::Record(request)] = them.0.as_slice() else { panic!("{:?}", them.0) };
+        let (answer, _) = serve(&cluster.store, &request.body, SystemTime::now());
+        let answer: Result<Welcome, Refusal> = decode(&answer).unwrap();
+        let mut welcome = answer.unwrap();
+        forge(&mut welcome);
+        let answer = encode(&Ok::<_, Refusal>(welcome)).unwrap();
+        let place = |_: &str| Store::create(&home.path().join("kept"));
+        let error = joining.finish(&answer, place).map(|(node, ..)| node).unwrap_err();
+        assert!(!home.path().join("kept").exists(), "something was kept after: {error}");
+        assert!(matches!(error, JoinError::NotIssued(_)), "{error:?}");
+        error.to_string()
+    };
+    let any_key = [7; 32];
+    let issue = |authority: &Authority, id| authority.issue(node(id), any_key, SystemTime::now()).unwrap();
+    let said =
+        forged(None, &|welcome| welcome.certificate = issue(&cluster.authority, welcome.node.get()).to_vec());
+    assert!(said.contains("for another key"), "{said}");
+    let said = forged(None, &|welcome| welcome.node = node(400));
+    assert!(said.contains("another node"), "{said}");
+    let said = forged(Some(16), &|welcome| {
+        (welcome.node, welcome.certificate) = (node(20), issue(&cluster.authority, 20).to_vec());
+    });
+    assert!(said.contains("another node"), "{said}");
+    // The same node and the same key, of another authority with the same name.
+    let said = forged(None, &|welcome| {
+        let key = key_of(&welcome.certificate);
+        welcome.certificate = other.authority.issue(welcome.node, key, SystemTime::now()).unwrap().to_vec();
+    });
+    assert!(said.contains("has not signed it"), "{said}");
+    let said = forged(None, &|welcome| {
+        let (key, long_ago) = (key_of(&welcome.certificate), SystemTime::now() - 2 * NODE_LIFE);
+        welcome.certificate = cluster.authority.issue(welcome.node, key, long_ago).unwrap().to_vec();
+    });
+    assert!(said.contains("not valid at this time"), "{said}");
+}
+
+/// The Ed25519 key that a certificate is for.
+fn key_of(certificate: &[u8]) -> [u8; 32] {
+    // The algorithm's number, and a string of 33 bytes without unused bits.
+    let before = [0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
+    let at = certificate.windows(before.len()).position(|bytes| bytes == before).unwrap() + before.len();
+    certificate[at..at + 32].try_into().unwrap()
 }
 
 #[test]
