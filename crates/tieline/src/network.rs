@@ -4,9 +4,10 @@
 //! loads libfabric nor has its threads. What a peer asks for is dealt with by a thread of its own, because opening an end point
 //! takes long, and the library's thread must not wait.
 
+mod jobs;
+
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use ofi::{
 };
 use proto::ids::{InterruptNo, NodeId};
 use proto::wire::network::{ImporterEnd, OwnerEnd};
-use proto::wire::program::{ConnectionId, Imported};
+use proto::wire::program::Imported;
 use shm::process::SignalsBlocked;
 
 use crate::error::{Error, Result, why};
@@ -26,6 +27,7 @@ use crate::interrupt::OwnerWords;
 use crate::node::Node;
 use crate::remote::lost;
 use crate::segment::SegmentMemory;
+use jobs::{Job, Jobs, Queue, Request, queue};
 
 /// Memory of this program that other hosts may reach.
 #[derive(Debug)]
@@ -65,19 +67,6 @@ impl Reachable {
     }
 }
 
-/// What peers want.
-#[derive(Debug)]
-enum Job {
-    Wanted {
-        what: Imported,
-        node: NodeId,
-        connection: ConnectionId,
-        end: ImporterEnd,
-        address: Option<IpAddr>,
-    },
-    Over(ConnectionId),
-}
-
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Network {
@@ -87,7 +76,7 @@ pub(crate) struct Network {
     interrupts: OwnLock<BTreeMap<Imported, Weak<OwnerWords>>>,
     /// Whom this program reaches.
     peers: OwnLock<BTreeMap<ImportId, Weak<Peer>>>,
-    worker: OwnLock<Option<Sender<Job>>>,
+    worker: OwnLock<Option<Jobs>>,
 }
 
 /// An object on another host.
@@ -176,17 +165,19 @@ impl Network {
     pub(crate) fn notice(self: &Arc<Self>, event: &ClientEvent) {
         match event {
             ClientEvent::WantedByNetwork { what, node, connection, end, address } => {
-                self.hand_on(Job::Wanted {
+                self.hand_on(Request {
                     what: *what,
                     node: *node,
                     connection: *connection,
                     end: end.clone(),
                     address: *address,
-                })
+                });
             }
             ClientEvent::Disconnected { connection, .. } => {
-                if let Some(worker) = self.worker.lock().as_ref().and_then(|worker| worker.as_ref()) {
-                    let _ = worker.send(Job::Over(*connection));
+                if let Some(mut worker) = self.worker.lock()
+                    && let Some(jobs) = worker.as_mut()
+                {
+                    jobs.over(*connection);
                 }
             }
             ClientEvent::Lost { import, reason } => {
@@ -199,20 +190,20 @@ impl Network {
         }
     }
 
-    /// Without a thread nobody answers, and the managers end the wait.
-    fn hand_on(self: &Arc<Self>, job: Job) {
+    /// Without a thread, or if too many wait, nobody answers, and the managers end the wait.
+    fn hand_on(self: &Arc<Self>, wanted: Request) {
         let Some(mut worker) = self.worker.lock() else { return };
         if worker.is_none() {
-            let (sender, jobs) = channel();
+            let (jobs, queue) = queue();
             let network = Arc::downgrade(self);
             let _quiet = SignalsBlocked::here();
             let thread = std::thread::Builder::new().name("tieline-network".to_owned());
-            if thread.spawn(move || serve(&network, &jobs)).is_ok() {
-                *worker = Some(sender);
+            if thread.spawn(move || serve(&network, &queue)).is_ok() {
+                *worker = Some(jobs);
             }
         }
-        if let Some(worker) = worker.as_ref() {
-            let _ = worker.send(job);
+        if let Some(jobs) = worker.as_mut() {
+            jobs.want(wanted);
         }
     }
 
@@ -316,12 +307,12 @@ impl Network {
 }
 
 /// Answers peers one after the other, and keeps what they need for as long as they are connected.
-fn serve(network: &Weak<Network>, jobs: &Receiver<Job>) {
+fn serve(network: &Weak<Network>, queue: &Queue) {
     let mut peers = HashMap::new();
-    while let Ok(job) = jobs.recv() {
+    while let Some(job) = queue.next() {
         let Some(network) = network.upgrade() else { return };
         match job {
-            Job::Wanted { what, node, connection, end, address } => {
+            Job::Wanted(Request { what, node, connection, end, address }) => {
                 let exposed = network.expose(what, node, &end, address);
                 let Some(client) = network.client.get().and_then(WeakClient::upgrade) else { return };
                 let (end, exposed) = match exposed {

@@ -1,0 +1,143 @@
+//! What other hosts want of this program, until its thread gets to it: a queue with a bound.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use proto::ids::NodeId;
+use proto::wire::network::ImporterEnd;
+use proto::wire::program::{ConnectionId, Imported};
+use shm::sync::{AtomicUsize, Ordering};
+
+/// Requests of other hosts that wait. One more gets no answer, and the managers end its wait.
+pub(super) const WANTED_MAX: usize = 1024;
+
+/// What a peer wants to reach.
+#[derive(Debug)]
+pub(super) struct Request {
+    pub(super) what: Imported,
+    pub(super) node: NodeId,
+    pub(super) connection: ConnectionId,
+    pub(super) end: ImporterEnd,
+    pub(super) address: Option<IpAddr>,
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub(super) enum Job {
+    Wanted(Request),
+    /// A connection has ended that was wanted before.
+    Over(ConnectionId),
+}
+
+/// The end into which jobs are put.
+#[derive(Debug)]
+pub(super) struct Jobs {
+    sender: Sender<Job>,
+    /// Requests that the thread has not taken yet.
+    waiting: Arc<AtomicUsize>,
+    /// Connections that the thread was told of and that have not ended. An end is told of these only, so there are no more ends than
+    /// requests.
+    told: BTreeSet<ConnectionId>,
+}
+
+/// The thread's end.
+#[derive(Debug)]
+pub(super) struct Queue {
+    receiver: Receiver<Job>,
+    waiting: Arc<AtomicUsize>,
+}
+
+/// A new queue.
+pub(super) fn queue() -> (Jobs, Queue) {
+    let ((sender, receiver), waiting) = (channel(), Arc::new(AtomicUsize::new(0)));
+    let jobs = Jobs { sender, waiting: Arc::clone(&waiting), told: BTreeSet::new() };
+    (jobs, Queue { receiver, waiting })
+}
+
+impl Jobs {
+    /// Hands a request on; `false`: too many wait, or the thread has ended.
+    pub(super) fn want(&mut self, request: Request) -> bool {
+        // Only here it grows, and `&mut self` means by one caller: more than the maximum never wait.
+        if self.waiting.load(Ordering::SeqCst) >= WANTED_MAX {
+            return false;
+        }
+        let connection = request.connection;
+        // Before the thread can take it, and counts it out.
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        if self.sender.send(Job::Wanted(request)).is_err() {
+            self.waiting.fetch_sub(1, Ordering::SeqCst);
+            return false;
+        }
+        self.told.insert(connection);
+        true
+    }
+
+    /// A connection has ended.
+    pub(super) fn over(&mut self, connection: ConnectionId) {
+        if self.told.remove(&connection) {
+            let _ = self.sender.send(Job::Over(connection));
+        }
+    }
+}
+
+impl Queue {
+    /// Waits for the next; `None`: none will come.
+    pub(super) fn next(&self) -> Option<Job> {
+        let job = self.receiver.recv().ok()?;
+        if matches!(job, Job::Wanted(_)) {
+            self.waiting.fetch_sub(1, Ordering::SeqCst);
+        }
+        Some(job)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proto::ids::InterruptNo;
+
+    use super::*;
+
+    fn wanted(number: u64) -> Request {
+        Request {
+            what: Imported::Interrupt(InterruptNo(1)),
+            node: NodeId::new(8).unwrap(),
+            connection: ConnectionId(number),
+            end: ImporterEnd { end_point: Vec::new(), session: number },
+            address: None,
+        }
+    }
+
+    #[test]
+    fn requests_beyond_the_bound_are_not_kept() {
+        let (mut jobs, queue) = queue();
+        for number in 0..WANTED_MAX as u64 {
+            assert!(jobs.want(wanted(number)));
+        }
+        assert!(!jobs.want(wanted(5000)));
+        // Nobody was told that it began.
+        jobs.over(ConnectionId(5000));
+        jobs.over(ConnectionId(0));
+        jobs.over(ConnectionId(0));
+        assert!(!jobs.want(wanted(5001)), "an end makes no room: its request still waits");
+        assert!(matches!(queue.next(), Some(Job::Wanted(Request { connection: ConnectionId(0), .. }))));
+        assert!(jobs.want(wanted(5002)));
+        assert!(!jobs.want(wanted(5003)));
+        drop(jobs);
+        let rest: Vec<_> = std::iter::from_fn(|| queue.next()).collect();
+        let ends: Vec<_> = rest.iter().filter(|job| matches!(job, Job::Over(_))).collect();
+        assert!(matches!(ends[..], [Job::Over(ConnectionId(0))]), "{ends:?}");
+        assert_eq!(rest.len(), WANTED_MAX + 1);
+    }
+
+    #[test]
+    fn what_was_not_sent_does_not_count() {
+        let (mut jobs, queue) = queue();
+        drop(queue);
+        for number in 0..2 {
+            assert!(!jobs.want(wanted(number)));
+        }
+        assert_eq!((jobs.waiting.load(Ordering::SeqCst), jobs.told.len()), (0, 0));
+    }
+}
