@@ -19,6 +19,7 @@ pub mod copy_plan;
 mod credentials;
 pub mod daemon;
 pub mod descriptor;
+mod dials;
 mod door;
 mod error;
 pub mod hosts;

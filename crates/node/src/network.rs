@@ -14,6 +14,7 @@ use trust::hosts::HostMap;
 use trust::identity::Identity;
 use trust::store::Store;
 
+use crate::dials::Dials;
 use crate::error::{NodeError, Result};
 use crate::remote::Remote;
 
@@ -31,6 +32,8 @@ pub(crate) struct Network {
     pub(crate) listener: TcpListener,
     pub(crate) hosts: HostMap,
     pub(crate) remotes: HashMap<PeerConn, Remote>,
+    /// Whom this side dials now, and who waits for that.
+    pub(crate) dials: Dials,
     /// No descriptor was left: nothing is accepted until then.
     pub(crate) accept_again_at: Option<Instant>,
     /// When what is new of addresses may be kept and passed on again, and whether there is any.
@@ -53,6 +56,7 @@ impl Network {
             listener,
             hosts,
             remotes: HashMap::new(),
+            dials: Dials::default(),
             accept_again_at: None,
             spread_again_at: None,
             has_news: false,

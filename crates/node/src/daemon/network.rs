@@ -78,21 +78,47 @@ impl Daemon {
         None
     }
 
-    /// Begins to connect to a node on another host; false: its address is not known.
+    /// Begins to connect to a node on another host, or lets that wait for its turn; false: its address is not known.
     pub(super) fn dial_host(&mut self, node: NodeId) -> bool {
-        let Some(network) = &self.network else { return false };
-        let Some(address) = network.hosts.get(node) else { return false };
-        let channel = Channel::dial(&network.identity, node, clock()).map_err(|error| error.to_string());
-        let dialled = channel
-            .and_then(|channel| Remote::dial(address, node, channel).map_err(|error| error.to_string()));
+        let Some(network) = self.network.as_mut().filter(|network| network.hosts.get(node).is_some()) else {
+            return false;
+        };
+        if network.dials.begin(node) {
+            self.dial_now(node);
+        }
+        true
+    }
+
+    fn dial_now(&mut self, node: NodeId) {
+        let Some(network) = &self.network else { return };
+        let address = network.hosts.get(node).ok_or_else(|| "its address is not known any more".to_owned());
+        let dialled = address.and_then(|address| {
+            let channel = Channel::dial(&network.identity, node, clock());
+            let remote = channel
+                .map_err(|error| error.to_string())
+                .and_then(|channel| Remote::dial(address, node, channel).map_err(|error| error.to_string()));
+            remote.map_err(|why| format!("{why} (at {address})"))
+        });
         let failed = match dialled {
             Ok(remote) => self.add_remote(remote),
             Err(why) => Some(why),
         };
         if let Some(why) = failed {
-            self.follow_up.push(Input::DialFailed { node, why: format!("{why} (at {address})") });
+            if let Some(network) = &mut self.network {
+                network.dials.ended(node);
+            }
+            self.follow_up.push(Input::DialFailed { node, why });
         }
-        true
+    }
+
+    /// An attempt is over, and others may begin.
+    fn dial_those_who_wait(&mut self) {
+        while let Some(node) = self.network.as_mut().and_then(|network| network.dials.next()) {
+            self.dial_now(node);
+        }
+        if !self.follow_up.is_empty() {
+            self.carry_out();
+        }
     }
 
     pub(super) fn remote_ready(&mut self, peer: PeerConn) {
@@ -123,10 +149,12 @@ impl Daemon {
                 let told = network.hosts.to_bytes().unwrap_or_default();
                 let Some(remote) = network.remotes.get_mut(&peer) else { return };
                 remote.node = Some(node);
+                network.dials.proved(node);
                 let dialled = remote.dialled;
                 // The first word: for who has dialled, it is the proof that its certificate was accepted.
                 remote.send(RecordKind::Hosts, &told);
                 self.tell(Input::HostConnected { peer, dialled, node });
+                self.dial_those_who_wait();
             }
             Event::Joiner => {
                 if let Some(remote) = self.remote(peer) {
@@ -263,7 +291,11 @@ impl Daemon {
     }
 
     fn drop_remote(&mut self, peer: PeerConn) -> Option<Remote> {
-        let remote = self.network.as_mut()?.remotes.remove(&peer)?;
+        let network = self.network.as_mut()?;
+        let remote = network.remotes.remove(&peer)?;
+        if let Some(node) = remote.dialled {
+            network.dials.ended(node);
+        }
         let _ = epoll::delete(&self.epoll, remote.as_fd());
         remote.hang_up();
         Some(remote)
@@ -291,6 +323,7 @@ impl Daemon {
                 why.unwrap_or(closed)
             )),
         }
+        self.dial_those_who_wait();
     }
 
     /// Gives up what has taken too long.

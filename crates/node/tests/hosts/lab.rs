@@ -133,6 +133,14 @@ impl Host {
         self.ask(&["connect", &numbers[0], &self.runtime(), &numbers[1], &numbers[2]])
     }
 
+    /// Connections that it has begun and that nobody has answered.
+    pub(crate) fn unanswered(&self) -> usize {
+        let output = self.space.command(&["cat", "/proc/net/tcp"]).output().unwrap();
+        let table = String::from_utf8_lossy(&output.stdout).into_owned();
+        // The fourth word of a line is the state; 02 is SYN-SENT.
+        table.lines().filter(|line| line.split_whitespace().nth(3) == Some("02")).count()
+    }
+
     pub(crate) fn config(&self) -> PathBuf {
         self.root.join("config/tieline/hosts/lab")
     }

@@ -105,3 +105,27 @@ fn a_node_of_another_cluster_is_told_so_and_gets_nothing() {
     eventually("it is told why", || lab.hosts[1].link(4).contains("is not of this cluster's authority"));
     assert!(!lab.hosts[0].link(8).starts_with("Valid"));
 }
+
+/// A member may name as many hosts as it likes.
+#[test]
+fn addresses_that_lead_nowhere_are_dialled_few_at_a_time_and_delay_no_known_node() {
+    let Some(mut lab) = cluster(&[4, 4000]) else { return };
+    all_see_each_other(&lab);
+    lab.hosts[1].kill();
+    // In its own network, so that nothing refuses them.
+    let list = lab.hosts[1].config().join("hosts");
+    let nowhere = (1..=200).map(|nth| format!("{} 10.77.1.{}:7411\n", 400 + 4 * nth, 20 + nth));
+    std::fs::write(&list, std::fs::read_to_string(&list).unwrap() + &nowhere.collect::<String>()).unwrap();
+    lab.hosts[1].start();
+    let few = |lab: &Lab| {
+        let unanswered = lab.hosts[1].unanswered();
+        assert!(unanswered <= 32, "{unanswered} hosts are dialled at once");
+        unanswered
+    };
+    eventually("as many as may be are dialled", || few(&lab) == 32);
+    eventually("the other node is there", || few(&lab) <= 32 && lab.hosts[1].sees(&[4]));
+    lab.hosts[0].kill();
+    eventually("its death is noticed", || few(&lab) <= 32 && lab.hosts[1].link(4).starts_with("Lost"));
+    lab.hosts[0].start();
+    eventually("it is back", || few(&lab) <= 32 && lab.hosts[1].sees(&[4]));
+}
