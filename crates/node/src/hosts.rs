@@ -13,6 +13,7 @@ use trust::channel::{Event, PIECE_BYTES};
 use trust::hosts::HostMap;
 use trust::identity::Identity;
 use trust::join::{JoinError, Joining};
+use trust::room::Room;
 use trust::store::Store;
 
 pub use trust::TrustError;
@@ -64,7 +65,11 @@ pub type Result<T> = std::result::Result<T, HostsError>;
 
 /// Where keys and certificates of a cluster are: `$XDG_CONFIG_HOME/tieline/hosts/NAME`, else under `~/.config`.
 pub fn directory(cluster: &str) -> Option<PathBuf> {
-    Some(crate::config::user_directory()?.join("hosts").join(cluster))
+    Some(places()?.join(cluster))
+}
+
+fn places() -> Option<PathBuf> {
+    Some(crate::config::user_directory()?.join("hosts"))
 }
 
 fn place(cluster: &str) -> Result<PathBuf> {
@@ -163,8 +168,7 @@ pub struct JoinOptions {
 /// Lets a node of this host join the cluster.
 pub fn join(options: JoinOptions) -> Result<Joined> {
     let JoinOptions { host, token, node, address, limit } = options;
-    // A token that is spent lets nobody in again: what this host lacks is found before.
-    crate::config::user_directory().ok_or(HostsError::NoDirectory)?;
+    let place = places().ok_or(HostsError::NoDirectory)?;
     let at = with_port(&host);
     let until = Instant::now() + limit;
     let no_connection = |source| HostsError::Connect { at: at.clone(), source };
@@ -173,12 +177,15 @@ pub fn join(options: JoinOptions) -> Result<Joined> {
     let own = socket.local_addr().map_err(no_connection)?.ip();
     let address = address.unwrap_or(Address { ip: own, port: None }).complete();
     let failed = |source: JoinError| HostsError::Join { at: at.clone(), source };
+    // A token that is spent lets nobody in again: what this host lacks is found before.
+    let room = Room::hold(&place)?;
     // Its own limit is this function's.
     let now = proto::time::Instant::from_nanos(0);
     let mut joining = Joining::begin(token, node, address, now).map_err(failed)?;
     let answer = converse(&mut socket, &mut joining, until, &at)?;
     let (node, cluster, store) = joining
         .finish(&answer, |cluster| {
+            drop(room);
             let dir = directory(cluster).filter(|_| is_plain(cluster));
             Store::create(&dir.ok_or_else(|| TrustError::Crypto {
                 what: "the other side's name of the cluster",

@@ -20,6 +20,16 @@ pub enum TrustError {
         /// Why not.
         source: std::io::Error,
     },
+    /// The disk is full, or the user's part of it.
+    #[error(
+        "there is no room for the keys in {path}: {source}: free some space (160 KiB suffice) and join again, the token was not used"
+    )]
+    NoRoom {
+        /// Which directory.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
     /// Others could read or replace keys.
     #[error(
         "{path} can be reached by other users (mode {mode:o}, owner {owner}): `chmod 700` it, or remove it and join again"

@@ -60,6 +60,11 @@ impl HostMap {
         self.entries.insert(node, address) != Some(address)
     }
 
+    /// It is not in the list any more.
+    pub(crate) fn remove(&mut self, node: NodeId) {
+        self.entries.remove(&node);
+    }
+
     /// Whether a node that is not here yet would find room.
     pub fn is_full(&self) -> bool {
         self.entries.len() >= HOSTS_MAX

@@ -104,22 +104,19 @@ fn serve_one(store: &Store, request: &[u8], now: SystemTime) -> Result<(Welcome,
     if hosts.get(node).is_none() && hosts.is_full() {
         return Err(TrustError::Full);
     }
-    let is_bound = checked.node.is_some();
-    // From here on it is used up: two requests with one token are one certificate.
-    token::use_up(store, checked)?;
-    // Another manager of this host may have given the node away meanwhile.
-    if !note_issued(store, node)? && !is_bound {
-        return Err(TrustError::Taken { node });
-    }
+    let cluster = store.text(authority::CLUSTER)?;
     let certificate = authority.issue(node, request.public_key, now)?;
+    let is_bound = checked.node.is_some();
+    // All that can fail for lack of space comes before the token is used up.
+    let noted = Noted::write(store, &hosts, node, request.address, is_bound)?;
     hosts.set(node, request.address);
-    hosts.save(store)?;
-    let welcome = Welcome {
-        node,
-        cluster: store.text(authority::CLUSTER)?,
-        certificate: certificate.to_vec(),
-        hosts: hosts.to_bytes().map_err(|error| unreadable(error.to_string()))?,
-    };
+    let told = hosts.to_bytes().map_err(|error| unreadable(error.to_string()))?;
+    // From here on it is used up: two requests with one token are one certificate.
+    if let Err(error) = token::use_up(store, checked) {
+        noted.take_back(store);
+        return Err(error);
+    }
+    let welcome = Welcome { node, cluster, certificate: certificate.to_vec(), hosts: told };
     Ok((welcome, Joined { node, address: request.address }))
 }
 
@@ -128,13 +125,65 @@ const ISSUED: &str = "issued";
 /// Whether a node has a certificate. The list of hosts alone does not tell: every manager of this host writes it, and others add to
 /// it.
 fn is_issued(store: &Store, hosts: &HostMap, node: NodeId) -> bool {
-    hosts.get(node).is_some() || store.has(&format!("{ISSUED}/{node}"))
+    hosts.get(node).is_some() || store.has(&marker(node))
 }
 
-/// False: the node had been given a certificate before.
-fn note_issued(store: &Store, node: NodeId) -> Result<bool> {
-    store.make_dir(ISSUED)?;
-    store.make_new(&format!("{ISSUED}/{node}"))
+/// What was written for a node before its token was used up.
+struct Noted {
+    node: NodeId,
+    /// It had been given no certificate before.
+    is_new: bool,
+    /// Its address before.
+    before: Option<SocketAddr>,
+}
+
+impl Noted {
+    fn write(
+        store: &Store,
+        hosts: &HostMap,
+        node: NodeId,
+        address: SocketAddr,
+        is_bound: bool,
+    ) -> Result<Self> {
+        store.make_dir(ISSUED)?;
+        let is_new = store.make_new(&marker(node))?;
+        // Another manager of this host may have given the node away meanwhile.
+        if !is_new && !is_bound {
+            return Err(TrustError::Taken { node });
+        }
+        let noted = Self { node, is_new, before: hosts.get(node) };
+        let mut hosts = hosts.clone();
+        hosts.set(node, address);
+        match hosts.save(store) {
+            Ok(()) => Ok(noted),
+            Err(error) => {
+                noted.unmark(store);
+                Err(error)
+            }
+        }
+    }
+
+    fn unmark(&self, store: &Store) {
+        if self.is_new {
+            let _ = store.remove(&marker(self.node));
+        }
+    }
+
+    /// The token is not good any more. What cannot be taken back only keeps a node ID from being given out.
+    fn take_back(&self, store: &Store) {
+        if let Ok(mut hosts) = HostMap::load(store) {
+            match self.before {
+                Some(address) => drop(hosts.set(self.node, address)),
+                None => hosts.remove(self.node),
+            }
+            let _ = hosts.save(store);
+        }
+        self.unmark(store);
+    }
+}
+
+fn marker(node: NodeId) -> String {
+    format!("{ISSUED}/{node}")
 }
 
 fn first_free(store: &Store, hosts: &HostMap) -> Result<NodeId> {
@@ -345,5 +394,47 @@ impl ServerCertVerifier for Pinned {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(id: u32) -> NodeId {
+        NodeId::new(id).unwrap()
+    }
+
+    #[test]
+    fn what_was_written_for_a_token_that_is_not_good_any_more_is_taken_back() {
+        let root = tempfile::tempdir().unwrap();
+        let store = Store::create(&root.path().join("c")).unwrap();
+        let (old, new) = ("10.0.0.1:1".parse().unwrap(), "10.0.0.2:1".parse().unwrap());
+        let mut hosts = HostMap::default();
+        hosts.set(node(4), old);
+        hosts.save(&store).unwrap();
+        let noted = Noted::write(&store, &hosts, node(8), new, false).unwrap();
+        assert_eq!(HostMap::load(&store).unwrap().get(node(8)), Some(new));
+        let taken = Noted::write(&store, &hosts, node(8), old, false);
+        assert!(matches!(taken, Err(TrustError::Taken { .. })));
+        noted.take_back(&store);
+        assert_eq!(HostMap::load(&store).unwrap(), hosts);
+        assert!(!is_issued(&store, &hosts, node(8)));
+        // A node that has a certificate keeps its address, and stays taken.
+        store.make_new(&marker(node(4))).unwrap();
+        Noted::write(&store, &hosts, node(4), new, true).unwrap().take_back(&store);
+        assert_eq!(HostMap::load(&store).unwrap(), hosts);
+        assert!(store.has(&marker(node(4))));
+    }
+
+    #[test]
+    fn a_list_that_cannot_be_written_leaves_the_node_free() {
+        let root = tempfile::tempdir().unwrap();
+        let store = Store::create(&root.path().join("c")).unwrap();
+        // No file can take its place.
+        store.make_dir("hosts/x").unwrap();
+        let (hosts, address) = (HostMap::default(), "10.0.0.1:1".parse().unwrap());
+        assert!(matches!(Noted::write(&store, &hosts, node(8), address, false), Err(TrustError::Io { .. })));
+        assert!(!is_issued(&store, &hosts, node(8)));
     }
 }

@@ -16,6 +16,7 @@ mod hex;
 pub mod hosts;
 pub mod identity;
 pub mod join;
+pub mod room;
 pub mod store;
 pub mod token;
 

@@ -343,6 +343,20 @@ fn a_full_list_of_hosts_lets_nobody_in_and_costs_no_token() {
     assert_eq!(try_to_join(&cluster, token, Some(free.get()), &home).unwrap(), free);
 }
 
+/// What stands in the way here stands for a disk that is full.
+#[test]
+fn an_authority_that_cannot_write_costs_no_token() {
+    let cluster = Cluster::new();
+    let home = tempfile::tempdir().unwrap();
+    let token = cluster.token(None);
+    let in_the_way = cluster.root.path().join("c/issued");
+    std::fs::write(&in_the_way, "").unwrap();
+    let error = try_to_join(&cluster, token.clone(), None, &home).unwrap_err().to_string();
+    assert!(error.contains("the log of its node manager says why"), "{error}");
+    std::fs::remove_file(&in_the_way).unwrap();
+    assert_eq!(try_to_join(&cluster, token, Some(8), &home).unwrap(), node(8));
+}
+
 #[test]
 fn who_joins_does_not_tell_its_secret_to_another_authority() {
     let (real, false_one) = (Cluster::new(), Cluster::new());

@@ -129,3 +129,20 @@ fn addresses_that_lead_nowhere_are_dialled_few_at_a_time_and_delay_no_known_node
     lab.hosts[0].start();
     eventually("it is back", || few(&lab) <= 32 && lab.hosts[1].sees(&[4]));
 }
+
+/// A token lets one host in once.
+#[test]
+fn a_host_without_room_for_its_keys_keeps_its_token() {
+    let Some(mut lab) = Lab::new(&[4, 8]) else { return };
+    let first = lab.hosts[0].address.clone();
+    lab.hosts[0].ask(&["init", "4", &first]).unwrap();
+    lab.hosts[0].start();
+    let token = lab.hosts[0].ask(&["token", "600"]).unwrap();
+    let refused = lab.hosts[1].ask_without_room(&["join", &first, &token, "8"]).unwrap_err();
+    let place = lab.hosts[1].config().parent().unwrap().to_owned();
+    let begin = format!("there is no room for the keys in {}: ", place.display());
+    assert!(refused.starts_with(&begin) && refused.ends_with("the token was not used"), "{refused}");
+    assert_eq!(std::fs::read_dir(&place).unwrap().count(), 0, "something was left behind");
+    let joined = lab.hosts[1].ask(&["join", &first, &token, "8"]).unwrap();
+    assert_eq!(joined, format!("8 {}:7411", lab.hosts[1].address));
+}
