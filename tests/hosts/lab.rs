@@ -55,7 +55,7 @@ pub(crate) struct Host {
     /// Before the namespace: its managers end in it.
     cluster: Cluster,
     space: Namespace,
-    address: String,
+    pub(crate) address: String,
     pub(crate) node: u64,
 }
 
@@ -75,7 +75,7 @@ impl Host {
     }
 
     /// A command of the binary under test: whether it succeeded, and what it printed.
-    fn run(&self, arguments: &[&str]) -> (bool, String, String) {
+    pub(crate) fn run(&self, arguments: &[&str]) -> (bool, String, String) {
         let program = tieline_tests::cluster::tieline_binary().unwrap();
         let mut command = self.command(program.to_str().unwrap());
         let output = command.args(arguments).stdin(Stdio::null()).output().unwrap();

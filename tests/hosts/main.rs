@@ -180,3 +180,22 @@ fn without_libfabric_either_side_names_the_package() {
     assert!(said.contains("its owner has no link for data: libfabric cannot be loaded ("), "{said}");
     assert!(said.contains("install the package libfabric1"), "{said}");
 }
+
+#[test]
+fn certificates_are_renewed_by_one_command_on_each_host() {
+    let _watchdog = Watchdog::usual("the renewal of certificates");
+    let Some((first, second)) = two_hosts() else { return };
+    let (is_well, _, said) = second.run(&["cluster", "renew"]);
+    assert!(!is_well && said.contains("give the host where `tieline cluster init` was run"), "{said}");
+    let (is_well, _, said) = second.run(&["cluster", "renew", "--cluster", "other"]);
+    assert!(!is_well && said.contains("this host has joined no such cluster"), "{said}");
+    let said = second.tieline(&["cluster", "renew", &first.address]);
+    assert!(said.starts_with("node 8 of cluster test has a new certificate, in "), "{said}");
+    assert!(said.contains("next: `tieline node restart --node 8 --cluster test`"), "{said}");
+    let said = first.tieline(&["cluster", "renew", "--json"]);
+    assert!(said.contains("\"node\":4") || said.contains("\"node\": 4"), "{said}");
+    for host in [&first, &second] {
+        host.tieline(&["node", "restart", "--node", &host.node.to_string()]);
+    }
+    see_each_other(&first, &second);
+}

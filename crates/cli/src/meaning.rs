@@ -87,6 +87,7 @@ fn meaning(command: &Command) -> Meaning {
                     ClusterAction::Init(_) => "cluster init",
                     ClusterAction::Token { .. } => "cluster token",
                     ClusterAction::Join(_) => "cluster join",
+                    ClusterAction::Renew(_) => "cluster renew",
                 },
                 Node::Narrows,
             )

@@ -50,7 +50,14 @@ fn is_usage(cause: &(dyn std::error::Error + 'static)) -> bool {
         };
     }
     if let Some(error) = cause.downcast_ref::<ClusterError>() {
-        return matches!(error, ClusterError::NoDirectory | ClusterError::Trust(TrustError::Exists { .. }));
+        return matches!(
+            error,
+            ClusterError::NoDirectory
+                | ClusterError::NoKeys { .. }
+                | ClusterError::WhichNode { .. }
+                | ClusterError::WhichHost
+                | ClusterError::Trust(TrustError::Exists { .. })
+        );
     }
     if let Some(error) = cause.downcast_ref::<NodeError>() {
         return of_node(error);

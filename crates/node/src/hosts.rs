@@ -9,10 +9,11 @@ use std::time::{Duration, Instant, SystemTime};
 use proto::ids::NodeId;
 use proto::wire::record::RecordKind;
 use trust::authority::{Authority, Fingerprint};
-use trust::channel::{Event, PIECE_BYTES};
+use trust::channel::{Channel, ChannelError, Event, PIECE_BYTES};
 use trust::hosts::HostMap;
 use trust::identity::Identity;
 use trust::join::{JoinError, Joining};
+use trust::renew::{RenewError, Renewing, renew_here};
 use trust::room::Room;
 use trust::store::Store;
 
@@ -36,9 +37,38 @@ pub enum HostsError {
         /// Why not.
         source: JoinError,
     },
+    /// Renewing.
+    #[error("cannot renew the certificate of node {node} at {at}: {source}")]
+    Renew {
+        /// Whose.
+        node: NodeId,
+        /// The authority's host.
+        at: String,
+        /// Why not.
+        source: RenewError,
+    },
+    /// This host is not in the cluster.
+    #[error(
+        "{path} is not there, so this host has joined no such cluster: see --cluster and XDG_CONFIG_HOME, or join it"
+    )]
+    NoKeys {
+        /// Where its keys would be.
+        path: PathBuf,
+    },
+    /// It is not clear which node is meant.
+    #[error("{path} has certificates of {count} nodes: say by --node which one to renew")]
+    WhichNode {
+        /// The directory.
+        path: PathBuf,
+        /// How many.
+        count: usize,
+    },
+    /// The authority is elsewhere, and where was not said.
+    #[error("this host has not the authority's key: give the host where `tieline cluster init` was run")]
+    WhichHost,
     /// It cannot be connected to.
     #[error(
-        "cannot join at {at}: {source}: start the node manager there (`tieline node start`), and see that no firewall blocks the port"
+        "cannot connect to {at}: {source}: start the node manager there (`tieline node start`), and see that no firewall blocks the port"
     )]
     Connect {
         /// The authority's host.
@@ -182,7 +212,7 @@ pub fn join(options: JoinOptions) -> Result<Joined> {
     // Its own limit is this function's.
     let now = proto::time::Instant::from_nanos(0);
     let mut joining = Joining::begin(token, node, address, now).map_err(failed)?;
-    let answer = converse(&mut socket, &mut joining, until, &at)?;
+    let answer = converse(&mut socket, &mut joining.channel, until, &at, |error| failed(error.into()))?;
     let (node, cluster, store) = joining
         .finish(&answer, |cluster| {
             drop(room);
@@ -194,6 +224,46 @@ pub fn join(options: JoinOptions) -> Result<Joined> {
         })
         .map_err(failed)?;
     Ok(Joined { node, cluster, address, dir: store.path().into() })
+}
+
+/// Whose certificate [`renew`] has renewed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Renewed {
+    /// The node.
+    pub node: NodeId,
+    /// Where its keys are.
+    pub dir: PathBuf,
+}
+
+/// Renews the certificate of a node of this host: of the only one, if none is named. `host` is the authority's, with or without a
+/// port; none: this one.
+pub fn renew(cluster: &str, node: Option<NodeId>, host: Option<&str>, limit: Duration) -> Result<Renewed> {
+    let dir = place(cluster)?;
+    let store = Store::open(&dir)?.ok_or_else(|| HostsError::NoKeys { path: dir.clone() })?;
+    let node = match (node, Identity::nodes(&store)?.as_slice()) {
+        (Some(node), _) => node,
+        (None, [only]) => *only,
+        (None, nodes) => return Err(HostsError::WhichNode { path: dir, count: nodes.len() }),
+    };
+    let Some(host) = host else {
+        if !Authority::is_in(&store) {
+            return Err(HostsError::WhichHost);
+        }
+        renew_here(&store, node, SystemTime::now())?;
+        return Ok(Renewed { node, dir });
+    };
+    let at = with_port(host);
+    let failed = |source: RenewError| HostsError::Renew { node, at: at.clone(), source };
+    // Its own limit is this function's.
+    let now = proto::time::Instant::from_nanos(0);
+    let mut renewing = Renewing::begin(store, node, now).map_err(failed)?;
+    let until = Instant::now() + limit;
+    let no_connection = |source| HostsError::Connect { at: at.clone(), source };
+    let mut socket = connect(&at, until).map_err(no_connection)?;
+    socket.set_write_timeout(Some(limit)).map_err(no_connection)?;
+    let answer = converse(&mut socket, &mut renewing.channel, until, &at, |error| failed(error.into()))?;
+    renewing.finish(&answer).map_err(failed)?;
+    Ok(Renewed { node, dir })
 }
 
 /// It is one part of a path: what the other side says does not lead elsewhere.
@@ -230,12 +300,17 @@ fn connect(at: &str, until: Instant) -> std::io::Result<TcpStream> {
 }
 
 /// Until the answer has come.
-fn converse(socket: &mut TcpStream, joining: &mut Joining, until: Instant, at: &str) -> Result<Vec<u8>> {
-    let failed = |source: JoinError| HostsError::Join { at: at.to_owned(), source };
+fn converse(
+    socket: &mut TcpStream,
+    channel: &mut Channel,
+    until: Instant,
+    at: &str,
+    failed: impl Fn(ChannelError) -> HostsError,
+) -> Result<Vec<u8>> {
     let broke = |source| HostsError::Connect { at: at.to_owned(), source };
     let mut piece = [0; PIECE_BYTES];
     loop {
-        joining.channel.write_to(socket).map_err(broke)?;
+        channel.write_to(socket).map_err(broke)?;
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(HostsError::NoAnswer { at: at.to_owned() });
@@ -250,15 +325,15 @@ fn converse(socket: &mut TcpStream, joining: &mut Joining, until: Instant, at: &
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             Err(error) => return Err(broke(error)),
         };
-        let outcome = joining.channel.received(piece.get(..read).unwrap_or_default());
-        while let Some(event) = joining.channel.next_event() {
+        let outcome = channel.received(piece.get(..read).unwrap_or_default());
+        while let Some(event) = channel.next_event() {
             if let Event::Record(record) = event
                 && record.kind == RecordKind::Join
             {
                 return Ok(record.body);
             }
         }
-        outcome.map_err(|error| failed(error.into()))?;
+        outcome.map_err(&failed)?;
     }
 }
 

@@ -1,17 +1,22 @@
 //! The cluster's own authority: a key and a self-signed certificate, and the certificates that it issues to nodes.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use proto::ids::NodeId;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
-    KeyPair, KeyUsagePurpose, PKCS_ED25519, PublicKeyData, SignatureAlgorithm,
+    KeyPair, KeyUsagePurpose, PKCS_ED25519, PublicKeyData, SerialNumber, SignatureAlgorithm,
 };
-use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::ServerCertVerifier;
+use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
+use rustls::{CertificateError, Error, RootCertStore};
 use sha2::{Digest, Sha256};
 
 use crate::error::{Result, TrustError};
-use crate::store::Store;
+use crate::identity::provider;
+use crate::store::{Store, random};
 
 const KEY: &str = "authority.key";
 pub(crate) const CERTIFICATE: &str = "authority.crt";
@@ -125,6 +130,10 @@ impl Authority {
         let mut name = DistinguishedName::new();
         name.push(DnType::CommonName, format!("tieline node {node}"));
         params.distinguished_name = name;
+        // Each has a number of its own, also two for one key: positive, and never with a zero in front.
+        let mut serial: [u8; 16] = random()?;
+        serial[0] = serial[0] & 0x3f | 0x40;
+        params.serial_number = Some(SerialNumber::from_slice(&serial));
         params.not_before = (now - CLOCKS_DIFFER).into();
         params.not_after = (now + NODE_LIFE).into();
         params.is_ca = IsCa::ExplicitNoCa;
@@ -161,6 +170,55 @@ pub fn node_of(certificate: &CertificateDer<'_>) -> Option<NodeId> {
     let mut names = parsed.valid_dns_names();
     let node = names.next()?.strip_prefix("node-")?.strip_suffix(".tieline.invalid")?.parse().ok()?;
     names.next().is_none().then_some(node)
+}
+
+/// The Ed25519 key that a certificate is for; `None`: it has another one.
+pub(crate) fn key_of(certificate: &CertificateDer<'_>) -> Option<[u8; PUBLIC_KEY_BYTES]> {
+    let parsed = webpki::EndEntityCert::try_from(certificate).ok()?;
+    let info = parsed.subject_public_key_info();
+    let key = info.last_chunk::<PUBLIC_KEY_BYTES>().copied()?;
+    (PublicKey(key).subject_public_key_info() == info.to_vec()).then_some(key)
+}
+
+/// Whether the authority itself has issued a certificate for this node and this key that is valid now; if not, why.
+pub(crate) fn check_issued(
+    certificate: &CertificateDer<'_>,
+    node: NodeId,
+    key: Option<[u8; PUBLIC_KEY_BYTES]>,
+    authority: &CertificateDer<'_>,
+) -> std::result::Result<(), &'static str> {
+    if node_of(certificate) != Some(node) {
+        return Err("it names another node");
+    }
+    if key.is_none() || key_of(certificate) != key {
+        return Err("it is for another key than this host's");
+    }
+    check_signed(certificate, authority, UnixTime::now()).map_err(|error| match error {
+        Error::InvalidCertificate(
+            CertificateError::Expired
+            | CertificateError::ExpiredContext { .. }
+            | CertificateError::NotValidYet
+            | CertificateError::NotValidYetContext { .. },
+        ) => "it is not valid at this time, so this host's clock or the authority's is wrong",
+        _ => "the authority has not signed it",
+    })
+}
+
+/// Whether the authority itself has signed a node's certificate, and it is valid then.
+pub(crate) fn check_signed(
+    certificate: &CertificateDer<'_>,
+    authority: &CertificateDer<'_>,
+    now: UnixTime,
+) -> std::result::Result<(), Error> {
+    let mut roots = RootCertStore::empty();
+    roots.add(authority.clone().into_owned())?;
+    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider())
+        .build()
+        .map_err(|error| Error::General(error.to_string()))?;
+    let nameless = Error::InvalidCertificate(CertificateError::NotValidForName);
+    let name = node_of(certificate).map(name_of).ok_or(nameless)?;
+    let name = ServerName::try_from(name).map_err(|error| Error::General(error.to_string()))?;
+    verifier.verify_server_cert(certificate, &[], &name, &[], now).map(drop)
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ use rustls::server::Acceptor;
 use rustls::{CertificateError, ClientConnection, Connection};
 
 use crate::authority::{name_of, node_of};
-use crate::identity::{Identity, JOIN, PEER};
+use crate::identity::{Identity, JOIN, PEER, RENEW};
 
 /// How long a handshake may take, the connecting included.
 pub const HANDSHAKE_LIMIT: Duration = Duration::from_secs(5);
@@ -38,6 +38,8 @@ pub enum Purpose {
     Peer,
     /// Somebody joins.
     Join,
+    /// A node renews its certificate.
+    Renew,
 }
 
 /// What came.
@@ -47,6 +49,8 @@ pub enum Event {
     Peer(NodeId),
     /// Somebody wants to join; who that is, its token will say.
     Joiner,
+    /// This node wants its certificate renewed, which has proved who it is.
+    Renewer(NodeId),
     /// A record.
     Record(Record),
 }
@@ -150,8 +154,9 @@ impl Channel {
         Ok(Self::new(Tls::Open(Box::new(tls.into())), Purpose::Peer, Some(node), now))
     }
 
-    pub(crate) fn dial_to_join(tls: ClientConnection, now: Instant) -> Self {
-        Self::new(Tls::Open(Box::new(tls.into())), Purpose::Join, None, now)
+    /// The end that connects to a node whose name it does not know.
+    pub(crate) fn dial_for(purpose: Purpose, tls: ClientConnection, now: Instant) -> Self {
+        Self::new(Tls::Open(Box::new(tls.into())), purpose, None, now)
     }
 
     /// The end that accepts.
@@ -180,6 +185,11 @@ impl Channel {
             Tls::Open(tls) => tls.peer_certificates(),
             _ => None,
         }
+    }
+
+    /// The certificate by which the other side has proved who it is.
+    pub(crate) fn proof(&self) -> Option<&CertificateDer<'static>> {
+        self.chain().filter(|_| self.established)?.first()
     }
 
     /// Takes bytes from the network, at most [`PIECE_BYTES`]; then [`Self::next_event`] says what came. After an error what
@@ -219,6 +229,7 @@ impl Channel {
                 let (config, purpose) = match offered.as_slice() {
                     [PEER] => (&identity.accepting, Purpose::Peer),
                     [JOIN] => (&identity.joining, Purpose::Join),
+                    [RENEW] => (&identity.accepting, Purpose::Renew),
                     _ => {
                         self.tls = Tls::Farewell(Vec::new());
                         return Err(ChannelError::OtherProtocol);
@@ -254,6 +265,7 @@ impl Channel {
             let who = match self.purpose {
                 Purpose::Join => Event::Joiner,
                 Purpose::Peer => Event::Peer(named(connection)?),
+                Purpose::Renew => Event::Renewer(named(connection)?),
             };
             // Who joins has dialled, and hears nothing before it has asked.
             self.established = true;

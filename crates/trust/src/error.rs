@@ -73,6 +73,14 @@ pub enum TrustError {
         /// Which.
         node: NodeId,
     },
+    /// The node has none.
+    #[error("node {node} has no certificate in {path}: give a node of this host, or join with a token")]
+    NoCertificate {
+        /// Which.
+        node: NodeId,
+        /// The directory.
+        path: PathBuf,
+    },
     /// The token is for another node.
     #[error(
         "the token is for node {bound}, not for node {asked}: leave out --node, or ask for another token"

@@ -12,13 +12,15 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
-use crate::authority::{self, Authority, PUBLIC_KEY_BYTES, node_of};
+use crate::authority::{self, Authority, Fingerprint, PUBLIC_KEY_BYTES, node_of};
 use crate::error::{Result, TrustError};
+use crate::pinned::Pinned;
 use crate::store::Store;
 
 /// Protocol names (ALPN): what a connection is for.
 pub(crate) const PEER: &[u8] = b"tieline-peer/1";
 pub(crate) const JOIN: &[u8] = b"tieline-join/1";
+pub(crate) const RENEW: &[u8] = b"tieline-renew/1";
 
 /// A node of this host that other hosts may talk to.
 #[derive(Debug, Clone)]
@@ -57,11 +59,6 @@ impl NewKey {
         let wrong = |_| TrustError::Crypto { what: "making a node's key", why: "its length is wrong".into() };
         self.0.der_bytes().try_into().map_err(wrong)
     }
-
-    /// The public part as a certificate has it.
-    pub(crate) fn public_info(&self) -> Vec<u8> {
-        self.0.subject_public_key_info()
-    }
 }
 
 pub(crate) fn provider() -> Arc<CryptoProvider> {
@@ -79,7 +76,7 @@ impl Identity {
     ) -> Result<()> {
         store.write(&format!("node-{node}.key"), key.0.serialized_der())?;
         store.write(&format!("node-{node}.address"), address.to_string().as_bytes())?;
-        store.write(&format!("node-{node}.crt"), certificate)
+        store.write(&file_of(node), certificate)
     }
 
     /// For a node on the authority's own host.
@@ -97,12 +94,7 @@ impl Identity {
 
     /// The identity of a node of this host; `None`: it has none, and talks to this host's nodes only.
     pub fn load(store: &Store, node: NodeId) -> Result<Option<Self>> {
-        let name = format!("node-{node}.crt");
-        let Some(certificate) = store.read(&name)? else { return Ok(None) };
-        let certificate = CertificateDer::from(certificate);
-        if node_of(&certificate) != Some(node) {
-            return Err(store.damaged(&name, format!("it is no certificate of node {node}")));
-        }
+        let Some(certificate) = certificate_in(store, node)? else { return Ok(None) };
         let address_file = format!("node-{node}.address");
         let address = store.text(&address_file)?;
         let address = address
@@ -120,6 +112,56 @@ impl Identity {
             joining: Arc::new(configs.joining),
         }))
     }
+}
+
+impl Identity {
+    /// The certificate of a node of this host.
+    pub fn certificate(store: &Store, node: NodeId) -> Result<CertificateDer<'static>> {
+        let missing = || TrustError::NoCertificate { node, path: store.path().into() };
+        certificate_in(store, node)?.ok_or_else(missing)
+    }
+
+    /// The nodes of this host that have one.
+    pub fn nodes(store: &Store) -> Result<Vec<NodeId>> {
+        let node = |name: &str| name.strip_prefix("node-")?.strip_suffix(".crt")?.parse().ok();
+        let mut nodes: Vec<NodeId> = store.names()?.iter().filter_map(|name| node(name)).collect();
+        nodes.sort_unstable();
+        Ok(nodes)
+    }
+}
+
+pub(crate) fn file_of(node: NodeId) -> String {
+    format!("node-{node}.crt")
+}
+
+fn certificate_in(store: &Store, node: NodeId) -> Result<Option<CertificateDer<'static>>> {
+    let name = file_of(node);
+    let Some(certificate) = store.read(&name)? else { return Ok(None) };
+    let certificate = CertificateDer::from(certificate);
+    if node_of(&certificate) != Some(node) {
+        return Err(store.damaged(&name, format!("it is no certificate of node {node}")));
+    }
+    Ok(Some(certificate))
+}
+
+/// For a connection with any node of the cluster, on which a node renews its certificate.
+pub(crate) fn renewing(store: &Store, node: NodeId, authority: Fingerprint) -> Result<ClientConfig> {
+    let what = "reading the node's key and certificate";
+    let key = store.need(&format!("node-{node}.key"))?;
+    let mut config = ClientConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(TrustError::tls(what))?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Pinned::new(authority)))
+        .with_client_auth_cert(
+            vec![Identity::certificate(store, node)?],
+            PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key)),
+        )
+        .map_err(TrustError::tls(what))?;
+    config.alpn_protocols = vec![RENEW.to_vec()];
+    config.resumption = Resumption::disabled();
+    config.enable_sni = false;
+    Ok(config)
 }
 
 struct Configs {
@@ -164,7 +206,7 @@ impl Configs {
             .with_client_cert_verifier(verifier)
             .with_single_cert(chain(), key())
             .map_err(failed(what))?;
-        accepting.alpn_protocols = vec![PEER.to_vec()];
+        accepting.alpn_protocols = vec![PEER.to_vec(), RENEW.to_vec()];
         let mut joining =
             builder()?.with_no_client_auth().with_single_cert(chain(), key()).map_err(failed(what))?;
         joining.alpn_protocols = vec![JOIN.to_vec()];

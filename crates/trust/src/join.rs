@@ -10,21 +10,16 @@ use proto::wire::program::Refusal;
 use proto::wire::record::RecordKind;
 use proto::wire::{decode, encode};
 use rustls::client::Resumption;
-use rustls::client::WebPkiServerVerifier;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, verify_tls13_signature};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{
-    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error, RootCertStore,
-    SignatureScheme,
-};
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection};
 use serde::{Deserialize, Serialize};
 
-use crate::authority::{self, Authority, Fingerprint, PUBLIC_KEY_BYTES, name_of, node_of};
-use crate::channel::{Channel, ChannelError, tls};
+use crate::authority::{self, Authority, Fingerprint, PUBLIC_KEY_BYTES};
+use crate::channel::{Channel, ChannelError, Purpose, tls};
 use crate::error::{Result, TrustError};
 use crate::hosts::HostMap;
 use crate::identity::{Identity, JOIN, NewKey, provider};
+use crate::pinned::Pinned;
 use crate::store::Store;
 use crate::token::{self, Token};
 
@@ -70,7 +65,7 @@ pub fn serve(store: &Store, request: &[u8], now: SystemTime) -> (Vec<u8>, Result
 }
 
 /// A stranger is told nothing of this host's files.
-fn told(error: &TrustError) -> String {
+pub(crate) fn told(error: &TrustError) -> String {
     match error {
         TrustError::Taken { .. }
         | TrustError::OtherNode { .. }
@@ -79,7 +74,7 @@ fn told(error: &TrustError) -> String {
         | TrustError::UnknownToken
         | TrustError::ExpiredToken => error.to_string(),
         TrustError::NoAuthority { .. } => {
-            "this host has no authority: join at the host where `tieline cluster init` was run".to_owned()
+            "this host has no authority: give the host where `tieline cluster init` was run".to_owned()
         }
         _ => "the authority could not issue a certificate: the log of its node manager says why".to_owned(),
     }
@@ -241,7 +236,7 @@ impl Joining {
         let request =
             Request { token: token.id, secret: token.secret, public_key: key.public()?, node, address };
         let bytes = encode(&request).map_err(|error| JoinError::Unreadable(error.to_string()))?;
-        let mut channel = Channel::dial_to_join(connection(token.authority)?, now);
+        let mut channel = Channel::dial_for(Purpose::Join, connection(token.authority)?, now);
         channel.send(RecordKind::Join, &bytes).map_err(ChannelError::from)?;
         Ok(Self { token, key, node, address, channel })
     }
@@ -266,7 +261,12 @@ impl Joining {
             .filter(|own| Fingerprint::of(own) == self.token.authority);
         let own =
             own.ok_or_else(|| JoinError::Unreadable("the authority's certificate is missing".to_owned()))?;
-        self.check_issued(&certificate, welcome.node, own)?;
+        // Any node of the cluster can answer, and so can claim anything.
+        if self.node.is_some_and(|asked| asked != welcome.node) {
+            return Err(JoinError::NotIssued("it names another node"));
+        }
+        authority::check_issued(&certificate, welcome.node, Some(self.key.public()?), own)
+            .map_err(JoinError::NotIssued)?;
         let mut told = HostMap::from_bytes(&welcome.hosts).map_err(unreadable)?;
         let store = place(&welcome.cluster)?;
         match store.read(authority::CERTIFICATE)? {
@@ -286,57 +286,9 @@ impl Joining {
     }
 }
 
-impl Joining {
-    /// Any node of the cluster can answer, and so can claim anything: the authority itself has signed this, for this node and this key.
-    fn check_issued(
-        &self,
-        certificate: &CertificateDer<'_>,
-        node: NodeId,
-        authority: &CertificateDer<'_>,
-    ) -> std::result::Result<(), JoinError> {
-        if node_of(certificate) != Some(node) || self.node.is_some_and(|asked| asked != node) {
-            return Err(JoinError::NotIssued("it names another node"));
-        }
-        let parsed = webpki::EndEntityCert::try_from(certificate);
-        let its_key = parsed.ok().map(|parsed| parsed.subject_public_key_info().to_vec());
-        if its_key != Some(self.key.public_info()) {
-            return Err(JoinError::NotIssued("it is for another key than this host's"));
-        }
-        check_signed(certificate, authority, &provider(), UnixTime::now()).map_err(|error| {
-            JoinError::NotIssued(match error {
-                Error::InvalidCertificate(
-                    CertificateError::Expired
-                    | CertificateError::ExpiredContext { .. }
-                    | CertificateError::NotValidYet
-                    | CertificateError::NotValidYetContext { .. },
-                ) => "it is not valid at this time, so this host's clock or the authority's is wrong",
-                _ => "the authority that the token names has not signed it",
-            })
-        })
-    }
-}
-
-/// Whether the authority itself has issued a node's certificate, and it is valid now.
-fn check_signed(
-    certificate: &CertificateDer<'_>,
-    authority: &CertificateDer<'_>,
-    provider: &Arc<CryptoProvider>,
-    now: UnixTime,
-) -> std::result::Result<(), Error> {
-    let mut roots = RootCertStore::empty();
-    roots.add(authority.clone().into_owned())?;
-    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
-        .build()
-        .map_err(|error| Error::General(error.to_string()))?;
-    let nameless = Error::InvalidCertificate(CertificateError::NotValidForName);
-    let name = node_of(certificate).map(name_of).ok_or(nameless)?;
-    let name = ServerName::try_from(name).map_err(|error| Error::General(error.to_string()))?;
-    verifier.verify_server_cert(certificate, &[], &name, &[], now).map(drop)
-}
-
 fn connection(authority: Fingerprint) -> std::result::Result<ClientConnection, ChannelError> {
     let failed = |error| tls(error, None);
-    let verifier = Arc::new(Pinned { authority, provider: provider() });
+    let verifier = Arc::new(Pinned::new(authority));
     let mut config = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(failed)?
@@ -349,52 +301,6 @@ fn connection(authority: Fingerprint) -> std::result::Result<ClientConnection, C
     let nobody = ServerName::try_from("authority.tieline.invalid")
         .map_err(|error| ChannelError::Tls(error.to_string()))?;
     ClientConnection::new(Arc::new(config), nobody).map_err(failed)
-}
-
-/// Believes a certificate that the authority with this fingerprint has issued to a node, whichever node that is.
-#[derive(Debug)]
-struct Pinned {
-    authority: Fingerprint,
-    provider: Arc<CryptoProvider>,
-}
-
-impl ServerCertVerifier for Pinned {
-    fn verify_server_cert(
-        &self,
-        own: &CertificateDer<'_>,
-        others: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        now: UnixTime,
-    ) -> std::result::Result<ServerCertVerified, Error> {
-        let unknown = Error::InvalidCertificate(CertificateError::UnknownIssuer);
-        let authority = others.iter().find(|other| Fingerprint::of(other) == self.authority);
-        let Some(authority) = authority else { return Err(unknown) };
-        check_signed(own, authority, &self.provider, now)?;
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> std::result::Result<HandshakeSignatureValid, Error> {
-        Err(Error::General("only TLS 1.3 is spoken".to_owned()))
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> std::result::Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
-    }
 }
 
 #[cfg(test)]

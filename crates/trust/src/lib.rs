@@ -16,6 +16,8 @@ mod hex;
 pub mod hosts;
 pub mod identity;
 pub mod join;
+mod pinned;
+pub mod renew;
 pub mod room;
 pub mod store;
 pub mod token;

@@ -74,6 +74,13 @@ impl Store {
         self.place(name).is_file()
     }
 
+    /// What lies in the directory itself.
+    pub(crate) fn names(&self) -> Result<Vec<String>> {
+        let entries = fs::read_dir(&self.dir).map_err(io("read", &self.dir))?;
+        let names = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+        names.collect::<std::io::Result<_>>().map_err(io("read", &self.dir))
+    }
+
     /// `None`: it is not there.
     pub(crate) fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {
         let path = self.place(name);

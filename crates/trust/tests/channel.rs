@@ -148,10 +148,14 @@ fn a_node_of_another_authority_is_refused_at_either_end() {
 #[test]
 fn a_manager_without_a_certificate_is_refused() {
     let cluster = Cluster::new();
-    let mut accepted = Channel::accept(&cluster.identity(4), START);
-    let (events, refused, _) = push(stranger(&cluster, None), &mut accepted);
-    assert_eq!(events, []);
-    assert!(matches!(refused, Err(ChannelError::Tls(_))), "{refused:?}");
+    for purpose in ["tieline-peer/1", "tieline-renew/1"] {
+        let mut accepted = Channel::accept(&cluster.identity(4), START);
+        let mut config = stranger(&cluster, None);
+        config.alpn_protocols = vec![purpose.into()];
+        let (events, refused, _) = push(config, &mut accepted);
+        assert_eq!(events, []);
+        assert!(matches!(refused, Err(ChannelError::Tls(_))), "{refused:?}");
+    }
 }
 
 /// A client that believes the authority and shows the certificate of somebody else's cluster, or none.

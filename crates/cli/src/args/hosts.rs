@@ -30,6 +30,13 @@ pub(crate) enum ClusterAction {
                             The node manager of the first host must run. A token on the command line can be seen by all users of this host."
     )]
     Join(Join),
+    /// Renew the certificate of a node of this host, which is valid for a year
+    #[command(
+        after_help = "Examples:\n  tieline cluster renew 10.0.0.1             the host where the cluster was made, whose node manager must run\n  \
+                            tieline cluster renew --node 4             on that host itself\n\n\
+                            The node proves who it is by the certificate that it has. If that has expired, join again with a token for this node."
+    )]
+    Renew(Renew),
 }
 
 /// `cluster init`.
@@ -54,6 +61,14 @@ pub(crate) struct Join {
     /// port 7411]
     #[arg(long, value_name = "IP[:PORT]")]
     pub address: Option<Address>,
+}
+
+/// `cluster renew`.
+#[derive(Debug, Args)]
+pub(crate) struct Renew {
+    /// The host where the cluster was made [default: this one; default port: 7411]
+    #[arg(value_name = "HOST[:PORT]")]
+    pub host: Option<String>,
 }
 
 fn life(text: &str) -> Result<Duration, String> {

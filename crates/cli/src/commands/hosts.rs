@@ -3,12 +3,12 @@
 use std::io::Read;
 use std::time::Duration;
 
-use node::hosts::{JoinOptions, Token, init, join, token};
+use node::hosts::{JoinOptions, Token, init, join, renew, token};
 use node_client::runtime_dir::{ClusterName, DEFAULT_CLUSTER};
 use tieline::NodeId;
 
 use super::usage;
-use crate::args::{ClusterAction, Common, Init, Join};
+use crate::args::{ClusterAction, Common, Init, Join, Renew};
 use crate::environment;
 use crate::exit::{Failure, Outcome, PASS};
 use crate::output::Output;
@@ -24,6 +24,7 @@ pub(super) fn run(common: &Common, action: &ClusterAction, output: Output) -> Ou
         ClusterAction::Init(arguments) => make(common, arguments, output),
         ClusterAction::Token { expires } => print_token(common, *expires, output),
         ClusterAction::Join(arguments) => let_in(common, arguments, output),
+        ClusterAction::Renew(arguments) => renewed(common, arguments, output),
     }
 }
 
@@ -94,6 +95,31 @@ fn let_in(common: &Common, arguments: &Join, output: Output) -> Outcome {
                 joined.cluster,
                 joined.address,
                 joined.dir.display()
+            )
+        },
+    )?;
+    Ok(PASS)
+}
+
+fn renewed(common: &Common, arguments: &Renew, output: Output) -> Outcome {
+    let cluster = cluster(common)?;
+    let renewed = renew(cluster.as_str(), common.node, arguments.host.as_deref(), LIMIT)?;
+    let node = renewed.node;
+    output.result(
+        || {
+            Ok(serde_json::json!({ "schema": SCHEMA, "cluster": cluster.as_str(), "node": node,
+                                   "directory": renewed.dir }))
+        },
+        || {
+            let named = if cluster.as_str() == DEFAULT_CLUSTER {
+                String::new()
+            } else {
+                format!(" --cluster {cluster}")
+            };
+            format!(
+                "node {node} of cluster {cluster} has a new certificate, in {}\n\
+                 next: `tieline node restart --node {node}{named}`: its manager takes the new one when it starts\n",
+                renewed.dir.display()
             )
         },
     )?;

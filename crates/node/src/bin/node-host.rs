@@ -65,6 +65,10 @@ fn obey(words: &[&str]) -> Answer {
             let joined = hosts::join(options)?;
             Ok(format!("{} {}", joined.node, joined.address))
         }
+        ["renew", id, host @ ..] => {
+            let renewed = hosts::renew(CLUSTER, Some(node(id)?), host.first().copied(), LIMIT)?;
+            Ok(format!("{}", renewed.node))
+        }
         ["run", id, runtime] => run(node(id)?, runtime),
         ["status", id, runtime] => {
             let status = node::cluster::status(&dir(runtime)?, node(id)?)?;

@@ -156,7 +156,7 @@ impl Daemon {
                 self.tell(Input::HostConnected { peer, dialled, node });
                 self.dial_those_who_wait();
             }
-            Event::Joiner => {
+            Event::Joiner | Event::Renewer(_) => {
                 if let Some(remote) = self.remote(peer) {
                     remote.hurry(clock());
                 }
@@ -170,6 +170,7 @@ impl Daemon {
                     }),
                     (Some(Purpose::Peer), RecordKind::Hosts) => self.heard_of_hosts(peer, &record.body),
                     (Some(Purpose::Join), RecordKind::Join) => self.serve_join(peer, &record.body),
+                    (Some(Purpose::Renew), RecordKind::Join) => self.serve_renewal(peer, &record.body),
                     _ => self.lose_remote(peer, Some("it said what does not belong there".to_owned())),
                 }
             }
@@ -235,6 +236,20 @@ impl Daemon {
                 self.spread(&[joined.node]);
             }
             Err(error) => self.warn(format!("a host at {from} could not join: {error}")),
+        }
+    }
+
+    fn serve_renewal(&mut self, peer: PeerConn, body: &[u8]) {
+        let Some(network) = &mut self.network else { return };
+        let Some(remote) = network.remotes.get_mut(&peer) else { return };
+        let from = remote.from();
+        let (answer, outcome) = trust::renew::serve(&network.store, &remote.channel, body, SystemTime::now());
+        remote.send(RecordKind::Join, &answer);
+        remote.close_soon(clock());
+        self.flush_remote(peer);
+        match outcome {
+            Ok(node) => self.info(&format!("node {node} at {from} has a new certificate")),
+            Err(error) => self.warn(format!("a node at {from} got no new certificate: {error}")),
         }
     }
 

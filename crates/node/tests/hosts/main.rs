@@ -146,3 +146,28 @@ fn a_host_without_room_for_its_keys_keeps_its_token() {
     let joined = lab.hosts[1].ask(&["join", &first, &token, "8"]).unwrap();
     assert_eq!(joined, format!("8 {}:7411", lab.hosts[1].address));
 }
+
+#[test]
+fn a_node_renews_its_certificate_at_the_authority_and_nowhere_else() {
+    let Some(mut lab) = cluster(&[4, 8, 12]) else { return };
+    all_see_each_other(&lab);
+    let [first, second] = [0, 1].map(|at| lab.hosts[at].address.clone());
+    let file = lab.hosts[1].config().join("node-8.crt");
+    let before = std::fs::read(&file).unwrap();
+    let refused = lab.hosts[1].ask(&["renew", "8"]).unwrap_err();
+    assert!(refused.contains("this host has not the authority's key"), "{refused}");
+    let refused = lab.hosts[2].ask(&["renew", "12", &second]).unwrap_err();
+    assert!(refused.contains("this host has no authority: give the host where"), "{refused}");
+    let refused = lab.hosts[1].ask(&["renew", "16", &first]).unwrap_err();
+    assert!(refused.contains("node 16 has no certificate"), "{refused}");
+    assert_eq!(std::fs::read(&file).unwrap(), before);
+
+    assert_eq!(lab.hosts[1].ask(&["renew", "8", &first]), Ok("8".to_owned()));
+    assert_ne!(std::fs::read(&file).unwrap(), before);
+    assert_eq!(lab.hosts[0].ask(&["renew", "4"]), Ok("4".to_owned()));
+    for at in [0, 1] {
+        lab.hosts[at].kill();
+        lab.hosts[at].start();
+    }
+    all_see_each_other(&lab);
+}

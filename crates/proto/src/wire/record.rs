@@ -17,7 +17,7 @@ pub enum RecordKind {
     Message,
     /// Addresses of managers.
     Hosts,
-    /// A request to join the cluster, or its answer.
+    /// A request to join the cluster or to renew a certificate, or its answer.
     Join,
 }
 
