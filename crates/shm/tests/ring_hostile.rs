@@ -293,6 +293,28 @@ fn each_lie_of_a_record_producer_is_named() {
 }
 
 #[test]
+fn a_consumer_that_found_a_lie_believes_no_later_line() {
+    let (mut producer, mut consumer) = record::pair(512).unwrap();
+    for number in 0..14_u64 {
+        producer.push(&number.to_le_bytes()).unwrap();
+    }
+    for number in 0..7_u64 {
+        let mut record = [0; 8];
+        assert_eq!(consumer.pop_into(&mut record), Ok(Some(8)));
+        assert_eq!(u64::from_le_bytes(record), number);
+    }
+    let second = DATA + 64;
+    let window = producer.region().window();
+    let honest = window.load_u64(second).unwrap();
+    window.store_u64(second, 3 << 61).unwrap();
+    let corrupt = Err(PopError::Corrupt { what: "a control word that means nothing" });
+    assert_eq!(consumer.pop_into(&mut [0; 8]), corrupt);
+    window.store_u64(second, honest).unwrap();
+    assert_eq!(consumer.pop_into(&mut [0; 8]), corrupt);
+    assert_eq!(consumer.drain(9, |_| ()).map(Some), corrupt);
+}
+
+#[test]
 fn each_lie_of_a_record_consumer_is_named() {
     let corrupt = PushError::Corrupt { what: "the consumer's count of lines given back" };
     assert!(corrupt.to_string().contains("close this connection"));

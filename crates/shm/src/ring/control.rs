@@ -82,6 +82,39 @@ pub(super) fn field(len: usize, at: u32) -> u64 {
     (len as u64 + 1) << (FIELD_BITS * at)
 }
 
+/// The fields of seven records of 8 bytes.
+pub(super) const WORDS: u64 = {
+    let (mut fields, mut at) = (0, 0);
+    while at < PAYLOAD_WORDS {
+        fields |= 9 << (FIELD_BITS * at);
+        at += 1;
+    }
+    fields
+};
+
+/// The fields of `count` (1 to 7) records of 8 bytes, the first of which begins in payload word `at` (0 to 6).
+#[inline]
+pub(super) fn words(count: u32, at: u32) -> u64 {
+    (WORDS >> (FIELD_BITS * (PAYLOAD_WORDS - count))) << (FIELD_BITS * at)
+}
+
+/// The control words of lines that hold so many records of 8 bytes and nothing else; a full one is closed.
+pub(super) const OF_WORDS: [u64; LINE_WORDS] = {
+    let (mut words, mut count) = ([0; LINE_WORDS], 1);
+    while count < LINE_WORDS {
+        words[count] = WORDS >> (FIELD_BITS * (PAYLOAD_WORDS - count as u32));
+        count += 1;
+    }
+    words[PAYLOAD_WORDS as usize] |= CLOSED;
+    words
+};
+
+/// With how many records of 8 bytes these fields begin.
+#[inline]
+pub(super) fn leading_words(fields: u64) -> u32 {
+    ((fields ^ WORDS).trailing_zeros() / FIELD_BITS).min(PAYLOAD_WORDS)
+}
+
 /// The lowest field: 0 if no record begins there, else its length + 1.
 #[inline]
 pub(super) fn first_field(fields: u64) -> u64 {
@@ -120,6 +153,27 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn lines_of_words_are_told_apart() {
+        for at in 0..PAYLOAD_WORDS {
+            for count in 1..=PAYLOAD_WORDS - at {
+                let fields = (at..at + count).fold(0, |fields, at| fields | field(8, at));
+                assert_eq!(words(count, at), fields);
+                assert_eq!(leading_words(fields >> (FIELD_BITS * at)), count);
+                assert_eq!(leading_words(fields), if at == 0 { count } else { 0 });
+                // Another record behind them, and one before.
+                if at + count < PAYLOAD_WORDS {
+                    assert_eq!(leading_words((fields | field(3, at + count)) >> (FIELD_BITS * at)), count);
+                }
+            }
+        }
+        for (count, &word) in OF_WORDS.iter().enumerate().skip(1) {
+            let closed = if count == PAYLOAD_WORDS as usize { CLOSED } else { 0 };
+            assert_eq!(word, words(count as u32, 0) | closed);
+        }
+        assert_eq!(leading_words(0), 0);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! A ring's words in a region.
 
+use super::control::LINE_WORDS;
 use super::ends::HEAD_BYTES;
 use super::words::Words;
 use crate::copy;
@@ -70,6 +71,13 @@ impl Mapped {
         unsafe { Window::from_raw(self.at(index).cast_mut(), len, access) }
     }
 
+    /// The bytes of one word, to be read.
+    #[inline(always)]
+    pub(super) fn window_of(word: &AtomicU64) -> Window<'_> {
+        // SAFETY: the word is borrowed for as long as the window, and there is no reference to it that is not atomic.
+        unsafe { Window::from_raw(word.as_ptr().cast(), size_of::<AtomicU64>(), MapAccess::ReadOnly) }
+    }
+
     #[inline]
     fn holds(&self, index: usize, len: usize) -> bool {
         index <= self.last && len <= (self.last - index + 1) * 8
@@ -89,6 +97,24 @@ impl Words for Mapped {
         // offset to 64); a word takes every bit pattern and is only accessed atomically. In a read-only mapping the
         // algorithms only load.
         unsafe { &*self.start.add(index.min(self.last)) }
+    }
+
+    #[inline(always)]
+    fn line(&self, index: usize) -> Option<&[AtomicU64; LINE_WORDS]> {
+        if index.saturating_add(LINE_WORDS - 1) > self.last {
+            return None;
+        }
+        // SAFETY: all words of it lie in the row, as was just checked; about each of them as in `word`.
+        Some(unsafe { &*self.start.add(index).cast::<[AtomicU64; LINE_WORDS]>() })
+    }
+
+    #[inline(always)]
+    fn words(&self, index: usize, count: usize) -> &[AtomicU64] {
+        if index.saturating_add(count) > self.last + 1 {
+            return &[];
+        }
+        // SAFETY: all of these words lie in the row, as was just checked; about each of them as in `word`.
+        unsafe { core::slice::from_raw_parts(self.start.add(index), count) }
     }
 
     #[inline]

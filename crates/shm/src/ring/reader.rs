@@ -3,7 +3,7 @@
 
 use super::control::{self, CLOSED, Control, FIELD_BITS, LINE_WORDS, PAYLOAD_WORDS, WRAP};
 use super::words::Words;
-use crate::sync::Ordering;
+use crate::sync::{AtomicU64, Ordering};
 
 /// How many lines ahead the reader fetches while the writer is ahead.
 ///
@@ -29,6 +29,30 @@ pub(super) struct Found {
     pub(super) is_long: bool,
 }
 
+/// A record that is being taken out.
+pub(super) enum Lies<'a, D> {
+    /// A record of 8 bytes in this word.
+    Word(&'a AtomicU64),
+    /// Any other, in these data.
+    Found(&'a D, Found),
+}
+
+/// Takes records out. A trait and no closure: its method can be inlined at every place that calls it.
+pub(super) trait Take<D> {
+    /// Called for each record, in order.
+    fn take(&mut self, lies: Lies<'_, D>);
+}
+
+/// What a look at the control words found.
+enum Look {
+    /// Nothing new.
+    Nothing,
+    /// Short records: `fields` has them.
+    Short,
+    /// A long record.
+    Long(Found),
+}
+
 /// The reading end.
 #[derive(Debug)]
 pub(super) struct LineReader<D, C> {
@@ -49,6 +73,10 @@ pub(super) struct LineReader<D, C> {
     given_back: u64,
     /// After so many lines the count is published.
     quantum: u64,
+    /// The records of 8 bytes that were seen and are not used up lie in the words from here ...
+    next_word: usize,
+    /// ... to before this one. `used` and `fields` have gone past them.
+    end_word: usize,
     broken: Option<BadWriter>,
 }
 
@@ -60,7 +88,20 @@ impl<D: Words, C: Words> LineReader<D, C> {
     pub(super) fn new(data: D, own: C, lines: u64) -> Self {
         debug_assert!(lines.is_power_of_two() && lines >= 4);
         let quantum = (lines / GIVE_BACK_PART).max(1);
-        Self { data, own, lines, line: 0, used: 0, fields: 0, seen: 0, given_back: 0, quantum, broken: None }
+        Self {
+            data,
+            own,
+            lines,
+            line: 0,
+            used: 0,
+            fields: 0,
+            seen: 0,
+            given_back: 0,
+            quantum,
+            next_word: 0,
+            end_word: 0,
+            broken: None,
+        }
     }
 
     pub(super) fn data(&self) -> &D {
@@ -74,8 +115,23 @@ impl<D: Words, C: Words> LineReader<D, C> {
     /// The next record, if there is one. It stays the next until [`LineReader::advance`].
     #[inline]
     pub(super) fn next(&mut self) -> Result<Option<Found>, BadWriter> {
+        if self.next_word != self.end_word {
+            return Ok(Some(Found { word: self.next_word, len: 8, is_long: false }));
+        }
+        self.next_other()
+    }
+
+    /// As [`LineReader::next`], when none of `next_word` is left.
+    fn next_other(&mut self) -> Result<Option<Found>, BadWriter> {
         if control::first_field(self.fields) == 0 {
-            return self.look();
+            match self.look()? {
+                Look::Nothing => return Ok(None),
+                Look::Long(found) => return Ok(Some(found)),
+                Look::Short => {}
+            }
+        }
+        if self.next_word != self.end_word {
+            return Ok(Some(Found { word: self.next_word, len: 8, is_long: false }));
         }
         self.next_short().map(Some)
     }
@@ -83,18 +139,120 @@ impl<D: Words, C: Words> LineReader<D, C> {
     /// Goes past a record that [`LineReader::next`] returned last.
     #[inline]
     pub(super) fn advance(&mut self, found: Found) {
-        if found.is_long {
+        if self.next_word != self.end_word {
+            self.next_word += 1;
+        } else if found.is_long {
             self.go_to(self.line + control::long_lines(found.len));
         } else {
             let words = control::short_words(found.len);
             self.used += words;
             self.fields >>= FIELD_BITS * words;
+            self.take_words();
         }
+    }
+
+    /// Notes how many records of 8 bytes begin `fields`.
+    #[inline]
+    fn take_words(&mut self) {
+        let count = control::leading_words(self.fields);
+        self.next_word = self.word_of(self.line) + 1 + self.used as usize;
+        self.end_word = self.next_word + count as usize;
+        self.used += count;
+        self.fields >>= FIELD_BITS * count;
+    }
+
+    /// Goes on to the next line, if this one was full of records of 8 bytes and used up, and that one is full of them, too.
+    /// [`LineReader::look`] would do the same; in a stream of words a reader that is behind needs nothing else.
+    #[inline(always)]
+    fn next_line_of_words(&mut self) -> bool {
+        const FULL: u64 = CLOSED | control::WORDS;
+        // Of such a line `fields` has nothing left.
+        if self.seen != FULL {
+            return false;
+        }
+        let line = self.line + 1;
+        let at = self.word_of(line);
+        if self.control_word(line) != FULL {
+            return false;
+        }
+        self.data.prefetch(self.word_of(line + PREFETCH_LINES));
+        self.line = line;
+        self.next_word = at + 1;
+        self.end_word = at + LINE_WORDS;
+        if line - self.given_back >= self.quantum {
+            self.give_back();
+        }
+        true
+    }
+
+    /// Takes a record of 8 bytes, if the next one is known to be one. None also if only a look can tell.
+    #[inline(always)]
+    pub(super) fn take_word(&mut self) -> Option<u64> {
+        if self.next_word == self.end_word && !self.next_line_of_words() {
+            return None;
+        }
+        let index = self.next_word;
+        self.next_word += 1;
+        self.data.on_payload(index, false);
+        // Relaxed: the control word was loaded with Acquire before the payload.
+        Some(self.data.word(index).load(Ordering::Relaxed))
+    }
+
+    /// Hands up to `max` records to `take`, and returns their number.
+    #[inline]
+    pub(super) fn drain(&mut self, max: usize, take: &mut impl Take<D>) -> Result<usize, BadWriter> {
+        let mut taken = 0;
+        while taken < max {
+            if self.next_word != self.end_word || self.next_line_of_words() {
+                taken += self.drain_words(max - taken, take);
+                continue;
+            }
+            match self.next_other() {
+                // The record is one of those that the look has found.
+                Ok(Some(_)) if self.next_word != self.end_word => {}
+                Ok(Some(found)) => {
+                    take.take(Lies::Found(&self.data, found));
+                    self.advance(found);
+                    taken += 1;
+                }
+                Ok(None) => break,
+                Err(bad) if taken == 0 => return Err(bad),
+                // It stays broken, so the next call says so.
+                Err(_) => break,
+            }
+        }
+        Ok(taken)
+    }
+
+    /// Hands up to `max` of the words from `next_word` to `take`, and returns their number.
+    #[inline(always)]
+    fn drain_words(&mut self, max: usize, take: &mut impl Take<D>) -> usize {
+        let first = self.next_word;
+        let count = (self.end_word - first).min(max);
+        for at in first..first + count {
+            self.data.on_payload(at, false);
+        }
+        let words = self.data.words(first, count);
+        // Each counts as taken before it is handed over: `take` may unwind. A whole line has a loop of its own, which the
+        // compiler unrolls.
+        if let Ok(line) = <&[AtomicU64; PAYLOAD_WORDS as usize]>::try_from(words) {
+            for (i, word) in line.iter().enumerate() {
+                self.next_word = first + i + 1;
+                take.take(Lies::Word(word));
+            }
+        } else {
+            for (i, word) in words.iter().enumerate() {
+                self.next_word = first + i + 1;
+                take.take(Lies::Word(word));
+            }
+        }
+        count
     }
 
     /// Whether there is nothing to read now. A bad writer counts as something, so that the next read reports it.
     pub(super) fn is_empty(&self) -> bool {
-        if self.broken.is_some() || control::first_field(self.fields) != 0 {
+        if self.broken.is_some() || self.next_word != self.end_word || control::first_field(self.fields) != 0
+        {
             return false;
         }
         if self.seen == 0 {
@@ -144,7 +302,7 @@ impl<D: Words, C: Words> LineReader<D, C> {
     }
 
     /// Looks at the control word again: the seen records are used up.
-    fn look(&mut self) -> Result<Option<Found>, BadWriter> {
+    fn look(&mut self) -> Result<Look, BadWriter> {
         if let Some(reason) = self.broken {
             return Err(reason);
         }
@@ -157,7 +315,7 @@ impl<D: Words, C: Words> LineReader<D, C> {
             let word = self.control_word(self.line);
             if word == self.seen {
                 self.give_back();
-                return Ok(None);
+                return Ok(Look::Nothing);
             }
             match control::decode(word) {
                 Control::Short { fields, closed } => {
@@ -172,13 +330,14 @@ impl<D: Words, C: Words> LineReader<D, C> {
                     self.seen = word;
                     self.fields = rest;
                     if control::first_field(rest) != 0 {
-                        return self.next_short().map(Some);
+                        self.take_words();
+                        return Ok(Look::Short);
                     }
                     if rest != 0 {
                         return Err(self.break_off("a gap between records"));
                     }
                 }
-                Control::Long { len } => return self.long(len as usize).map(Some),
+                Control::Long { len } => return self.long(len as usize).map(Look::Long),
                 Control::Wrap => self.wrap()?,
                 Control::Nonsense => return Err(self.break_off("a control word that means nothing")),
             }
@@ -229,7 +388,8 @@ impl<D: Words, C: Words> LineReader<D, C> {
     #[cold]
     pub(super) fn break_off(&mut self, why: &'static str) -> BadWriter {
         let reason = *self.broken.get_or_insert(BadWriter(why));
-        self.fields = 0;
+        // Nothing that was seen is to be taken any more.
+        (self.fields, self.seen, self.end_word) = (0, 0, self.next_word);
         reason
     }
 

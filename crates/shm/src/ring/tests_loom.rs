@@ -3,7 +3,7 @@
 use super::many::slots::{self, Slots};
 use super::many::state::Word;
 use super::many::taker::{Next, Taker};
-use super::reader::LineReader;
+use super::reader::{Lies, LineReader, Take};
 use super::words::{HeapWords, Words};
 use super::writer::{LineWriter, Refused};
 use crate::sync::{AtomicU32, Ordering, fence};
@@ -118,6 +118,78 @@ fn a_batch_is_announced_once_and_complete() {
                 }
             };
             assert_eq!(bytes, record(byte, 8));
+        }
+        sender.join().unwrap();
+    });
+}
+
+/// Takes the words 1, 2 and so on as they come.
+struct Expect(u64);
+
+impl Take<HeapWords> for Expect {
+    fn take(&mut self, lies: Lies<'_, HeapWords>) {
+        self.0 += 1;
+        let word = match lies {
+            Lies::Word(word) => word,
+            Lies::Found(data, found) => data.word(found.word),
+        };
+        assert_eq!(word.load(Ordering::Relaxed), self.0);
+    }
+}
+
+/// More words than the ring holds: whole lines, and places that are used again.
+const WORDS: u64 = 30;
+
+#[test]
+fn words_are_taken_one_by_one() {
+    model_with(1, || {
+        let (mut writer, mut reader) = lines(4);
+        let sender = thread::spawn(move || {
+            for word in 1..=WORDS {
+                while let Err(refused) = writer.push_word(word.to_ne_bytes()) {
+                    assert_eq!(refused, Refused::Full);
+                    thread::yield_now();
+                }
+            }
+        });
+        for word in 1..=WORDS {
+            let got = loop {
+                if let Some(got) = reader.take_word() {
+                    break got.to_ne_bytes().to_vec();
+                }
+                match pop(&mut reader) {
+                    Some(bytes) => break bytes,
+                    None => thread::yield_now(),
+                }
+            };
+            assert_eq!(got, word.to_ne_bytes());
+        }
+        sender.join().unwrap();
+    });
+}
+
+#[test]
+fn words_are_written_and_drained_in_batches() {
+    model_with(2, || {
+        let (mut writer, mut reader) = lines(4);
+        let sender = thread::spawn(move || {
+            let words: Vec<_> = (1..=WORDS).map(u64::to_ne_bytes).collect();
+            for batch in words.chunks(9) {
+                let mut written = 0;
+                while written < batch.len() {
+                    match writer.push_words_later(&batch[written..]) {
+                        Ok(count) => written += count,
+                        Err(_) => thread::yield_now(),
+                    }
+                }
+                writer.announce();
+            }
+        });
+        let mut expect = Expect(0);
+        while expect.0 < WORDS {
+            if reader.drain(8, &mut expect).unwrap() == 0 {
+                thread::yield_now();
+            }
         }
         sender.join().unwrap();
     });

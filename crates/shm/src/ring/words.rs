@@ -3,12 +3,19 @@
 //! The algorithms are written once over this trait. Natively the words lie in a region; under loom they are loom's
 //! atomics, so that the very same code is checked for every interleaving.
 
+use super::control::LINE_WORDS;
 use crate::sync::{AtomicU64, Ordering};
 
 /// A row of 64-bit words that another thread or process may read or write at any time.
 pub(super) trait Words {
     /// The word at `index`. An index past the end means the last word: there is no way to leave the row.
     fn word(&self, index: usize) -> &AtomicU64;
+
+    /// The eight words from `index`, if all of them lie in the row: one check for a whole line.
+    fn line(&self, index: usize) -> Option<&[AtomicU64; LINE_WORDS]>;
+
+    /// The `count` words from `index`, or none if not all of them lie in the row.
+    fn words(&self, index: usize, count: usize) -> &[AtomicU64];
 
     /// Copies `bytes` into the words from `index`. Nothing is written unless all of it fits.
     fn write_long(&self, index: usize, bytes: &[u8]);
@@ -119,6 +126,14 @@ impl HeapWords {
 impl Words for HeapWords {
     fn word(&self, index: usize) -> &AtomicU64 {
         &self.words[index.min(self.words.len() - 1)]
+    }
+
+    fn line(&self, index: usize) -> Option<&[AtomicU64; LINE_WORDS]> {
+        self.words.get(index..)?.first_chunk()
+    }
+
+    fn words(&self, index: usize, count: usize) -> &[AtomicU64] {
+        self.words.get(index..index + count).unwrap_or_default()
     }
 
     fn write_long(&self, index: usize, bytes: &[u8]) {

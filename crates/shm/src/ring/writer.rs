@@ -11,7 +11,7 @@
 
 use super::control::{self, CLOSED, LINE_WORDS, PAYLOAD_WORDS, SHORT_MAX_BYTES, WRAP};
 use super::words::Words;
-use crate::sync::Ordering;
+use crate::sync::{AtomicU64, Ordering};
 
 /// How many lines ahead the writer asks for ownership. Below 2 the clearing of the next control word waits for the
 /// reader's cache on every line; measured best from 4 to 8.
@@ -40,6 +40,9 @@ pub(super) struct LineWriter<D, C> {
     used: u32,
     /// Control word of `line` so far; may be ahead of the stored one while a batch is being written.
     control: u64,
+    /// The word of the next record of 8 bytes, if only such records lie in `line` and all were announced: then `used` and
+    /// `control` lag behind, see [`LineWriter::settle`]. 0 if they do not, a multiple of [`LINE_WORDS`] if the line is full.
+    next_word: usize,
     /// What the reader was last seen to have given back.
     consumed: u64,
     /// Lines below this one may be written. 0 once the reader's word was bad, so that every new line asks again.
@@ -54,7 +57,18 @@ impl<D: Words, C: Words> LineWriter<D, C> {
     /// A writer at the beginning of `lines` (a power of two, at least 4) zeroed lines.
     pub(super) fn new(data: D, reader: C, lines: u64) -> Self {
         debug_assert!(lines.is_power_of_two() && lines >= 4);
-        Self { data, reader, lines, line: 0, used: 0, control: 0, consumed: 0, limit: lines, broken: false }
+        Self {
+            data,
+            reader,
+            lines,
+            line: 0,
+            used: 0,
+            control: 0,
+            next_word: 0,
+            consumed: 0,
+            limit: lines,
+            broken: false,
+        }
     }
 
     pub(super) fn data(&self) -> &D {
@@ -70,6 +84,55 @@ impl<D: Words, C: Words> LineWriter<D, C> {
     pub(super) fn max_bytes(&self) -> usize {
         let bytes = self.lines / 2 * control::LINE_BYTES as u64 - 8;
         usize::try_from(bytes.min(u64::from(u32::MAX))).unwrap_or(usize::MAX)
+    }
+
+    /// Writes one record of 8 bytes and announces it.
+    #[inline(always)]
+    pub(super) fn push_word(&mut self, record: [u8; 8]) -> Result<(), Refused> {
+        let index = self.next_word;
+        let count = index % LINE_WORDS;
+        if count == 0 {
+            return self.push_word_settled(record);
+        }
+        self.data.on_payload(index, true);
+        // Relaxed: the control word follows with Release.
+        self.data.word(index).store(u64::from_ne_bytes(record), Ordering::Relaxed);
+        // Release: as in store_control.
+        self.data.word(index - count).store(control::OF_WORDS[count], Ordering::Release);
+        self.next_word = index + 1;
+        Ok(())
+    }
+
+    /// As [`LineWriter::push_word`], into a new line or one that holds other records.
+    fn push_word_settled(&mut self, record: [u8; 8]) -> Result<(), Refused> {
+        let index = self.place_short(record.len())?;
+        self.data.write_short(index, &record);
+        if !self.add_short(record.len()) {
+            self.announce();
+            if self.control == control::OF_WORDS[self.used as usize % LINE_WORDS] {
+                self.next_word = index + 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes `line`, `used` and `control` what they are after the records that [`LineWriter::push_word`] wrote.
+    #[inline]
+    fn settle(&mut self) {
+        if self.next_word != 0 {
+            (self.line, self.used, self.control) = self.settled();
+            self.next_word = 0;
+        }
+    }
+
+    /// What `line`, `used` and `control` are.
+    #[inline]
+    fn settled(&self) -> (u64, u32, u64) {
+        match self.next_word % LINE_WORDS {
+            _ if self.next_word == 0 => (self.line, self.used, self.control),
+            0 => (self.line + 1, 0, 0),
+            count => (self.line, count as u32 - 1, control::OF_WORDS[count - 1]),
+        }
     }
 
     /// Writes one record of at most [`SHORT_MAX_BYTES`] and announces it.
@@ -92,6 +155,57 @@ impl<D: Words, C: Words> LineWriter<D, C> {
         Ok(())
     }
 
+    /// Writes records of 8 bytes from the front of `records` into what is left of the current line, or into a new one, and
+    /// returns their number: 0 if the first has another length. They may stay unseen as with
+    /// [`LineWriter::push_short_later`].
+    #[inline]
+    pub(super) fn push_words_later<R: AsRef<[u8]>>(&mut self, records: &[R]) -> Result<usize, Refused> {
+        let Some(first) = records.first() else { return Ok(0) };
+        if first.as_ref().len() != 8 {
+            return Ok(0);
+        }
+        self.settle();
+        if self.used == 0 {
+            self.begin_line()?;
+        }
+        let at = self.word_of(self.line);
+        let Some(line) = self.data.line(at) else { return Ok(0) };
+        // A whole line is the case that must be fast.
+        let count = if self.used == 0
+            && let Some(whole) = records.first_chunk::<{ PAYLOAD_WORDS as usize }>()
+        {
+            self.store_words(line, at, 0, whole)
+        } else {
+            self.store_words(line, at, self.used as usize, records)
+        };
+        self.control |= control::words(count, self.used);
+        self.used += count;
+        if self.used == PAYLOAD_WORDS {
+            self.close();
+        }
+        Ok(count as usize)
+    }
+
+    /// Stores records of 8 bytes from payload word `used` of a line on, until one has another length.
+    #[inline(always)]
+    fn store_words<R: AsRef<[u8]>>(
+        &self,
+        line: &[AtomicU64; LINE_WORDS],
+        at: usize,
+        used: usize,
+        records: &[R],
+    ) -> u32 {
+        let mut count = 0;
+        for (i, (word, record)) in line.iter().skip(1 + used).zip(records).enumerate() {
+            let Ok(bytes) = record.as_ref().try_into() else { break };
+            self.data.on_payload(at + 1 + used + i, true);
+            // Relaxed: the control word follows with Release.
+            word.store(u64::from_ne_bytes(bytes), Ordering::Relaxed);
+            count += 1;
+        }
+        count
+    }
+
     /// Writes one record of any size up to [`LineWriter::max_bytes`] and announces it, and all before it.
     pub(super) fn push_long(&mut self, record: &[u8]) -> Result<(), Refused> {
         let word = self.place_long(record.len())?;
@@ -104,6 +218,7 @@ impl<D: Words, C: Words> LineWriter<D, C> {
     #[inline]
     pub(super) fn place_short(&mut self, len: usize) -> Result<usize, Refused> {
         debug_assert!(len <= SHORT_MAX_BYTES);
+        self.settle();
         if self.used + control::short_words(len) > PAYLOAD_WORDS {
             self.close();
         }
@@ -136,6 +251,7 @@ impl<D: Words, C: Words> LineWriter<D, C> {
     /// Shows the reader all records so far.
     #[inline]
     pub(super) fn announce(&mut self) {
+        self.settle();
         if self.used > 0 {
             self.store_control(self.line, self.control);
         }
@@ -144,6 +260,7 @@ impl<D: Words, C: Words> LineWriter<D, C> {
     /// Announces the records of the current line and goes on to the next; does nothing if the line was not begun.
     #[inline]
     fn close(&mut self) {
+        self.settle();
         if self.used > 0 {
             self.store_control(self.line, self.control | CLOSED);
             self.go_to(self.line + 1);
@@ -193,15 +310,16 @@ impl<D: Words, C: Words> LineWriter<D, C> {
     pub(super) fn has_room(&self, len: usize) -> bool {
         // Acquire: as in look_at_reader.
         let consumed = self.reader.word(Self::CONSUMED).load(Ordering::Acquire);
-        if self.broken || consumed < self.consumed || consumed > self.line {
+        let (line, used, _) = self.settled();
+        if self.broken || consumed < self.consumed || consumed > line {
             // Let the next push report it.
             return true;
         }
-        let fits_line = len <= SHORT_MAX_BYTES && self.used + control::short_words(len) <= PAYLOAD_WORDS;
-        if self.used > 0 && fits_line {
+        let fits_line = len <= SHORT_MAX_BYTES && used + control::short_words(len) <= PAYLOAD_WORDS;
+        if used > 0 && fits_line {
             return true;
         }
-        let line = if self.used > 0 { self.line + 1 } else { self.line };
+        let line = if used > 0 { line + 1 } else { line };
         let before_end = self.before_end(line);
         let needed = if len <= SHORT_MAX_BYTES { 1 } else { control::long_lines(len) };
         let skipped = if needed > before_end { before_end } else { 0 };

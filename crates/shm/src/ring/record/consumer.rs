@@ -6,7 +6,7 @@ use crate::region::{MapAccess, Region};
 use crate::ring::PopError;
 use crate::ring::ends::{self, What, lines};
 use crate::ring::mapped::Mapped;
-use crate::ring::reader::{Found, LineReader};
+use crate::ring::reader::{Found, Lies, LineReader, Take};
 use crate::ring::words::Words;
 use crate::window::Window;
 use rustix::fd::{BorrowedFd, OwnedFd};
@@ -43,8 +43,9 @@ impl ConsumerHalf {
     }
 }
 
-/// The end that reads records. One thread at a time; move it where it is needed.
+/// The end that reads records. One thread at a time; move it where it is needed. Aligned as [`super::Producer`] is.
 #[derive(Debug)]
+#[repr(align(128))]
 pub struct Consumer {
     reader: LineReader<Mapped, Mapped>,
 }
@@ -55,8 +56,19 @@ impl Consumer {
     /// # Errors
     /// [`PopError::TooSmall`]: the record stays where it is. [`PopError::Corrupt`]: the producer is wrong or hostile, and
     /// this ring is finished.
-    #[inline]
+    #[inline(always)]
     pub fn pop_into(&mut self, buffer: &mut [u8]) -> core::result::Result<Option<usize>, PopError> {
+        if let Some(first) = buffer.first_chunk_mut()
+            && let Some(word) = self.reader.take_word()
+        {
+            *first = word.to_ne_bytes();
+            return Ok(Some(8));
+        }
+        self.pop_other(buffer)
+    }
+
+    /// As [`Consumer::pop_into`], for any record, and with a look at what the producer has written.
+    fn pop_other(&mut self, buffer: &mut [u8]) -> core::result::Result<Option<usize>, PopError> {
         let Some(found) = self.reader.next()? else { return Ok(None) };
         let buffer_bytes = buffer.len();
         let Some(destination) = buffer.get_mut(..found.len) else {
@@ -99,21 +111,7 @@ impl Consumer {
         max: usize,
         mut look: impl FnMut(&Window<'_>),
     ) -> core::result::Result<usize, PopError> {
-        let mut taken = 0;
-        while taken < max {
-            match self.reader.next() {
-                Ok(Some(found)) => {
-                    look(&self.window(found));
-                    self.reader.advance(found);
-                }
-                Ok(None) => break,
-                Err(bad) if taken == 0 => return Err(bad.into()),
-                // It stays broken, so the next call says so.
-                Err(_) => break,
-            }
-            taken += 1;
-        }
-        Ok(taken)
+        Ok(self.reader.drain(max, &mut Show(&mut look))?)
     }
 
     /// Length of the next record in bytes, if there is one. It stays the next; a hostile producer may still change it.
@@ -167,5 +165,18 @@ impl Consumer {
     #[inline]
     fn window(&self, found: Found) -> Window<'_> {
         self.reader.data().window(found.word, found.len, MapAccess::ReadOnly)
+    }
+}
+
+/// Shows each record to a closure.
+struct Show<'a, F>(&'a mut F);
+
+impl<F: FnMut(&Window<'_>)> Take<Mapped> for Show<'_, F> {
+    #[inline(always)]
+    fn take(&mut self, lies: Lies<'_, Mapped>) {
+        match lies {
+            Lies::Word(word) => (self.0)(&Mapped::window_of(word)),
+            Lies::Found(data, found) => (self.0)(&data.window(found.word, found.len, MapAccess::ReadOnly)),
+        }
     }
 }

@@ -49,7 +49,11 @@ impl ProducerHalf {
 }
 
 /// The end that writes records. One thread at a time; move it where it is needed.
+///
+/// Aligned, so that it shares no line, nor one that is fetched with it, with a consumer beside it: both change with every
+/// record.
 #[derive(Debug)]
+#[repr(align(128))]
 pub struct Producer {
     writer: LineWriter<Mapped, Mapped>,
 }
@@ -60,8 +64,17 @@ impl Producer {
     /// # Errors
     /// [`PushError::Full`]: nothing was written, try again when the consumer has taken some. [`PushError::TooLong`].
     /// [`PushError::Corrupt`]: the consumer is wrong or hostile, and this ring is finished.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, record: &[u8]) -> core::result::Result<(), PushError> {
+        if let Ok(word) = record.try_into() {
+            self.writer.push_word(word).map_err(PushError::from)
+        } else {
+            self.push_other(record)
+        }
+    }
+
+    /// As [`Producer::push`], for a record of any length.
+    fn push_other(&mut self, record: &[u8]) -> core::result::Result<(), PushError> {
         if record.len() <= INLINE_BYTES {
             self.writer.push_short(record).map_err(PushError::from)
         } else {
@@ -78,7 +91,18 @@ impl Producer {
     pub fn push_batch<R: AsRef<[u8]>>(&mut self, records: &[R]) -> core::result::Result<usize, PushError> {
         let mut written = 0;
         let mut outcome = Ok(());
-        for record in records {
+        while let Some(record) = records.get(written) {
+            match self.writer.push_words_later(&records[written..]) {
+                Ok(0) => {}
+                Ok(count) => {
+                    written += count;
+                    continue;
+                }
+                Err(refused) => {
+                    outcome = Err(refused.into());
+                    break;
+                }
+            }
             let record = record.as_ref();
             outcome = if record.len() <= INLINE_BYTES {
                 self.writer.push_short_later(record).map_err(PushError::from)
