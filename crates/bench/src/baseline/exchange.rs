@@ -144,6 +144,7 @@ impl<'env> ExchangeProbe<'env> {
                 if let Some(from) = source.get(at..at + shape.chunk_bytes) {
                     near.put(shared, from)?;
                 }
+                // Release: pairs with the Acquire of the reading side, the bytes come before the count.
                 counts.written.0.store(number + 1, Ordering::Release);
             }
             Poll::Paused.until(WHAT, || counts.taken.0.load(Ordering::Acquire) == chunks)?;
