@@ -1,9 +1,9 @@
 //! Baseline: a stream of bytes that one processor copies into memory that both share and another
 //! one copies out of it, with two counters and nothing else.
 //!
-//! It is what the exchange of lines between two processors allows a stream of two copies, whatever
-//! its protocol. How many bytes a chunk should have, and how many chunks should be on their way,
-//! depends on the caches: the fastest of some is taken.
+//! It is the limit that the exchange of cache lines between two processors sets for a stream with
+//! two copies, whatever its protocol. The best size of a chunk, and the best number of chunks in
+//! flight, depend on the caches: several are tried, and the fastest is used.
 
 use std::sync::Arc;
 
@@ -23,11 +23,11 @@ const READING_BYTES: u64 = 64 << 20;
 const TRIAL_BYTES: u64 = 8 << 20;
 /// Bytes that are copied from and to, one block after the other.
 pub const BLOCK_BYTES: usize = 128 << 10;
-/// The most that is on its way: bytes of the shared memory.
+/// Most bytes in flight: the size of the shared memory.
 pub const SHARED_BYTES: usize = 256 << 10;
-/// Bytes of a chunk that are tried.
+/// The sizes of a chunk that are tried.
 const CHUNKS: [usize; 4] = [8 << 10, 16 << 10, 32 << 10, 64 << 10];
-/// Bytes on their way that are tried.
+/// The numbers of bytes in flight that are tried.
 const WINDOWS: [usize; 3] = [64 << 10, 128 << 10, SHARED_BYTES];
 /// Trials of each shape.
 const TRIALS: u32 = 3;
@@ -39,12 +39,12 @@ struct Counts {
     taken: CacheLine<AtomicU64>,
 }
 
-/// How the bytes are divided.
+/// The division of the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
     /// Bytes of a chunk.
     pub chunk_bytes: usize,
-    /// Bytes on their way, at most.
+    /// Bytes in flight, at most.
     pub window_bytes: usize,
 }
 
@@ -60,7 +60,7 @@ impl Shape {
         (self.window_bytes / self.chunk_bytes) as u64
     }
 
-    /// Where a chunk is in the shared memory, and in a block.
+    /// The offset of a chunk in the shared memory, and in a block.
     const fn places(self, number: u64) -> (usize, usize) {
         let blocks = (BLOCK_BYTES / self.chunk_bytes) as u64;
         let shared = (number % self.slots()) as usize * self.chunk_bytes;
@@ -79,7 +79,8 @@ pub struct ExchangeProbe<'env> {
 }
 
 impl<'env> ExchangeProbe<'env> {
-    /// A probe on memory of [`SHARED_BYTES`], mapped here as `near` and by the far thread as `far`. Finds the fastest shape.
+    /// A probe on memory of [`SHARED_BYTES`], mapped here as `near` and by the far thread as `far`.
+    /// Finds the fastest shape.
     pub fn new(
         timer: &Timer,
         pair: &mut PinnedPair<'env>,
@@ -108,7 +109,7 @@ impl<'env> ExchangeProbe<'env> {
         self.shape
     }
 
-    /// One reading: GB a second.
+    /// Takes one reading, in GB a second.
     pub fn gb_a_second(&mut self, timer: &Timer, pair: &mut PinnedPair<'env>) -> Result<f64> {
         self.stream(timer, pair, READING_BYTES)
     }
@@ -144,7 +145,7 @@ impl<'env> ExchangeProbe<'env> {
                 if let Some(from) = source.get(at..at + shape.chunk_bytes) {
                     near.put(shared, from)?;
                 }
-                // Release: pairs with the Acquire of the reading side, the bytes come before the count.
+                // Release: pairs with the Acquire of the reading side, which then finds the bytes.
                 counts.written.0.store(number + 1, Ordering::Release);
             }
             Poll::Paused.until(WHAT, || counts.taken.0.load(Ordering::Acquire) == chunks)?;

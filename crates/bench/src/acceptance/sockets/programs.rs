@@ -64,11 +64,11 @@ pub(super) fn beside(context: &mut Context<'_>, entry: &Entry, load: Load, goal:
     Ok(figure.with_rings(share.part()))
 }
 
-/// What two processors allow at this moment.
+/// The baseline of a figure: what two processors allow at this moment.
 enum Baseline<'a, 'env> {
-    /// Of a time: half the round trip of one cache line.
+    /// For a time: half the round trip of one cache line.
     Line { far: FarThread<'a, 'env>, probe: LineProbe<'env> },
-    /// Of a bandwidth: a stream of two copies.
+    /// For a bandwidth: a stream with two copies.
     Exchange { pair: &'a mut PinnedPair<'env>, probe: ExchangeProbe<'env> },
 }
 
@@ -93,7 +93,7 @@ impl Sides for AboveBaseline<'_, '_> {
 }
 
 impl AboveBaseline<'_, '_> {
-    /// What the baseline is, and notes of it.
+    /// The name of the baseline, and its notes.
     fn described(&self) -> (&'static str, Option<String>) {
         match &self.baseline {
             Baseline::Line { .. } => ("half the round trip of one cache line", None),
@@ -145,7 +145,7 @@ pub(super) fn above_baseline(
             let mut spec = of_load(entry, load, goal, cpus);
             spec.kind = ReferenceKind::Baseline;
             spec.reference = reference.to_owned();
-            // Of a line there is a command of its own.
+            // Only the line has a command of its own.
             spec.argv = if shape.is_none() {
                 ["tieline", "bench", "limits", "--json"].map(ToOwned::to_owned).to_vec()
             } else {
