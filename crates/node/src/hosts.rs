@@ -56,7 +56,7 @@ pub enum HostsError {
         path: PathBuf,
     },
     /// It is not clear which node is meant.
-    #[error("{path} has certificates of {count} nodes: say by --node which one to renew")]
+    #[error("{path} has certificates of {count} nodes: name the one to renew with --node")]
     WhichNode {
         /// The directory.
         path: PathBuf,
@@ -64,7 +64,9 @@ pub enum HostsError {
         count: usize,
     },
     /// The authority is elsewhere, and where was not said.
-    #[error("this host has not the authority's key: give the host where `tieline cluster init` was run")]
+    #[error(
+        "this host does not have the authority's key: give the host where `tieline cluster init` was run"
+    )]
     WhichHost,
     /// It cannot be connected to.
     #[error(

@@ -32,7 +32,7 @@ pub(crate) enum ClusterAction {
     Join(Join),
     /// Renew the certificate of a node of this host, which is valid for a year
     #[command(
-        after_help = "Examples:\n  tieline cluster renew 10.0.0.1             the host where the cluster was made, whose node manager must run\n  \
+        after_help = "Examples:\n  tieline cluster renew 10.0.0.1             the host where `tieline cluster init` ran; its node manager must run\n  \
                             tieline cluster renew --node 4             on that host itself\n\n\
                             The node proves who it is by the certificate that it has. If that has expired, join again with a token for this node."
     )]
@@ -66,7 +66,7 @@ pub(crate) struct Join {
 /// `cluster renew`.
 #[derive(Debug, Args)]
 pub(crate) struct Renew {
-    /// The host where the cluster was made [default: this one; default port: 7411]
+    /// The host where `tieline cluster init` ran [default: this one; default port: 7411]
     #[arg(value_name = "HOST[:PORT]")]
     pub host: Option<String>,
 }

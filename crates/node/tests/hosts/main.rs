@@ -155,7 +155,7 @@ fn a_node_renews_its_certificate_at_the_authority_and_nowhere_else() {
     let file = lab.hosts[1].config().join("node-8.crt");
     let before = std::fs::read(&file).unwrap();
     let refused = lab.hosts[1].ask(&["renew", "8"]).unwrap_err();
-    assert!(refused.contains("this host has not the authority's key"), "{refused}");
+    assert!(refused.contains("this host does not have the authority's key"), "{refused}");
     let refused = lab.hosts[2].ask(&["renew", "12", &second]).unwrap_err();
     assert!(refused.contains("this host has no authority: give the host where"), "{refused}");
     let refused = lab.hosts[1].ask(&["renew", "16", &first]).unwrap_err();
