@@ -18,9 +18,9 @@ use shm::cpu::{CacheSizes, Features};
 
 use crate::error::{NodeError, Result};
 
-/// Longest copy that is measured where memory is plentiful, in bytes, and where it is not.
-const LARGEST_BYTES: [usize; 2] = [64 << 20, 4 << 20];
-/// Memory that has to be free for the former, in bytes.
+/// Longest copy that is measured where memory is short, in bytes, and where it is plentiful.
+const LARGEST_BYTES: [usize; 2] = [4 << 20, Limits::DEFAULT.largest_bytes];
+/// Memory that has to be free for the latter, in bytes.
 const PLENTIFUL_BYTES: u64 = 4 << 30;
 /// A measurement during which this process had less of its processor than that is not kept.
 const OWN_SHARE: f64 = 0.9;
@@ -165,7 +165,7 @@ fn measure_now() -> Result<Measured> {
     // Calibrated before time counts.
     let _ = shm::clock::Clock::global();
     let plentiful = free_memory_bytes().is_some_and(|bytes| bytes >= PLENTIFUL_BYTES);
-    let largest_bytes = LARGEST_BYTES[usize::from(!plentiful)];
+    let largest_bytes = LARGEST_BYTES[usize::from(plentiful)];
     let (start, own_start) = (Instant::now(), own_time());
     let timings = measure(Limits { largest_bytes, ..Limits::DEFAULT }).map_err(NodeError::Measure)?;
     let (took, own) = (start.elapsed(), own_time().saturating_sub(own_start));

@@ -5,16 +5,15 @@
 
 use super::classes::{CLASSES, class_end_bytes};
 use super::timer::{CopyBy, CopyTimer};
+use super::timings::HALVES;
 use super::{Kernel, KernelId, Temperature, Timings, kernels};
 use crate::Result;
 use crate::clock::{Clock, now_ticks};
 
-/// Rounds that each class of sizes gets whatever they cost: two even ones and two odd ones.
-const LEAST_ROUNDS: u32 = 4;
-/// The same of a large class: one even round and one odd one.
-const LEAST_ROUNDS_LARGE: u32 = 2;
-/// Rounds after which more tell nothing new.
-const MOST_ROUNDS: u32 = 60;
+/// Even rounds that each class of sizes gets whatever they cost, and odd ones. With one of each, a single disturbance would decide.
+const LEAST_ROUNDS: u32 = 2;
+/// Even rounds, and odd ones, after which more tell nothing new.
+const MOST_ROUNDS: u32 = 30;
 /// Above this size each reading takes milliseconds: only powers of two are measured, without what matters less there.
 const LARGE_BYTES: usize = 4 << 20;
 /// Shares of the time: of a class up to that size, and of one above it.
@@ -30,8 +29,9 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// What is found in 0.3 s is good for all sizes.
-    pub const DEFAULT: Self = Self { largest_bytes: 64 << 20, time_ns: 300_000_000 };
+    /// What is found in 0.3 s is good for all sizes. Longer copies than the longest are served as that one: their memory and its
+    /// new pages would take as long as all the rest.
+    pub const DEFAULT: Self = Self { largest_bytes: 32 << 20, time_ns: 300_000_000 };
 }
 
 /// Times all kernels of this processor at all temperatures.
@@ -59,17 +59,20 @@ fn survey(
 ) -> Timings {
     let bytes = limits.largest_bytes.max(4096);
     let mut timings = Timings::default();
-    for class in (0..CLASSES).filter(|class| is_measured(*class, bytes)) {
-        // The short ones need little: what they leave is for the long ones.
-        let class_begin = elapsed_ns();
-        let share_ns = limits.time_ns.saturating_sub(class_begin) / share_of(class, bytes);
-        for round in 0..MOST_ROUNDS {
-            let least = if is_large(class) { LEAST_ROUNDS_LARGE } else { LEAST_ROUNDS };
-            let took_ns = elapsed_ns() - class_begin;
-            if round >= least && took_ns * u64::from(round + 1) / u64::from(round) > share_ns {
-                break;
+    // All classes have their even rounds before any has its odd ones: what disturbs a class for some milliseconds meets one half.
+    for half in 0..HALVES as u32 {
+        let end_ns = limits.time_ns * u64::from(half + 1) / HALVES as u64;
+        for class in (0..CLASSES).filter(|class| is_measured(*class, bytes)) {
+            // The short ones need little: what they leave is for the long ones.
+            let class_begin = elapsed_ns();
+            let share_ns = end_ns.saturating_sub(class_begin) / share_of(class, bytes);
+            for done in 0..MOST_ROUNDS {
+                let took_ns = elapsed_ns() - class_begin;
+                if done >= LEAST_ROUNDS && took_ns * u64::from(done + 1) / u64::from(done) > share_ns {
+                    break;
+                }
+                one_round(class, done * HALVES as u32 + half, able, &mut timings, time);
             }
-            one_round(class, round, able, &mut timings, time);
         }
     }
     timings

@@ -37,6 +37,9 @@ impl Temperature {
 /// A kernel must not be slower than the C library's `memcpy` by more than this at any temperature, in the mean of a class and those
 /// beside it: single readings are uncertain by some percent.
 const SLOWER_AT_MOST: f64 = 1.01;
+/// What is added to that at most where even and odd rounds differ: a kernel that is as fast would otherwise be refused in one
+/// measurement and used in the next.
+const NOISE_AT_MOST: f64 = 0.01;
 /// The same for the class alone, in the rounds in which it was the better.
 const SLOWER_AT_MOST_ALONE: f64 = 1.02;
 /// The same for copies below [`TINY_BYTES`], whose times are a few ticks of the counter, in nanoseconds.
@@ -50,7 +53,7 @@ const WORTH: f64 = 0.975;
 const OUT: f64 = 1.15;
 
 /// Odd and even rounds.
-const HALVES: usize = 2;
+pub(super) const HALVES: usize = 2;
 
 /// Times of copies by class of sizes, kernel and temperature, in nanoseconds.
 #[derive(Clone, Debug, PartialEq)]
@@ -155,17 +158,21 @@ impl Timings {
         Temperature::ALL.into_iter().all(|at| {
             let Some(libc) = self.ns(class, KernelId::Libc, at) else { return true };
             let Some(ns) = self.ns(class, kernel, at) else { return false };
-            let is_tiny = class_end_bytes(class) <= TINY_BYTES && ns <= libc + SLOWER_AT_MOST_NS;
+            let is_tiny = class_end_bytes(class) < TINY_BYTES && ns <= libc + SLOWER_AT_MOST_NS;
             let in_a_half = |half| {
                 self.ratio(class, kernel, at, Rounds::Half(half))
                     .is_some_and(|ratio| ratio <= SLOWER_AT_MOST_ALONE)
             };
-            is_tiny
-                || (0..HALVES).any(in_a_half)
-                    && self
-                        .around(class, kernel, at, Rounds::All)
-                        .is_some_and(|ratio| ratio <= SLOWER_AT_MOST)
+            let allowed = SLOWER_AT_MOST + self.noise(class, kernel, at).min(NOISE_AT_MOST);
+            let is_fast = self.around(class, kernel, at, Rounds::All).is_some_and(|ratio| ratio <= allowed);
+            is_tiny || is_fast && (0..HALVES).any(in_a_half)
         })
+    }
+
+    /// By how much even and odd rounds differ on its time over that of the C library's `memcpy`.
+    fn noise(&self, class: usize, kernel: KernelId, at: Temperature) -> f64 {
+        let [even, odd] = [0, 1].map(|half| self.ratio(class, kernel, at, Rounds::Half(half)));
+        even.zip(odd).map_or(0.0, |(even, odd)| (even - odd).abs())
     }
 
     /// Its times over those of the C library's `memcpy`, as the mean of a class and those beside it, at all temperatures multiplied.
@@ -176,9 +183,12 @@ impl Timings {
     /// Its time over that of the C library's `memcpy` at one temperature: the mean of a class and those beside it.
     fn around(&self, class: usize, kernel: KernelId, at: Temperature, rounds: Rounds) -> Option<f64> {
         let own = self.ratio(class, kernel, at, rounds)?;
-        let beside = [class.checked_sub(1), Some(class + 1).filter(|next| *next < CLASSES)];
+        let ratio = |class| self.ratio(class, kernel, at, rounds);
+        // Of large sizes only each second class is measured.
+        let below = (1..=2).find_map(|by| ratio(class.checked_sub(by)?));
+        let above = (1..=2).find_map(|by| ratio(Some(class + by).filter(|next| *next < CLASSES)?));
         let (mut sum, mut count) = (2.0 * own, 2.0);
-        for ratio in beside.into_iter().flatten().filter_map(|class| self.ratio(class, kernel, at, rounds)) {
+        for ratio in [below, above].into_iter().flatten() {
             (sum, count) = (sum + ratio, count + 1.0);
         }
         Some(sum / count)

@@ -127,6 +127,31 @@ fn two_measurements_of_a_noisy_machine_give_plans_that_are_as_fast() {
 }
 
 #[test]
+fn a_kernel_that_gains_at_one_temperature_only_is_in_both_plans_or_in_none() {
+    // As fast as the C library's at three temperatures, and a third faster at the fourth.
+    let gains = |id: KernelId, bytes: usize, temperature: Temperature, _: f64| match (id, temperature) {
+        (KernelId::RepMovsb, Temperature::Cold) if bytes > 4 << 10 => at(15.0, bytes),
+        _ => at(10.0, bytes),
+    };
+    let mean = |plan: &Plan, bytes: usize| {
+        let ns = |temperature| gains(plan.kernel_for(bytes), bytes, temperature, 0.0);
+        Temperature::ALL.into_iter().map(|at| ns(at).ln() / 4.0).sum::<f64>().exp()
+    };
+    for noise in [0.005, 0.01, 0.02] {
+        for seed in 1..20 {
+            let one = Machine::new(gains).noisy(noise, seed).plan().0;
+            let other = Machine::new(gains).noisy(noise, seed + 1000).plan().0;
+            for class in (0..CLASSES).filter(|class| class_end_bytes(*class) <= Limits::DEFAULT.largest_bytes)
+            {
+                let bytes = class_end_bytes(class);
+                let ratio = mean(&one, bytes) / mean(&other, bytes);
+                assert!((0.97..=1.03).contains(&ratio), "noise {noise}, seed {seed}, {bytes} bytes: {ratio}");
+            }
+        }
+    }
+}
+
+#[test]
 fn kernels_that_are_alike_do_not_change_places() {
     // They differ by 2 % at most, now this one is ahead, now that: that is the noise of the day.
     let alike = |id: KernelId, bytes: usize, _: Temperature, _: f64| {
