@@ -97,7 +97,8 @@ impl<D: Words, C: Words> LineWriter<D, C> {
         self.data.on_payload(index, true);
         // Relaxed: the control word follows with Release.
         self.data.word(index).store(u64::from_ne_bytes(record), Ordering::Relaxed);
-        // Release: as in store_control.
+        // Release: pairs with the Acquire in LineReader::control_word, as in store_control: the payload, and the cleared control
+        // word of the next line, happen before the reader sees this word.
         self.data.word(index - count).store(control::OF_WORDS[count], Ordering::Release);
         self.next_word = index + 1;
         Ok(())
