@@ -150,9 +150,7 @@ fn garbage_ends_the_connection_and_everything_of_it() {
     world.run_for(Duration::from_millis(100));
     let text = world.actors[owner].rejected.clone().expect("told why").to_string();
     assert!(
-        text.starts_with(
-            "request refused: the connection is closed, because it sent a message that cannot be read"
-        ),
+        text.starts_with("request refused: the connection is closed, because it sent an invalid message"),
         "{text}"
     );
     assert!(!world.nodes[1].page.alive(import));
