@@ -271,8 +271,9 @@ static int several(void)
     close(a);
     sem_post(&turns[0]);
     waitpid(child, 0, 0);
+    int nowhere = recvmmsg(b, (void *)64, 3, MSG_WAITFORONE, 0), error = errno;
     int count = recvmmsg(b, messages, 3, MSG_WAITFORONE, 0);
-    return is("messages", count, 3) & is("first", messages[0].msg_len, 3) & is("second", messages[1].msg_len, 1)
+    return is("into no memory", nowhere, -1) & is("errno", error, EFAULT) & is("messages", count, 3) & is("first", messages[0].msg_len, 3) & is("second", messages[1].msg_len, 1)
         & is("third", messages[2].msg_len, 0) & is("bytes", memcmp(bytes[0], "abc", 3) || bytes[1][0] != 'd', 0)
         & is("behind the end", recvmmsg(b, messages, 1, 0, 0), 1) & is("its length", messages[0].msg_len, 0);
 }

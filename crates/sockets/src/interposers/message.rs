@@ -3,7 +3,7 @@
 use libc::{c_int, c_uint, mmsghdr, msghdr, ssize_t, timespec};
 
 use super::data::{gave, got, is_address};
-use crate::interposer::{interposers, system};
+use crate::interposer::{interposers, set_errno, system};
 use crate::rings::{Bytes, reach};
 use crate::seen;
 
@@ -114,6 +114,11 @@ unsafe fn received_one_by_one(fd: c_int, messages: *mut mmsghdr, count: c_uint, 
     let count = (count as usize).min(MAX_MESSAGES);
     for at in 0..count {
         let message = messages.wrapping_add(at);
+        // Before anything is taken: the kernel refuses what is no memory, and nothing is lost.
+        if !reach::is_readable(message.cast(), size_of::<mmsghdr>()) {
+            set_errno(libc::EFAULT);
+            return if at == 0 { -1 } else { at as c_int };
+        }
         let header = message.cast::<msghdr>();
         let arguments = [fd as usize, header as usize, flags as usize];
         // SAFETY: the caller's promise.
@@ -141,6 +146,8 @@ interposers! {
     }
     fn recvmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int, limit: *mut timespec) -> c_int, as libc::SYS_recvmmsg; |next| {
         if seen::is_left(fd) {
+            // The kernel looks at a limit of time behind the first message at the earliest, and fewer messages are always right.
+            let count = if limit.is_null() { count } else { count.min(1) };
             // SAFETY: the program's own messages, which its own call fills in.
             return unsafe { received_one_by_one(fd, messages, count, flags) };
         }
