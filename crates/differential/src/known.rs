@@ -49,6 +49,7 @@ pub const ALL: [Known; 13] = [
         is_it: |case| {
             writers::waits_for_a_writer(case)
                 || writers::was_waited_for_in_vain(case)
+                || writers::was_reset_behind_a_killed_writer(case)
                 || writers::has_hung_in_vain(case)
                 || writers::was_reset_behind_another_program(case)
                 || writers::is_read_behind_a_shutdown(case)
@@ -141,10 +142,15 @@ pub const ALL: [Known; 13] = [
 #[must_use]
 pub fn of(program: &Program, finding: &Finding) -> Option<Known> {
     let found = differences(&finding.plain, &finding.library);
-    let first = found.iter().min_by_key(|difference| began(difference))?;
+    let first = first(&found)?;
     let step = program.steps.get(first.at)?;
     let case = Case { program, finding, first, step };
     ALL.into_iter().find(|known| (known.is_it)(&case))
+}
+
+/// The difference that came first; of two, the one of the step itself, not of a call that blocked until then.
+fn first(found: &[Difference]) -> Option<&Difference> {
+    found.iter().min_by_key(|difference| (began(difference), difference.at + 1 != began(difference)))
 }
 
 /// At which step a difference began: a call that blocks has come to something later.
@@ -225,7 +231,7 @@ fn wrong_behind_bytes(case: &Case<'_>) -> bool {
 #[must_use]
 pub fn line(program: &Program, finding: &Finding) -> String {
     let found = differences(&finding.plain, &finding.library);
-    found.iter().min_by_key(|difference| began(difference)).map_or_else(String::new, |first| {
+    first(&found).map_or_else(String::new, |first| {
         let what = described(program, first.at);
         format!("{}: plain `{}`, library `{}`", what.trim(), first.one, first.other)
     })

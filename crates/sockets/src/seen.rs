@@ -225,6 +225,8 @@ pub(crate) fn cloning(flags: u64) {
             if !state::outside() {
                 // It executes another program, which gets the connections that are not closed then.
                 rings::leave::executing(false);
+                // The child may keep those that would be closed, under another number; and this thread sleeps until it has gone.
+                rings::leave::settle();
                 state::shares_descriptors();
             }
             state::lends_memory();

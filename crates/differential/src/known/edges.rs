@@ -89,8 +89,15 @@ fn is_epoll_with_an_edge(case: &Case<'_>, slot: &str) -> bool {
     is_epoll_that_told(case, slot, "IN")
 }
 
-/// Whether the slot is an epoll, or a copy of one, that has told an edge for this event before.
+/// How deep the kernel lets epolls be in epolls.
+const NESTED_MAX: usize = 5;
+
+/// Whether the slot is an epoll, or a copy of one, that has told an edge for this event before, or that such a one is in.
 fn is_epoll_that_told(case: &Case<'_>, slot: &str, event: &str) -> bool {
+    is_epoll_that_told_within(case, slot, event, NESTED_MAX)
+}
+
+fn is_epoll_that_told_within(case: &Case<'_>, slot: &str, event: &str, depth: usize) -> bool {
     let copied = case.before().iter().find(|step| {
         let to = match step.call.name() {
             "dup" | "dupfd" => argument(step, "to"),
@@ -108,7 +115,10 @@ fn is_epoll_that_told(case: &Case<'_>, slot: &str, event: &str) -> bool {
         .iter()
         .filter(|step| of_epoll(step, "epoll_ctl"))
         .filter_map(|step| argument(step, "member"))
-        .any(|member| edge_was_told(case, &member, &[event]))
+        .any(|member| {
+            edge_was_told(case, &member, &[event])
+                || depth > 0 && is_epoll_that_told_within(case, &member, event, depth - 1)
+        })
 }
 
 /// What was passed and taken as this slot.

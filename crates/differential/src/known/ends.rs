@@ -73,10 +73,10 @@ fn is_kill(step: &Step) -> bool {
     step.call.name() == "kill" && argument(step, "signal").as_deref() == Some("kill")
 }
 
-/// At which step somebody has died first.
-fn died_at(case: &Case<'_>) -> Option<usize> {
+/// At which step somebody has died first, or is found dead.
+pub(super) fn died_at(case: &Case<'_>) -> Option<usize> {
     let steps = case.before().iter().zip(&case.finding.library);
-    steps.into_iter().position(|(step, outcome)| outcome == "died" || is_kill(step))
+    steps.into_iter().position(|(step, outcome)| outcome == "died" || outcome == "dead" || is_kill(step))
 }
 
 /// The kernel has reset it, and not under the library, before anybody has read that.

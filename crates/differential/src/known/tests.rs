@@ -166,3 +166,54 @@ fn an_end_differs_only_after_a_write_to_the_killed() {
     assert_eq!(classified(&[fork, kill, send, send], "died", "= 4"), Some("writes-to-the-killed"));
     assert_eq!(classified(&[fork, kill, send], "died", "= 4"), None, "the first write");
 }
+
+#[test]
+fn a_reset_is_known_behind_a_killed_writer() {
+    let fork = ("a0 fork actor=a1", "= %<0>");
+    let kill = ("a0 kill actor=a1 signal=kill by=process", "= 0");
+    let dup = ("a0 dup fd=s1 to=s3", "= 5");
+    let send = ("a0 send fd=s1 len=4 by=write flags=- name=- bad=no", "");
+    let of = |lines: &[_]| classified(lines, "= 4", "= -1 ECONNRESET");
+    assert_eq!(of(&[fork, SEND, kill, dup, send]), Some("waits-for-a-writer"));
+    assert_eq!(of(&[fork, SEND, dup, send]), None, "it can go back");
+    assert_eq!(of(&[fork, kill, dup, send]), None, "nobody has written");
+    assert_eq!(of(&[fork, dup, SEND, kill, send]), None, "copied before");
+    assert_eq!(classified(&[fork, SEND, kill, dup, send], "= 4", "= -1 EFAULT"), None, "no reset");
+}
+
+#[test]
+fn a_close_that_waits_is_known_of_what_is_in_an_epoll() {
+    let fork = ("a0 fork actor=a1", "= %<0>");
+    let add = ("a0 epoll_ctl fd=s3 op=add member=s1 events=in+edge", "= 0");
+    let close = ("a0 close fd=s1", "");
+    let other = ("a0 close fd=s4", "");
+    assert_eq!(classified(&[add, fork, SEND, close], "= 0", "blocks"), Some("waits-for-a-writer"));
+    assert_eq!(classified(&[add, fork, close], "= 0", "blocks"), None, "nobody has written");
+    assert_eq!(classified(&[add, fork, SEND, other], "= 0", "blocks"), None, "another number");
+    assert_eq!(classified(&[fork, SEND, close], "= 0", "blocks"), None, "in no epoll");
+}
+
+#[test]
+fn an_edge_is_known_of_an_epoll_within_others() {
+    let add = ("a0 epoll_ctl fd=s3 op=add member=s1 events=in+edge", "= 0");
+    let told = ("a0 epoll_wait fd=s3 by=wait max=8 timeout=0", "= 1 s1:IN");
+    let nests = ("a0 epoll_ctl fd=s4 op=add member=s3 events=in", "= 0");
+    // The kernel refuses a loop; the program may ask for it.
+    let loops = ("a0 epoll_ctl fd=s3 op=add member=s4 events=in", "= -1 ELOOP");
+    let poll = ("a0 poll by=poll set=s4:in timeout=0", "");
+    assert_eq!(classified(&[add, told, nests, poll], "= 0", "= 1 s4:IN"), Some("edge-again"));
+    assert_eq!(classified(&[add, nests, loops, poll], "= 0", "= 1 s4:IN"), None, "nothing was told");
+    assert_eq!(classified(&[add, told, poll], "= 0", "= 1 s4:IN"), None, "not within");
+}
+
+#[test]
+fn of_two_that_began_at_once_the_step_itself_is_looked_at() {
+    let lines = ["a0 recv fd=s0 len=4 by=read flags=- bad=no", "a1 send fd=s3 len=4 by=write flags=- name=- bad=no"];
+    let program = Program::parse(&format!("tieline-differential 1\n{}\n", lines.join("\n"))).unwrap();
+    let finding = Finding {
+        plain: vec!["blocks, died at step 2".to_owned(), "died".to_owned()],
+        library: vec!["blocks".to_owned(), "= 4".to_owned()],
+        hung: None,
+    };
+    assert!(line(&program, &finding).contains("send"));
+}

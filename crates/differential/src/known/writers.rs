@@ -1,7 +1,7 @@
 //! Known differences of calls that wait for a writer of another process, and of waits that began
 //! before there was a ring.
 
-use super::{Case, argument, began, is_one_of, processes};
+use super::{Case, argument, began, ends, is_one_of, processes};
 use crate::program::Step;
 
 /// Before these the library has bytes of rings go back: calls that make another number, or of which it does not see what they read, or which
@@ -32,10 +32,30 @@ fn is_unseen(step: &Step) -> bool {
 
 pub(super) fn waits_for_a_writer(case: &Case<'_>) -> bool {
     let waits = |outcome: &str| outcome.starts_with("hangs") || outcome.starts_with("blocks");
-    is_unseen(case.step)
+    (is_unseen(case.step) || closes_a_member(case))
         && waits(&case.first.other)
         && !waits(&case.first.one)
         && writes_in_another_process(case, case.step)
+}
+
+/// Whether it closes a number that is in an epoll: another process may have the connection, too, so that it stays in there, and the
+/// kernel alone is to tell of it.
+fn closes_a_member(case: &Case<'_>) -> bool {
+    let fd = argument(case.step, "fd");
+    let adds = |step: &Step| step.call.name() == "epoll_ctl" && argument(step, "member") == fd;
+    case.call() == "close" && case.before().iter().any(adds)
+}
+
+/// What a killed process has written nobody can have go back, so the connection is reset before what the library does not see.
+pub(super) fn was_reset_behind_a_killed_writer(case: &Case<'_>) -> bool {
+    let Some(died) = ends::died_at(case) else { return false };
+    let (before, after) = case.before().split_at(died);
+    let waits = |step: &Step| {
+        is_unseen(step)
+            && case.process(step) == case.process(case.step)
+            && writes_in_another_process_before(before, step)
+    };
+    after.iter().any(waits) && is_of_a_reset(case)
 }
 
 /// The same, when it has waited for as long as it does: the connection is reset. What the child of a `vfork` made another number of is waited
@@ -73,7 +93,9 @@ fn is_of_a_reset(case: &Case<'_>) -> bool {
         "queued" => library == "= 0 count=0",
         "shutdown" => is_new("ENOTCONN"),
         // Its own address is none any more.
-        "address" => library.starts_with("= 0 :@") || is_new("ENOTCONN"),
+        "address" => {
+            library.starts_with("= 0 :@") || library.starts_with("= 0 0.0.0.0:@") || is_new("ENOTCONN")
+        }
         _ => is_new("-1 ECONNRESET"),
     }
 }
