@@ -9,7 +9,6 @@ use std::process::Command;
 use tieline::SegmentId;
 
 use crate::{
-    baseline::line,
     error::Result,
     patterns::{
         attach::Where,
@@ -84,16 +83,6 @@ impl Measurer {
         self.far.number().map(drop)
     }
 
-    /// Makes both wait in the way that is faster, as the Rust API's side does.
-    pub fn poll_fastest(&mut self, rounds: u32) -> Result<Poll> {
-        let (poll, _) = line::fastest(|poll| {
-            self.poll(poll)?;
-            self.half_round_trip_ns(rounds, 0)
-        })?;
-        self.poll(poll)?;
-        Ok(poll)
-    }
-
     /// Half a round trip between the two, in ns, at one of the places.
     pub fn half_round_trip_ns(&mut self, rounds: u32, place: usize) -> Result<f64> {
         let at = pio::line_offset(place) + WORD_OFFSET;
@@ -105,7 +94,17 @@ impl Measurer {
     }
 }
 
+/// Round trips whose way of waiting is set from outside.
+pub trait SetPoll: Sides {
+    /// Makes both ends wait in this way.
+    fn set_poll(&mut self, poll: Poll);
+}
+
 /// The C program's round trips, compared with those of the Rust API.
+///
+/// Each reading of either is the faster of the two ways to wait. Which one that is depends on where
+/// the processors and the lines are at the moment: one that was chosen in advance by each side would
+/// decide the comparison.
 #[derive(Debug)]
 pub struct PingPong<R> {
     measurer: Measurer,
@@ -114,26 +113,38 @@ pub struct PingPong<R> {
     place: usize,
 }
 
-impl<R: Sides> PingPong<R> {
+impl<R: SetPoll> PingPong<R> {
     /// `rounds` round trips a reading; what `rust` calls ours is the reference.
     pub fn new(measurer: Measurer, rust: R, rounds: u32) -> Self {
         Self { measurer, rust, rounds, place: 0 }
     }
 }
 
-impl<R: Sides> Sides for PingPong<R> {
+impl<R: SetPoll> Sides for PingPong<R> {
     fn next_block(&mut self, number: usize) -> Result<()> {
         self.place = number % pio::PLACES;
         self.rust.next_block(number)
     }
 
     fn ours(&mut self) -> Result<f64> {
-        self.measurer.half_round_trip_ns(self.rounds, self.place)
+        faster(|poll| {
+            self.measurer.poll(poll)?;
+            self.measurer.half_round_trip_ns(self.rounds, self.place)
+        })
     }
 
     fn reference(&mut self) -> Result<f64> {
-        self.rust.ours()
+        faster(|poll| {
+            self.rust.set_poll(poll);
+            self.rust.ours()
+        })
     }
+}
+
+/// The reading of the way to wait that is faster.
+fn faster(mut reading: impl FnMut(Poll) -> Result<f64>) -> Result<f64> {
+    let [tight, paused] = Poll::SPINNING;
+    Ok(reading(tight)?.min(reading(paused)?))
 }
 
 /// The reference of an order.
@@ -172,5 +183,21 @@ impl Sides for Orders {
             Beside::Other(measurer, order) => measurer.near(order).map(self.convert),
             Beside::Fixed(value) => Ok(*value),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reading_is_of_the_way_to_wait_that_is_faster_at_the_moment() {
+        let of = |tight: f64, paused: f64| {
+            faster(|poll| Ok(if poll == Poll::Tight { tight } else { paused })).unwrap()
+        };
+        assert_eq!(of(51.0, 31.0), 31.0);
+        assert_eq!(of(26.0, 31.0), 26.0);
+        let gone = |_| Err(crate::error::BenchError::Usage("gone".into()));
+        assert!(faster(gone).is_err(), "a side that is gone is no reading");
     }
 }

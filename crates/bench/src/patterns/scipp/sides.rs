@@ -11,7 +11,10 @@ use crate::{
         memory::{FreshProbe, FreshWindowProbe},
     },
     error::Result,
-    patterns::pio::{End, PLACES, Placement},
+    patterns::{
+        pio::{End, PLACES, Placement},
+        sisci::SetPoll,
+    },
     pinned_pair::PinnedPair,
     poll::Poll,
     run::Sides,
@@ -110,6 +113,12 @@ impl<'a, 'env> ScippSides<'a, 'env> {
         } else {
             line.to_owned()
         }
+    }
+}
+
+impl SetPoll for ScippSides<'_, '_> {
+    fn set_poll(&mut self, poll: Poll) {
+        self.pace.poll = poll;
     }
 }
 
