@@ -69,3 +69,8 @@ fn what_a_process_that_has_ended_wrote_is_read() {
 fn what_a_killed_process_wrote_is_read_as_several_messages() {
     is_right("several");
 }
+
+#[test]
+fn a_half_that_is_shut_down_is_read_as_several_messages() {
+    is_right("several_shut");
+}

@@ -251,18 +251,30 @@ static int left(void)
     return is("copy", dup(b) >= 0, 1) & is("read", read(b, bytes, 4), 4) & is("end", read(b, bytes, 4), 0) & is_right;
 }
 
-// What a killed process has written is read as several messages: the first are full, those behind the end are empty.
-static int several(void)
+// Room for three messages of three bytes.
+static char rooms[3][3];
+static struct mmsghdr *three_messages(void)
 {
-    char bytes[3][3];
-    struct iovec parts[3];
-    struct mmsghdr messages[3];
-    memset(messages, 0, sizeof messages);
+    static struct iovec parts[3];
+    static struct mmsghdr messages[3];
     for (int i = 0; i < 3; i++) {
-        parts[i] = (struct iovec){ bytes[i], sizeof bytes[i] };
+        parts[i] = (struct iovec){ rooms[i], sizeof rooms[i] };
         messages[i].msg_hdr.msg_iov = &parts[i];
         messages[i].msg_hdr.msg_iovlen = 1;
     }
+    return messages;
+}
+
+static int are_abcd(const struct mmsghdr *messages, int count)
+{
+    return is("messages", count, 3) & is("first", messages[0].msg_len, 3) & is("second", messages[1].msg_len, 1)
+        & is("third", messages[2].msg_len, 0) & is("bytes", memcmp(rooms[0], "abc", 3) || rooms[1][0] != 'd', 0);
+}
+
+// What a killed process has written is read as several messages: the first are full, those behind the end are empty.
+static int several(void)
+{
+    struct mmsghdr *messages = three_messages();
     pid_t child = forks();
     if (!child) {
         write(a, "abcd", 4);
@@ -273,15 +285,30 @@ static int several(void)
     waitpid(child, 0, 0);
     int nowhere = recvmmsg(b, (void *)64, 3, MSG_WAITFORONE, 0), error = errno;
     int count = recvmmsg(b, messages, 3, MSG_WAITFORONE, 0);
-    return is("into no memory", nowhere, -1) & is("errno", error, EFAULT) & is("messages", count, 3) & is("first", messages[0].msg_len, 3) & is("second", messages[1].msg_len, 1)
-        & is("third", messages[2].msg_len, 0) & is("bytes", memcmp(bytes[0], "abc", 3) || bytes[1][0] != 'd', 0)
+    return is("into no memory", nowhere, -1) & is("errno", error, EFAULT) & are_abcd(messages, count)
         & is("behind the end", recvmmsg(b, messages, 1, 0, 0), 1) & is("its length", messages[0].msg_len, 0);
+}
+
+// An end that has shut down its reading half takes several messages of what another process has written, and that makes no call meanwhile.
+static int several_shut(void)
+{
+    struct mmsghdr *messages = three_messages();
+    pid_t child = forks();
+    if (!child) {
+        close(a);
+        shutdown(b, SHUT_RD);
+        child_ends(are_abcd(messages, recvmmsg(b, messages, 3, 0, 0)));
+    }
+    close(b);
+    write(a, "abcd", 4);
+    childs_turn();
+    return was_right(child);
 }
 
 static const struct { const char *name; int (*is_right)(void); } cases[] = {
     { "spliced", spliced }, { "dupped", dupped }, { "added", added }, { "wrong", wrong }, { "closed", closed },
     { "closed_first", closed_first }, { "removed", removed }, { "removed_by_child", removed_by_child }, { "nowhere", nowhere }, { "urgent", urgent }, { "shut", shut },
-    { "left", left }, { "several", several },
+    { "left", left }, { "several", several }, { "several_shut", several_shut },
 };
 
 int main(int count, char **words)

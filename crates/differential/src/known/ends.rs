@@ -31,7 +31,7 @@ pub(super) fn is_end_for_reset(case: &Case<'_>) -> bool {
     // What goes back to the kernel afterwards finds nobody.
     let is_other = match case.call() {
         "recv" => case.first.other.starts_with(END) || case.first.other == "= -1 EPIPE",
-        "ring" => case.first.other.contains(END),
+        "ring" => case.first.other.contains(END) || case.first.other.contains("= EPIPE"),
         "send" | "sendfile" => {
             let written = format!("= {}", argument(case.step, "len").unwrap_or_default());
             case.first.other.split(" offset=").next() == Some(written.as_str())
@@ -47,7 +47,7 @@ pub(super) fn is_end_for_reset(case: &Case<'_>) -> bool {
     };
     // By a signal.
     let is_reset = case.first.one.starts_with(RESET)
-        || case.call() == "ring" && case.first.one.contains("= ECONNRESET ")
+        || case.call() == "ring" && case.first.one.contains("= ECONNRESET")
         || case.call() == "aio" && case.first.one.contains("ECONNRESET")
         || is_one_of(case.call(), "address shutdown") && case.first.one.starts_with("= -1 ENOTCONN")
         || is_one_of(case.call(), "poll epoll_wait") && case.first.one.contains("|ERR|HUP")

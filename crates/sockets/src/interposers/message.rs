@@ -104,8 +104,8 @@ unsafe fn received(
     result
 }
 
-/// Takes several messages of a stream that has ended, one after the other as the kernel does: no call waits there, and behind the
-/// end each is empty. The number of messages, or -1 if the first was an error.
+/// Takes several messages of a stream that has ended, or whose reading half is shut down, one after the other as the kernel does: no
+/// call waits there, and behind the end each is empty. The number of messages, or -1 if the first was an error.
 ///
 /// # Safety
 /// As [`received`], of each.

@@ -149,10 +149,11 @@ pub(crate) fn settle_or_poll(fd: c_int) -> Goes {
     Goes::On
 }
 
-/// Whether the other end has ended, and there are bytes in the ring that it has not returned.
+/// Whether there are bytes in the ring that the other end does not return: it has ended, or this end has shut down its reading half, after
+/// which nobody asks for them.
 pub(crate) fn is_left(fd: c_int) -> bool {
     conn::ready(fd).and_then(Conn::headers).is_some_and(|(own, peer)| !is_empty(own, peer))
-        && kernel::has_ended(fd)
+        && (kernel::has_ended(fd) || kernel::has_hung_up(fd))
 }
 
 /// The program is about to read in a way that is not seen: from now on everything comes through the kernel.
