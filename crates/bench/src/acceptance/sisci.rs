@@ -84,7 +84,8 @@ fn ping_pong(context: &mut Context<'_>, pair: &Pair, entry: &Entry, at_most: f64
             spec.notes.push(
                 "both in the same cache lines: the C programs attach to the Rust API's segments".to_owned(),
             );
-            spec.notes.push("each reading is the faster of two: a tight loop, and one with a pause".to_owned());
+            spec.notes
+                .push("each reading is the faster of two: a tight loop, and one with a pause".to_owned());
             spec
         })
     })

@@ -208,7 +208,8 @@ fn an_edge_is_known_of_an_epoll_within_others() {
 
 #[test]
 fn of_two_that_began_at_once_the_step_itself_is_looked_at() {
-    let lines = ["a0 recv fd=s0 len=4 by=read flags=- bad=no", "a1 send fd=s3 len=4 by=write flags=- name=- bad=no"];
+    let lines =
+        ["a0 recv fd=s0 len=4 by=read flags=- bad=no", "a1 send fd=s3 len=4 by=write flags=- name=- bad=no"];
     let program = Program::parse(&format!("tieline-differential 1\n{}\n", lines.join("\n"))).unwrap();
     let finding = Finding {
         plain: vec!["blocks, died at step 2".to_owned(), "died".to_owned()],
