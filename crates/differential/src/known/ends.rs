@@ -11,7 +11,9 @@ const CLOSES: &str = "close closefrom close_range dup2 dup3 exit";
 
 fn has_closed_what_may_be_shared(case: &Case<'_>) -> bool {
     let is_any = |calls: &str| case.before().iter().any(|step| is_one_of(step.call.name(), calls));
-    is_any(SHARES) && is_any(CLOSES)
+    // A forked process that was killed has not said that it no longer has it.
+    let is_shared = is_any(SHARES) || is_any("fork") && has_died(case);
+    is_shared && is_any(CLOSES)
 }
 
 const END: &str = "= 0 data=0:";
@@ -60,7 +62,7 @@ pub(super) fn shut_down_over_bytes(case: &Case<'_>) -> bool {
     let is_both = |step: &Step| argument(step, "how").as_deref() == Some("both");
     let mut shuts = case.before().iter().filter(|step| step.call.name() == "shutdown" && is_both(step));
     is_one_of(case.call(), "recv send")
-        && (case.first.other == RESET || case.first.other == "died")
+        && (case.first.other == RESET || case.call() == "send" && is_epipe(&case.first.other))
         && shuts.any(|step| writes_in_another_process(case, step))
 }
 

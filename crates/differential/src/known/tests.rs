@@ -218,3 +218,28 @@ fn of_two_that_began_at_once_the_step_itself_is_looked_at() {
     };
     assert!(line(&program, &finding).contains("send"));
 }
+
+#[test]
+fn an_end_for_a_reset_is_known_where_a_holder_was_killed() {
+    let fork = ("a0 fork actor=a1", "= %<0>");
+    let kill = ("a0 kill actor=a1 signal=kill by=process", "= 0");
+    let close = ("a0 close fd=s2", "= 0");
+    let recv = ("a0 recv fd=s1 len=4 by=read flags=- bad=no", "");
+    let (end, reset) = ("= 0 data=0:811c9dc5:", "= -1 ECONNRESET");
+    assert_eq!(classified(&[fork, kill, close, recv], reset, end), Some("end-for-reset"));
+    assert_eq!(classified(&[fork, close, recv], reset, end), None, "it lives");
+    assert_eq!(classified(&[kill, close, recv], reset, end), None, "nobody had it");
+    assert_eq!(classified(&[fork, kill, close, recv], "= 4 data=4:6f0b70fd:ea", end), None, "lost bytes");
+}
+
+#[test]
+fn a_write_is_refused_only_behind_a_shutdown_of_both_halves() {
+    let fork = ("a0 fork actor=a1", "= %<0>");
+    let both = ("a0 shutdown fd=s2 how=both", "= 0");
+    let half = ("a0 shutdown fd=s2 how=write", "= 0");
+    let send = ("a1 send fd=s1 len=4 by=sendmsg flags=nosignal name=- bad=no", "");
+    let of = |lines: &[_]| classified(lines, "= 4", "= -1 EPIPE");
+    assert_eq!(of(&[fork, SEND, both, send]), Some("shut-down-over-bytes"));
+    assert_eq!(of(&[fork, SEND, half, send]), None, "one half");
+    assert_eq!(of(&[fork, both, send]), None, "nobody has written");
+}
