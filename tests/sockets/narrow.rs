@@ -74,3 +74,27 @@ fn what_a_killed_process_wrote_is_read_as_several_messages() {
 fn a_half_that_is_shut_down_is_read_as_several_messages() {
     is_right("several_shut");
 }
+
+#[test]
+fn bytes_are_read_into_secret_memory() {
+    is_right("secret");
+}
+
+/// The thread is moved to another stack within a write, and that one writes as well.
+fn writes_on_several_stacks(how: &'static str) {
+    let _watchdog = Watchdog::usual(how);
+    let program = program("stacks", "stacks.c", &[]);
+    must(std::process::Command::new(&program).args([how, "0.5"]));
+    let mut forced = tieline(&["run", "--rings", "--", program.to_str().unwrap(), how, "1"]);
+    must(forced.env("TIELINE_SOCKETS_RINGS", "2"));
+}
+
+#[test]
+fn contexts_that_are_switched_within_a_write_lose_nothing() {
+    writes_on_several_stacks("contexts");
+}
+
+#[test]
+fn a_handler_on_a_stack_that_the_kernel_does_not_tell_of_loses_nothing() {
+    writes_on_several_stacks("disarmed");
+}

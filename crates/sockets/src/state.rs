@@ -194,6 +194,19 @@ pub(crate) fn shares_memory() {
     }
 }
 
+/// Whether the program has ever jumped out of functions (`longjmp`).
+static JUMPED: AtomicU32 = AtomicU32::new(0);
+
+/// The program is about to jump, perhaps out of a signal handler and of the call that it interrupted.
+pub(crate) fn jumps() {
+    JUMPED.store(1, Ordering::Relaxed);
+}
+
+/// Whether it has. Without that, what a signal handler has interrupted goes on, on whichever stack the thread is by now.
+pub(crate) fn has_jumped() -> bool {
+    JUMPED.load(Ordering::Relaxed) != 0
+}
+
 /// The program sets a filter of system calls, or a child does that has its memory. Who is who can't be asked from now on.
 pub(crate) fn filtered() {
     FILTERED.store(1, Ordering::Relaxed);

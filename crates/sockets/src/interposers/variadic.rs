@@ -1,5 +1,5 @@
-//! Interposers of functions that Rust cannot define: `vfork`, which returns twice on one stack frame, and
-//! those with arguments on the stack. The interposers leave stack and registers as they found them, and
+//! Interposers of functions that Rust cannot define: `vfork`, which returns twice on one stack frame,
+//! `longjmp`, which does not return, and those with arguments on the stack. The interposers leave stack and registers as they found them, and
 //! jump.
 //!
 //! Each has a function of its own [asked](ask), which notes the call and says where the next definition is.
@@ -12,6 +12,7 @@ use sockets_rules::layout::Note;
 use super::process::replaced;
 use crate::interposer::{Name, Registers, Slot, ask, nothing};
 use crate::seen;
+use crate::state;
 
 /// Where the next definition is; any function will do as its type.
 type Code = unsafe extern "C" fn();
@@ -63,6 +64,10 @@ trampolines! {
     __vfork: |_r| vforking();
     clone: |r| seen::cloning(r.arguments[2] as u32 as u64);
     __clone: |r| seen::cloning(r.arguments[2] as u32 as u64);
+    longjmp: |_r| state::jumps();
+    _longjmp: |_r| state::jumps();
+    siglongjmp: |_r| state::jumps();
+    __longjmp_chk: |_r| state::jumps();
     execl: |_r| replaced();
     execle: |_r| replaced();
     execlp: |_r| replaced();

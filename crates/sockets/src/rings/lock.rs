@@ -69,12 +69,18 @@ impl Lock {
     }
 
     /// Whether a short call of this thread has it that will not go on, because a signal handler has jumped out of it: then it is this one's.
+    ///
+    /// Where the stacks are does not prove that: a handler may have a stack of its own of which the kernel does not tell
+    /// (`SS_AUTODISARM`), or have put the thread onto another one (`swapcontext`). Such programs do not jump.
     #[cold]
     #[inline(never)]
     fn is_taken_from_jump(&self, here: u64) -> bool {
         // What is interrupted stands above its handler on the stack.
         let is_above = || here < self.stack.load(Ordering::Relaxed);
-        self.holder.load(Ordering::Relaxed) == own() | SHORT && !is_above() && !is_on_signal_stack()
+        self.holder.load(Ordering::Relaxed) == own() | SHORT
+            && state::has_jumped()
+            && !is_above()
+            && !is_on_signal_stack()
     }
 
     /// Takes it for a call with signals blocked, if it is free or this thread's own.
@@ -245,6 +251,10 @@ mod tests {
     fn a_call_that_was_jumped_out_of_holds_nothing_up() {
         let lock = free();
         assert!(is_taken_below(&lock));
+        if !state::has_jumped() {
+            assert!(!lock.try_take(), "a thread may go on with it on another stack");
+        }
+        state::jumps();
         assert!(lock.try_take());
     }
 

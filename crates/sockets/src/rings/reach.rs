@@ -99,6 +99,18 @@ fn can_be_written(at: usize) -> bool {
     unsafe { raw::call(libc::SYS_futex, [OWN.as_ptr() as usize, operation, 1, 1, word, ADD_NOTHING]) >= 0 }
 }
 
+/// Whether the kernel can read there. It refuses some memory that it would read for a call of the program's own (`memfd_secret`, of devices):
+/// that is written by the kernel, then.
+fn can_be_read(at: usize) -> bool {
+    let mut byte = 0_u8;
+    let there = iovec { iov_base: at as *mut c_void, iov_len: 1 };
+    let here = iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
+    let own = state::owner() as usize;
+    let arguments = [own, (&raw const here) as usize, 1, (&raw const there) as usize, 1, 0];
+    // SAFETY: writes the byte at most; what cannot be read is an error.
+    unsafe { raw::call(libc::SYS_process_vm_readv, arguments) == 1 }
+}
+
 #[cold]
 #[inline(never)]
 pub(crate) fn ask(at: usize, page: u64, writes: bool) -> bool {
@@ -106,14 +118,8 @@ pub(crate) fn ask(at: usize, page: u64, writes: bool) -> bool {
         // Then there are no rings, and the kernel gets what the program has given.
         return false;
     }
-    let mut byte = 0_u8;
-    let there = iovec { iov_base: at as *mut c_void, iov_len: 1 };
-    let here = iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
-    let own = state::owner() as usize;
-    let arguments = [own, (&raw const here) as usize, 1, (&raw const there) as usize, 1, 0];
-    // SAFETY: writes the byte at most; what cannot be read is an error.
-    let can_be_read = unsafe { raw::call(libc::SYS_process_vm_readv, arguments) } == 1;
-    let can_be = can_be_read && (!writes || can_be_written(at));
+    // What can be written can be read on processors for which this is built.
+    let can_be = if writes { can_be_written(at) } else { can_be_read(at) };
     if can_be {
         keep(page, writes);
     }
