@@ -8,6 +8,7 @@ mod acts;
 mod cases;
 mod choices;
 mod closed;
+mod fingerprint;
 mod handlers;
 mod hostile;
 mod mutant_cases;

@@ -2,9 +2,10 @@
 //! finish from each of them?
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::BuildHasherDefault;
 
 use crate::choices::{Choice, choices};
+use crate::fingerprint::{FirstHalf, fingerprint};
 use crate::steps::apply;
 use crate::world::{Case, World};
 
@@ -30,7 +31,7 @@ struct Reached {
 }
 
 struct Graph {
-    ids: HashMap<u128, u32>,
+    ids: HashMap<u128, u32, BuildHasherDefault<FirstHalf>>,
     reached: Vec<Reached>,
     /// Steps from one state to another that nobody has to die for.
     steps: Vec<(u32, u32)>,
@@ -41,7 +42,7 @@ struct Graph {
 /// Explores a case; panics above `most` states, so that a case that is too large is noticed.
 pub(crate) fn search(case: &Case, most: usize) -> Searched {
     let mut graph =
-        Graph { ids: HashMap::new(), reached: Vec::new(), steps: Vec::new(), done: Vec::new(), count: 0 };
+        Graph { ids: HashMap::default(), reached: Vec::new(), steps: Vec::new(), done: Vec::new(), count: 0 };
     let first = World::new(case);
     graph.ids.insert(fingerprint(&first), 0);
     graph.reached.push(Reached { from: 0, by: Choice::Arrive });
@@ -137,13 +138,4 @@ impl Graph {
     fn searched(self, fault: Option<Fault>) -> Searched {
         Searched { states: self.reached.len(), steps: self.count, fault }
     }
-}
-
-/// Enough of a state to tell it from a few millions of others.
-fn fingerprint(world: &World) -> u128 {
-    let mut low = DefaultHasher::new();
-    world.hash(&mut low);
-    let mut high = low.clone();
-    high.write_u8(1);
-    u128::from(low.finish()) | u128::from(high.finish()) << 64
 }
