@@ -20,6 +20,9 @@ use crate::tree::Tree;
 /// Test binaries that take long, longest first: they start first. The others follow in the order of their names.
 const LONG: [&str; 9] =
     ["cli", "sockets", "sight", "search", "browser", "programs", "judgement", "sisci", "lifetimes"];
+/// Packages that use the most of what others depend on. Cargo chooses features for those packages that it is given: without these two it
+/// would build 26 libraries again for the tests in documentation, otherwise than they are there.
+const AS_BUILT: [&str; 2] = ["cli", "tieline-tests"];
 /// Between two looks whether a test binary has ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -139,10 +142,11 @@ fn build(root: &Path) -> Result<Vec<Binary>> {
 }
 
 fn test_documentation(root: &Path) -> Result<bool> {
-    let packages = doc_tests::packages(&Tree::read(root)?)?;
+    let mut packages = doc_tests::packages(&Tree::read(root)?)?;
     if packages.is_empty() {
         return Ok(true);
     }
+    packages.extend(AS_BUILT.map(str::to_owned));
     let packages = packages.iter().flat_map(|name| ["--package", name]);
     let mut test = cargo(root, "test");
     Ok(test.args(["--doc", "--no-fail-fast"]).args(packages).status().context("cannot run cargo")?.success())
