@@ -227,6 +227,12 @@ impl RemoteSegment {
         self.inner.check_usable()
     }
 
+    /// The failure that ended a connection to another host; nothing for one of this host. All that goes over it fails with the same
+    /// error from then on, and what was put since the last [`Self::barrier`] may be missing: connect again.
+    pub fn connection_failure(&self) -> Option<Error> {
+        self.inner.failure()
+    }
+
     /// Ends the connection now, which otherwise ends with the last of its maps, sequences and transfers: the owner need not
     /// wait for those. Their memory stays; stores to it reach no other program.
     pub fn disconnect(&self) -> Result<()> {

@@ -244,6 +244,11 @@ impl RemoteInterrupt {
         Ok(Self { node, peer, number, import: connected.import, origin, bell })
     }
 
+    /// The owner's node.
+    pub fn node(&self) -> NodeId {
+        self.peer
+    }
+
     /// Triggers it. Returns when the count is raised; the receiver is woken if it sleeps. To another host: when the message is on its
     /// way, which may overtake what was put to a segment there since the last [`barrier`](crate::RemoteSegment::barrier).
     pub fn trigger(&self) -> Result<()> {
