@@ -58,6 +58,8 @@ extern "C" {
 #define SCI_FLAG_NO_MEMORY_LOOPBACK_MAP SCI_FLAG_NO_MEMORY_LOOPBACK
 #define SCI_FLAG_SHARED_MAP 0x2000U
 #define SCI_FLAG_WRITE_BACK_CACHE_MAP 0x08000000U
+/* tieline's own: for copies alone, not for loads and stores. */
+#define SCI_FLAG_COPY_ONLY_MAP 0x400000U
 /* DMA: */
 #define SCI_FLAG_DMA_CHANNEL_SHARED 0x1U
 #define SCI_FLAG_DMA_WAIT 0x4U

@@ -3,7 +3,7 @@
 //! Namespaces have no name: they and their interfaces vanish with the processes that hold them, which end with their input, so with
 //! the test, however it ends.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -205,4 +205,12 @@ pub(crate) fn until(_what: &str, mut is_so: impl FnMut() -> bool) {
     while !is_so() {
         std::thread::sleep(Duration::from_millis(50));
     }
+}
+
+/// A folder for `LD_LIBRARY_PATH`, with a file in the place of libfabric that is none, as after a broken installation.
+pub(crate) fn without_libfabric() -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("no-libfabric");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("libfabric.so.1"), "no library").unwrap();
+    folder
 }

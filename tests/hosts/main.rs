@@ -1,11 +1,13 @@
 //! Programs on two hosts: one reaches the memory of the other over libfabric, and what happens when something is missing or dies.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
+#[allow(dead_code, reason = "shared with the tests of one host, which use all of it")]
+#[path = "../sisci/c.rs"]
+mod c;
 mod lab;
+mod sisci;
 
-use std::path::Path;
-
-use lab::{see_each_other, two_hosts, until};
+use lab::{see_each_other, two_hosts, until, without_libfabric};
 use tieline_tests::Watchdog;
 
 const SIZE: &str = "2000000";
@@ -158,10 +160,7 @@ fn a_host_that_is_cut_off_is_an_error_and_can_be_reached_again() {
 fn without_libfabric_either_side_names_the_package() {
     let _watchdog = Watchdog::usual("hosts without libfabric");
     let Some((first, second)) = two_hosts() else { return };
-    // A file in the library's place that is none, as after a broken installation.
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("no-libfabric");
-    std::fs::create_dir_all(&folder).unwrap();
-    std::fs::write(folder.join("libfabric.so.1"), "no library").unwrap();
+    let folder = without_libfabric();
     let without = [("LD_LIBRARY_PATH", folder.to_str().unwrap())];
     let _owner = second.program(&["own", "7", "4096"]).ready();
     let mut user = first.program_with(&["reach", "8", "7"], &without);

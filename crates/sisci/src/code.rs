@@ -157,7 +157,8 @@ pub fn code_of(error: &Error) -> Code {
         Error::Memory(error) => code_of_memory(error),
         Error::NodeId(_) => Code::ILLEGAL_NODEID,
         Error::Lost { .. } => Code::NOT_CONNECTED,
-        Error::NoDataLink { .. } => Code::NODE_NOT_RESPONDING,
+        // Not for lack of an answer: to wait for it would be in vain.
+        Error::NoDataLink { .. } => Code::NOT_AVAILABLE,
         Error::WrongState { .. } => Code::ILLEGAL_OPERATION,
         Error::Busy { .. } => Code::BUSY,
         Error::Limit { .. } | Error::Full { .. } => Code::NOSPC,
@@ -194,7 +195,8 @@ fn code_of_refusal(refusal: &Refusal) -> Code {
             Code::NO_SUCH_SEGMENT
         }
         Refusal::Denied { .. } => Code::ACCESS,
-        Refusal::Unreachable { .. } | Refusal::NoDataLink { .. } => Code::NODE_NOT_RESPONDING,
+        Refusal::Unreachable { .. } => Code::NODE_NOT_RESPONDING,
+        Refusal::NoDataLink { .. } => Code::NOT_AVAILABLE,
         Refusal::Busy { .. } | Refusal::OwnerBusy { .. } => Code::BUSY,
         Refusal::Limit { .. } | Refusal::NoDescriptors { .. } => Code::NOSPC,
         Refusal::Invalid(_) => Code::ILLEGAL_PARAMETER,

@@ -6,6 +6,7 @@ use shm::region::MapAccess;
 use shm::window::Window;
 
 use crate::code::{Code, Result};
+use crate::far;
 use crate::flags;
 use crate::group;
 use crate::handle::Handle;
@@ -52,7 +53,11 @@ pub fn memcpy(
                 return Err(Code::TRANSFER_FAILED.because(format!("the sequence says {status:?}: repeat it")));
             }
         } else if let Target::Remote(segment) = map.target() {
-            segment.connection()?.check()?;
+            let connection = segment.connection()?;
+            if let Some(far) = connection.far() {
+                far.settle()?;
+            }
+            connection.check()?;
         }
     }
     Ok(())
@@ -84,6 +89,9 @@ pub fn mem_write(from: usize, to: usize, size_bytes: usize) -> Result<()> {
     if let Some(written) = group::write_through(to, memory(from, size_bytes)?) {
         return written;
     }
+    if let Some(written) = far::write_through(to, memory(from, size_bytes)?) {
+        return written;
+    }
     let (from, to) = (memory(from, size_bytes)?, memory(to, size_bytes)?);
     Ok(from.copy_to(0, &to, 0, size_bytes)?)
 }
@@ -99,10 +107,34 @@ pub fn transfer_block(
     let library = Library::get()?;
     let (source, destination) = (library.maps.get(source)?, library.maps.get(destination)?);
     source.check(source_offset, size_bytes)?;
+    if source.is_copy_only() {
+        return by_way_of_here(&source, source_offset, &destination, destination_offset, size_bytes);
+    }
     transfer(
         &destination,
         destination_offset,
         source.window().sub(source_offset, size_bytes)?,
         Direction::ToMap,
     )
+}
+
+/// Bytes of another host that are kept here until they are passed on.
+const PASSED_BYTES: usize = 1 << 16;
+
+fn by_way_of_here(
+    source: &Arc<Map>,
+    source_offset: usize,
+    destination: &Arc<Map>,
+    destination_offset: usize,
+    size_bytes: usize,
+) -> Result<()> {
+    destination.check(destination_offset, size_bytes)?;
+    let mut passed = vec![0_u8; PASSED_BYTES.min(size_bytes)];
+    let address = passed.as_mut_ptr().expose_provenance();
+    for at in (0..size_bytes).step_by(PASSED_BYTES) {
+        let piece_bytes = PASSED_BYTES.min(size_bytes - at);
+        transfer(source, source_offset + at, memory(address, piece_bytes)?, Direction::FromMap)?;
+        transfer(destination, destination_offset + at, memory(address, piece_bytes)?, Direction::ToMap)?;
+    }
+    Ok(())
 }

@@ -14,6 +14,7 @@ pub const FORCE_DISCONNECT: u32 = 0x1;
 pub const NOTIFY: u32 = 0x2;
 pub const FIXED_MAP_ADDR: u32 = 0x1;
 pub const READONLY_MAP: u32 = 0x2;
+pub const COPY_ONLY_MAP: u32 = 0x40_0000;
 pub const DMA_WAIT: u32 = 0x4;
 pub const DMA_READ: u32 = 0x10;
 pub const DMA_GLOBAL: u32 = 0x40;
@@ -45,6 +46,7 @@ mod tests {
             ("NOTIFY", NOTIFY),
             ("FIXED_MAP_ADDR", FIXED_MAP_ADDR),
             ("READONLY_MAP", READONLY_MAP),
+            ("COPY_ONLY_MAP", COPY_ONLY_MAP),
             ("DMA_WAIT", DMA_WAIT),
             ("DMA_READ", DMA_READ),
             ("DMA_GLOBAL", DMA_GLOBAL),

@@ -13,6 +13,7 @@ mod watch;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use link::Capabilities;
 use shm::region::MapAccess;
 use shm::sync::plain::{AtomicUsize, Ordering};
 use shm::window::Window;
@@ -52,6 +53,13 @@ impl GroupConnection {
     pub(crate) fn connect(node: &Node, id: u32) -> Result<Arc<Self>> {
         let group = Arc::new(node.connect_group(GroupId(id))?);
         let (_, members) = group.reached()?;
+        if let Some(member) = members.iter().find(|member| !member.capabilities().has(Capabilities::MAP)) {
+            return Err(Code::NOT_SUPPORTED.because(format!(
+                "group {id} has a member on node {}, on another host, which stores do not reach: have all members of \
+                 the group on this host",
+                member.node()
+            )));
+        }
         let sizes = members.iter().map(RemoteSegment::size_bytes);
         let size_bytes = sizes.min().ok_or_else(|| {
             Code::NO_SUCH_SEGMENT.because(format!("group {id} has no member yet whose segment is available"))

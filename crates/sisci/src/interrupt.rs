@@ -8,6 +8,7 @@ use tieline::InterruptOptions;
 use crate::callback::{Callback, InterruptFn};
 use crate::code::{Code, Result};
 use crate::descriptor::Descriptor;
+use crate::far;
 use crate::flags;
 use crate::handle::{Handle, Handled, Kind};
 use crate::library::Library;
@@ -141,7 +142,11 @@ pub fn disconnect(handle: Handle<RemoteInterrupt>) -> Result<()> {
     Library::get()?.remote_interrupts.remove(handle).map(drop)
 }
 
-/// SCITriggerInterrupt.
+/// SCITriggerInterrupt. What this process has copied to segments of that node is there when it is
+/// seen.
 pub fn trigger(handle: Handle<RemoteInterrupt>) -> Result<()> {
-    Ok(Library::get()?.remote_interrupts.get(handle)?.0.interrupt.trigger()?)
+    let remote = Library::get()?.remote_interrupts.get(handle)?;
+    // The signal and the bytes of a segment travel apart between hosts.
+    far::settle_all(Some(remote.0.interrupt.node().get()))?;
+    Ok(remote.0.interrupt.trigger()?)
 }

@@ -24,6 +24,7 @@ pub mod copy;
 pub mod data_interrupt;
 pub mod descriptor;
 pub mod dma;
+pub mod far;
 pub mod flags;
 pub mod group;
 pub mod handle;

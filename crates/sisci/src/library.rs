@@ -16,6 +16,7 @@ use crate::code::{Code, Failure, Result};
 use crate::data_interrupt::{LocalDataInterrupt, RemoteDataInterrupt};
 use crate::descriptor::Descriptor;
 use crate::dma::DmaQueue;
+use crate::far::{self, FarSegments};
 use crate::handle::{Ended, Table};
 use crate::interrupt::{LocalInterrupt, RemoteInterrupt};
 use crate::local::LocalSegment;
@@ -40,6 +41,8 @@ pub struct Library {
     pub remote_segments: Table<RemoteSegment>,
     /// Id and node of those that were disconnected.
     pub disconnected: Ended<(u32, u32)>,
+    /// Those of `remote_segments` that are on other hosts.
+    pub far_segments: FarSegments,
     /// `sci_map_t`.
     pub maps: Table<Map>,
     /// `sci_sequence_t`.
@@ -79,6 +82,7 @@ impl Library {
             local_segments: Table::default(),
             remote_segments: Table::default(),
             disconnected: Ended::default(),
+            far_segments: FarSegments::default(),
             maps: Table::default(),
             sequences: Table::default(),
             dma_queues: Table::default(),
@@ -132,6 +136,8 @@ impl Library {
     /// SCITerminate: gives back everything that the program has not, and ends waits and callbacks.
     pub fn terminate() {
         let Ok(library) = Self::get() else { return };
+        // What was copied arrives. A failure has no one who could repeat it.
+        drop(far::settle_all(None));
         LIBRARY.store(null_mut(), Ordering::Relaxed);
         // First the waits, so that no thread waits for an object that is removed; then users before
         // the objects that they use.

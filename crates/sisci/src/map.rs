@@ -2,7 +2,7 @@
 //!
 //! A segment is mapped once; a map is a place in it, so that maps may begin at any byte and be as
 //! many as one likes. Only what must lie at a given address, or must not be written, is mapped once
-//! more.
+//! more. A segment of another host has no memory here: a copy-only map of it has addresses alone.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,6 +12,7 @@ use shm::window::Window;
 use tieline::PartialRemoteMap;
 
 use crate::code::{Code, Result};
+use crate::far;
 use crate::flags;
 use crate::handle::{Handle, Handled, Kind};
 use crate::library::Library;
@@ -149,7 +150,13 @@ impl Map {
         let is_fixed = wanted.flags & flags::FIXED_MAP_ADDR != 0;
         let is_read_only = wanted.flags & flags::READONLY_MAP != 0;
         let access = if is_read_only { MapAccess::ReadOnly } else { MapAccess::ReadWrite };
-        let (address, partial) = if is_fixed || is_read_only {
+        let is_far = matches!(&target, Target::Remote(segment) if segment.connection()?.far().is_some());
+        let (address, partial) = if is_fixed && is_far {
+            return Err(Code::NOT_SUPPORTED.because(
+                "a copy-only map of a segment on another host holds no memory that could be at an address: \
+                 map it without SCI_FLAG_FIXED_MAP_ADDR",
+            ));
+        } else if (is_fixed || is_read_only) && !is_far {
             let address = is_fixed.then_some(wanted.address);
             let options = PartialMapOptions { offset, len: size_bytes, address, access };
             let (address, partial) = target.map_part(&options)?;
@@ -189,7 +196,12 @@ impl Map {
         self.address
     }
 
-    /// The mapped memory.
+    /// Whether it has addresses alone: the segment is on another host.
+    pub fn is_copy_only(&self) -> bool {
+        matches!(&self.target, Target::Remote(segment) if segment.connection().is_ok_and(|to| to.far().is_some()))
+    }
+
+    /// The mapped memory, unless it is a copy-only map.
     pub fn window(&self) -> Window<'_> {
         let start = std::ptr::with_exposed_provenance_mut(self.address);
         // SAFETY: `new` checked that the range lies in the pages of the segment, whose memory stays
@@ -257,6 +269,15 @@ pub fn map_remote(handle: Handle<RemoteSegment>, wanted: &Wanted) -> Result<(Han
     // A connected segment is mapped here: a link that is down does not prevent that, and sequences
     // report it.
     connection.check().or_else(|failure| if failure.is_away() { Ok(()) } else { Err(failure) })?;
+    let is_for_copies = || wanted.flags & flags::COPY_ONLY_MAP != 0 || far::copy_only_by_environment();
+    if connection.far().is_some() && !is_for_copies() {
+        return Err(Code::NOT_SUPPORTED.because(format!(
+            "segment {} of node {} is on another host, whose memory cannot be loaded from and stored to: map it with \
+             SCI_FLAG_COPY_ONLY_MAP for SCIMemCpy, or use DMA, which needs no map",
+            segment.id(),
+            segment.node()
+        )));
+    }
     let (base, size_bytes) = (connection.address()?, connection.size_bytes());
     keep(library, Map::new(Target::Remote(segment), base, size_bytes, wanted)?)
 }

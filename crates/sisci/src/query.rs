@@ -158,7 +158,16 @@ pub fn remote_segment(handle: Handle<RemoteSegment>, subcommand: u32) -> Result<
     match subcommand {
         q::REMOTE_SEGMENT_IOADDR => {
             let segment = Library::get()?.remote_segments.get(handle)?;
-            Ok(segment.connection()?.address()? as u64)
+            let connection = segment.connection()?;
+            if connection.far().is_some() {
+                let detail = format!(
+                    "segment {} of node {} is on another host and has no address here: use SCIMemCpy or DMA",
+                    segment.id(),
+                    segment.node()
+                );
+                return Err(Code::NOT_SUPPORTED.because(detail));
+            }
+            Ok(connection.address()? as u64)
         }
         // Programs use the other command for these of a map; both structures have the same layout.
         q::MAP_MAPPED_TO_LOCAL_TARGET | q::MAP_IOADDR | q::MAP_PHYS_ADDR => map(handle.cast(), subcommand),

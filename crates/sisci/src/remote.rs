@@ -117,7 +117,7 @@ impl RemoteSegment {
 
     fn next_event(&self, until: Until) -> Result<Reason> {
         loop {
-            let Connection::Segment { segment, .. } = self.connection()? else { return self.no_event(until) };
+            let Some(segment) = self.connection()?.segment() else { return self.no_event(until) };
             match segment.wait_event(until.left()) {
                 Ok(RemoteEvent::NotOperational) => return Ok(Reason::NotOperational),
                 Ok(RemoteEvent::Operational) => return Ok(Reason::Operational),
@@ -205,7 +205,7 @@ fn attach(
 ) -> Result<()> {
     let pause = Pause::begin();
     let connected = loop {
-        match connection_to(node, peer, segment.id) {
+        match connection_to(library, node, peer, segment.id) {
             Ok(connected) => break connected,
             Err(failure) => {
                 let is_away = failure.is_away();
@@ -227,12 +227,15 @@ fn attach(
     Ok(())
 }
 
-fn connection_to(node: &tieline::Node, peer: Peer, id: u32) -> Result<Connection> {
+fn connection_to(library: &Library, node: &tieline::Node, peer: Peer, id: u32) -> Result<Connection> {
     match peer {
         Peer::Group => Ok(Connection::Group(GroupConnection::connect(node, id)?)),
         Peer::Node(peer) => {
             let connected = node.connect_segment(peer, SegmentId(id), Duration::ZERO);
-            connected.map_err(Failure::from).and_then(Connection::to_segment).map_err(Failure::of_connecting)
+            let connected = connected.map_err(Failure::from);
+            connected
+                .and_then(|segment| Connection::to_segment(library, segment))
+                .map_err(Failure::of_connecting)
         }
     }
 }

@@ -7,6 +7,7 @@ use tieline::SequenceStatus;
 
 use crate::code::Result;
 use crate::connection::Connection;
+use crate::far;
 use crate::group::{self, GroupWatch};
 use crate::handle::{Handle, Handled, Kind};
 use crate::library::Library;
@@ -56,7 +57,12 @@ impl Sequence {
         let mut watch = self.lock();
         let (status, is_down) = match &mut *watch {
             Watch::Nothing => return Ok(Status::Ok),
-            Watch::Segment(watch) => (watch.check()?, self.is_down()),
+            Watch::Segment(watch) => {
+                if self.has_failed() {
+                    return Ok(Status::NotRetriable);
+                }
+                (watch.check()?, self.is_down())
+            }
             Watch::Group(watch) => (watch.check()?, watch.is_down()),
         };
         Ok(match status {
@@ -64,6 +70,17 @@ impl Sequence {
             SequenceStatus::Ok => Status::Ok,
             SequenceStatus::Retriable => Status::Retriable,
             SequenceStatus::Lost(_) => Status::NotRetriable,
+        })
+    }
+
+    /// Waits until what was written to another host has arrived. A failure there is final: the
+    /// connection does not stand again by itself.
+    fn has_failed(&self) -> bool {
+        let Target::Remote(segment) = self.map.target() else { return false };
+        segment.connection().ok().and_then(Connection::far).is_some_and(|far| {
+            // The failure is the connection's, or the status below says that the link is down.
+            drop(far.settle());
+            far.has_failed()
         })
     }
 
@@ -90,6 +107,7 @@ pub fn create(map: Handle<Map>) -> Result<Handle<Sequence>> {
         Target::Local(_) => Watch::Nothing,
         Target::Remote(segment) => match segment.connection()? {
             Connection::Segment { segment, .. } => Watch::Segment(segment.sequence()?),
+            Connection::Far(far) => Watch::Segment(far.segment().sequence()?),
             Connection::Group(group) => Watch::Group(GroupWatch::start(group)?),
         },
     };
@@ -119,11 +137,13 @@ pub fn barrier() {
     fence(Ordering::SeqCst);
 }
 
-/// The same, and for a group: what is stored next reaches every member that this process knows.
-pub fn barrier_of(handle: Handle<Sequence>) {
+/// The same, and what was copied to other hosts has arrived there; and for a group: what is stored
+/// next reaches every member that this process knows.
+pub fn barrier_of(handle: Handle<Sequence>) -> Result<()> {
     barrier();
+    far::settle_all(None)?;
     if !group::is_used() || handle.is_null() {
-        return;
+        return Ok(());
     }
     let sequence = Library::get().and_then(|library| library.sequences.get(handle));
     if let Ok(sequence) = sequence
@@ -134,4 +154,5 @@ pub fn barrier_of(handle: Handle<Sequence>) {
         // by the library's thread.
         drop(group.follow());
     }
+    Ok(())
 }

@@ -84,11 +84,11 @@ export! {
     }
 
     fn SCIStoreBarrier(sequence: Handle<Sequence>, _flags: u32) {
-        sequence::barrier_of(sequence);
+        quiet("SCIStoreBarrier", (), || sequence::barrier_of(sequence));
     }
 
     fn SCIFlush(sequence: Handle<Sequence>, _flags: u32) {
-        sequence::barrier_of(sequence);
+        quiet("SCIFlush", (), || sequence::barrier_of(sequence));
     }
 
     fn SCIFlushReadBuffers(_sequence: Handle<Sequence>) {
@@ -101,8 +101,7 @@ export! {
             if !map.is_null() {
                 map_of(map, |_| ())?;
             }
-            sequence::barrier();
-            Ok(())
+            sequence::barrier_of(Handle::NULL)
         })
     }
 

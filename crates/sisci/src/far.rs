@@ -1,0 +1,181 @@
+//! A connected segment of another host, which cannot be mapped: copies to it travel as messages.
+//!
+//! A copy-only map is a range of addresses without memory: a copy function finds the segment by
+//! such an address, and a load or store of the program ends it with SIGSEGV.
+
+use std::ptr::{null_mut, with_exposed_provenance_mut};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+
+use link::LinkError;
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use shm::sync::{AtomicBool, AtomicU64, Ordering};
+use shm::window::Window;
+use tieline::{Error, RemoteSegment};
+
+use crate::code::{Code, Result};
+use crate::library::Library;
+
+/// Set to 1, it makes every map of a segment on another host a copy-only map.
+const ENV_COPY_ONLY: &str = "TIELINE_SISCI_COPY_ONLY";
+
+/// Whether this process has ever connected to such a segment: most never do, and their flushes stay
+/// as fast as they were.
+static IS_USED: AtomicBool = AtomicBool::new(false);
+
+/// All that are connected, for flushes and interrupts, which name no segment. Ended ones are
+/// removed with the next new one.
+#[derive(Debug, Default)]
+pub struct FarSegments(Mutex<Vec<Weak<FarSegment>>>);
+
+impl FarSegments {
+    fn lock(&self) -> MutexGuard<'_, Vec<Weak<FarSegment>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on flushes and interrupts wait for what is written to it.
+    pub(crate) fn add(&self, segment: RemoteSegment) -> Arc<FarSegment> {
+        // Relaxed: a thread flushes what it has written itself, after it got the segment from here.
+        IS_USED.store(true, Ordering::Relaxed);
+        let far = Arc::new(FarSegment::new(segment));
+        let mut connected = self.lock();
+        connected.retain(|known| known.strong_count() > 0);
+        connected.push(Arc::downgrade(&far));
+        far
+    }
+
+    /// Those that are connected now. The lock is not held while the caller uses them.
+    fn living(&self) -> Vec<Arc<FarSegment>> {
+        self.lock().iter().filter_map(Weak::upgrade).collect()
+    }
+}
+
+/// Addresses that lead nowhere.
+#[derive(Debug)]
+struct Addresses {
+    start: usize,
+    bytes: usize,
+}
+
+impl Addresses {
+    fn reserve(bytes: usize) -> Result<Self> {
+        let page = rustix::param::page_size();
+        let bytes = bytes.checked_next_multiple_of(page).unwrap_or(bytes);
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: the kernel chooses the address, so nothing that exists is replaced.
+        let start = unsafe { mmap_anonymous(null_mut(), bytes, ProtFlags::empty(), flags) };
+        let start = start.map_err(|errno| {
+            let detail =
+                format!("{bytes} bytes of addresses cannot be reserved for a copy-only map: {errno}");
+            Code::NOSPC.because(detail)
+        })?;
+        Ok(Self { start: start.expose_provenance(), bytes })
+    }
+}
+
+impl Drop for Addresses {
+    fn drop(&mut self) {
+        // SAFETY: the range was reserved by `reserve` for this value alone, and holds no memory.
+        let _ = unsafe { munmap(with_exposed_provenance_mut(self.start), self.bytes) };
+    }
+}
+
+/// A segment of another host that this process is connected to.
+#[derive(Debug)]
+pub struct FarSegment {
+    segment: RemoteSegment,
+    /// Reserved with the first map.
+    addresses: OnceLock<Addresses>,
+    /// Blocks that were written, and as many of them as have arrived or were reported as failed.
+    written: AtomicU64,
+    settled: AtomicU64,
+}
+
+impl FarSegment {
+    fn new(segment: RemoteSegment) -> Self {
+        let (written, settled) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { segment, addresses: OnceLock::new(), written, settled }
+    }
+
+    /// The segment of the Rust API.
+    pub fn segment(&self) -> &RemoteSegment {
+        &self.segment
+    }
+
+    /// Where a copy-only map of it begins.
+    pub(crate) fn address(&self) -> Result<usize> {
+        if let Some(addresses) = self.addresses.get() {
+            return Ok(addresses.start);
+        }
+        let reserved = Addresses::reserve(self.segment.size_bytes())?;
+        // Another thread may have been faster: then these are given back.
+        Ok(self.addresses.get_or_init(|| reserved).start)
+    }
+
+    /// Writes a block. It has arrived after the next [`Self::settle`] that succeeds.
+    pub(crate) fn put_from(&self, offset: usize, source: Window<'_>) -> Result<()> {
+        self.segment.put_from(offset, source)?;
+        // Release: pairs with the Acquire in `settle`, so that who sees the count waits for the block.
+        self.written.fetch_add(1, Ordering::Release);
+        Ok(())
+    }
+
+    /// Waits until all that was written has arrived. A failure of the connection is returned once;
+    /// sequences report it until the segment is connected again.
+    pub(crate) fn settle(&self) -> Result<()> {
+        // Acquire: pairs with the Release in `put_from`.
+        let written = self.written.load(Ordering::Acquire);
+        // Acquire: pairs with the Release below, after a wait of another thread.
+        if self.settled.load(Ordering::Acquire) >= written {
+            return Ok(());
+        }
+        let arrived = self.segment.barrier();
+        // Over a link that was taken down nothing is settled: it may be up again later.
+        if !matches!(arrived, Err(Error::Link(LinkError::Down { .. }))) {
+            // Release: pairs with the Acquire above.
+            self.settled.fetch_max(written, Ordering::Release);
+        }
+        Ok(arrived?)
+    }
+
+    /// Whether its connection has failed: then it must be connected again.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.segment.connection_failure().is_some()
+    }
+
+    /// The offset of an address of a copy-only map of it.
+    fn offset_of(&self, address: usize) -> Option<usize> {
+        let addresses = self.addresses.get()?;
+        address.checked_sub(addresses.start).filter(|&offset| offset < addresses.bytes)
+    }
+}
+
+/// Whether a map of a segment on another host is made for copies only, though the program has not
+/// asked for it.
+pub(crate) fn copy_only_by_environment() -> bool {
+    std::env::var_os(ENV_COPY_ONLY).is_some_and(|value| value == "1")
+}
+
+/// Waits until all that this process has written to segments of other hosts has arrived: on one
+/// node, or on all. Returns the first failure.
+pub(crate) fn settle_all(node: Option<u32>) -> Result<()> {
+    if !IS_USED.load(Ordering::Relaxed) {
+        return Ok(());
+    }
+    let is_meant = |far: &&Arc<FarSegment>| node.is_none_or(|node| far.segment.node().get() == node);
+    let (living, mut settled) = (Library::get()?.far_segments.living(), Ok(()));
+    for far in living.iter().filter(is_meant) {
+        // All are waited for, also after a failure of one.
+        settled = settled.and(far.settle());
+    }
+    settled
+}
+
+/// SCIMemWrite to an address of a copy-only map. Nothing for other addresses.
+pub(crate) fn write_through(to: usize, source: Window<'_>) -> Option<Result<()>> {
+    if !IS_USED.load(Ordering::Relaxed) {
+        return None;
+    }
+    let living = Library::get().ok()?.far_segments.living();
+    let (far, offset) = living.iter().find_map(|far| Some((far, far.offset_of(to)?)))?;
+    Some(far.put_from(offset, source))
+}

@@ -1,0 +1,165 @@
+//! C programs of the SISCI API on two hosts: copies, DMA, interrupts and sequences without a map, and what is refused or fails.
+
+use tieline_tests::{Peer, Watchdog};
+
+use crate::c;
+use crate::lab::{Host, see_each_other, two_hosts, until, without_libfabric};
+
+fn two_hosts_program() -> String {
+    let source = c::top().join("tests/hosts/c/two_hosts.c");
+    let shared = c::top().join("tests/sisci/c");
+    c::compile_as("hosts-two_hosts", &source, &["-I", shared.to_str().unwrap()])
+}
+
+/// Starts a C program on a host.
+fn start(host: &Host, program: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Peer {
+    let mut command = host.command(program);
+    command.args(arguments).envs(variables.iter().copied());
+    Peer::of(command).unwrap()
+}
+
+fn role(host: &Host, role: &str, other: &Host) -> Peer {
+    start(host, &two_hosts_program(), &[role, &other.node.to_string()], &[])
+}
+
+/// An order of the owner, which ends with 1 if it finds anything wrong.
+fn must(owner: &mut Peer, order: &str) {
+    owner.say(order).unwrap();
+    owner.expect("done").unwrap();
+}
+
+fn finish(peer: Peer) {
+    let status = peer.finish().unwrap();
+    assert!(status.success(), "the program ended with {status}; its reason stands above");
+}
+
+/// All that a user does, up to the end of the segment.
+fn use_all(owner: &mut Peer, user: &mut Peer) {
+    user.expect("copied 1").unwrap();
+    must(owner, "check 1");
+    must(owner, "fill 2");
+    user.say("go on").unwrap();
+    user.expect("copied 3").unwrap();
+    must(owner, "check 3");
+    user.say("go on").unwrap();
+    user.expect("connected").unwrap();
+    must(owner, "signalled 4");
+    must(owner, "signal");
+    user.expect("signalled").unwrap();
+    user.say("go on").unwrap();
+    user.expect("copied 5").unwrap();
+    must(owner, "check 5");
+    must(owner, "fill 6");
+    user.say("go on").unwrap();
+    user.expect("copied 7").unwrap();
+    must(owner, "check 7");
+    user.say("go on").unwrap();
+}
+
+#[test]
+fn c_programs_copy_and_signal_between_hosts_without_a_map() {
+    let _watchdog = Watchdog::usual("C programs on two hosts");
+    if !c::is_there("cc") {
+        return;
+    }
+    let Some((first, second)) = two_hosts() else { return };
+    let mut owner = role(&second, "own", &first);
+    owner.expect("ready").unwrap();
+    let mut user = role(&first, "use", &second);
+    use_all(&mut owner, &mut user);
+    must(&mut owner, "withdraw");
+    user.expect("ended").unwrap();
+    finish(user);
+    finish(owner);
+
+    let mut owner = role(&second, "own", &first);
+    owner.expect("ready").unwrap();
+    let mut user = role(&first, "use-until-death", &second);
+    use_all(&mut owner, &mut user);
+    owner.kill().unwrap();
+    user.expect("ended").unwrap();
+    finish(user);
+}
+
+#[test]
+fn unchanged_c_programs_that_only_copy_run_between_hosts() {
+    let _watchdog = Watchdog::usual("unchanged C programs on two hosts");
+    if !c::is_there("cc") {
+        return;
+    }
+    let Some((first, second)) = two_hosts() else { return };
+    let mut owner = role(&second, "own", &first);
+    owner.expect("ready").unwrap();
+    let copy_only = [("TIELINE_SISCI_COPY_ONLY", "1")];
+    let mut user = start(&first, &two_hosts_program(), &["unchanged", "8"], &copy_only);
+    user.expect("copied 8").unwrap();
+    must(&mut owner, "check 8");
+    user.say("go on").unwrap();
+    finish(user);
+    // A store through the pointer reaches no memory.
+    let mut command = first.command(&two_hosts_program());
+    // Where a provider's handler may leave a file about it.
+    command.args(["store", "8"]).current_dir(c::made());
+    let mut user = Peer::of(command).unwrap();
+    user.expect("storing").unwrap();
+    let after = user.line();
+    assert!(after.is_err(), "it went on: {after:?}");
+    // By SIGSEGV, or by the handler of a provider's library, which prints the place and exits.
+    assert!(!user.finish().unwrap().success());
+    finish(owner);
+    // The examples that need no map.
+    let example = |name: &str| {
+        let source = c::top().join(format!("examples/sisci/{name}.c"));
+        c::compile_as(&format!("hosts-example-{name}"), &source, &[])
+    };
+    let mut receiver = start(&first, &example("dma_vector"), &["receive"], &[]);
+    let mut sender = start(&second, &example("dma_vector"), &["send", "4"], &[]);
+    sender.expect("sent a matrix of 256 cells").unwrap();
+    receiver.expect("received a matrix of 256 cells").unwrap();
+    finish(sender);
+    finish(receiver);
+}
+
+#[test]
+fn c_programs_are_told_what_is_missing_between_hosts() {
+    let _watchdog = Watchdog::usual("C programs without what they need");
+    if !c::is_there("cc") {
+        return;
+    }
+    let Some((first, second)) = two_hosts() else { return };
+    let mut member = role(&second, "member", &first);
+    member.expect("ready").unwrap();
+    finish(role(&first, "refused", &second));
+    finish(member);
+    let mut owner = role(&second, "own", &first);
+    owner.expect("ready").unwrap();
+    let folder = without_libfabric();
+    let variables = [("LD_LIBRARY_PATH", folder.to_str().unwrap())];
+    finish(start(&first, &two_hosts_program(), &["without-libfabric", "8"], &variables));
+    finish(owner);
+}
+
+#[test]
+fn a_c_program_whose_cable_is_cut_is_told_and_connects_again() {
+    let _watchdog = Watchdog::usual("a C program whose cable is cut");
+    if !c::is_there("cc") {
+        return;
+    }
+    let Some((first, second)) = two_hosts() else { return };
+    let mut owner = role(&second, "own", &first);
+    owner.expect("ready").unwrap();
+    let mut user = role(&first, "cut", &second);
+    user.expect("connected").unwrap();
+    second.cable("down");
+    user.say("cut").unwrap();
+    user.expect("failed").unwrap();
+    until("the loss of the session", || first.session(8) != "valid");
+    second.cable("up");
+    see_each_other(&first, &second);
+    user.say("again").unwrap();
+    user.expect("copied 9").unwrap();
+    must(&mut owner, "check 9");
+    user.say("go on").unwrap();
+    finish(user);
+    finish(owner);
+}
