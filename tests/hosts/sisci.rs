@@ -140,6 +140,32 @@ fn c_programs_are_told_what_is_missing_between_hosts() {
 }
 
 #[test]
+fn a_c_program_waits_for_a_link_that_is_taken_down() {
+    let _watchdog = Watchdog::usual("a C program whose link is taken down");
+    if !c::is_there("cc") {
+        return;
+    }
+    let Some((first, second)) = two_hosts() else { return };
+    let mut owner = role(&second, "own", &first);
+    owner.expect("ready").unwrap();
+    let mut user = role(&first, "link-down", &second);
+    user.expect("connected").unwrap();
+    // A node that nobody knows changes nothing.
+    let (is_well, _, said) = first.run(&["link", "down", "4", "12"]);
+    assert!(!is_well && said.contains("node 12"), "{said}");
+    assert!(!first.tieline(&["link", "list"]).contains("taken down"));
+    first.tieline(&["link", "down", "4", "8"]);
+    until("the state at the other end", || second.tieline(&["link", "list"]).contains("taken down"));
+    user.expect("told").unwrap();
+    first.tieline(&["link", "up", "4", "8"]);
+    user.expect("copied 10").unwrap();
+    must(&mut owner, "check 10");
+    user.say("go on").unwrap();
+    finish(user);
+    finish(owner);
+}
+
+#[test]
 fn a_c_program_whose_cable_is_cut_is_told_and_connects_again() {
     let _watchdog = Watchdog::usual("a C program whose cable is cut");
     if !c::is_there("cc") {

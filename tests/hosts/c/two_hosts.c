@@ -311,6 +311,34 @@ static int without_libfabric(sci_desc_t sd, unsigned int owner)
     return 0;
 }
 
+/* The link is taken down and up again by the operator: nothing has to be connected anew. */
+static int link_down(sci_desc_t sd, unsigned int owner)
+{
+    sci_error_t e, status;
+    sci_remote_segment_t remote = connect_to(sd, owner, ID);
+    sci_map_t map = copy_map(remote, 0, SIZE, NO_FLAGS);
+    sci_sequence_t sequence;
+    sci_remote_interrupt_t interrupt;
+    OK(SCICreateMapSequence(map, &sequence, NO_FLAGS, &e));
+    start_sequence(sequence);
+    OK(SCIConnectInterrupt(sd, &interrupt, owner, ADAPTER, INTERRUPT, 1000, NO_FLAGS, &e));
+    OK(SCIMemCpy(sequence, from, map, 0, SIZE, SCI_FLAG_ERROR_CHECK, &e));
+    say("connected");
+    CHECK(SCIWaitForRemoteSegmentEvent(remote, &status, SCI_INFINITE_TIMEOUT, NO_FLAGS, &e) == SCI_CB_NOT_OPERATIONAL);
+    sequence_says(sequence, SCI_SEQ_PENDING);
+    FAILS(SCI_ERR_NO_LINK_ACCESS, SCIMemCpy(NULL, from, map, 0, 64, NO_FLAGS, &e));
+    FAILS(SCI_ERR_NO_LINK_ACCESS, SCITriggerInterrupt(interrupt, NO_FLAGS, &e));
+    say("told");
+    CHECK(SCIWaitForRemoteSegmentEvent(remote, &status, SCI_INFINITE_TIMEOUT, NO_FLAGS, &e) == SCI_CB_OPERATIONAL);
+    sequence_says(sequence, SCI_SEQ_RETRIABLE);
+    pattern(from, SIZE, 10);
+    OK(SCIMemCpy(sequence, from, map, 0, SIZE, SCI_FLAG_ERROR_CHECK, &e));
+    say("copied 10");
+    hear("go on");
+    SCITerminate();
+    return 0;
+}
+
 /* The cable is taken out, and put in again. */
 static int cut(sci_desc_t sd, unsigned int owner)
 {
@@ -363,6 +391,7 @@ int main(int argc, char **argv)
     if (strcmp(argv[1], "member") == 0) return member(sd);
     if (strcmp(argv[1], "refused") == 0) return refused(sd);
     if (strcmp(argv[1], "without-libfabric") == 0) return without_libfabric(sd, other);
+    if (strcmp(argv[1], "link-down") == 0) return link_down(sd, other);
     if (strcmp(argv[1], "cut") == 0) return cut(sd, other);
     FAIL("unknown role %s", argv[1]);
 }

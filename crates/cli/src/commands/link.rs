@@ -108,9 +108,26 @@ impl Cluster {
         Ok(self.node(node)?.change_link(peer, change)?)
     }
 
+    /// An end on another host learns of it from the manager of the end that is here.
     fn on_both_ends(&self, ends: Ends, change: LinkChange) -> Result<(), Failure> {
-        self.change(ends.a, ends.b, change)?;
-        self.change(ends.b, ends.a, change)
+        let Ends { a, b } = ends;
+        let is_elsewhere = [self.is_elsewhere(a, b)?, self.is_elsewhere(b, a)?];
+        for ((node, peer), is_elsewhere) in [(a, b), (b, a)].into_iter().zip(is_elsewhere) {
+            if !is_elsewhere {
+                self.change(node, peer, change)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a node is on another host, as its peer says that is here.
+    fn is_elsewhere(&self, node: NodeId, peer: NodeId) -> Result<bool, Failure> {
+        let [is_here, is_peer_here] = [node, peer].map(|node| self.target.nodes.contains(&node));
+        if is_here || !is_peer_here {
+            return Ok(false);
+        }
+        let links = self.node(peer)?.status()?.links;
+        Ok(links.iter().any(|link| link.peer == node && link.other_host))
     }
 
     /// Every node that calls one of the two reaches the other from now on, or no longer.
