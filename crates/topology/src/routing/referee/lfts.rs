@@ -68,6 +68,7 @@ mod tests {
 
     use super::*;
     use crate::build::{FatTree, Torus, fat_tree, torus};
+    use crate::routing::referee::{read_fdbs, read_lids};
     use crate::routing::{Engine, Lids, Request, check, route};
 
     fn written(graph: &Graph, engine: Engine, vls: u8) -> String {
@@ -90,6 +91,16 @@ mod tests {
         assert_eq!(entries.iter().filter(|line| line.contains("# Channel Adapter portguid 0x")).count(), 48);
         assert_eq!(text.matches("\n14 lids dumped\n").count(), 6, "{text}");
         assert!(!text.contains("WARNING"), "{text}");
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let graph = torus(&Torus::new(&[5, 5], 1)).unwrap();
+        let text = written(&graph, Engine::Layered, 2);
+        assert!(text.starts_with("# Forwarding tables") && text.contains("\n# WARNING"), "{text}");
+        let (tables, strangers) = read_fdbs(&graph, &text, &read_lids(&text)).unwrap();
+        let checked = check(&graph, &tables);
+        assert!(strangers.is_empty() && checked.pairs == 25 * 24 && checked.lost == 0, "{checked:?}");
     }
 
     #[test]

@@ -45,12 +45,16 @@ enum Line<'a> {
     Switch(Option<u64>),
     /// `0x0001 : 003  : 02   : yes`, or `0x0001 003 # Channel Adapter portguid 0x0002c9…: 'name'`: LID and port.
     Entry(Option<u16>, &'a str),
-    /// Heads of columns, sums, and nothing.
+    /// Heads of columns, sums, comments, and nothing.
     Silent,
     Strange,
 }
 
 fn line(row: &str) -> Line<'_> {
+    // Comments, whatever words they have: `write_lfts` begins with one.
+    if row.starts_with('#') {
+        return Line::Silent;
+    }
     // Entries come first: their text about a node may be any words.
     if row.starts_with("0x") {
         let mut words = row.split(|c: char| c.is_whitespace() || c == ':').filter(|word| !word.is_empty());
