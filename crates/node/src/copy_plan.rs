@@ -4,7 +4,7 @@
 //! it goes with the next boot, as the processors of a virtual machine may.
 
 use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -207,7 +207,16 @@ fn keep(path: &Path, plan: &Plan) -> Result<()> {
 /// The lock under which one process measures. One that is stuck does not hold up others forever: then two measure.
 fn locked(path: &Path) -> Result<File> {
     let path = path.with_extension("lock");
-    let failed = |source| NodeError::Io { what: "lock", path: path.clone(), source };
+    let failed = |source: std::io::Error| {
+        let next = match source.kind() {
+            ErrorKind::PermissionDenied => {
+                ": run it as the owner of that directory, or name your own with --runtime-dir"
+            }
+            _ => "",
+        };
+        let source = std::io::Error::new(source.kind(), format!("{source}{next}"));
+        NodeError::Io { what: "lock", path: path.clone(), source }
+    };
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(false).mode(0o600);
     let file = options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed()).open(&path).map_err(failed)?;

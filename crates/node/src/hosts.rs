@@ -78,6 +78,14 @@ pub enum HostsError {
         /// Why not.
         source: std::io::Error,
     },
+    /// Its name leads to no address.
+    #[error("the name {host} cannot be resolved ({source}): correct it, or give the IP address")]
+    UnknownName {
+        /// The name.
+        host: String,
+        /// What the resolver says.
+        source: std::io::Error,
+    },
     /// It says nothing more.
     #[error(
         "{at} did not respond: check that `tieline cluster init` was run on that host, and that the port is \
@@ -149,6 +157,22 @@ pub struct Made {
     pub fingerprint: Fingerprint,
 }
 
+/// What is wrong with an address that other hosts shall connect to, if no interface of this host has it.
+pub fn doubt(address: SocketAddr) -> Option<String> {
+    let ip = address.ip();
+    (!crate::network::is_here(ip)).then(|| {
+        format!(
+            "no interface of this host has {ip}: other hosts can only connect if the network forwards it (NAT)"
+        )
+    })
+}
+
+/// The same for the address of a node of this host, if it has one.
+pub fn doubt_of(cluster: &str, node: NodeId) -> Option<String> {
+    let store = Store::open(&place(cluster).ok()?).ok()??;
+    doubt(Identity::load(&store, node).ok()??.address)
+}
+
 /// Makes the cluster's authority, and a certificate for the first node, which is on this host.
 pub fn init(cluster: &str, node: NodeId, address: Address) -> Result<Made> {
     let (now, address) = (SystemTime::now(), address.complete());
@@ -204,7 +228,7 @@ pub fn join(options: JoinOptions) -> Result<Joined> {
     let at = with_port(&host);
     let until = Instant::now() + limit;
     let no_connection = |source| HostsError::Connect { at: at.clone(), source };
-    let mut socket = connect(&at, until).map_err(no_connection)?;
+    let mut socket = connect(&at, until)?;
     socket.set_write_timeout(Some(limit)).map_err(no_connection)?;
     let own = socket.local_addr().map_err(no_connection)?.ip();
     let address = address.unwrap_or(Address { ip: own, port: None }).complete();
@@ -261,7 +285,7 @@ pub fn renew(cluster: &str, node: Option<NodeId>, host: Option<&str>, limit: Dur
     let mut renewing = Renewing::begin(store, node, now).map_err(failed)?;
     let until = Instant::now() + limit;
     let no_connection = |source| HostsError::Connect { at: at.clone(), source };
-    let mut socket = connect(&at, until).map_err(no_connection)?;
+    let mut socket = connect(&at, until)?;
     socket.set_write_timeout(Some(limit)).map_err(no_connection)?;
     let answer = converse(&mut socket, &mut renewing.channel, until, &at, |error| failed(error.into()))?;
     renewing.finish(&answer).map_err(failed)?;
@@ -286,19 +310,23 @@ fn with_port(host: &str) -> String {
 }
 
 /// To the first of its addresses that answers; all of them have this time together.
-fn connect(at: &str, until: Instant) -> std::io::Result<TcpStream> {
+fn connect(at: &str, until: Instant) -> Result<TcpStream> {
+    let host = || at.rsplit_once(':').map_or(at, |(host, _)| host).to_owned();
+    let addresses =
+        at.to_socket_addrs().map_err(|source| HostsError::UnknownName { host: host(), source })?;
     let mut last = ErrorKind::NotFound.into();
-    for address in at.to_socket_addrs()? {
+    for address in addresses {
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(ErrorKind::TimedOut.into());
+            last = ErrorKind::TimedOut.into();
+            break;
         }
         match TcpStream::connect_timeout(&address, left) {
             Ok(socket) => return Ok(socket),
             Err(error) => last = error,
         }
     }
-    Err(last)
+    Err(HostsError::Connect { at: at.to_owned(), source: last })
 }
 
 /// Until the answer has come.

@@ -1,6 +1,7 @@
 //! The network side of a manager: where it listens for managers of other hosts, and what it knows of their addresses.
 
 use std::collections::HashMap;
+use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
@@ -94,6 +95,12 @@ impl AsFd for Network {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()
     }
+}
+
+/// Whether an interface of this host has the address now.
+pub(crate) fn is_here(address: IpAddr) -> bool {
+    // Only a certain no counts: where a socket cannot be made, the address is not to blame.
+    !TcpListener::bind((address, 0)).is_err_and(|error| error.kind() == ErrorKind::AddrNotAvailable)
 }
 
 fn listen_at(address: SocketAddr) -> std::result::Result<TcpListener, rustix::io::Errno> {

@@ -24,6 +24,10 @@ pub(super) fn run(common: &Common, action: &NodeAction, output: Output) -> Outco
     match action {
         NodeAction::Start => {
             let report = start(common, vec![id], false, output)?;
+            let dir = cluster_dir(common)?;
+            if let Some(doubt) = node::hosts::doubt_of(dir.cluster().as_str(), id) {
+                output.note(&format!("warning: {doubt}"));
+            }
             say(output, id, if report.started.contains(&id) { "started" } else { "was running already" })
         }
         NodeAction::Stop => {

@@ -9,6 +9,7 @@ use std::process::{Child, Command};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use node_client::copy_plan::{ENV_COPY_PLAN, Source};
 use proto::ids::NodeId;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -69,6 +70,9 @@ impl Launcher {
         if let Some(config) = config {
             command.arg("--config").arg(config);
         }
+        if let Some(plan) = copy_plan(Source::of_environment()) {
+            command.env(ENV_COPY_PLAN, plan);
+        }
         // A service manager that waits for the caller must not be notified by its children.
         command.env_remove("NOTIFY_SOCKET");
         let (input, hold) = match &self.lease {
@@ -84,6 +88,12 @@ impl Launcher {
         })?;
         Ok(Started { node, child, hold, log: path, log_start })
     }
+}
+
+/// The file of the plan of copies, as it is found from any working directory: the manager leaves this one.
+fn copy_plan(source: Option<Source>) -> Option<PathBuf> {
+    let Some(Source::File(path)) = source else { return None };
+    std::path::absolute(path).ok()
 }
 
 fn open_log(path: &Path) -> std::io::Result<(File, u64)> {
@@ -279,6 +289,14 @@ pub fn detach() {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_plan_is_named_as_it_is_found_from_any_directory() {
+        let here = std::env::current_dir().unwrap();
+        assert_eq!(copy_plan(Some(Source::File("plan".into()))), Some(here.join("plan")));
+        assert_eq!(copy_plan(Some(Source::File("/a/plan".into()))), Some("/a/plan".into()));
+        assert_eq!([copy_plan(Some(Source::Table)), copy_plan(None)], [None, None]);
+    }
 
     #[test]
     fn the_tail_of_a_log_begins_at_this_start() {
