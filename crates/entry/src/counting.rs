@@ -103,6 +103,8 @@ pub fn create(path: &[u8], fresh: bool) -> Result<()> {
         Err(StatisticsError::System { errno: Errno::NOENT, .. }) => {}
         // Who counts in an old one continues in it, out of sight.
         Ok(_) | Err(StatisticsError::Version(_)) => {}
+        // Who wants to create one has none to give.
+        Err(StatisticsError::System { errno, .. }) => return Err(failed(errno)),
         Err(error) => return Err(error),
     }
     // A longer file than the process may write would end it by a signal.
@@ -238,6 +240,13 @@ mod tests {
         let refused = create(b"/nowhere/s", false).unwrap_err().to_string();
         assert!(
             refused.contains("/nowhere/s") && refused.ends_with("name another file with --stats"),
+            "{refused}"
+        );
+        // Also where it could not even be looked whether there is one.
+        let refused = create(b"/proc/self/comm/s", false).unwrap_err().to_string();
+        assert!(
+            refused.starts_with("cannot create the statistics file /proc/self/comm/s: ")
+                && refused.ends_with(": name another file with --stats"),
             "{refused}"
         );
     }
