@@ -8,7 +8,7 @@ use mad::header::Path;
 use mad::values::NodeKind;
 use mad::windowed::Limits;
 use mad::{MadTransport, TransportError};
-use topology::{Graph, Kind, NodeIx};
+use topology::{Graph, Kind, NodeIx, counted};
 
 use crate::counters::{self, Collected, Plan};
 use crate::snapshot::{Concern, PortFacts, Snapshot};
@@ -102,8 +102,10 @@ pub fn observe<T: MadTransport + ?Sized>(
     stop: &dyn Fn() -> bool,
 ) -> Result<Observed, ObserveError> {
     let of_sweep = sweep::Options { limits: options.limits, ..sweep::Options::default() };
-    let mut progress =
-        |at: &sweep::Progress| tell(&format!("sweep: {} nodes, {} requests in flight", at.nodes, at.open));
+    let mut progress = |at: &sweep::Progress| {
+        let (nodes, open) = (counted(at.nodes, "node"), counted(at.open, "request"));
+        tell(&format!("sweep: {nodes}, {open} in flight"));
+    };
     let found = sweep::sweep(transport, &of_sweep, &mut progress, stop)?;
     if let Some(here) = unlinked(&found) {
         return Err(ObserveError::NoLink(here));

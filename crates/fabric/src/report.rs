@@ -337,7 +337,7 @@ fn route_findings(snapshot: &Snapshot, checked: &Checked) -> Vec<Finding> {
         .count();
     if no_lid > 0 {
         let text = format!(
-            "{} {} no LID, so no forwarding table leads there: look whether a subnet manager (SM) runs",
+            "{} {} no LID, so no forwarding table leads there: check that a subnet manager (SM) runs",
             counted(no_lid, "CA port"),
             verb(no_lid, "has", "have")
         );

@@ -54,8 +54,8 @@ pub(crate) enum FabricAction {
                             could not write."
     )]
     Route(Route),
-    /// Measure the quality of the present forwarding tables (LFTs), or without any of computed
-    /// ones; sets nothing in a live fabric
+    /// Measure the quality of the present forwarding tables (LFTs), or, if there are none, of tables
+    /// that are computed now; sets nothing in a live fabric
     #[command(
         after_help = "Examples:\n  tieline fabric quality net.toml\n  tieline fabric quality now.json\n  \
                             tieline fabric quality dump.ibnetdiscover --lfts opensm.fdbs"

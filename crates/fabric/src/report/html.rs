@@ -96,7 +96,7 @@ fn lists(report: &Report) -> Markup {
             @if let Some(why) = &route.broken { p class="failed" { (why) } }
         }
         @if let Some(worst) = &report.worst {
-            h2 { "Most " (Counters::specified(worst.category)) }
+            h2 { "Ports with the highest counters, " (Counters::specified(worst.category)) }
             table { @for (place, value) in &worst.ports { tr { td { (place) } td { (value) } } } }
         }
         @if let Some(nodes) = &report.nodes {

@@ -1,6 +1,7 @@
 //! Reports what changed between two snapshots. Counters are compared where they are judged, in
 //! `errors`.
 
+use mad::values::PhysicalState;
 use topology::{PortIx, counted};
 
 use super::plan::Twins;
@@ -46,13 +47,23 @@ pub(super) fn findings(before: &Snapshot, now: &Snapshot) -> Vec<Finding> {
             .filter_map(|port| Some((port, new.peer(*port)?)))
             .map(|(port, peer)| format!("{} now leads to {}", place(new, *port), place(new, peer)))
             .collect();
-        let text = format!(
-            "the link from {} to {} is gone{}{}",
-            places[0],
-            places[1],
-            if led.is_empty() { "" } else { ": " },
-            led.join(", ")
-        );
+        // An end whose link is up is not unplugged: what is behind it gave no response.
+        let up = [one, other].into_iter().zip(&places).find(|(port, _)| {
+            led.is_empty() && now.port(*port).is_some_and(|facts| facts.physical == PhysicalState::LINK_UP.0)
+        });
+        let text = match up {
+            Some((_, end)) => format!(
+                "the link from {} to {} was not seen in this sweep: the node behind {end} did not respond",
+                places[0], places[1]
+            ),
+            None => format!(
+                "the link from {} to {} is gone{}{}",
+                places[0],
+                places[1],
+                if led.is_empty() { "" } else { ": " },
+                led.join(", ")
+            ),
+        };
         found.push(Finding::failed("link gone", places, text));
     }
     new_links(before, now, &mut found);

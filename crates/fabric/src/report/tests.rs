@@ -99,6 +99,19 @@ fn nodes_that_are_gone_and_cables_that_moved_are_told_from_each_other() {
     let report = Report::of(&now, &wanted).unwrap();
     assert_eq!(report.counts, [("link gone", 1)].into());
     assert_eq!(report.findings[0].places, [before.place(a), before.place(b)]);
+    // Its ends say that the link is up: then it was not unplugged.
+    let end = before.place(a);
+    let text = &report.findings[0].text;
+    assert!(
+        text.ends_with(&format!(" was not seen in this sweep: the node behind {end} did not respond")),
+        "{text}"
+    );
+    for port in [a, b] {
+        now.ports[port.index()] = Some(PortFacts { state: 1, physical: 2, ..GOOD });
+    }
+    let report = Report::of(&now, &wanted).unwrap();
+    let gone = report.findings.iter().find(|finding| finding.kind == "link gone").unwrap();
+    assert!(gone.text.ends_with(" is gone"), "{}", gone.text);
     now.graph = before.graph.without(&[], &[before.graph.owner(b)]);
     let report = Report::of(&now, &wanted).unwrap();
     assert_eq!(report.counts.get("gone"), Some(&1), "{:?}", report.counts);

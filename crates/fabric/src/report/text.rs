@@ -83,7 +83,7 @@ fn lists(report: &Report, out: &mut String) -> std::fmt::Result {
     }
     if let Some(worst) = &report.worst {
         let since = if worst.since { ", since the earlier snapshot" } else { "" };
-        writeln!(out, "\nmost {}{since}:", Counters::specified(worst.category))?;
+        writeln!(out, "\nports with the highest counters, {}{since}:", Counters::specified(worst.category))?;
         for (place, value) in &worst.ports {
             writeln!(out, "  {value:>12}  {place}")?;
         }

@@ -10,7 +10,7 @@
 //! | `counter NODE PORT NAME VALUE` | sets a counter |
 //! | `counters NODE PORT` | prints all counters |
 //! | `describe NODE TEXT` | gives a node another text |
-//! | `lose NODE PORT THOUSANDTHS` | loses that many of what comes in |
+//! | `lose NODE PORT N` | loses N of each 1000 MADs that come in |
 //! | `port NODE PORT` | prints state, LID and peer |
 //! | `clients` | prints the connected programs |
 //! | `quit` | ends the server |
@@ -46,7 +46,7 @@ pub enum Command {
 /// Bytes of a description.
 const MOST_TEXT: usize = 64;
 const WORDS: &str = "unlink or relink NODE PORT; down or up NODE; counter NODE PORT NAME VALUE; counters or port NODE PORT; \
-                     describe NODE TEXT; lose NODE PORT THOUSANDTHS; clients; quit";
+                     describe NODE TEXT; lose NODE PORT N; clients; quit";
 
 impl Command {
     /// The command of a line; `None` of an empty one, or of one that begins with `#`.
@@ -78,7 +78,9 @@ impl Command {
             ["lose", node, port, thousandths] => {
                 let thousandths: u32 = number(thousandths)?;
                 if thousandths > 1_000 {
-                    return Err(format!("{thousandths} of 1000 packets is more than all: give 0 to 1000"));
+                    return Err(format!(
+                        "lose NODE PORT {thousandths}: N is the number of MADs lost of each 1000: give 0 to 1000"
+                    ));
                 }
                 Self::Lose(named(node), number(port)?, thousandths)
             }

@@ -146,7 +146,7 @@ impl fmt::Display for Anomaly {
         match self {
             Self::Silent { at, undeliverable } => {
                 let how = if *undeliverable { "cannot be reached" } else { "does not respond" };
-                write!(f, "{at}: the link is up, but the node behind it {how}: look whether it runs")
+                write!(f, "{at}: the link is up, but the node behind it {how}: check that the node runs")
             }
             Self::WentDown { at } => write!(f, "{at}: the link went down during the sweep: run it again"),
             Self::Nonsense { at, what } => {

@@ -174,7 +174,7 @@ pub(super) fn quality(arguments: &Tabled, output: Shown) -> Outcome {
     let graph = &snapshot.graph;
     output.progress("measuring the routes");
     let (tables, of) = match there(arguments, &snapshot)? {
-        Some(tables) => (tables, "the forwarding tables (LFTs) that are there".to_owned()),
+        Some(tables) => (tables, "the present forwarding tables (LFTs)".to_owned()),
         None => {
             let lids = Arc::new(Lids::of_graph(graph, 0).map_err(Failure::usage)?);
             let (options, _) = on(RouteOptions::default(), &snapshot);
