@@ -214,7 +214,8 @@ fn bad_input_is_explained() {
         (&["bench", "intr", "--readings", "0"], &["0"]),
         (&["bench", "latency", "--rounds", "0"], &["0"]),
         (&["bench", "jitter", "--memory", "9000G"], &["memory"]),
-        (&["bench", "jitter", "--seconds", "0"], &["0 seconds"]),
+        (&["bench", "jitter", "--memory", "0"], &["--memory 0: too small: give at least 1K"]),
+        (&["bench", "jitter", "--seconds", "0"], &["--seconds 0: give"]),
         (&["bench", "latency", "--load", "100000"], &["100000", "at most"]),
         (&["bench", "dma", "--server"], &["--rn"]),
         (&["bench", "dma", "--client", "--node", "4", "--rn", "4"], &["node 4 is this end", "--rn names"]),
@@ -238,6 +239,10 @@ fn a_client_without_a_server_says_how_to_start_one() {
         cluster.run(&["bench", "dma", "--client", "--rn", "4", "--node", "8", "--sizes", "64"]).unwrap();
     assert_eq!(status, 4, "{err}");
     assert!(err.contains("no server") && err.contains("tieline bench dma --server --rn 8"), "{err}");
+    // One that waits for a node that there is not would wait in vain.
+    let (status, _, err) = cluster.run(&["bench", "dma", "--server", "--node", "4", "--rn", "100"]).unwrap();
+    assert!(status == 2 && err.contains("node 100 is not in cluster `"), "{err}");
+    assert!(err.contains("(there are 4, 8): correct --rn"), "{err}");
 }
 
 #[test]

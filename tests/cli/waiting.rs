@@ -42,7 +42,7 @@ fn jitter_ends_at_once_also_while_it_watches_idle_processors() {
     for (which, status) in [(Signal::INT, 130), (Signal::TERM, 143)] {
         for (arguments, word) in [
             // Without the question whether to end it would be an hour.
-            (["--idle-seconds", "3600", "--seconds", "0.1"], "detours of idle"),
+            (["--idle-seconds", "3600", "--seconds", "0.1"], "noise of idle"),
             (["--idle-seconds", "0", "--seconds", "3600"], "round trips"),
         ] {
             let call = [&["bench", "jitter", "--memory", "8M"], &arguments[..]].concat();

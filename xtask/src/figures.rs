@@ -196,7 +196,7 @@ fn cell(figure: &Value) -> Result<String> {
     }
     let beside = figure["reference"]["name"].as_str().unwrap_or_default().replace('|', "/");
     Ok(format!(
-        "{:.3} ({:.3} … {:.3}): {verdict}; {value}, {beside} {}",
+        "{:.3} ({:.3} … {:.3}): {verdict}; {value}; reference {} {unit}: {beside}",
         number(&ratio["value"])?,
         number(&ratio["ci95"][0])?,
         number(&ratio["ci95"][1])?,
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn each_machine_has_a_column_that_its_next_report_replaces() {
         let one = merged("", &report("one", 1.0314), "abc", &[]).unwrap();
-        let cell = "1.031 (1.020 … 1.040): PASS; 62.0 ns, one line 60.1";
+        let cell = "1.031 (1.020 … 1.040): PASS; 62.0 ns; reference 60.1 ns: one line";
         assert_eq!(
             one,
             format!(

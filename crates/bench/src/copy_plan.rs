@@ -86,7 +86,7 @@ impl Report {
     pub fn render(&self) -> String {
         let mut text = format!("machine: {}\nplan: {}\n\n", self.machine, self.origin);
         let mut table = Table::new([("copies up to", Align::Right), ("kernel", Align::Left)]);
-        table.row(["128 B".to_owned(), "moves on the spot".to_owned()]);
+        table.row(["128 B".to_owned(), "inline moves".to_owned()]);
         for range in &self.ranges {
             table.row([
                 range.up_to_bytes.map_or_else(|| "any size".to_owned(), size),

@@ -16,7 +16,8 @@ pub fn pair(asked: Option<[usize; 2]>, what: &'static str) -> Result<[usize; 2]>
     if let Some([near, far]) = asked {
         if let Some(cpu) = [near, far].into_iter().find(|cpu| !allowed.contains(cpu)) {
             return Err(BenchError::Usage(format!(
-                "processor {cpu} is not among those that this process may use: {allowed:?}"
+                "processor {cpu} is not among those that this process may use: {}",
+                ranges(&allowed)
             )));
         }
         return if near == far {
@@ -55,6 +56,22 @@ fn parse_list(text: &str) -> Vec<usize> {
         .collect()
 }
 
+/// Processors as the kernel lists them, such as `0-1,4`.
+pub fn ranges(cpus: &[usize]) -> String {
+    let mut runs: Vec<[usize; 2]> = Vec::new();
+    for &cpu in cpus {
+        match runs.last_mut() {
+            Some([_, last]) if *last + 1 == cpu => *last = cpu,
+            _ => runs.push([cpu, cpu]),
+        }
+    }
+    let shown = |[first, last]: &[usize; 2]| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    };
+    runs.iter().map(shown).collect::<Vec<_>>().join(",")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,5 +99,11 @@ mod tests {
         assert!(
             matches!(pair(Some([here[0], 9_999_999]), "test"), Err(BenchError::Usage(text)) if text.contains("9999999"))
         );
+    }
+
+    #[test]
+    fn processors_are_listed_as_the_kernel_lists_them() {
+        assert_eq!(ranges(&[0, 1, 4, 6, 7, 8]), "0-1,4,6-8");
+        assert_eq!([ranges(&[3]), ranges(&[])], ["3", ""]);
     }
 }

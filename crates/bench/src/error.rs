@@ -4,6 +4,20 @@ use std::io;
 
 use tieline::NodeId;
 
+use crate::cpus::ranges;
+
+/// Benchmarks with a server, by their commands.
+const SERVED: [&str; 6] = ["scipp", "scibench2", "dma", "intr", "jitter", "latency"];
+
+/// How the other end of a measurement is started, if it is a command of its own.
+fn start(what: &str) -> String {
+    if SERVED.contains(&what) {
+        format!("start it with `tieline bench {what} --server`; ")
+    } else {
+        String::new()
+    }
+}
+
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, BenchError>;
 
@@ -15,7 +29,8 @@ pub enum BenchError {
     Usage(String),
     /// Two processors are needed to measure what happens between two processors.
     #[error(
-        "{what} needs two processors and this process may use {allowed:?} only: run it with more (taskset, cpuset), or name them with --cpus"
+        "{what} needs two processors and this process may use {} only: run it with more (taskset, cpuset), or name them with --cpus",
+        ranges(.allowed)
     )]
     TooFewCpus {
         /// The measurement.
@@ -62,8 +77,8 @@ pub enum BenchError {
     },
     /// The other end did not respond in time.
     #[error(
-        "{what}: the other end did not respond within {seconds} s: start it with `tieline bench WHAT --server`; if both ends share a \
-         processor, give each its own with --cpus"
+        "{what}: the other end did not respond within {seconds} s: {}if both ends share a processor, give each its own with --cpus",
+        start(.what)
     )]
     NoAnswer {
         /// The awaited event.

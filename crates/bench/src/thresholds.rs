@@ -165,9 +165,9 @@ impl Thresholds {
     /// Writes them as a file.
     pub fn to_toml(&self) -> String {
         let mut text = String::from(
-            "# What figures must keep. [\"NAME\"], or a pattern with * such as [\"scipp.*\"]; a name wins over a pattern.\n\
-             # target_ratio, lower_ratio, upper_ratio: of the ratio to what stands beside the figure in the same run.\n\
-             # target, lower, upper: of the value, with its unit, such as \"150 ns\" or \"10 GB/s\". A target judges nothing.\n",
+            "# Limits of figures. A name wins over a pattern such as [\"scipp.*\"].\n\
+             # *_ratio: limits of the ratio to the reference of the same run.\n\
+             # lower, upper: limits of the value, with its unit. target: shown only, never judged.\n",
         );
         for entry in &self.entries {
             text.push_str(&format!("\n{entry}"));

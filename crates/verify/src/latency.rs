@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bench::cpus::ranges;
 use bench::error::BenchError;
 use bench::noise::others::{Load, Meter};
 use bench::patterns::attach::Where;
@@ -122,8 +123,9 @@ impl NotMeasured {
     fn between(link: [NodeId; 2], error: BenchError, load: Load) -> Self {
         match (error, load.reason()) {
             (BenchError::TooFewCpus { allowed, .. }, _) => Self::Impossible(format!(
-                "latency is measured between two processors, and this process may use {allowed:?} only: \
-                 run it with more (taskset, cpuset)"
+                "latency is measured between two processors, and this process may use {} only: \
+                 run it with more (taskset, cpuset)",
+                ranges(&allowed)
             )),
             // A thread without a processor does not respond.
             (error, Some(reason))

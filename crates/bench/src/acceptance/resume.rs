@@ -71,13 +71,15 @@ impl Kept {
 
     /// A new file replaces the old one at once: a run that is interrupted leaves one or the other.
     fn write(&self) -> Result<()> {
-        let what = || format!("keeping the figures in {}", self.path.display());
-        let text =
-            serde_json::to_vec_pretty(&self.all).map_err(|error| BenchError::io(what())(error.into()))?;
+        let failed = |error: io::Error| {
+            let source = io::Error::new(error.kind(), format!("{error}: name another file with --resume"));
+            BenchError::Io { what: format!("the figures cannot be saved in {}", self.path.display()), source }
+        };
+        let text = serde_json::to_vec_pretty(&self.all).map_err(|error| failed(error.into()))?;
         let mut name = self.path.file_name().unwrap_or_default().to_owned();
         name.push(".new");
         let new = self.path.with_file_name(name);
-        fs::write(&new, text).and_then(|()| fs::rename(&new, &self.path)).map_err(BenchError::io(what()))
+        fs::write(&new, text).and_then(|()| fs::rename(&new, &self.path)).map_err(failed)
     }
 }
 

@@ -68,7 +68,7 @@ fn head(all: &Comparison) -> String {
     }
     let _ = writeln!(
         text,
-        "a change counts beyond {}; new by old, of the ratio to the value beside it in both runs, else of the value",
+        "a change counts beyond {}; change = new / old, of the ratio to the reference where both runs have it, else of the value",
         all.tolerance.describe()
     );
     text

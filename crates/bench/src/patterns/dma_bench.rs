@@ -97,11 +97,17 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Checks what can be checked before anything is started.
+    pub fn check(&self) -> Result<()> {
+        Load::check(self.load)?;
+        self.largest().map(drop)
+    }
+
     /// Bytes of each segment.
     fn largest(&self) -> Result<usize> {
         let totals: Vec<usize> = self.sizes_bytes.iter().map(|size| shape(*size).total_bytes()).collect();
         // Both segments, the known bytes, and the copy that is checked.
-        sizes::check(Tool::Dma.name(), &totals, 4)?;
+        sizes::check("--sizes", &totals, 4)?;
         Ok(totals.into_iter().max().unwrap_or(1).max(arrival::BYTES))
     }
 }

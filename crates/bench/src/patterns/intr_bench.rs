@@ -67,7 +67,9 @@ impl Default for Options {
 }
 
 impl Options {
-    fn cpus(&self) -> Result<[usize; 2]> {
+    /// Checks what can be checked before anything is started, and returns the processors.
+    pub fn check(&self) -> Result<[usize; 2]> {
+        Load::check(self.load)?;
         if self.readings == 0 {
             return Err(BenchError::Usage("intr: 0 readings measure nothing".to_owned()));
         }
@@ -88,7 +90,7 @@ enum Far<'a, 'env> {
 
 /// Measures with both ends in this process.
 pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
-    let cpus = options.cpus()?;
+    let cpus = options.check()?;
     let nodes = options.place.both()?;
     let bells = || -> Result<[Bells; 2]> {
         // Interrupts learn at their birth whether spinning can pay: not where both sides share a
@@ -109,7 +111,7 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
 /// Measures with the far end in another process that runs [`serve`] on node `place.far` (which must
 /// be given).
 pub fn client(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
-    let cpus = options.cpus()?;
+    let cpus = options.check()?;
     let mut mine = None;
     let mut client = Client::meet(&options.place, Tool::Intr, progress, |node| {
         let both = Inputs::new(node)?;

@@ -82,28 +82,22 @@ impl Default for Options {
 }
 
 impl Options {
-    fn check(&self) -> Result<[usize; 2]> {
+    /// Checks what can be checked before anything is started, and returns the processors.
+    pub fn check(&self) -> Result<[usize; 2]> {
+        Load::check(self.load)?;
         let usage = |text: String| Err(BenchError::Usage(text));
         if !(self.seconds > 0.0 && self.seconds <= SECONDS_MAX) {
-            return usage(format!(
-                "jitter: {} seconds: give more than 0 and at most {SECONDS_MAX}",
-                self.seconds
-            ));
+            return usage(format!("--seconds {}: give more than 0 and at most {SECONDS_MAX}", self.seconds));
         }
         if !(0.0..=SECONDS_MAX).contains(&self.idle_seconds) {
-            return usage(format!(
-                "jitter: {} idle seconds: give 0 (none) to {SECONDS_MAX}",
-                self.idle_seconds
-            ));
+            return usage(format!("--idle-seconds {}: give 0 (none) to {SECONDS_MAX}", self.idle_seconds));
         }
         if self.memory_bytes > MEMORY_BYTES_MAX {
-            return usage(format!(
-                "jitter: {} bytes of memory: give at most {MEMORY_BYTES_MAX}",
-                self.memory_bytes
-            ));
+            return usage(format!("--memory {}: give at most {MEMORY_BYTES_MAX}", self.memory_bytes));
         }
+        trace::check(self.memory_bytes)?;
         // The figures need as much again, for sorting.
-        super::sizes::check("jitter", &[self.memory_bytes], 3)?;
+        super::sizes::check("--memory", &[self.memory_bytes], 3)?;
         self.placement.resolve("jitter")
     }
 }
@@ -155,7 +149,7 @@ fn measure(
     let mut idle: Vec<noise::Report> = Vec::new();
     for &cpu in idle_cpus.iter().filter(|_| options.idle_seconds > 0.0) {
         if !progress.stop() && idle.iter().all(|done| done.cpu != cpu) {
-            progress.tell(&format!("detours of idle processor {cpu}"), 0.0);
+            progress.tell(&format!("noise of idle processor {cpu}"), 0.0);
             // Borrowed as if it changed: it may be sent to the pinned thread, not shared with it.
             let asked: &mut dyn Progress = &mut *progress;
             let mut stop = move || asked.stop();

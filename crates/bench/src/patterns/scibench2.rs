@@ -97,10 +97,16 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Checks what can be checked before anything is started.
+    pub fn check(&self) -> Result<()> {
+        Load::check(self.load)?;
+        self.largest().map(drop)
+    }
+
     /// Bytes of the segment.
     fn largest(&self) -> Result<usize> {
         // The segment, the source, and room for the machine.
-        sizes::check(WHAT, &self.sizes_bytes, 3)?;
+        sizes::check("--sizes", &self.sizes_bytes, 3)?;
         Ok(self.sizes_bytes.iter().copied().max().unwrap_or(1).max(arrival::BYTES))
     }
 }

@@ -2,10 +2,7 @@
 
 use std::fs;
 
-use crate::{
-    error::{BenchError, Result},
-    layout::table::size as shown,
-};
+use crate::error::{BenchError, Result};
 
 /// Bytes of a size in text. K, M and G are powers of 1024, with or without `iB` or `B`.
 pub fn parse(text: &str) -> Result<usize> {
@@ -45,13 +42,23 @@ fn check_against(what: &str, sizes_bytes: &[usize], copies: usize, free_bytes: O
     let need = largest.saturating_mul(copies);
     match free_bytes {
         Some(free) if need > free => Err(BenchError::Usage(format!(
-            "{what}: {} need {} of memory in all and {} are free: give smaller sizes",
-            shown(largest as u64),
-            shown(need as u64),
-            shown(free as u64),
+            "{what} {}: this needs {} of memory in all, and {} are free: give smaller sizes",
+            shown(largest),
+            shown(need),
+            shown(free),
         ))),
         _ => Ok(()),
     }
+}
+
+/// An amount of memory with one digit behind the point, so that such amounts can be compared.
+fn shown(bytes: usize) -> String {
+    let (unit, name) = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")]
+        .into_iter()
+        .find(|(unit, _)| bytes >= *unit)
+        .unwrap_or((1, "bytes"));
+    let text = format!("{:.1}", bytes as f64 / unit as f64);
+    format!("{} {name}", text.trim_end_matches(".0"))
 }
 
 /// Memory that can be had without swapping, less a tenth.
@@ -85,7 +92,11 @@ mod tests {
         assert!(text(&[]).contains("nothing to measure"));
         assert!(text(&[64, 0]).contains("0 bytes"));
         let large = text(&[1 << 30]);
-        assert!(large.contains("1 GiB") && large.contains("4 GiB") && large.contains("smaller"), "{large}");
+        assert_eq!(
+            large,
+            "dma 1 GiB: this needs 4 GiB of memory in all, and 1 GiB are free: give smaller sizes"
+        );
+        assert_eq!([shown(21_260_088_115), shown(1 << 20), shown(100)], ["19.8 GiB", "1 MiB", "100 bytes"]);
         assert!(check_against("dma", &[1 << 20], 4, Some(1 << 30)).is_ok());
         assert!(check("dma", &[64], 1).is_ok());
         assert!(check("dma", &[usize::MAX], 4).is_err());

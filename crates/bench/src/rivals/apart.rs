@@ -228,7 +228,7 @@ fn refused() -> BenchError {
 /// Measures with the far ends in another process that runs [`serve`] on node `place.far` (which
 /// must be given).
 pub fn client(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
-    let cpus = summary::checked(options)?;
+    let cpus = options.check()?;
     let same = sharing(cpus) == Sharing::SameCore;
     let mut mine = None;
     let mut client = Client::meet(&options.place, Tool::Latency, progress, |node| {

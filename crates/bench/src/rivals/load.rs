@@ -27,14 +27,20 @@ pub struct Load {
 }
 
 impl Load {
-    /// Starts this number of threads, on the processors that the scheduler chooses.
-    pub fn start(threads: usize) -> Result<Self> {
+    /// Refuses more threads than are of use.
+    pub fn check(threads: usize) -> Result<()> {
         let most = THREADS_A_CPU_MAX * crate::cpus::allowed()?.len();
         if threads > most {
             return Err(BenchError::Usage(format!(
                 "--load {threads}: give at most {most}, {THREADS_A_CPU_MAX} for each processor that this process may use"
             )));
         }
+        Ok(())
+    }
+
+    /// Starts this number of threads, on the processors that the scheduler chooses.
+    pub fn start(threads: usize) -> Result<Self> {
+        Self::check(threads)?;
         let mut load = Self { stop: Arc::default(), threads: Vec::new() };
         for _ in 0..threads {
             let stop = Arc::clone(&load.stop);

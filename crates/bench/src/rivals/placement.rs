@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    cpus,
+    cpus::{self, ranges},
     error::{BenchError, Result},
 };
 
@@ -80,12 +80,14 @@ pub(crate) fn usable(cpu: usize, allowed: &[usize], online: &str) -> Result<()> 
     }
     let text = if exists(cpu, online) {
         format!(
-            "no permission to run on processor {cpu}: this process may use {allowed:?} only (its affinity or its cgroup's \
-             cpuset); name one of those, or start it with more"
+            "no permission to run on processor {cpu}: this process may use {} only (its affinity or its cgroup's \
+             cpuset); name one of those, or start it with more",
+            ranges(allowed)
         )
     } else {
         format!(
-            "there is no processor {cpu}: this machine has {online}, and this process may use {allowed:?}"
+            "there is no processor {cpu}: this machine has {online}, and this process may use {}",
+            ranges(allowed)
         )
     };
     Err(BenchError::Usage(text))
@@ -116,7 +118,7 @@ mod tests {
     fn what_cannot_be_used_is_explained() {
         usable(2, &[2, 3], "0-3").unwrap();
         let forbidden = usable(1, &[2, 3], "0-3").unwrap_err().to_string();
-        assert!(forbidden.contains("no permission") && forbidden.contains("[2, 3]"), "{forbidden}");
+        assert!(forbidden.contains("no permission") && forbidden.contains("may use 2-3 only"), "{forbidden}");
         let absent = usable(7, &[0, 1], "0-1,4").unwrap_err().to_string();
         assert!(absent.contains("no processor 7") && absent.contains("0-1,4"), "{absent}");
         assert!(exists(4, "0-1,4") && !exists(3, "0-1,4") && !exists(0, ""));

@@ -64,12 +64,15 @@ impl Default for Options {
     }
 }
 
-/// Checks what can be checked before anything is started, and returns the processors.
-pub(super) fn checked(options: &Options) -> Result<[usize; 2]> {
-    if options.rounds == 0 {
-        return Err(BenchError::Usage("latency: 0 rounds measure nothing".to_owned()));
+impl Options {
+    /// Checks what can be checked before anything is started, and returns the processors.
+    pub fn check(&self) -> Result<[usize; 2]> {
+        Load::check(self.load)?;
+        if self.rounds == 0 {
+            return Err(BenchError::Usage("latency: 0 rounds measure nothing".to_owned()));
+        }
+        self.placement.resolve("latency")
     }
-    options.placement.resolve("latency")
 }
 
 /// The nodes and processors of the ends.
@@ -82,7 +85,7 @@ pub(super) struct Setting {
 
 /// Measures all transports, with both ends in this process.
 pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
-    let cpus = checked(options)?;
+    let cpus = options.check()?;
     let nodes = options.place.both()?;
     let same = sharing(cpus) == Sharing::SameCore;
     let memory = ours::memory(&nodes)?;

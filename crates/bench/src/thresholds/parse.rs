@@ -6,7 +6,7 @@ use toml::{
 };
 
 use super::{Bounds, Threshold, Thresholds, ThresholdsError, ids};
-use crate::quantity::{Dimension, Quantity};
+use crate::quantity::Quantity;
 
 /// The fields of an entry.
 const FIELDS: &str = "target_ratio, lower_ratio, upper_ratio, target, lower and upper";
@@ -79,8 +79,9 @@ fn entry(
         value: Bounds::default(),
         dimension: None,
     };
+    let mut unit = String::new();
     for (name, value) in fields {
-        field(reader, &mut entry, name, value)?;
+        field(reader, &mut entry, &mut unit, name, value)?;
     }
     if !(entry.ratio.judges() || entry.value.judges()) {
         let message = format!(
@@ -94,8 +95,7 @@ fn entry(
         && let Some((id, other)) = meant.iter().find(|(_, other)| *other != dimension)
     {
         let message = format!(
-            "[\"{pattern}\"] is given in {}, and `{id}` is measured in {}: expected a unit of that kind",
-            dimension.unit(),
+            "[\"{pattern}\"] is given in {unit}, and `{id}` is measured in {}: expected a unit of that kind",
             other.unit()
         );
         return Err(reader.wrong(at, message));
@@ -106,6 +106,7 @@ fn entry(
 fn field(
     reader: &Reader<'_>,
     entry: &mut Threshold,
+    unit: &mut String,
     name: &Spanned<toml::de::DeString<'_>>,
     value: &Spanned<DeValue<'_>>,
 ) -> Result<(), ThresholdsError> {
@@ -139,12 +140,15 @@ fn field(
     };
     let quantity = quantity.map_err(|error| reader.wrong(at, format!("`{text}`: {error}")))?;
     if entry.dimension.is_some_and(|dimension| dimension != quantity.dimension) {
-        let unit = entry.dimension.map_or("", Dimension::unit);
         return Err(
             reader.wrong(at, format!("`{text}`: expected a unit like that of the bounds before it, {unit}"))
         );
     }
     entry.dimension = Some(quantity.dimension);
+    if let DeValue::String(text) = value.get_ref() {
+        // As it was typed: what the value is kept in may be another one.
+        *unit = text.trim_start_matches(|c: char| !c.is_alphabetic()).trim_end().to_owned();
+    }
     *slot = Some(quantity.value);
     Ok(())
 }

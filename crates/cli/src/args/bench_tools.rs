@@ -112,9 +112,9 @@ pub(crate) struct Intr {
 /// How both sides of `intr` wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Waiting {
-    /// Both ends spin until it comes
+    /// Both ends spin until the interrupt arrives
     Awake,
-    /// Both ends sleep until it comes
+    /// Both ends sleep until the interrupt arrives
     Asleep,
 }
 

@@ -7,6 +7,7 @@ use bench::error::BenchError;
 use bench::limits;
 use bench::patterns::attach::Where;
 use bench::patterns::scipp::{self, ServeOptions};
+use bench::rivals::load::Load;
 use bench::rivals::placement::Placement;
 use node_client::ClientError;
 use proto::wire::program::Refusal;
@@ -75,6 +76,7 @@ fn scipp(common: &Common, arguments: &Scipp, output: Output) -> Outcome {
         Placement::TwoCores => None,
         some => Some(some.resolve("scipp")?),
     };
+    Load::check(arguments.load)?;
     let (place, _removal) = match arguments.rn {
         None if one_end => {
             return Err(usage(super::bench_tools::NO_OTHER_END));
@@ -126,6 +128,14 @@ pub(super) fn waiting(client: NodeId, output: Output) {
 pub(super) fn this_end(common: &Common, rn: NodeId) -> Result<Where, Failure> {
     if common.node == Some(rn) {
         return Err(usage(format!("node {rn} is this end (--node): --rn names the node of the other end")));
+    }
+    let everyone = target(&Common { node: None, ..common.clone() })?;
+    if !everyone.nodes.contains(&rn) {
+        return Err(usage(format!(
+            "node {rn} is not in cluster `{}` (there are {}): correct --rn",
+            everyone.cluster.as_deref().unwrap_or("default"),
+            super::cluster::list(&everyone.nodes)
+        )));
     }
     let target = target(common)?;
     let others: Vec<NodeId> = target.nodes.iter().copied().filter(|node| *node != rn).collect();

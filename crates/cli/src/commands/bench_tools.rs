@@ -80,6 +80,9 @@ pub(super) fn scibench2(common: &Common, arguments: &Scibench2, output: Output) 
         ..scibench2::Options::default()
     };
     let thresholds = read_thresholds(arguments.ends.thresholds.as_deref(), "scibench2", "scibench2.")?;
+    if !arguments.ends.server {
+        options(Where::default()).check()?;
+    }
     let role = role(common, &arguments.ends, output)?;
     let mut measuring = Measuring::of(output);
     let (report, _removal) = match role {
@@ -107,6 +110,9 @@ pub(super) fn dma(common: &Common, arguments: &Dma, output: Output) -> Outcome {
         ..dma_bench::Options::default()
     };
     let thresholds = read_thresholds(arguments.ends.thresholds.as_deref(), "dma", "dma.")?;
+    if !arguments.ends.server {
+        options(Where::default()).check()?;
+    }
     let role = role(common, &arguments.ends, output)?;
     let mut measuring = Measuring::of(output);
     let (report, _removal) = match role {
@@ -127,6 +133,9 @@ pub(super) fn intr(common: &Common, arguments: &Intr, output: Output) -> Outcome
         argv: argv(),
     };
     let thresholds = read_thresholds(arguments.ends.thresholds.as_deref(), "intr", "intr.")?;
+    if !arguments.ends.server {
+        options(Where::default()).check()?;
+    }
     let role = role(common, &arguments.ends, output)?;
     let mut measuring = Measuring::of(output);
     let (report, _removal) = match role {
@@ -151,6 +160,9 @@ pub(super) fn jitter(common: &Common, arguments: &Jitter, output: Output) -> Out
         ..jitter::Options::default()
     };
     let thresholds = read_thresholds(arguments.ends.thresholds.as_deref(), "jitter", "jitter.")?;
+    if !arguments.ends.server {
+        options(Where::default()).check()?;
+    }
     let role = role(common, &arguments.ends, output)?;
     let mut measuring = Measuring::of(output);
     let (report, _removal) = match role {
@@ -176,6 +188,9 @@ pub(super) fn latency(common: &Common, arguments: &Latency, output: Output) -> O
         ..summary::Options::default()
     };
     let thresholds = read_thresholds(arguments.ends.thresholds.as_deref(), "latency", "latency.")?;
+    if !arguments.ends.server {
+        options(Where::default()).check()?;
+    }
     let role = role(common, &arguments.ends, output)?;
     let mut measuring = Measuring::of(output);
     let (report, _removal) = match role {

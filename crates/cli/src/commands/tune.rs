@@ -54,6 +54,6 @@ fn words(origin: &Origin) -> String {
         Origin::Environment(Source::Table) => format!("that of this kind of processor, by {ENV_COPY_PLAN}"),
         Origin::Environment(Source::File(path)) => format!("{}, by {ENV_COPY_PLAN}", path.display()),
         Origin::Measured(path) => format!("measured on this machine, {}", path.display()),
-        Origin::Table => "that of this kind of processor; not measured yet: tieline tune".to_owned(),
+        Origin::Table => "default of this processor family; to measure it: `tieline tune`".to_owned(),
     }
 }

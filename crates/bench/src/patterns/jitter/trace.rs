@@ -14,6 +14,8 @@ use crate::{
 /// Bytes of an entry: one round trip, or several.
 const SINGLE_BYTES: usize = 4;
 const SHARED_BYTES: usize = 8;
+/// With fewer entries there is nothing to compare.
+const SHARED_MIN: usize = 16;
 /// Room for a machine that gets faster than it was when it was tried.
 const MARGIN: f64 = 1.3;
 
@@ -57,16 +59,23 @@ pub struct Entry {
     pub worst: u64,
 }
 
+/// Refuses memory that cannot hold a run.
+pub fn check(memory_bytes: usize) -> Result<()> {
+    if memory_bytes / SHARED_BYTES < SHARED_MIN {
+        return Err(BenchError::Usage(format!(
+            "--memory {memory_bytes}: too small: give at least 1K (64M or more is recommended)"
+        )));
+    }
+    Ok(())
+}
+
 impl Trace {
     /// Memory for about `expected` round trips, of at most `memory_bytes`; it is touched here.
     pub fn new(expected: f64, memory_bytes: usize) -> Result<Self> {
         let wanted = (expected.max(1.0) * MARGIN).ceil();
         let singles = memory_bytes / SINGLE_BYTES;
         let shared = memory_bytes / SHARED_BYTES;
-        if shared < 16 {
-            let text = format!("{memory_bytes} bytes cannot hold a run: give at least 1K, better 64M");
-            return Err(BenchError::Usage(text));
-        }
+        check(memory_bytes)?;
         let (every, entries) = if wanted <= singles as f64 {
             (1, wanted as usize)
         } else {

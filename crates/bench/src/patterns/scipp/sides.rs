@@ -105,8 +105,8 @@ impl<'a, 'env> ScippSides<'a, 'env> {
     /// The name of the baseline in reports.
     pub fn baseline_name(placement: Placement, size_bytes: usize) -> String {
         let line = match placement {
-            Placement::Shared => "half the round trip of one cache line, the same line",
-            Placement::Own => "half the round trip of two cache lines, the same lines",
+            Placement::Shared => "half the round trip of the same cache line",
+            Placement::Own => "half the round trip of the same two cache lines",
         };
         if size_bytes > LINE_ONLY_BYTES_MAX {
             format!("twice the copy of {size_bytes} bytes just written by the other core + {line}")
