@@ -318,7 +318,7 @@ impl Report {
                 .reasons
                 .iter()
                 .filter(|it| it.count > 0)
-                .map(|it| format!("{} ({})", it.what, it.count))
+                .map(|it| format!("{} ({})", plain(it.what), it.count))
                 .collect();
             let _ = writeln!(
                 text,
@@ -346,11 +346,17 @@ impl Report {
             process.write(&mut text);
         }
         if self.processes.is_empty() {
-            text.push_str("no process has used a connection\n");
+            text.push_str(
+                "no running process started by `tieline run` has used a connection (for ended ones: `tieline run --stats FILE`)\n",
+            );
         }
-        text.push_str("connections through memory, and on TCP by reason\n");
-        for reason in self.reasons.iter().filter(|it| it.count > 0) {
-            let _ = writeln!(text, "  {:<33} {:>7}", reason.what, reason.count);
+        if self.reasons.iter().any(|it| it.count > 0) {
+            text.push_str("connections by path, and why they are on TCP\n");
+        }
+        let rows = || self.reasons.iter().filter(|it| it.count > 0).map(|it| (plain(it.what), it.count));
+        let width = rows().map(|(words, _)| words.len()).max().unwrap_or(0).max(33);
+        for (words, count) in rows() {
+            let _ = writeln!(text, "  {words:<width$} {count:>7}");
         }
         if self.reasons.iter().any(|it| it.count > 0 && it.what == MET) {
             text.push_str(
@@ -359,6 +365,20 @@ impl Report {
         }
         text
     }
+}
+
+/// A reason in words that a person understands without the documentation. JSON keeps its own words, which scripts compare.
+fn plain(what: &'static str) -> &'static str {
+    const WORDS: [(&str, &str); 7] = [
+        (Reason::NotYet.text(), "used fewer than 1,000 times"),
+        (Reason::Alone.text(), "peer not found yet"),
+        (Reason::NoOtherEnd.text(), "peer was not found"),
+        (Reason::Unseen.text(), "used by calls that the library does not see"),
+        (Reason::Confined.text(), "program cannot use rings (seccomp, shared memory with a child)"),
+        (Reason::Memory.of_bytes(), "has a ring, but the call used the kernel"),
+        (MET, "has rings, but all bytes went through the kernel"),
+    ];
+    WORDS.iter().find(|(short, _)| *short == what).map_or(what, |(_, words)| words)
 }
 
 /// Have the ends of a connection of this class met?
@@ -382,7 +402,11 @@ impl Process {
             let _ = writeln!(text, "  through memory: in {bytes_in}, out {bytes_out} of these bytes");
             for it in &self.through_kernel {
                 let Moved { bytes_in, bytes_out } = it.moved;
-                let _ = writeln!(text, "  through the kernel, {}: in {bytes_in}, out {bytes_out}", it.what);
+                let _ = writeln!(
+                    text,
+                    "  through the kernel, {}: in {bytes_in}, out {bytes_out}",
+                    plain(it.what)
+                );
             }
         }
         for it in &self.open {
@@ -399,7 +423,7 @@ impl Process {
                 it.moved.bytes_in,
                 it.moved.bytes_out,
                 if has_rings(it.reason) { "" } else { "on TCP: " },
-                it.reason
+                plain(it.reason)
             );
         }
         if self.unrecorded > 0 {

@@ -28,8 +28,8 @@ pub(super) fn run(common: &Common, action: &SocketsAction, output: Output) -> Ou
                 return Err(Failure {
                     status: CANNOT,
                     error: anyhow!(
-                        "process {pid} is not counted: it was not started by `tieline run`, or has used no connection; \
-                         `tieline sockets status` lists the counted ones"
+                        "process {pid} is not in the statistics: it has ended, was not started by `tieline run`, or has used no \
+                         connection; `tieline sockets status` lists running ones, `--stats FILE` also keeps ended ones"
                     ),
                 });
             }

@@ -162,13 +162,13 @@ mod tests {
             (report.details(), report.summary())
         };
         let (details, summary) = said(Moved::default());
-        assert!(summary.contains("  met, all bytes through the kernel (1)"), "{summary}");
+        assert!(summary.contains("  has rings, but all bytes went through the kernel (1)"), "{summary}");
         for words in [
             "  through memory: in 0, out 0 of these bytes\n",
-            "  through the kernel, beside its ring: in 9, out 9\n",
-            "; met, all bytes through the kernel: both ends have processor 3 alone, and never run at once\n",
+            "  through the kernel, has a ring, but the call used the kernel: in 9, out 9\n",
+            "; has rings, but all bytes went through the kernel: both ends have processor 3 alone, and never run at once\n",
             "; through memory\n",
-            "\n  met, all bytes through the kernel       1\n",
+            "\n  has rings, but all bytes went through the kernel       1\n",
             "give each a processor of its own",
         ] {
             assert!(details.contains(words), "`{words}`: {details}");
