@@ -260,11 +260,7 @@ const STATES: [State; 13] = [
             signal(cluster, Signal::KILL);
             Planted::Nothing
         },
-        words: &[
-            "     8  not running",
-            "\"manager\": \"not-running\"",
-            ": node 8: its manager does not respond",
-        ],
+        words: &["     8  not running", "\"manager\": \"not-running\"", ": node 8: its manager has ended ("],
         ..USUAL
     },
     State {

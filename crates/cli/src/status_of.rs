@@ -68,7 +68,8 @@ fn is_usage(cause: &(dyn std::error::Error + 'static)) -> bool {
     if let Some(error) = cause.downcast_ref::<ReportError>() {
         return of_report(error);
     }
-    if let Some(WriteError::Foreign { .. }) = cause.downcast_ref::<WriteError>() {
+    if let Some(WriteError::Foreign { .. } | WriteError::Changed { .. }) = cause.downcast_ref::<WriteError>()
+    {
         return true;
     }
     if let Some(StatisticsError::Foreign(_) | StatisticsError::Version(_)) = cause.downcast_ref() {

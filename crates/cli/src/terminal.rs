@@ -127,7 +127,8 @@ mod tests {
 
     #[test]
     fn nothing_but_white_space_changes_at_any_width() {
-        let text = "tieline cable: cluster `ä€`, 3 node(s)\n\n  node  4: “does not respond”: x\n\tend without newline";
+        let text =
+            "tieline cable: cluster `ä€`, 3 nodes\n\n  node  4: “does not respond”: x\n\tend without newline";
         let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
         for columns in 1..60 {
             let folded = fold(text, columns);

@@ -138,7 +138,7 @@ pub fn run(
     let (measured, busy) = if wanted.is_empty() {
         (Vec::new(), None)
     } else {
-        tell(&format!("measuring {} link(s)", wanted.len()));
+        tell(&format!("measuring {}", crate::run::counted(wanted.len(), "link")));
         rates::measure(target, &wanted, stop)
     };
     let mut doubts = Vec::new();

@@ -14,8 +14,9 @@ const BYTES_EACH: u64 = 16 << 20;
 /// A limit of this process is in the way.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "testing {nodes} node(s) at a time takes about {needed} {what}, and this process may have {left} more: raise the limit \
-     with `ulimit {option}`"
+    "testing {} at a time takes about {needed} {what}, and this process may have {left} more: raise the limit \
+     with `ulimit {option}`",
+    crate::run::counted(*.nodes as usize, "node")
 )]
 pub struct Lacking {
     what: &'static str,

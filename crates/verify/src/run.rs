@@ -36,6 +36,7 @@ mod render;
 mod steps;
 
 pub use depth::Depth;
+pub(crate) use render::counted;
 pub use render::{document_unfinished, render_unfinished};
 
 /// Schema of the report.

@@ -330,6 +330,13 @@ fn problems(expected: &[NodeId], nodes: &[NodeReport]) -> Vec<String> {
             let why = report.error.as_deref().unwrap_or("no response");
             let log =
                 report.log.as_ref().map(|log| format!("; its log: {}", log.display())).unwrap_or_default();
+            let ended = why.strip_prefix("it has ended (").and_then(|rest| rest.strip_suffix(')'));
+            if let Some(why) = ended.filter(|_| report.manager == ManagerState::NotRunning) {
+                let node = report.node;
+                return format!(
+                    "node {node}: its manager has ended ({why}): start it with `tieline node start --node {node}`{log}"
+                );
+            }
             // Another error, such as a lack of rights, says itself what to do.
             let next = match report.manager {
                 ManagerState::NotResponding | ManagerState::NotRunning if !why.contains("`tieline ") => {

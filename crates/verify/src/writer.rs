@@ -25,6 +25,20 @@ pub enum WriteError {
         /// The error.
         source: io::Error,
     },
+    /// A file of a folder is not as the list of sums says.
+    #[error(
+        "{} is not as tieline wrote it (see {list}), so it is not replaced: give another directory with {}, or remove it",
+        path.display(),
+        kind.option
+    )]
+    Changed {
+        /// What should be in the folder.
+        kind: &'static Kind,
+        /// The path of the file.
+        path: PathBuf,
+        /// The name of the list.
+        list: &'static str,
+    },
     /// There is another file, which may still be needed.
     #[error(
         "{} exists and is not a {} of tieline, so it is not replaced: name another file with {}, or remove it",

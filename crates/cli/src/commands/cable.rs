@@ -64,6 +64,6 @@ fn save(report: &CableReport, path: &Path, force: bool, output: Output) -> Resul
     }
     let origin = format!("cluster `{}` as it stood when this was saved", report.cluster);
     cable::save(path, &report.as_plan().to_toml(&origin), force)?;
-    output.note(&format!("{} holds the plan now", path.display()));
+    output.note(&format!("plan saved in {}", path.display()));
     Ok(())
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use ::verify::conntest::{self, Options, Progress};
 use clap::Args;
 use tieline::NodeId;
+use topology::counted;
 
 use super::{target, usage};
 use crate::args::Common;
@@ -30,11 +31,11 @@ pub(crate) struct Conntest {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub loops: u32,
     /// Longest block, such as 8192 or 8K
-    #[arg(long, default_value_t = 8192, value_name = "BYTES", value_parser = size)]
-    pub size: usize,
+    #[arg(long, default_value = "8192", value_name = "BYTES", value_parser = typed)]
+    pub size: Size,
     /// Shortest block [default: 4, or the longest if that is shorter]
-    #[arg(long, value_name = "BYTES", value_parser = size)]
-    pub min_size: Option<usize>,
+    #[arg(long, value_name = "BYTES", value_parser = typed)]
+    pub min_size: Option<Size>,
     /// Limit each node to this many megabytes per second, on a cluster in use
     #[arg(long, value_name = "MB/S")]
     pub throttle: Option<f64>,
@@ -47,6 +48,28 @@ pub(crate) struct Conntest {
     /// Seed of the data; the same on all nodes
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+}
+
+/// A size, and how it was typed.
+#[derive(Debug, Clone)]
+pub(crate) struct Size {
+    bytes: usize,
+    text: String,
+}
+
+fn typed(text: &str) -> Result<Size, String> {
+    Ok(Size { bytes: size(text)?, text: text.to_owned() })
+}
+
+impl Conntest {
+    /// What is wrong with the sizes, with these as they were typed.
+    fn as_typed(&self, mut wrong: String) -> String {
+        let sizes = [("--size", Some(&self.size)), ("--min-size", self.min_size.as_ref())];
+        for (option, size) in sizes.into_iter().filter_map(|(option, size)| Some((option, size?))) {
+            wrong = wrong.replace(&format!("{option} {}", size.bytes), &format!("{option} {}", size.text));
+        }
+        wrong
+    }
 }
 
 fn seconds(option: &str, value: f64) -> Result<Duration, crate::exit::Failure> {
@@ -89,8 +112,11 @@ pub(super) fn run(common: &Common, arguments: &Conntest, output: Output) -> Outc
         nodes,
         // Where one program has all instances, nobody else's takes part.
         only_listed: common.node.is_none() || !arguments.peers.is_empty(),
-        block_bytes: arguments.size,
-        min_bytes: arguments.min_size.unwrap_or_else(|| SHORTEST_BYTES.min(arguments.size)),
+        block_bytes: arguments.size.bytes,
+        min_bytes: arguments
+            .min_size
+            .as_ref()
+            .map_or_else(|| SHORTEST_BYTES.min(arguments.size.bytes), |size| size.bytes),
         loops: arguments.loops,
         throttle_bytes_per_s: throttle,
         meet_within: seconds("wait", arguments.wait)?,
@@ -98,7 +124,7 @@ pub(super) fn run(common: &Common, arguments: &Conntest, output: Output) -> Outc
         stop: Arc::clone(&stop),
         ..Options::for_target(&everyone, seconds("time", arguments.time)?)
     };
-    options.check().map_err(usage)?;
+    options.check().map_err(|wrong| usage(arguments.as_typed(wrong)))?;
     let instances = options.instances.len();
     let report = conntest::run(&everyone, &options, &mut |progress| tell(output, instances, progress));
     output.progress_done();
@@ -112,14 +138,14 @@ pub(super) fn run(common: &Common, arguments: &Conntest, output: Output) -> Outc
 
 fn tell(output: Output, instances: usize, progress: Progress) {
     if progress.elapsed.is_zero() {
-        let (ready, nodes) = (progress.ready, if instances == 1 { "node has" } else { "nodes have" });
-        return output.progress(&format!("{ready} of {instances} {nodes} met all peers"));
+        let nodes = if instances == 1 { "node" } else { "nodes" };
+        return output.progress(&format!("{} of {instances} {nodes} connected to all peers", progress.ready));
     }
     let rate = progress.bytes_checked as f64 / progress.elapsed.as_secs_f64() / 1e9;
     output.progress(&format!(
-        "{:.1} s, {:.2} GB/s checked, {} outage(s)",
+        "{:.1} s, {:.2} GB/s checked, {}",
         progress.elapsed.as_secs_f64(),
         rate,
-        progress.failures
+        counted(progress.failures, "outage")
     ));
 }

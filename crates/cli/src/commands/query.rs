@@ -87,12 +87,12 @@ impl OtherHosts {
     }
 
     fn write(&self, text: &mut String) {
-        let _ = writeln!(text, "Nodes elsewhere    : {}", self.nodes);
+        let _ = writeln!(text, "Other hosts' nodes : {}", self.nodes);
         let _ = match &self.offer {
             Offer::Found { provider, domain } => {
-                writeln!(text, "Link to them       : {} ({provider}, {domain})", self.kind)
+                writeln!(text, "Link to other hosts: {} ({provider}, {domain})", self.kind)
             }
-            Offer::Missing { problem } => writeln!(text, "Link to them       : {}: {problem}", self.kind),
+            Offer::Missing { problem } => writeln!(text, "Link to other hosts: {}: {problem}", self.kind),
         };
         let _ = writeln!(text, "Capabilities       : {}", self.capabilities.join(", "));
     }

@@ -49,8 +49,11 @@ fn silent(plan: &Plan, node: &NodeCables) -> Option<Deviation> {
     }
     let links: Vec<[NodeId; 2]> =
         plan.links.iter().map(|link| link.ends).filter(|ends| ends.contains(&id)).collect();
-    let lost =
-        if links.is_empty() { String::new() } else { format!("; its link(s) {} are missing", names(&links)) };
+    let lost = match links.as_slice() {
+        [] => String::new(),
+        [link] => format!("; its link {} is missing", name(*link)),
+        several => format!("; its links {} are missing", names(several)),
+    };
     Some(Deviation {
         kind: Kind::Missing,
         node: id,
@@ -217,7 +220,11 @@ fn extra(plan: &Plan, nodes: &[NodeCables]) -> Vec<Deviation> {
         .map(|node| {
             let id = node.node;
             let its: Vec<[NodeId; 2]> = links.keys().copied().filter(|link| link.contains(&id)).collect();
-            let with = if its.is_empty() { String::new() } else { format!(", with link(s) {}", names(&its)) };
+            let with = match its.as_slice() {
+                [] => String::new(),
+                [link] => format!(" (link {})", name(*link)),
+                several => format!(" (links {})", names(several)),
+            };
             Deviation {
                 kind: Kind::Extra,
                 node: id,

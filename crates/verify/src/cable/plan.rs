@@ -43,9 +43,9 @@ pub enum PlanError {
     },
     /// It names nodes that are not known in the cluster.
     #[error(
-        "{path}, line {line}: node {} is not in cluster `{cluster}`, which has nodes {}: start it with `tieline node start`, \
-         name another cluster with --cluster, or correct the plan",
-        list(.unknown), list(.known)
+        "{path}, line {line}: {} not in cluster `{cluster}`, which has nodes {}: start {} with `tieline node start`, name another \
+         cluster with --cluster, or correct the plan",
+        are(.unknown), list(.known), if .unknown.len() == 1 { "it" } else { "them" }
     )]
     NotInCluster {
         /// The plan's path.
@@ -54,8 +54,8 @@ pub enum PlanError {
         line: usize,
         /// The cluster.
         cluster: String,
-        /// Those that it names.
-        unknown: Vec<NodeId>,
+        /// Those that it names, each with its line.
+        unknown: Vec<(NodeId, usize)>,
         /// Those that there are.
         known: Vec<NodeId>,
     },
@@ -85,6 +85,16 @@ impl PlanError {
 /// Ids as people read them.
 pub(super) fn list(nodes: &[NodeId]) -> String {
     nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// Nodes that are somewhere; where there are several, each but the first with its line.
+fn are(nodes: &[(NodeId, usize)]) -> String {
+    let [(first, _), others @ ..] = nodes else { return String::new() };
+    if others.is_empty() {
+        return format!("node {first} is");
+    }
+    let others: String = others.iter().map(|(node, line)| format!(", {node} (line {line})")).collect();
+    format!("nodes {first}{others} are")
 }
 
 /// What a link must reach, in both directions. `None`: no matter.
@@ -308,9 +318,13 @@ impl Plan {
 
     /// An error if it names a node that is not among those that are known.
     pub fn check_known(&self, cluster: &str, known: &[NodeId]) -> Result<(), PlanError> {
-        let unknown: Vec<NodeId> = self.nodes.iter().copied().filter(|node| !known.contains(node)).collect();
-        let Some(path) = self.path.clone().filter(|_| !unknown.is_empty()) else { return Ok(()) };
-        let line = unknown.iter().filter_map(|node| self.lines.get(node)).min().copied().unwrap_or(1);
+        let line = |node| self.lines.get(node).copied().unwrap_or(1);
+        let strangers = self.nodes.iter().filter(|node| !known.contains(node));
+        let mut unknown: Vec<(NodeId, usize)> = strangers.map(|node| (*node, line(node))).collect();
+        unknown.sort_by_key(|(node, line)| (*line, *node));
+        let (Some(path), Some((_, line))) = (self.path.clone(), unknown.first().copied()) else {
+            return Ok(());
+        };
         Err(PlanError::NotInCluster { path, line, cluster: cluster.into(), unknown, known: known.to_vec() })
     }
 
@@ -438,7 +452,13 @@ mod tests {
         plan.check_known("lab", &[id(4), id(8), id(40)]).unwrap();
         let error = plan.check_known("lab", &[id(4), id(8)]).unwrap_err().to_string();
         assert!(error.contains("p.toml, line 5: node 40 is not in cluster `lab`"), "{error}");
-        assert!(error.contains("nodes 4, 8"), "{error}");
+        assert!(error.contains("nodes 4, 8: start it with"), "{error}");
+        let error = plan.check_known("lab", &[id(4)]).unwrap_err().to_string();
+        assert!(
+            error.contains("line 3: nodes 8, 40 (line 5) are not in cluster `lab`")
+                && error.contains("start them with"),
+            "{error}"
+        );
     }
 
     #[test]

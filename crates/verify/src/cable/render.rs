@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::{CableReport, Kind, LinkReport, LinkState, Measured};
+use crate::run::counted;
 use crate::verdict::Verdict;
 
 impl CableReport {
@@ -13,10 +14,10 @@ impl CableReport {
             None => "no plan: every node linked with every other".to_owned(),
         };
         let mut text = format!(
-            "tieline cable: cluster `{}`, {} node(s), {plan} ({} link(s))\n\n",
+            "tieline cable: cluster `{}`, {}, {plan} ({})\n\n",
             self.cluster,
-            self.nodes.len(),
-            self.plan.links.len()
+            counted(self.nodes.len(), "node"),
+            counted(self.plan.links.len(), "link")
         );
         let _ = writeln!(
             text,
@@ -77,7 +78,7 @@ impl CableReport {
             .filter(|kind| count(*kind) > 0)
             .map(|kind| format!("{} {}", count(kind), kind.name()))
             .collect();
-        let mut text = format!("{} deviation(s)", self.deviations.len());
+        let mut text = counted(self.deviations.len(), "deviation");
         if !some.is_empty() {
             let _ = write!(text, ": {}", some.join(", "));
         }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use tieline::NodeId;
 
 use super::ledger::Ledger;
+use crate::run::counted;
 use crate::suspect::Suspected;
 use crate::swap::Swaps;
 use crate::verdict::Verdict;
@@ -99,15 +100,18 @@ impl PeerReport {
         let mut parts = Vec::new();
         if ledger.failures > 0 {
             let longest_ms = ledger.longest_failure_ns as f64 / 1e6;
-            parts.push(format!("{} outage(s), the longest {longest_ms:.2} ms", ledger.failures));
+            parts.push(format!(
+                "{}, the longest {longest_ms:.2} ms",
+                counted(ledger.failures as usize, "outage")
+            ));
         }
         for (count, what) in [
-            (ledger.lost, "put(s) lost"),
-            (ledger.corrupt, "block(s) or word(s) corrupt"),
-            (ledger.out_of_order, "block(s) out of order"),
+            (ledger.lost, ["put lost", "puts lost"]),
+            (ledger.corrupt, ["block or word corrupt", "blocks or words corrupt"]),
+            (ledger.out_of_order, ["block out of order", "blocks out of order"]),
         ] {
             if count > 0 {
-                parts.push(format!("{count} {what}"));
+                parts.push(format!("{count} {}", what[usize::from(count != 1)]));
             }
         }
         (!parts.is_empty())
@@ -134,11 +138,24 @@ impl ConntestReport {
         let late = self.instances.iter().flat_map(|instance| &instance.peers).any(PeerReport::was_only_late);
         // Ended early, by request, or late beside other work: what was not done has neither passed nor failed.
         let open = self.partial || self.load.is_busy() && (late || !moved);
-        self.verdict = match (fine, open || self.has_no_peer()) {
+        self.verdict = match (fine, open || self.has_no_peer() || !self.nobody_else().is_empty()) {
             (true, true) => Verdict::Inconclusive,
             (true, false) if moved => Verdict::Pass,
             _ => Verdict::Fail,
         };
+    }
+
+    /// The peers of an only instance, if nothing keeps them from being reached, and none has an instance of its own: then nothing was
+    /// tested, and nobody is to blame.
+    fn nobody_else(&self) -> Vec<NodeId> {
+        let [alone] = self.instances.as_slice() else { return Vec::new() };
+        let is_missing =
+            |peer: &PeerReport| !peer.found && peer.unreachable.is_none() && peer.error.is_none();
+        if alone.peers.iter().all(is_missing) {
+            alone.peers.iter().map(|peer| peer.node).collect()
+        } else {
+            Vec::new()
+        }
     }
 
     /// No node has a peer to exchange data with.
@@ -148,6 +165,10 @@ impl ConntestReport {
 
     /// Names the suspects, where these cables are known to be swapped.
     pub fn blame(&mut self, swaps: &Swaps) {
+        if !self.nobody_else().is_empty() {
+            self.suspects.clear();
+            return;
+        }
         let nodes: Vec<NodeId> = self.instances.iter().map(|instance| instance.node).collect();
         let mut bad = Vec::new();
         for instance in &self.instances {
@@ -188,11 +209,11 @@ impl ConntestReport {
     pub fn summary(&self) -> String {
         let totals = self.totals();
         let mut text = format!(
-            "{:.1} MB checked at {:.2} GB/s, {} outage(s), {} put(s) lost, {} corrupt, {} out of order",
+            "{:.1} MB checked at {:.2} GB/s, {}, {} lost, {} corrupt, {} out of order",
             totals.bytes_checked as f64 / 1e6,
             self.rate_bytes_per_s() / 1e9,
-            totals.failures,
-            totals.lost,
+            counted(totals.failures as usize, "outage"),
+            counted(totals.lost as usize, "put"),
             totals.corrupt,
             totals.out_of_order
         );
@@ -232,7 +253,17 @@ impl ConntestReport {
         for suspected in &self.suspects {
             let _ = writeln!(text, "suspect: {suspected}");
         }
-        if let Some(peer) = self.without_instance() {
+        let absent = self.nobody_else();
+        if !absent.is_empty() {
+            let ids: Vec<String> = absent.iter().map(ToString::to_string).collect();
+            let (nodes, have) = if absent.len() == 1 { ("node", "has") } else { ("nodes", "have") };
+            let _ = writeln!(
+                text,
+                "no other node took part: {nodes} {} {have} no instance. Start each with `tieline conntest --node N`, or leave --node \
+                 out",
+                ids.join(", ")
+            );
+        } else if let Some(peer) = self.without_instance() {
             let _ = writeln!(
                 text,
                 "no instance answered on node {peer}: with --node each node needs one of its own; start it with `tieline conntest \
@@ -340,9 +371,22 @@ mod tests {
         let mut alone = report(Ledger::default(), Load::default());
         assert!(!alone.render().contains("no instance answered"));
         alone.instances.truncate(1);
+        let mut other = alone.instances[0].peers[0].clone();
+        other.node = NodeId::new(12).unwrap();
+        alone.instances[0].peers.push(other);
         alone.instances[0].peers[0].found = false;
         alone.judge();
         assert!(alone.render().contains("no instance answered on node 8: with --node"), "{}", alone.render());
+        assert_eq!((alone.verdict, alone.suspects.len()), (Verdict::Fail, 1));
+        alone.instances[0].peers[1].found = false;
+        alone.judge();
+        // It does not blame itself for the others' absence.
+        assert_eq!((alone.verdict, alone.suspects.len()), (Verdict::Inconclusive, 0));
+        let text = "no other node took part: nodes 8, 12 have no instance. Start each with `tieline conntest --node N`";
+        assert!(alone.render().contains(text), "{}", alone.render());
+        alone.instances[0].peers[1].unreachable = Some("the link is down".into());
+        alone.judge();
+        assert_eq!(alone.verdict, Verdict::Fail);
     }
 
     #[test]

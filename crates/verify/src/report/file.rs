@@ -22,7 +22,7 @@ pub enum ReportError {
     },
     /// The page would be longer than [`super::MAX_BYTES`], even short.
     #[error(
-        "the report would be {length_bytes} bytes, more than {}: the document holds too much",
+        "the report would be {length_bytes} bytes, more than {}: the document holds too much; run `tieline verify` again with fewer nodes",
         super::MAX_BYTES
     )]
     TooLarge {

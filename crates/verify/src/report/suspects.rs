@@ -156,7 +156,7 @@ fn faults(suspect: &Suspect, evidence: &[String], facts: &Facts) -> Vec<String> 
     if says(&["out of order"]) {
         found.push("delivers in the wrong order".into());
     }
-    if found.is_empty() && says(&["outage(s)", "failure(s)"]) {
+    if found.is_empty() && says(&["outage", "failure"]) {
         found.push("fails under load".into());
     }
     found

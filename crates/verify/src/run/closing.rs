@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use proto::wire::status::{LinkStatus, NodeStatus};
 use tieline::NodeId;
 
+use super::counted;
 use crate::status::{ClusterReport, carries};
 use crate::suspect::{Suspect, Suspected};
 
@@ -85,7 +86,10 @@ fn change_of(node: NodeId, old: &LinkStatus, link: &LinkStatus) -> Option<Change
         let times = link.generation.saturating_sub(old.generation);
         let down_ms = link.downtime_ns.saturating_sub(old.downtime_ns) as f64 / 1e6;
         let now = if link.taken_down { ", and is down" } else { "" };
-        format!("node {node} saw it change {times} time(s) during the test, down for {down_ms:.0} ms{now}")
+        format!(
+            "node {node} saw it change {} during the test, down for {down_ms:.0} ms{now}",
+            counted(times as usize, "time")
+        )
     } else if link.partner != old.partner {
         format!("node {node} saw another node at its end during the test: {}", link.partner)
     } else {

@@ -105,7 +105,8 @@ fn compared(nodes: &[NodeId], plan: Option<&Path>) -> String {
     format!("{} ({ids}; {against})", counted(nodes.len(), "node"))
 }
 
-fn counted(count: usize, what: &str) -> String {
+/// A count with its noun, of a plural in -s.
+pub(crate) fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 

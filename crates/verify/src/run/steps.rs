@@ -11,7 +11,7 @@ use tieline::NodeId;
 
 use super::closing::{self, Changes};
 use super::depth::{Curves, Plan};
-use super::{Control, Start, Step, busy, curves};
+use super::{Control, Start, Step, busy, counted, curves};
 use crate::cable::{self, CableError, CableReport};
 use crate::capacity::CouldNotRun;
 use crate::conntest::{self, ConntestReport};
@@ -138,7 +138,8 @@ impl<'a, 'b> Steps<'a, 'b> {
     pub(super) fn status(&mut self, target: &Target) -> Result<ClusterReport, CouldNotRun> {
         self.run("status", |control| {
             outcome(status::collect_settled(target, control.stop), |report| {
-                let detail = format!("{} nodes, {} problem(s)", report.nodes.len(), report.problems.len());
+                let (nodes, problems) = (report.nodes.len(), report.problems.len());
+                let detail = format!("{}, {}", counted(nodes, "node"), counted(problems, "problem"));
                 (report.verdict, detail)
             })
         })
@@ -189,11 +190,13 @@ impl<'a, 'b> Steps<'a, 'b> {
                 Ok(report) => {
                     let links: usize = report.nodes.iter().map(|node| node.links.len()).sum();
                     let detail = format!(
-                        "{links} ends of links, {} {} from {judged_by}, {} inconclusive",
-                        report.deviations.len(),
-                        if report.deviations.len() == 1 { "deviation" } else { "deviations" },
+                        "{links} ends of links, {} from {judged_by}, {} inconclusive",
+                        counted(report.deviations.len(), "deviation"),
                         report.doubts.len()
                     );
+                    let first =
+                        report.deviations.first().map(|one| format!(": {}: {}", one.text, one.next_step));
+                    let detail = detail + &first.unwrap_or_default();
                     let verdict = report.verdict;
                     (Ok(Some(report)), verdict, detail)
                 }
@@ -357,9 +360,10 @@ impl<'a, 'b> Steps<'a, 'b> {
             Ok(after) => {
                 let changes = closing::changes(before, &after, is_busy);
                 let mut detail = format!(
-                    "{} node(s) or link(s) changed during the test, {} problem(s)",
-                    changes.suspects.len(),
-                    after.problems.len()
+                    "{} changed during the test, {}",
+                    counted(changes.suspects.len(), "node or link")
+                        .replace("node or links", "nodes or links"),
+                    counted(after.problems.len(), "problem")
                 );
                 if let Some(first) = changes.late.first() {
                     detail.push_str(&format!(", {} late ({first})", changes.late.len()));

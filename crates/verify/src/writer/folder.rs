@@ -190,7 +190,7 @@ impl Folder {
                 sum.is_some() && sum_of(&path).ok().as_deref() == sum
             };
             if !is_ours {
-                return Err(WriteError::Foreign { kind: self.kind, path });
+                return Err(WriteError::Changed { kind: self.kind, path, list: self.list });
             }
         }
         Ok(())
@@ -311,14 +311,18 @@ mod tests {
         );
         fs::write(place.0.join("t/b"), "of somebody else").unwrap();
         let error = place.prepare().unwrap_err();
-        assert!(matches!(error, WriteError::Foreign { .. }) && error.to_string().contains("t/b"), "{error}");
+        let text = error.to_string();
+        assert!(
+            text.contains("t/b is not as tieline wrote it (see sums)") && text.contains("another directory"),
+            "{text}"
+        );
         assert_eq!((place.read("a"), place.read("b")), ("a two".into(), "of somebody else".into()));
         // Nor where there is no list at all, or another file has its name.
         fs::remove_file(place.0.join("t/b")).unwrap();
         fs::write(place.0.join("t/sums"), "a letter\n").unwrap();
-        assert!(matches!(place.prepare(), Err(WriteError::Foreign { .. })));
+        assert!(matches!(place.prepare(), Err(WriteError::Changed { .. })));
         fs::remove_file(place.0.join("t/sums")).unwrap();
-        assert!(matches!(place.prepare(), Err(WriteError::Foreign { .. })));
+        assert!(matches!(place.prepare(), Err(WriteError::Changed { .. })));
     }
 
     #[test]

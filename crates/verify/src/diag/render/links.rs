@@ -40,12 +40,12 @@ impl Shown<'_> {
         let topology = match peers {
             0 | 1 => "Alone".to_owned(),
             2 => "Direct 2 nodes".to_owned(),
-            many => format!("Direct {many} nodes, each with each"),
+            many => format!("full mesh of {many} nodes"),
         };
         fact(f, "Topology type", topology)?;
         fact(f, "Number of links", self.node.links.len())?;
         fact(f, "Number of enabled links", enabled)?;
-        fact(f, "Faults on purpose", if info.faults { "possible" } else { "not possible" })?;
+        fact(f, "Fault injection", if info.faults { "on" } else { "off" })?;
         if self.shows(level::CAPABILITIES) {
             fact(f, "Manager's uptime", format_args!("{:.0} seconds", self.node.uptime_ns as f64 / 1e9))?;
             for ability in ABILITIES {
