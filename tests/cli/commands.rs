@@ -19,10 +19,10 @@ fn up_status_query_and_down() {
     // Again: what runs is left alone, what is missing is added.
     let (status, out, _) = cluster.run(&["up", "--nodes", "4"]).unwrap();
     assert_eq!(status, 0);
-    assert!(out.contains("already running: node 4, 8, 12") && out.contains("started: node 16"), "{out}");
+    assert!(out.contains("already running: nodes 4, 8, 12") && out.contains("started: node 16"), "{out}");
     let (status, out, _) = cluster.run(&["down"]).unwrap();
     assert_eq!(status, 0);
-    assert!(out.contains("stopped: node 4, 8, 12, 16"), "{out}");
+    assert!(out.contains("stopped: nodes 4, 8, 12, 16"), "{out}");
     let (status, out, _) = cluster.run(&["down"]).unwrap();
     assert_eq!(status, 0);
     assert!(out.contains("no node of cluster `test` runs (searched "), "{out}");
@@ -39,20 +39,23 @@ fn up_says_what_it_leaves_as_it_is() {
         out
     };
     let out = done(&["up", "--nodes", "2"]);
-    assert!(out.contains("already running: node 4, 8, 12 (3 in all, 2 were asked for)\n"), "{out}");
+    assert!(out.contains("already running: nodes 4, 8, 12 (3 in all, 2 were asked for)\n"), "{out}");
     let out = done(&["up", "--nodes", "3"]);
-    assert!(out.contains("already running: node 4, 8, 12\n"), "{out}");
+    assert!(out.contains("already running: nodes 4, 8, 12\n"), "{out}");
     // Nobody is sent in a circle by what needs faults.
     let out = done(&["up", "--nodes", "3", "--faults"]);
     assert!(
         out.contains(
-            "already running without fault injection: node 4, 8, 12; to enable it: `tieline down`, then"
+            "already running without fault injection: nodes 4, 8, 12; to enable it: `tieline down`, then"
         ),
         "{out}"
     );
     let (status, _, err) = cluster.run(&["link", "degrade", "4", "8", "--loss", "1%"]).unwrap();
-    assert!(status == 4 && err.starts_with("tieline: node 4 was started without faults: end "), "{err}");
-    assert!(err.contains("(`tieline down`, then `tieline up --faults`)"), "{err}");
+    assert!(
+        status == 4 && err.starts_with("tieline: node 4 runs without fault injection: restart "),
+        "{err}"
+    );
+    assert!(err.contains("(`tieline down`, `tieline up --faults`)"), "{err}");
     done(&["down"]);
     let out = done(&["up", "--nodes", "3", "--faults"]);
     assert!(!out.contains("without faults"), "{out}");

@@ -66,7 +66,7 @@ fn the_variable_for_a_node_counts_where_a_command_acts_on_one_node() {
     let cluster = Cluster::empty().unwrap();
     let node = [("TIELINE_NODE", "8")];
     let (status, out, err) = run(&cluster, &["up"], &node);
-    assert!(status == 0 && out.contains("started: node 4, 8\n"), "{out}{err}");
+    assert!(status == 0 && out.contains("started: nodes 4, 8\n"), "{out}{err}");
     let (status, out, _) = run(&cluster, &["query"], &node);
     assert!(status == 0 && out.contains("Local node-id      : 8"), "{out}");
     let (status, out, _) = run(&cluster, &["node", "status"], &node);
@@ -76,5 +76,5 @@ fn the_variable_for_a_node_counts_where_a_command_acts_on_one_node() {
     let (status, out, _) = run(&cluster, &["diag"], &node);
     assert_eq!((status, out.matches("static test").count()), (0, 2), "{out}");
     let (status, out, _) = run(&cluster, &["down"], &node);
-    assert!(status == 0 && out.contains("stopped: node 4, 8"), "{out}");
+    assert!(status == 0 && out.contains("stopped: nodes 4, 8"), "{out}");
 }

@@ -64,7 +64,7 @@ pub(crate) fn parse<W: Into<OsString> + Clone>(
 #[command(next_help_heading = "Common options")]
 pub(crate) struct Common {
     /// Directory of the clusters' sockets [env: TIELINE_RUNTIME_DIR] [default: /run/tieline as root, else
-    /// $XDG_RUNTIME_DIR/tieline, else a private one]
+    /// $XDG_RUNTIME_DIR/tieline, else $TMPDIR/tieline-UID or /tmp/tieline-UID]
     #[arg(long, global = true, value_name = "DIR")]
     pub runtime_dir: Option<PathBuf>,
     /// Name of the cluster, if several run on this machine [env: TIELINE_CLUSTER] [default: default]
@@ -177,8 +177,10 @@ pub(crate) enum Command {
     },
     /// Run a program with the sockets library preloaded; the program's exit status is the command's
     #[command(after_help = "Examples:\n  tieline run -- curl -s http://localhost/\n  \
-                            tieline run --rings -- redis-server; tieline run --rings -- redis-benchmark -t get\n  \
-                            tieline run --stats s -- redis-server; tieline sockets stat --from s\n\n\
+                            tieline run --rings -- redis-server\n  \
+                            tieline run --rings -- redis-benchmark -t get     in another terminal\n  \
+                            tieline run --stats s -- redis-server\n  \
+                            tieline sockets stat --from s                     when it has ended\n\n\
                             Exit status: the program's; 127 there is no such program, 126 it cannot be executed, 2 wrong usage, \
                             4 the library is missing, the file of --stats cannot be created, or --strict and the library cannot be preloaded.")]
     Run(Run),
@@ -246,7 +248,7 @@ pub(crate) struct Query {
     /// Show the node on this host, by the host name that the cluster knows
     #[arg(long, value_name = "NAME")]
     pub host: Option<String>,
-    /// Print only the node's ID; if the host has several nodes, the first that is not TIELINE_NODE
+    /// Print only the node's ID; if the host has several nodes, the first one other than TIELINE_NODE
     #[arg(long)]
     pub brief: bool,
     /// Print only the node's ID, as `dis_config -gn` does for each card

@@ -18,7 +18,7 @@ pub(crate) enum ClusterAction {
                             tieline cluster token --expires 600s --node 12   for node 12, even if it has a certificate already\n  \
                             tieline cluster token | ssh b tieline cluster join 10.0.0.1 --token -")]
     Token {
-        /// Life of the token
+        /// How long the token is valid
         #[arg(long, default_value = "3600s", value_name = "TIME", value_parser = life)]
         expires: Duration,
     },
@@ -30,7 +30,7 @@ pub(crate) enum ClusterAction {
                             The node manager of the first host must run. A token on the command line can be seen by all users of this host."
     )]
     Join(Join),
-    /// Renew the certificate of a node of this host, which is valid for a year
+    /// Renew the certificate of a node of this host; a certificate is valid for a year
     #[command(
         after_help = "Examples:\n  tieline cluster renew 10.0.0.1             the host where `tieline cluster init` ran; its node manager must run\n  \
                             tieline cluster renew --node 4             on that host itself\n\n\

@@ -145,11 +145,11 @@ pub(crate) fn duration_ns(text: &str) -> Result<u64, String> {
 fn bytes(text: &str) -> Result<u64, String> {
     let (number, unit) = split(text.strip_suffix("/s").unwrap_or(text))?;
     let factor = match unit {
-        "" | "B" => 1.0,
+        "B" => 1.0,
         "kB" | "KB" => 1e3,
         "MB" => 1e6,
         "GB" => 1e9,
-        _ => return Err(format!("`{text}`: give bytes per second, such as 500MB or 2GB")),
+        _ => return Err(format!("`{text}`: give a rate with its unit, such as 500MB or 2GB")),
     };
     let bytes = (number * factor).round();
     if (1.0..=1e18).contains(&bytes) {
@@ -161,10 +161,10 @@ fn bytes(text: &str) -> Result<u64, String> {
 
 fn percent(text: &str) -> Result<f64, String> {
     let (number, unit) = split(text)?;
-    if matches!(unit, "" | "%") && number > 0.0 && number <= 100.0 {
+    if unit == "%" && number > 0.0 && number <= 100.0 {
         return Ok(number);
     }
-    Err(format!("`{text}`: give percent, more than 0 and at most 100"))
+    Err(format!("`{text}`: give a share in percent with its unit, such as 5%: more than 0 and at most 100%"))
 }
 
 fn whole_percent(text: &str) -> Result<u32, String> {
@@ -193,9 +193,9 @@ mod tests {
         assert_eq!(duration_ns("1.5us"), Ok(1500));
         assert_eq!(duration_ns("2s"), Ok(2_000_000_000));
         assert_eq!(bytes("2GB/s"), Ok(2_000_000_000));
-        assert_eq!(bytes("500"), Ok(500));
+        assert_eq!(bytes("500B"), Ok(500));
         assert_eq!(ppm("1%"), Ok(10_000));
-        assert_eq!(ppm("0.0001"), Ok(1));
+        assert_eq!(ppm("0.0001%"), Ok(1));
         assert_eq!(whole_percent("80%"), Ok(80));
         assert_eq!(stall("5ms/1s"), Ok((5_000_000, 1_000_000_000)));
     }
@@ -205,9 +205,10 @@ mod tests {
         for wrong in ["5", "ms", "0ns", "-1ms", "1h", "1e99s"] {
             assert!(duration_ns(wrong).is_err(), "{wrong}");
         }
-        for wrong in ["0", "101%", "x", "1ms"] {
+        for wrong in ["0%", "101%", "x", "1ms", "1"] {
             assert!(ppm(wrong).is_err(), "{wrong}");
         }
-        assert!(bytes("2GiB").is_err() && stall("5ms").is_err() && whole_percent("0.2").is_err());
+        assert!(bytes("2GiB").is_err() && stall("5ms").is_err() && whole_percent("0.2%").is_err());
+        assert_eq!(bytes("2").unwrap_err(), "`2`: give a rate with its unit, such as 500MB or 2GB");
     }
 }

@@ -59,7 +59,21 @@ pub(crate) fn line(error: &Error) -> Option<String> {
         }
         ErrorKind::InvalidValue | ErrorKind::ValueValidation => value(error),
         ErrorKind::MissingRequiredArgument => {
-            let missing = strings(error, ContextKind::InvalidArg).join(", ");
+            let missing = strings(error, ContextKind::InvalidArg);
+            // The names of a group of which at least one is needed.
+            if let [group] = missing.as_slice()
+                && let Some(names) = group.strip_prefix('<').and_then(|rest| rest.strip_suffix('>'))
+                && names.contains('|')
+                && names.split('|').all(|name| name.starts_with("--"))
+            {
+                let names: Vec<&str> =
+                    names.split('|').map(|name| name.split_whitespace().next().unwrap_or_default()).collect();
+                return Some(format!(
+                    "none of the options is given: add at least one of {}: see `{command} --help`",
+                    names.join(", ")
+                ));
+            }
+            let missing = missing.join(", ");
             match strings(error, NEEDED_BY).first() {
                 Some(option) => format!("{option} needs {missing}"),
                 None => {

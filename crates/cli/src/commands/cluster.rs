@@ -47,7 +47,7 @@ pub(super) fn up(common: &Common, arguments: &Up, output: Output) -> Outcome {
         || {
             let mut text = String::new();
             if !report.already_running.is_empty() {
-                text += &format!("already running: node {}", list(&report.already_running));
+                text += &format!("already running: {}", named(&report.already_running));
                 let all = report.already_running.len() + report.started.len();
                 if all > arguments.nodes as usize {
                     text += &format!(" ({all} in all, {} were asked for)", arguments.nodes);
@@ -56,12 +56,12 @@ pub(super) fn up(common: &Common, arguments: &Up, output: Output) -> Outcome {
             }
             if !without_faults.is_empty() {
                 text += &format!(
-                    "already running without fault injection: node {}; to enable it: `tieline down`, then `tieline up --faults`\n",
-                    list(&without_faults)
+                    "already running without fault injection: {}; to enable it: `tieline down`, then `tieline up --faults`\n",
+                    named(&without_faults)
                 );
             }
             if !report.started.is_empty() {
-                text += &format!("started: node {}\n", list(&report.started));
+                text += &format!("started: {}\n", named(&report.started));
             }
             text + &format!("all sessions valid after {took_s:.2} s\n")
         },
@@ -110,8 +110,10 @@ fn with_what_was_started(failure: Failure, dir: &ClusterDir, started: &[NodeId])
         return failure;
     }
     let text = failure.text();
-    let error =
-        anyhow!("{text}; node {} has been started and still runs: `tieline down` stops it", list(&left));
+    let error = anyhow!(
+        "{text}; started before that, and still running: {}: `tieline down` stops what runs",
+        named(&left)
+    );
     Failure { status: failure.status, error }
 }
 
@@ -160,13 +162,18 @@ pub(super) fn down(common: &Common, output: Output) -> Outcome {
                 ("removed what was left of", &report.removed),
             ] {
                 if !nodes.is_empty() {
-                    text += &format!("{what}: node {}\n", list(nodes));
+                    text += &format!("{what}: {}\n", named(nodes));
                 }
             }
             text
         },
     )?;
     Ok(PASS)
+}
+
+/// Nodes with their noun: `node 4`, `nodes 4, 8`.
+fn named(nodes: &[NodeId]) -> String {
+    format!("{} {}", if nodes.len() == 1 { "node" } else { "nodes" }, list(nodes))
 }
 
 /// Ids as people read them.

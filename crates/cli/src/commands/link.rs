@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use proto::wire::status::{LinkStatus, SessionState};
 use serde_json::json;
 use tieline::{LinkChange, LinkFaults, Node, NodeId};
+use topology::counted;
 
 use super::{target, usage};
 use crate::args::Common;
@@ -211,7 +212,7 @@ impl Cluster {
             || Ok(json!({ "schema": "tieline.flap/1", "ends": [a, b], "times": done, "partial": partial })),
             || {
                 let early = if partial { " (ended early)" } else { "" };
-                format!("link {a}-{b} was down {done} time(s){early}, and is up\n")
+                format!("link {a}-{b} was down {}{early}, and is up\n", counted(done, "time"))
             },
         )?;
         // Ended by a signal, it ends with the signal's status.

@@ -82,7 +82,7 @@ impl Manager {
         }
         if !matches!(change, LinkChange::Down | LinkChange::Up) && !self.config.info.faults {
             return Err(Refusal::Invalid(format!(
-                "node {} was started without faults: end the cluster and start it with them (`tieline down`, then `tieline up --faults`), or set `enabled = true` under `[faults]` and restart it",
+                "node {} runs without fault injection: restart the cluster with it (`tieline down`, `tieline up --faults`), or set `enabled = true` under `[faults]` and restart it",
                 self.own
             )));
         }

@@ -62,8 +62,9 @@ pub enum Refusal {
     },
     /// Still connected.
     #[error(
-        "{what} is still in use by {connections} connection(s): let them disconnect first, or remove it by force (`remove(true)`, \
-         SCI_FLAG_FORCE_REMOVE)"
+        "{what} is still in use by {connections} {}: let them disconnect first, or remove it by force (`remove(true)`, \
+         SCI_FLAG_FORCE_REMOVE)",
+        if *.connections == 1 { "connection" } else { "connections" }
     )]
     Busy {
         /// The object, in words.
@@ -84,7 +85,7 @@ pub enum Refusal {
     Invalid(String),
     /// Other version.
     #[error(
-        "version {theirs} of the control protocol was spoken, this node manager speaks {ours}: install the same tieline on both sides"
+        "the program uses version {theirs} of the control protocol, this node manager version {ours}: install the same tieline on both sides"
     )]
     Version {
         /// The program's.

@@ -240,7 +240,7 @@ fn removing_needs_force_while_connected() {
         let refusal = world.ask(owner, Request::RemoveSegment { key: segment(1), force: false });
         assert_eq!(
             refusal.expect_err("busy").to_string(),
-            "segment 1 is still in use by 1 connection(s): let them disconnect first, or remove it by force (`remove(true)`, \
+            "segment 1 is still in use by 1 connection: let them disconnect first, or remove it by force (`remove(true)`, \
              SCI_FLAG_FORCE_REMOVE)"
         );
         world.actors[importer].events.clear();
