@@ -10,7 +10,7 @@ pub enum OfiError {
     Load(#[from] LoadError),
     /// No provider can do what is needed, or not the one that was named.
     #[error(
-        "libfabric {version} offers no {wanted} with remote memory access and messages ({reason}): list what it offers with `fi_info -t FI_EP_RDM` (package libfabric-bin), and name one of those providers or none"
+        "libfabric {version} offers no {wanted} with remote memory access and messages ({reason}): list what it offers with `fi_info -t FI_EP_RDM` (package libfabric-bin), and name one of those, or leave the choice to tieline"
     )]
     NoProvider {
         /// Of the library.
@@ -64,7 +64,7 @@ pub enum OfiError {
     },
     /// An operation did not end in time.
     #[error(
-        "{what} to {peer} was not done after {limit_ms} ms ({state}): see whether the peer and the network between still live"
+        "{what} to {peer} was not done after {limit_ms} ms ({state}): check that the peer runs and that the network reaches it"
     )]
     TimedOut {
         /// The operation that failed.

@@ -54,7 +54,7 @@ pub enum PushError {
         max_bytes: usize,
     },
     /// The other side is wrong or hostile.
-    #[error("the ring is corrupt: {what} makes no sense; close this connection")]
+    #[error("the ring is corrupt: {what} is invalid; close this connection")]
     Corrupt {
         /// What does not make sense.
         what: &'static str,

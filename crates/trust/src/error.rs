@@ -92,7 +92,9 @@ pub enum TrustError {
         asked: NodeId,
     },
     /// No node id is left.
-    #[error("no node id is free: give one with --node")]
+    #[error(
+        "all node IDs are taken: give the ID of a node that is gone, with a token of `tieline cluster token --node ID`"
+    )]
     NoId,
     /// The list of hosts is full.
     #[error(
@@ -105,11 +107,14 @@ pub enum TrustError {
     NotAToken,
     /// The token is not known: used up, or never issued.
     #[error(
-        "the token is not valid (used already, or of another authority): make a new one with `tieline cluster token`"
+        "the token is not valid (used already, or of another authority): make a new one with `tieline cluster token` \
+         on the host where `tieline cluster init` ran"
     )]
     UnknownToken,
     /// Too late.
-    #[error("the token has expired: make a new one with `tieline cluster token`")]
+    #[error(
+        "the token has expired: make a new one with `tieline cluster token` on the host where `tieline cluster init` ran"
+    )]
     ExpiredToken,
     /// Making or loading a certificate failed.
     #[error("{what}: {why}")]

@@ -78,7 +78,7 @@ pub enum ClaimError {
     },
     /// The consumer discarded the claim, because it was told that this producer is dead; the message was not sent.
     #[error(
-        "the claim was discarded by the consumer, which took this producer for dead: attach again with a new producer id"
+        "the claim was discarded by the consumer, which assumed that this producer had died: attach again with a new producer id"
     )]
     Lost,
     /// The slots hold values that no producer writes.
