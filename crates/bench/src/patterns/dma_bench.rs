@@ -265,7 +265,7 @@ mod tests {
             let options = Options { sizes_bytes, ..Options::default() };
             assert!(matches!(
                 run(&options, &mut crate::progress::Quiet),
-                Err(BenchError::Usage(text)) if text.starts_with("dma: ")
+                Err(BenchError::Usage(text)) if text.starts_with("--sizes")
             ));
         }
     }
