@@ -263,7 +263,10 @@ mod tests {
     #[test]
     fn texts() {
         let cpus = BenchError::TooFewCpus { what: "scipp", allowed: vec![3] }.to_string();
-        assert!(cpus.contains("scipp") && cpus.contains("may use 3 only") && cpus.contains("--cpus"), "{cpus}");
+        assert!(
+            cpus.contains("scipp") && cpus.contains("may use 3 only") && cpus.contains("--cpus"),
+            "{cpus}"
+        );
         let id = BenchError::UnknownId { id: "up.63".into(), nearest: Some("up.64") }.to_string();
         assert!(id.contains("`up.63`") && id.contains("`up.64`") && id.contains("--list"), "{id}");
         let wrong =

@@ -323,7 +323,10 @@ mod tests {
         let quiet = Load::default();
         let lacking = between(BenchError::TooFewCpus { what: "scipp", allowed: vec![0] }, quiet);
         let NotMeasured::Impossible(why) = lacking else { panic!("{lacking:?}") };
-        assert!(why.contains("two processors") && why.contains("may use 0 only") && !why.contains("--cpus"), "{why}");
+        assert!(
+            why.contains("two processors") && why.contains("may use 0 only") && !why.contains("--cpus"),
+            "{why}"
+        );
         let broken = between(BenchError::Cluster("gone".into()), quiet);
         assert!(matches!(broken, NotMeasured::Failed(_)));
         let silent = |load| between(BenchError::NoAnswer { what: "scipp", seconds: 1 }, load);
