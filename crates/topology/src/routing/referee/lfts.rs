@@ -100,7 +100,7 @@ mod tests {
         assert!(text.starts_with("# Forwarding tables") && text.contains("\n# WARNING"), "{text}");
         let (tables, strangers) = read_fdbs(&graph, &text, &read_lids(&text)).unwrap();
         let checked = check(&graph, &tables);
-        assert!(strangers.is_empty() && checked.pairs == 25 * 24 && checked.lost == 0, "{checked:?}");
+        assert!(strangers.is_empty() && checked.pairs == 25 * 25 && checked.lost == 0, "{checked:?}");
     }
 
     #[test]
