@@ -61,9 +61,14 @@ pub(super) fn is_end_for_reset(case: &Case<'_>) -> bool {
 pub(super) fn shut_down_over_bytes(case: &Case<'_>) -> bool {
     let is_both = |step: &Step| argument(step, "how").as_deref() == Some("both");
     let mut shuts = case.before().iter().filter(|step| step.call.name() == "shutdown" && is_both(step));
-    is_one_of(case.call(), "recv send")
-        && (case.first.other == RESET || case.call() == "send" && is_epipe(&case.first.other))
-        && shuts.any(|step| writes_in_another_process(case, step))
+    let (plain, library) = (case.first.one.as_str(), case.first.other.as_str());
+    let is_reset = match case.call() {
+        "recv" => library == RESET || library == "died",
+        "send" => library == RESET || is_epipe(library),
+        "poll" | "epoll_wait" => library.contains("ERR|HUP") && !plain.contains("HUP"),
+        _ => false,
+    };
+    is_reset && shuts.any(|step| writes_in_another_process(case, step))
 }
 
 /// Whether somebody has died before.

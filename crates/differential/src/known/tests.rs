@@ -242,4 +242,8 @@ fn a_write_is_refused_only_behind_a_shutdown_of_both_halves() {
     assert_eq!(of(&[fork, SEND, both, send]), Some("shut-down-over-bytes"));
     assert_eq!(of(&[fork, SEND, half, send]), None, "one half");
     assert_eq!(of(&[fork, both, send]), None, "nobody has written");
+    let poll = ("a1 poll by=poll set=s1:in timeout=0", "");
+    let told = |library| classified(&[fork, SEND, both, poll], "= 1 s1:IN", library);
+    assert_eq!(told("= 1 s1:IN|ERR|HUP"), Some("shut-down-over-bytes"));
+    assert_eq!(told("= 0"), None, "an event that is lost");
 }
