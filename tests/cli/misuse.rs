@@ -75,7 +75,7 @@ fn a_load_test_of_one_node_names_the_option_that_leaves_the_others_out() {
 fn a_process_that_is_not_counted_is_none() {
     let cluster = Cluster::empty().unwrap();
     let (status, out, err) = cluster.run(&["sockets", "stat", "--pid", "1"]).unwrap();
-    assert!(status == 4 && err.contains("process 1 is not counted"), "{status} {out}{err}");
+    assert!(status == 4 && err.contains("process 1 is not in the statistics"), "{status} {out}{err}");
 }
 
 #[test]

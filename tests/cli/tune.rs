@@ -72,7 +72,7 @@ fn a_plan_that_is_named_is_shown_and_a_wrong_one_is_refused_by_all() {
 fn what_was_measured_is_kept_for_this_machine_and_used() {
     let _watchdog = Watchdog::usual("a measured copy plan");
     let cluster = Cluster::empty().unwrap();
-    assert!(run(&cluster, &["tune", "--show"], "").1.contains("not measured yet: tieline tune"));
+    assert!(run(&cluster, &["tune", "--show"], "").1.contains("to measure it: `tieline tune`"));
     let measured = json(&cluster, &["tune", "--json"], "");
     assert!(measured["took_ms"].as_f64().unwrap() > 0.0 && measured["sizes"].as_array().unwrap().len() > 10);
     if measured["kept"] != true && !is_kept(&cluster) {

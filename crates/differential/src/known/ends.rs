@@ -11,9 +11,13 @@ const CLOSES: &str = "close closefrom close_range dup2 dup3 exit";
 
 fn has_closed_what_may_be_shared(case: &Case<'_>) -> bool {
     let is_any = |calls: &str| case.before().iter().any(|step| is_one_of(step.call.name(), calls));
-    // A forked process that was killed has not said that it no longer has it.
-    let is_shared = is_any(SHARES) || is_any("fork") && has_died(case);
-    is_shared && is_any(CLOSES)
+    is_any(SHARES) && is_any(CLOSES)
+}
+
+/// A forked process that was killed has not said that it no longer has what another one closes.
+fn was_closed_beside_the_killed(case: &Case<'_>) -> bool {
+    let is_any = |calls: &str| case.before().iter().any(|step| is_one_of(step.call.name(), calls));
+    case.call() == "recv" && has_died(case) && is_any("fork") && is_any(CLOSES)
 }
 
 const END: &str = "= 0 data=0:";
@@ -55,7 +59,7 @@ pub(super) fn is_end_for_reset(case: &Case<'_>) -> bool {
         || is_one_of(case.call(), "poll epoll_wait") && case.first.one.contains("|ERR|HUP")
         || case.call() != "recv" && case.first.one.starts_with("= -1 EPIPE")
         || case.call() != "recv" && case.first.one == "died";
-    is_reset && is_other && has_closed_what_may_be_shared(case)
+    is_reset && is_other && (has_closed_what_may_be_shared(case) || was_closed_beside_the_killed(case))
 }
 
 pub(super) fn shut_down_over_bytes(case: &Case<'_>) -> bool {

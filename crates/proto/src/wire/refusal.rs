@@ -85,10 +85,10 @@ pub enum Refusal {
     Invalid(String),
     /// Other version.
     #[error(
-        "the program uses version {theirs} of the control protocol, this node manager version {ours}: install the same tieline on both sides"
+        "the other side uses version {theirs} of the control protocol, this node manager version {ours}: install the same tieline on both sides"
     )]
     Version {
-        /// The program's.
+        /// The program's, or the other manager's.
         theirs: u16,
         /// The manager's.
         ours: u16,

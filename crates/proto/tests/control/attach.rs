@@ -135,7 +135,7 @@ fn another_version_is_told_both() {
     assert_eq!(refusal, Refusal::Version { theirs: 9, ours: wire::PROTOCOL_VERSION });
     assert_eq!(
         refusal.to_string(),
-        "version 9 of the control protocol was spoken, this node manager speaks 7: install the same tieline on both sides"
+        "the other side uses version 9 of the control protocol, this node manager version 7: install the same tieline on both sides"
     );
 }
 
