@@ -137,7 +137,10 @@ fn counters_over_their_limit_are_named_and_ranked() {
     // The specification's name is understood too, and is what people read.
     assert_eq!(from(&["--threshold", "SymbolErrorCounter=99"]).0, 0);
     let (_, said, _) = place.run(&["observe", "--from", "now.json", "--worst", "symbol_errors"]);
-    assert!(said.contains("leaf001/2 (to") && said.contains("highest counters, SymbolErrorCounter:"), "{said}");
+    assert!(
+        said.contains("leaf001/2 (to") && said.contains("highest counters, SymbolErrorCounter:"),
+        "{said}"
+    );
     // Reading never clears.
     let (_, again) = place.json(&served.observe(&[]));
     assert_eq!(kinds(&again), vec!["errors"]);
