@@ -93,7 +93,7 @@ fn what_was_measured_is_kept_for_this_machine_and_used() {
     // Of another machine it counts nothing.
     let text = std::fs::read_to_string(&path).unwrap();
     std::fs::write(&path, text.replacen("\nmachine ", "\nmachine another ", 1)).unwrap();
-    assert!(run(&cluster, &["tune", "--show"], "").1.contains("not measured yet"));
+    assert!(run(&cluster, &["tune", "--show"], "").1.contains("to measure it: `tieline tune`"));
 }
 
 #[test]
