@@ -158,7 +158,7 @@ pub struct Made {
 }
 
 /// What is wrong with an address that other hosts shall connect to, if no interface of this host has it.
-pub fn doubt(address: SocketAddr) -> Option<String> {
+pub fn address_warning(address: SocketAddr) -> Option<String> {
     let ip = address.ip();
     (!crate::network::is_here(ip)).then(|| {
         format!(
@@ -168,9 +168,9 @@ pub fn doubt(address: SocketAddr) -> Option<String> {
 }
 
 /// The same for the address of a node of this host, if it has one.
-pub fn doubt_of(cluster: &str, node: NodeId) -> Option<String> {
+pub fn address_warning_of(cluster: &str, node: NodeId) -> Option<String> {
     let store = Store::open(&place(cluster).ok()?).ok()??;
-    doubt(Identity::load(&store, node).ok()??.address)
+    address_warning(Identity::load(&store, node).ok()??.address)
 }
 
 /// Makes the cluster's authority, and a certificate for the first node, which is on this host.

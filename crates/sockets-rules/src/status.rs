@@ -374,8 +374,11 @@ fn plain(what: &'static str) -> &'static str {
         (Reason::Alone.text(), "peer not found yet"),
         (Reason::NoOtherEnd.text(), "peer was not found"),
         (Reason::Unseen.text(), "used by calls that the library does not see"),
-        (Reason::Confined.text(), "program cannot use rings (seccomp, shared memory with a child)"),
-        (Reason::Memory.of_bytes(), "has a ring, but the call used the kernel"),
+        (
+            Reason::Confined.text(),
+            "program cannot use rings (seccomp filter, io_uring, memory shared with a process)",
+        ),
+        (Reason::Memory.of_bytes(), "although the connection has a ring"),
         (MET, "has rings, but all bytes went through the kernel"),
     ];
     WORDS.iter().find(|(short, _)| *short == what).map_or(what, |(_, words)| words)

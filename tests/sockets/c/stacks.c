@@ -116,9 +116,8 @@ static void prepares(int is_contexts)
         makecontext(&contexts[1], second, 0);
     } else {
         // Within the main thread's stack, above what it uses from here on.
-        static char *highest;
-        highest = (char *)__builtin_frame_address(0) - STACK;
-        stack_t stack = { .ss_sp = highest + STACK / 2, .ss_size = STACK / 2 - 65536, .ss_flags = SS_AUTODISARM };
+        char *below = (char *)__builtin_frame_address(0) - STACK;
+        stack_t stack = { .ss_sp = below + STACK / 2, .ss_size = STACK / 2 - 65536, .ss_flags = SS_AUTODISARM };
         if (sigaltstack(&stack, 0)) FAIL("sigaltstack");
     }
     sigaction(SIGALRM, &action, 0);

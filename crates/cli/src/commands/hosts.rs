@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::time::Duration;
 
-use node::hosts::{JoinOptions, Token, doubt, init, join, renew, token};
+use node::hosts::{JoinOptions, Token, address_warning, init, join, renew, token};
 use node_client::runtime_dir::{ClusterName, DEFAULT_CLUSTER};
 use tieline::NodeId;
 
@@ -40,7 +40,7 @@ fn make(common: &Common, arguments: &Init, output: Output) -> Outcome {
     };
     let cluster = cluster(common)?;
     let made = init(cluster.as_str(), node, arguments.address)?;
-    warn(doubt(made.address), output);
+    warn(address_warning(made.address), output);
     output.result(
         || {
             let (address, fingerprint) = (made.address.to_string(), made.fingerprint.to_string());
@@ -60,9 +60,9 @@ fn make(common: &Common, arguments: &Init, output: Output) -> Outcome {
 }
 
 /// An address that may be wrong is no error: something on the way may translate it.
-fn warn(doubt: Option<String>, output: Output) {
-    if let Some(doubt) = doubt {
-        output.note(&format!("warning: {doubt}"));
+fn warn(warning: Option<String>, output: Output) {
+    if let Some(warning) = warning {
+        output.note(&format!("warning: {warning}"));
     }
 }
 
@@ -84,7 +84,7 @@ fn let_in(common: &Common, arguments: &Join, output: Output) -> Outcome {
         limit: LIMIT,
     };
     let joined = join(options)?;
-    warn(doubt(joined.address), output);
+    warn(address_warning(joined.address), output);
     let node = joined.node;
     output.result(
         || {

@@ -25,8 +25,8 @@ pub(super) fn run(common: &Common, action: &NodeAction, output: Output) -> Outco
         NodeAction::Start => {
             let report = start(common, vec![id], false, output)?;
             let dir = cluster_dir(common)?;
-            if let Some(doubt) = node::hosts::doubt_of(dir.cluster().as_str(), id) {
-                output.note(&format!("warning: {doubt}"));
+            if let Some(warning) = node::hosts::address_warning_of(dir.cluster().as_str(), id) {
+                output.note(&format!("warning: {warning}"));
             }
             say(output, id, if report.started.contains(&id) { "started" } else { "was running already" })
         }

@@ -136,6 +136,9 @@ fn a_reset_behind_another_program_is_known_of_what_others_wrote() {
     let (plain, library) = ("= 0 data=4:f597dc8f:f2623882", "= 0 data=0:811c9dc5:");
     assert_eq!(classified(&[fork, shut, SEND, read], plain, library), Some("waits-for-a-writer"));
     assert_eq!(classified(&[fork, SEND, read], plain, library), None, "nothing was shut down");
+    let splice = ("a0 splice from=s1 fd=s10 len=4", "");
+    assert_eq!(classified(&[fork, shut, SEND, splice], "= 4", "= 0"), Some("waits-for-a-writer"));
+    assert_eq!(classified(&[fork, SEND, splice], "= 4", "= 0"), None, "nothing was shut down");
 }
 
 #[test]

@@ -105,10 +105,12 @@ pub(super) fn is_read_behind_a_shutdown(case: &Case<'_>) -> bool {
     let shuts = |step: &Step| {
         step.call.name() == "shutdown" && argument(step, "how").is_some_and(|how| how != "write")
     };
-    case.call() == "stdio"
-        && case.first.other.contains("data=0:")
-        && case.before().iter().any(shuts)
-        && writes_in_another_process(case, case.step)
+    let is_end = match case.call() {
+        "stdio" => case.first.other.contains("data=0:"),
+        "splice" => case.first.other == "= 0",
+        _ => false,
+    };
+    is_end && case.before().iter().any(shuts) && writes_in_another_process(case, case.step)
 }
 
 /// The same, seen by a later call: the step that waits is one that the test waits for, so it hangs in a hasty run, and in a patient one the

@@ -165,7 +165,7 @@ mod tests {
         assert!(summary.contains("  has rings, but all bytes went through the kernel (1)"), "{summary}");
         for words in [
             "  through memory: in 0, out 0 of these bytes\n",
-            "  through the kernel, has a ring, but the call used the kernel: in 9, out 9\n",
+            "  through the kernel, although the connection has a ring: in 9, out 9\n",
             "; has rings, but all bytes went through the kernel: both ends have processor 3 alone, and never run at once\n",
             "; through memory\n",
             "\n  has rings, but all bytes went through the kernel       1\n",

@@ -1,6 +1,6 @@
 //! Interposers of functions that Rust cannot define: `vfork`, which returns twice on one stack frame,
-//! `longjmp`, which does not return, and those with arguments on the stack. The interposers leave stack and registers as they found them, and
-//! jump.
+//! `longjmp`, which does not return, and those with arguments on the stack. The interposers leave stack
+//! and registers as they found them, and jump.
 //!
 //! Each has a function of its own [asked](ask), which notes the call and says where the next definition is.
 

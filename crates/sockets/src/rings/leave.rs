@@ -153,7 +153,7 @@ pub(crate) fn settle_or_poll(fd: c_int) -> Goes {
 /// which nobody asks for them.
 pub(crate) fn is_left(fd: c_int) -> bool {
     conn::ready(fd).and_then(Conn::headers).is_some_and(|(own, peer)| !is_empty(own, peer))
-        && (kernel::has_ended(fd) || kernel::has_hung_up(fd))
+        && kernel::has_hung_up(fd)
 }
 
 /// The program is about to read in a way that is not seen: from now on everything comes through the kernel.

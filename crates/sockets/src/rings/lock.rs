@@ -71,7 +71,7 @@ impl Lock {
     /// Whether a short call of this thread has it that will not go on, because a signal handler has jumped out of it: then it is this one's.
     ///
     /// Where the stacks are does not prove that: a handler may have a stack of its own of which the kernel does not tell
-    /// (`SS_AUTODISARM`), or have put the thread onto another one (`swapcontext`). Such programs do not jump.
+    /// (`SS_AUTODISARM`), or have put the thread onto another one (`swapcontext`). So it is concluded only in a program that has jumped.
     #[cold]
     #[inline(never)]
     fn is_taken_from_jump(&self, here: u64) -> bool {

@@ -99,8 +99,8 @@ fn can_be_written(at: usize) -> bool {
     unsafe { raw::call(libc::SYS_futex, [OWN.as_ptr() as usize, operation, 1, 1, word, ADD_NOTHING]) >= 0 }
 }
 
-/// Whether the kernel can read there. It refuses some memory that it would read for a call of the program's own (`memfd_secret`, of devices):
-/// that is written by the kernel, then.
+/// Whether `process_vm_readv` can read there. It refuses some memory that a `write` could read (that of `memfd_secret` and of devices); the
+/// program's call then goes to the kernel.
 fn can_be_read(at: usize) -> bool {
     let mut byte = 0_u8;
     let there = iovec { iov_base: at as *mut c_void, iov_len: 1 };
