@@ -7,6 +7,10 @@ mod c;
 mod lab;
 mod sisci;
 
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
 use lab::{see_each_other, two_hosts, until, without_libfabric};
 use tieline_tests::Watchdog;
 
@@ -111,6 +115,30 @@ fn an_interrupt_on_another_host_is_triggered() {
         said.contains("interrupt 3 of node 8 is gone") || said.contains("the ofi link to node 8 failed"),
         "{said}"
     );
+}
+
+/// The notice that the user has ended takes another way than its trigger, and must not overtake it.
+#[test]
+fn the_last_trigger_of_a_program_that_ends_is_not_lost() {
+    let _watchdog = Watchdog::usual("a trigger before the end");
+    let Some((first, second)) = two_hosts() else { return };
+    let mut owner = second.program(&["own-interrupt", "3"]).ready();
+    for round in 0..4 {
+        let mut user = first.program(&["trigger", "8", "3"]).ready();
+        // The first one waits for a connection, which takes the owner's part.
+        user.must("now", "done");
+        assert_eq!(owner.ask("wait"), "came 1", "round {round}");
+        let pid = Pid::from_raw(owner.0.pid().try_into().unwrap()).unwrap();
+        owner.0.signal(Signal::STOP).unwrap();
+        user.must("now", "done");
+        let continues = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(300));
+            kill_process(pid, Signal::CONT).unwrap();
+        });
+        assert!(user.0.finish().unwrap().success());
+        continues.join().unwrap();
+        assert_eq!(owner.ask("wait"), "came 1", "round {round}");
+    }
 }
 
 /// Data does not pass through managers.

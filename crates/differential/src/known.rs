@@ -59,7 +59,7 @@ pub const ALL: [Known; 13] = [
         name: "waits-since-before",
         row: "a thread that waits for a connection since its first bytes",
         reason: "its wait began before there was a ring and does not know of it, and the reads of another thread say that this end is awake",
-        is_it: writers::waits_since_before,
+        is_it: |case| writers::waits_since_before(case) || writers::began_before(case),
     },
     Known {
         name: "edge-again",
@@ -75,7 +75,8 @@ pub const ALL: [Known; 13] = [
     Known {
         name: "edge-not-repeated",
         row: "a program that waits for edges",
-        reason: "bytes that come through the kernel have it tell once more that there is room; those of a ring do not",
+        reason: "bytes that come through the kernel have it tell once more that there is room, and its acknowledgement of a shutdown once more of \
+                 the end, when it comes behind the wait; those of a ring do not",
         is_it: |case| edges::is_edge_not_repeated(case) || edges::is_edge_not_repeated_for_many(case),
     },
     Known {

@@ -23,6 +23,9 @@ use crate::spin::Spin;
 
 /// A provider that has no room says so at once and announces nothing when it has: it is asked again after this time.
 const ASK_AGAIN: Duration = Duration::from_micros(200);
+/// A provider may need several calls from a socket that is readable to a completion.
+const ROUNDS_IDLE: u32 = 4;
+const ROUNDS_MAX: u32 = 1000;
 const FIRST_REPLY_SLOT: usize = SEND_SLOTS + RECEIVE_SLOTS;
 const ECANCELED: i32 = fabric_sys::constants::FI_ECANCELED;
 
@@ -58,6 +61,8 @@ pub(crate) struct Engine {
     pub(crate) others_work: AtomicU32,
     pub(crate) is_stopping: AtomicBool,
     replies: Replies,
+    /// Held by each thread that reads completions, until it has dealt with them.
+    reading: RwLock<()>,
     /// Receive slots to be posted when the provider has room, the oldest first, and how many.
     later: Mutex<VecDeque<usize>>,
     later_count: AtomicU32,
@@ -78,6 +83,7 @@ impl Engine {
             others_work: AtomicU32::new(0),
             is_stopping: AtomicBool::new(false),
             replies: Replies::new(FIRST_REPLY_SLOT..FIRST_REPLY_SLOT + REPLY_SLOTS),
+            reading: RwLock::default(),
             later: Mutex::new(VecDeque::with_capacity(RECEIVE_SLOTS)),
             later_count: AtomicU32::new(0),
         };
@@ -90,7 +96,9 @@ impl Engine {
     /// Reads what has ended and deals with it; answers how much it was.
     #[inline]
     pub(crate) fn progress(&self) -> usize {
+        let reading = self.reading.read().unwrap_or_else(PoisonError::into_inner);
         let count = self.port.completions(|completion| self.ended(completion));
+        drop(reading);
         if self.later_count.load(Ordering::Relaxed) > 0 {
             self.post_later();
         }
@@ -101,6 +109,18 @@ impl Engine {
             self.events.wake();
         }
         count
+    }
+
+    /// Deals with messages that this host has received, here and in other threads. How the peer's session ends comes by another way,
+    /// which may be faster.
+    pub(crate) fn deal_with_what_came(&self) {
+        // A peer that sends without end is not waited for.
+        let mut rounds = 0..ROUNDS_MAX;
+        let mut idle = 0;
+        while idle < ROUNDS_IDLE && rounds.next().is_some() {
+            idle = if self.progress() == 0 { idle + 1 } else { 0 };
+        }
+        drop(self.reading.write());
     }
 
     /// Makes progress until `ready`, which is called often, and not again once it has said so; `false` if that takes longer than the

@@ -5,10 +5,10 @@
 
 use std::sync::{Arc, OnceLock, PoisonError};
 
-use shm::sync::AtomicU32;
+use shm::sync::{AtomicBool, AtomicU32, Ordering};
 use shm::window::Window;
 
-use fabric_sys::constants::{FI_ORDER_RAW, FI_ORDER_SAW, FI_ORDER_WAW};
+use fabric_sys::constants::{FI_ORDER_RAW, FI_ORDER_SAS, FI_ORDER_SAW, FI_ORDER_WAW};
 
 use crate::card::MemoryCard;
 use crate::endpoint::Inside;
@@ -29,13 +29,23 @@ pub(crate) struct PeerState {
     pub(crate) outstanding: AtomicU32,
     /// Slots that its operations have.
     pub(crate) held: AtomicU32,
+    /// A doorbell was rung since the last [`Peer::confirm_rings`].
+    has_rung: AtomicBool,
     pub(crate) failure: OnceLock<OfiError>,
 }
 
 impl PeerState {
     pub(crate) fn new(name: &str, session: u64, address: Address, number: u32) -> Self {
-        let (outstanding, held) = (AtomicU32::new(0), AtomicU32::new(0));
-        Self { name: name.to_owned(), session, address, number, outstanding, held, failure: OnceLock::new() }
+        Self {
+            name: name.to_owned(),
+            session,
+            address,
+            number,
+            outstanding: AtomicU32::new(0),
+            held: AtomicU32::new(0),
+            has_rung: AtomicBool::new(false),
+            failure: OnceLock::new(),
+        }
     }
 
     pub(crate) fn fail(&self, error: &OfiError) {
@@ -258,7 +268,22 @@ impl Peer {
     #[inline]
     pub fn ring(&self, bell: u64) -> Result<()> {
         self.ordered_after_puts(FI_ORDER_SAW)?;
+        // Release: pairs with the Acquire in `confirm_rings`.
+        self.state.has_rung.store(true, Ordering::Release);
         self.send(Kind::Ring, |_| Body::Ring { bell }).map(drop)
+    }
+
+    /// Waits until the peer has dealt with all doorbells that were rung: a session that ends may overtake the last of them, because its
+    /// end is told by another way. A reply to a later message says so; it is about memory that nobody has.
+    pub fn confirm_rings(&self) -> Result<()> {
+        // Acquire: pairs with the Release in `ring`.
+        if !self.inside.is_own() || !self.state.has_rung.swap(false, Ordering::Acquire) {
+            return Ok(());
+        }
+        self.ordered_after_puts(FI_ORDER_SAS)?;
+        let op = AtomicOp::FetchAdd { add: 0 };
+        self.request(|request| Body::Atomic { memory: 0, offset: 0, width: Width::Four, op, request })
+            .map(drop)
     }
 
     #[inline]
@@ -275,14 +300,19 @@ impl Peer {
         Ok(slot)
     }
 
-    fn atomic(&self, card: &MemoryCard, offset: usize, width: Width, op: AtomicOp) -> Result<u64> {
-        self.ordered_after_puts(FI_ORDER_SAW)?;
+    /// Sends a message and waits for the reply.
+    fn request(&self, body: impl FnOnce(u64) -> Body) -> Result<Option<Answer>> {
         let engine = &self.inside.engine;
-        let (memory, offset) = (card.token, offset as u64);
-        let slot = self.send(Kind::Atomic, |request| Body::Atomic { memory, offset, width, op, request })?;
+        let slot = self.send(Kind::Atomic, body)?;
         let answer = engine.finish(slot, &self.state, Kind::Atomic)?;
         engine.slots.let_go(slot);
-        match answer {
+        Ok(answer)
+    }
+
+    fn atomic(&self, card: &MemoryCard, offset: usize, width: Width, op: AtomicOp) -> Result<u64> {
+        self.ordered_after_puts(FI_ORDER_SAW)?;
+        let (memory, offset) = (card.token, offset as u64);
+        match self.request(|request| Body::Atomic { memory, offset, width, op, request })? {
             Some(Answer::Was(was)) => Ok(was),
             _ => Err(OfiError::Refused {
                 what: Kind::Atomic.name(),
@@ -334,6 +364,7 @@ impl Drop for Peer {
             return;
         }
         let engine = &self.inside.engine;
+        engine.deal_with_what_came();
         let mut sessions = engine.sessions.write().unwrap_or_else(PoisonError::into_inner);
         // Another peer may have the session by now.
         if sessions.get(&self.state.session).is_some_and(|state| Arc::ptr_eq(state, &self.state)) {

@@ -144,7 +144,7 @@ pub(super) fn wrote_to_the_killed(case: &Case<'_>) -> bool {
 pub(super) fn killed_over_bytes_later(case: &Case<'_>) -> bool {
     let is_read = |(step, outcome): (&Step, &String)| step.call.name() == "recv" && outcome == RESET;
     let mut steps = case.before().iter().zip(&case.finding.library);
-    is_one_of(case.call(), "poll epoll_wait")
+    is_one_of(case.call(), "poll epoll_wait ring")
         && case.first.one.contains("HUP")
         && !case.first.one.contains("ERR")
         && case.first.other.replacen("|ERR", "", 1) == case.first.one

@@ -250,3 +250,38 @@ fn a_write_is_refused_only_behind_a_shutdown_of_both_halves() {
     assert_eq!(told("= 1 s1:IN|ERR|HUP"), Some("shut-down-over-bytes"));
     assert_eq!(told("= 0"), None, "an event that is lost");
 }
+
+#[test]
+fn an_edge_of_an_end_is_not_repeated_only_behind_a_shutdown() {
+    let add = ("a0 epoll_ctl fd=s3 op=add member=s1 events=in+edge", "= 0");
+    let shut = ("a0 shutdown fd=s1 how=both", "= 0");
+    let wait = "a0 epoll_wait fd=s3 by=wait max=8 timeout=0";
+    let end = "= 1 s1:IN|HUP";
+    assert_eq!(classified(&[shut, add, (wait, end), (wait, "")], end, "= 0"), Some("edge-not-repeated"));
+    assert_eq!(classified(&[add, (wait, end), (wait, "")], end, "= 0"), None, "nothing was shut down");
+    assert_eq!(classified(&[shut, add, (wait, "= 0"), (wait, "")], end, "= 0"), None, "an edge that is lost");
+    let crowd = ("a0 crowd fd=s3 by=poll copies=2", "");
+    let (all, none) = ("2 copies 7..8 = 2 2*IN", "2 copies 7..8 = 0 2*0x0");
+    assert_eq!(classified(&[shut, add, (wait, end), crowd], all, none), Some("edge-not-repeated"));
+    assert_eq!(classified(&[shut, add, crowd], all, none), None, "an edge that is lost");
+}
+
+#[test]
+fn a_read_that_is_restarted_is_known_on_a_number_that_was_closed() {
+    let restarts = "a0 handle signal=usr1 with=restart";
+    let (spawn, read) = ("a0 spawn actor=a1", "a1 recv fd=s2 len=4 by=read flags=- bad=no");
+    let restarted = |first: &str, close: &str| {
+        let lines = [first, spawn, read, close];
+        let program = Program::parse(&format!("tieline-differential 1\n{}\n", lines.join("\n"))).unwrap();
+        let outcomes = |read: &str| ["= 0", "= 0", read, "= 0"].map(str::to_owned).to_vec();
+        let (plain, library) = (outcomes("blocks, after step 4: = 4 data=4:6f0b70fd:ea"), outcomes("blocks"));
+        of(&program, &Finding { plain, library, hung: None }).map(|known| known.name)
+    };
+    assert_eq!(restarted(restarts, "a0 close fd=s2"), Some("waits-since-before"));
+    assert_eq!(restarted(restarts, "a0 close fd=s3"), None, "another number");
+    assert_eq!(
+        restarted("a0 handle signal=usr1 with=handler", "a0 close fd=s2"),
+        None,
+        "nothing is restarted"
+    );
+}

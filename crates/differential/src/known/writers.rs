@@ -151,3 +151,22 @@ pub(super) fn waits_since_before(case: &Case<'_>) -> bool {
     };
     case.call() == "poll" && is_stuck && behind.iter().any(reads)
 }
+
+/// A read on a socket that another thread closes meanwhile begins again, because a handler restarts it (signal(7)), on the connection that has
+/// its number by then.
+pub(super) fn began_before(case: &Case<'_>) -> bool {
+    let is_stuck = case.first.other == "blocks" && case.first.one.starts_with("blocks, after step ");
+    let slot = argument(case.step, "fd");
+    let behind = &case.program.steps[case.first.at + 1..];
+    let processes = processes(&case.program.steps);
+    let process = |step: &Step| processes.get(step.actor.index()).copied();
+    let closes = |step: &Step| {
+        is_one_of(step.call.name(), "close dup2 dup3")
+            && process(step) == process(case.step)
+            && [argument(step, "fd"), argument(step, "onto")].contains(&slot)
+    };
+    let restarts = |step: &Step| {
+        step.call.name() == "handle" && argument(step, "with").is_some_and(|with| with.contains("restart"))
+    };
+    case.call() == "recv" && is_stuck && behind.iter().any(closes) && case.before().iter().any(restarts)
+}

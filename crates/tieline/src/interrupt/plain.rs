@@ -250,7 +250,8 @@ impl RemoteInterrupt {
     }
 
     /// Triggers it. Returns when the count is raised; the receiver is woken if it sleeps. To another host: when the message is on its
-    /// way, which may overtake what was put to a segment there since the last [`barrier`](crate::RemoteSegment::barrier).
+    /// way, which may overtake what was put to a segment there since the last [`barrier`](crate::RemoteSegment::barrier). It has arrived
+    /// when this value is dropped, which waits for that, at most 10 seconds.
     pub fn trigger(&self) -> Result<()> {
         check_origin(self.origin, self.number)?;
         match lost(&self.import) {
@@ -271,6 +272,10 @@ impl RemoteInterrupt {
 
 impl Drop for RemoteInterrupt {
     fn drop(&mut self) {
+        if let RemoteBell::OnOtherHost { peer, .. } = &self.bell {
+            // Nobody could do anything about a failure, which the owner's end mostly is.
+            drop(peer.confirm_rings());
+        }
         drop(self.node.client().disconnect(&self.import));
         if matches!(self.bell, RemoteBell::OnOtherHost { .. }) {
             self.node.network().forget(&self.import);
