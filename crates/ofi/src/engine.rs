@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 use shm::region::Region;
 use shm::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, spin_loop};
 
+use crate::atomic::carry_out;
 use crate::endpoint::{BellState, Settings};
 use crate::error::{OfiError, Result};
 use crate::events::Events;
-use crate::message::{Answer, AtomicOp, Body, MESSAGE_BYTES, Message, Width};
+use crate::message::{Answer, Body, MESSAGE_BYTES, Message};
 use crate::peer::PeerState;
 use crate::port::{
     Completion, Failure, Port, Posted, RECEIVE_SLOT_BYTES, RECEIVE_SLOTS, REPLY_SLOTS, SEND_SLOTS,
@@ -470,35 +471,5 @@ impl Engine {
         let Some(slot) = due else { return };
         self.later_count.fetch_sub(1, Ordering::Relaxed);
         self.receive_again(slot);
-    }
-}
-
-/// An atomic operation on memory of this side, by the processor: also atomic against this side's own.
-fn carry_out(region: &Region, offset: u64, width: Width, op: AtomicOp) -> Option<u64> {
-    let (window, offset) = (region.window(), usize::try_from(offset).ok()?);
-    let order = Ordering::SeqCst;
-    match width {
-        Width::Four => {
-            let word = window.atomic_u32(offset).ok()?;
-            let was = match op {
-                AtomicOp::FetchAdd { add } => word.fetch_add(add as u32, order),
-                AtomicOp::CompareSwap { expected, new } => {
-                    let (Ok(was) | Err(was)) =
-                        word.compare_exchange(expected as u32, new as u32, order, order);
-                    was
-                }
-            };
-            Some(u64::from(was))
-        }
-        Width::Eight => {
-            let word = window.atomic_u64(offset).ok()?;
-            Some(match op {
-                AtomicOp::FetchAdd { add } => word.fetch_add(add, order),
-                AtomicOp::CompareSwap { expected, new } => {
-                    let (Ok(was) | Err(was)) = word.compare_exchange(expected, new, order, order);
-                    was
-                }
-            })
-        }
     }
 }

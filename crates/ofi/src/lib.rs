@@ -11,6 +11,7 @@
 //! Where to start reading: [`endpoint`], then `engine`; unsafe code is in `handles` and `port`.
 #![deny(unsafe_code)]
 
+mod atomic;
 pub mod card;
 pub mod endpoint;
 mod engine;
