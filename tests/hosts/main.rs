@@ -102,9 +102,9 @@ fn an_interrupt_on_another_host_is_triggered() {
         came += owner.ask("wait").strip_prefix("came ").unwrap().parse::<u32>().unwrap();
     }
     assert_eq!(came, 3);
-    let mut data = first.program(&["trigger-data", "8", "4"]);
+    let mut data = first.program(&["trigger-data", "8", "3"]);
     let said = data.0.line().unwrap();
-    assert!(said.contains("interrupts with messages do not travel between hosts yet"), "{said}");
+    assert!(said.contains("carries no messages: connect with `connect_interrupt`"), "{said}");
     owner.0.kill().unwrap();
     let mut said = user.ask("now");
     // Until its manager has said so.
@@ -139,6 +139,53 @@ fn the_last_trigger_of_a_program_that_ends_is_not_lost() {
         continues.join().unwrap();
         assert_eq!(owner.ask("wait"), "came 1", "round {round}");
     }
+}
+
+#[test]
+fn messages_of_interrupts_reach_another_host_whole_and_in_order() {
+    let _watchdog = Watchdog::usual("messages of interrupts on another host");
+    let Some((first, second)) = two_hosts() else { return };
+    let mut owner = second.program(&["own-data", "4", "3"]).ready();
+    let mut user = first.program(&["trigger-data", "8", "4"]).ready();
+    let mut neighbour = second.program(&["trigger-data", "8", "4"]).ready();
+    // The owner sleeps at the first.
+    owner.0.say("1 100").unwrap();
+    user.must("1 100", "done");
+    assert_eq!(owner.0.line().unwrap(), "same");
+    for (seed, len) in ["0", "1", "8", "4095", "8176", "8192"].iter().enumerate() {
+        user.must(&format!("{seed} {len}"), "done");
+        neighbour.must(&format!("1{seed} {len}"), "done");
+        owner.must(&format!("{seed} {len}"), "same");
+        owner.must(&format!("1{seed} {len}"), "same");
+    }
+    // More than the owner has room for is refused, and comes when there is room.
+    let mut taken = 0;
+    let said = loop {
+        let said = user.ask(&format!("{taken} 50"));
+        if said != "done" {
+            break said;
+        }
+        taken += 1;
+    };
+    assert!(taken >= 3 && said.contains("full"), "{taken}: {said}");
+    owner.must("0 50", "same");
+    user.must(&format!("{taken} 50"), "done");
+    for seed in 1..=taken {
+        owner.must(&format!("{seed} 50"), "same");
+    }
+    let said = user.ask("1 8193");
+    assert!(said.contains("8193") && said.contains("8192"), "{said}");
+    let mut plain = first.program(&["trigger", "8", "4"]);
+    assert!(!plain.0.line().is_ok_and(|said| said == "ready"), "it carries messages");
+    owner.0.kill().unwrap();
+    let mut said = user.ask("1 50");
+    while said == "done" {
+        said = user.ask("1 50");
+    }
+    assert!(
+        said.contains("interrupt 4 of node 8 is gone") || said.contains("the ofi link to node 8 failed"),
+        "{said}"
+    );
 }
 
 /// Data does not pass through managers.

@@ -46,6 +46,7 @@ fn use_all(owner: &mut Peer, user: &mut Peer) {
     must(owner, "signalled 4");
     must(owner, "signal");
     user.expect("signalled").unwrap();
+    must(owner, "message 11");
     user.say("go on").unwrap();
     user.expect("copied 5").unwrap();
     must(owner, "check 5");

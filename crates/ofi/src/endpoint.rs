@@ -12,6 +12,7 @@ use shm::sync::{AtomicU32, Ordering};
 use crate::card::{EndpointCard, MemoryCard};
 use crate::engine::Engine;
 use crate::error::{OfiError, Result};
+use crate::message::Delivery;
 use crate::peer::{Peer, PeerState};
 use crate::port::{Port, SEND_SLOT_BYTES};
 use crate::progress;
@@ -152,10 +153,15 @@ impl Endpoint {
     /// The same, which also calls `action` each time: on any thread that makes progress, so it must neither wait nor use an end
     /// point.
     pub fn bell_calling(&self, action: impl Fn() + Send + Sync + 'static) -> Result<Bell> {
-        self.bell_with(Some(Box::new(action)))
+        self.bell_with(Some(Action::Call(Box::new(action))))
     }
 
-    fn bell_with(&self, action: Option<Box<dyn Fn() + Send + Sync>>) -> Result<Bell> {
+    /// A doorbell that is rung by data alone: `take` gets it on any thread that makes progress, as the action of [`Self::bell_calling`].
+    pub fn bell_taking(&self, take: impl Fn(&[u8]) -> Delivery + Send + Sync + 'static) -> Result<Bell> {
+        self.bell_with(Some(Action::Take(Box::new(take))))
+    }
+
+    fn bell_with(&self, action: Option<Action>) -> Result<Bell> {
         let (id, state) = (random_u64()?, Arc::new(BellState { count: AtomicU32::new(0), action }));
         let mut bells = self.0.engine.bells.write().unwrap_or_else(PoisonError::into_inner);
         bells.insert(id, Arc::clone(&state));
@@ -205,7 +211,15 @@ impl Drop for Exported {
 
 pub(crate) struct BellState {
     pub(crate) count: AtomicU32,
-    action: Option<Box<dyn Fn() + Send + Sync>>,
+    action: Option<Action>,
+}
+
+type Take = dyn Fn(&[u8]) -> Delivery + Send + Sync;
+
+/// What happens when a message comes for a doorbell.
+enum Action {
+    Call(Box<dyn Fn() + Send + Sync>),
+    Take(Box<Take>),
 }
 
 impl BellState {
@@ -213,8 +227,16 @@ impl BellState {
     pub(crate) fn ring(&self) {
         // Release: pairs with the Acquire of `Bell::count`.
         self.count.fetch_add(1, Ordering::Release);
-        if let Some(action) = &self.action {
+        if let Some(Action::Call(action)) = &self.action {
             action();
+        }
+    }
+
+    /// Data has come; `None` if this doorbell takes none.
+    pub(crate) fn take(&self, data: &[u8]) -> Option<Delivery> {
+        match &self.action {
+            Some(Action::Take(take)) => Some(take(data)),
+            _ => None,
         }
     }
 }

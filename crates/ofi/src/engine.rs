@@ -13,11 +13,9 @@ use crate::atomic::carry_out;
 use crate::endpoint::{BellState, Settings};
 use crate::error::{OfiError, Result};
 use crate::events::Events;
-use crate::message::{Answer, Body, MESSAGE_BYTES, Message};
+use crate::message::{Answer, Body, DATA_BYTES_MAX, Delivery, MESSAGE_BYTES, Message};
 use crate::peer::PeerState;
-use crate::port::{
-    Completion, Failure, Port, Posted, RECEIVE_SLOT_BYTES, RECEIVE_SLOTS, REPLY_SLOTS, SEND_SLOTS,
-};
+use crate::port::{Completion, Failure, Port, Posted, RECEIVE_SLOTS, REPLY_SLOTS, SEND_SLOTS};
 use crate::replies::{Begun, Replies, Reply};
 use crate::slots::{Kind, SLOTS_OF_A_PEER, Slots, timed_out};
 use crate::spin::Spin;
@@ -333,10 +331,10 @@ impl Engine {
 
     /// Deals with a message; answers what is to be sent back.
     fn message(&self, slot: usize, len: usize) -> Option<Reply> {
-        let mut bytes = [0; RECEIVE_SLOT_BYTES];
-        let bytes = bytes.get_mut(..len)?;
-        let read = self.port.slot(slot).and_then(|memory| Ok(memory.get(0, bytes)?));
-        let Some(message) = read.ok().and_then(|()| Message::decode(bytes)) else {
+        let mut bytes = [0; MESSAGE_BYTES];
+        let read = self.port.slot(slot).and_then(|memory| Ok(memory.get(0, &mut bytes)?));
+        let decoded = read.ok().and_then(|()| Message::decode(&bytes));
+        let Some(message) = decoded.filter(|message| len == MESSAGE_BYTES + message.data_bytes()) else {
             self.counters.garbage.fetch_add(1, Ordering::Relaxed);
             return None;
         };
@@ -350,6 +348,10 @@ impl Engine {
                 bell.ring();
                 None
             }
+            Body::Data { bell, request, .. } => {
+                let answer = self.take(slot, len, bell).map_or(Answer::Refused, Answer::Took);
+                Some(Self::reply_to(peer, request, answer))
+            }
             Body::Reply { request, answer } => {
                 if !self.slots.reply(message.session, request, answer) {
                     return self.stranger();
@@ -361,11 +363,24 @@ impl Engine {
                     self.exported.read().unwrap_or_else(PoisonError::into_inner).get(&memory).cloned();
                 let was = exported.and_then(|region| carry_out(&region, offset, width, op));
                 let answer = was.map_or(Answer::Refused, Answer::Was);
-                let session = message.session;
-                let bytes = Message { session, body: Body::Reply { request, answer } }.encode();
-                Some(Reply { peer, bytes })
+                Some(Self::reply_to(peer, request, answer))
             }
         }
+    }
+
+    fn reply_to(peer: Arc<PeerState>, request: u64, answer: Answer) -> Reply {
+        let bytes = Message { session: peer.session, body: Body::Reply { request, answer } }.encode();
+        Reply { peer, bytes }
+    }
+
+    /// Gives the data of a message of this length to the program; `None` if it has no such doorbell.
+    #[cold]
+    fn take(&self, slot: usize, len: usize, bell: u64) -> Option<Delivery> {
+        let mut bytes = [0; DATA_BYTES_MAX];
+        let data = bytes.get_mut(..len.checked_sub(MESSAGE_BYTES)?)?;
+        let bell = self.bells.read().unwrap_or_else(PoisonError::into_inner).get(&bell).cloned()?;
+        self.port.slot(slot).ok()?.get(MESSAGE_BYTES, data).ok()?;
+        bell.take(data)
     }
 
     #[cold]

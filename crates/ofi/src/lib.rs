@@ -33,6 +33,7 @@ pub use card::{EndpointCard, MemoryCard};
 pub use endpoint::{Bell, Endpoint, Exported, Settings};
 pub use error::{OfiError, Result};
 pub use memory::OfiMemory;
+pub use message::{DATA_BYTES_MAX, Delivery};
 pub use peer::Peer;
 pub use provider::{Offer, Wanted, offers};
 pub use random::random_u64;

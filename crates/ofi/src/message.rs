@@ -1,22 +1,26 @@
-//! The messages between end points: doorbells, and atomic operations that the owner carries out.
+//! The messages between end points: doorbells, data for the owner's program, and atomic operations that the owner carries out.
 //!
-//! All have the same length. Whatever comes in is decoded or dropped; nothing in a message is trusted before the session and the
+//! All have the same length, but for the data that follows one kind. Whatever comes in is decoded or dropped; nothing in a message is trusted before the session and the
 //! memory that it names have been looked up.
 
-/// Bytes of every message.
+/// Bytes of every message, without data.
 pub(crate) const MESSAGE_BYTES: usize = 56;
+/// Bytes of data of one message at most: as many as the longest message of the SISCI API has (8,176), and then whole lines.
+pub const DATA_BYTES_MAX: usize = 8192;
 /// Begins every message; its last byte is the version.
 const MAGIC: u32 = 0x744c_4601;
 
 const RING: u8 = 1;
 const ATOMIC: u8 = 2;
 const REPLY: u8 = 3;
+const DATA: u8 = 4;
 
 const FETCH_ADD: u8 = 1;
 const COMPARE_SWAP: u8 = 2;
 
 const WAS: u8 = 0;
 const REFUSED: u8 = 1;
+const TOOK: u8 = 2;
 
 /// What an atomic operation does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,12 +55,35 @@ impl Width {
     }
 }
 
-/// How an atomic operation ended at the owner.
+/// What became of data at the owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Delivery {
+    /// The owner's program has it.
+    Taken,
+    /// The owner's program has taken too little of what came before: it may be sent again later.
+    Full,
+    /// It is longer than what the owner has room for.
+    TooLong,
+    /// The owner cannot take anything any more.
+    Broken,
+}
+
+impl Delivery {
+    const ALL: [Self; 4] = [Self::Taken, Self::Full, Self::TooLong, Self::Broken];
+
+    fn of(word: u64) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| *one as u64 == word)
+    }
+}
+
+/// How a request ended at the owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// What was there before.
+    /// What was there before an atomic operation.
     Was(u64),
-    /// No such memory, or no such word in it.
+    /// What became of data.
+    Took(Delivery),
+    /// No such memory, or no such word in it; no such doorbell for data.
     Refused,
 }
 
@@ -67,7 +94,9 @@ pub(crate) enum Body {
     Ring { bell: u64 },
     /// Asks the owner of `memory` for an atomic operation.
     Atomic { memory: u64, offset: u64, width: Width, op: AtomicOp, request: u64 },
-    /// Answers one.
+    /// Data for the program that has made `bell`: `len` bytes, which follow.
+    Data { bell: u64, request: u64, len: u32 },
+    /// Answers one of the last two.
     Reply { request: u64, answer: Answer },
 }
 
@@ -93,6 +122,10 @@ impl Message {
             Body::Reply { request, answer: Answer::Was(value) } => {
                 ([REPLY, WAS, 0], [request, value, 0, 0, 0])
             }
+            Body::Data { bell, request, len } => ([DATA, 0, 0], [request, bell, u64::from(len), 0, 0]),
+            Body::Reply { request, answer: Answer::Took(delivery) } => {
+                ([REPLY, TOOK, 0], [request, delivery as u64, 0, 0, 0])
+            }
             Body::Reply { request, answer: Answer::Refused } => ([REPLY, REFUSED, 0], [request, 0, 0, 0, 0]),
         };
         let mut bytes = [0; MESSAGE_BYTES];
@@ -102,6 +135,14 @@ impl Message {
             place.copy_from_slice(&word.to_le_bytes());
         }
         bytes
+    }
+
+    /// How many bytes follow it.
+    pub(crate) fn data_bytes(&self) -> usize {
+        match self.body {
+            Body::Data { len, .. } => len as usize,
+            _ => 0,
+        }
     }
 
     /// `None` for everything that `encode` does not write.
@@ -125,6 +166,12 @@ impl Message {
                     _ => return None,
                 },
             },
+            [DATA, 0, 0, 0] => {
+                Body::Data { request: word(1), bell: word(2), len: u32::try_from(word(3)).ok()? }
+            }
+            [REPLY, TOOK, 0, 0] => {
+                Body::Reply { request: word(1), answer: Answer::Took(Delivery::of(word(2))?) }
+            }
             [REPLY, WAS, 0, 0] => Body::Reply { request: word(1), answer: Answer::Was(word(2)) },
             [REPLY, REFUSED, 0, 0] => Body::Reply { request: word(1), answer: Answer::Refused },
             _ => return None,
@@ -146,7 +193,9 @@ mod tests {
             Body::Ring { bell: u64::MAX - 1 },
             Body::Reply { request: 5, answer: Answer::Was(6) },
             Body::Reply { request: 5, answer: Answer::Refused },
+            Body::Data { bell: 4, request: 5, len: 8192 },
         ];
+        bodies.extend(Delivery::ALL.map(|took| Body::Reply { request: 5, answer: Answer::Took(took) }));
         bodies.extend(ops.into_iter().flat_map(|op| [atomic(op, Width::Four), atomic(op, Width::Eight)]));
         bodies.into_iter().map(|body| Message { session: 0x1234_5678_9abc_def0, body }).collect()
     }

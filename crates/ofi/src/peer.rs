@@ -13,7 +13,7 @@ use fabric_sys::constants::{FI_ORDER_RAW, FI_ORDER_SAS, FI_ORDER_SAW, FI_ORDER_W
 use crate::card::MemoryCard;
 use crate::endpoint::Inside;
 use crate::error::{OfiError, Result};
-use crate::message::{Answer, AtomicOp, Body, MESSAGE_BYTES, Message, Width};
+use crate::message::{Answer, AtomicOp, Body, DATA_BYTES_MAX, Delivery, MESSAGE_BYTES, Message, Width};
 use crate::port::{Address, SEND_SLOT_BYTES};
 use crate::slots::{Kind, SLOTS_OF_A_PEER};
 
@@ -270,7 +270,7 @@ impl Peer {
         self.ordered_after_puts(FI_ORDER_SAW)?;
         // Release: pairs with the Acquire in `confirm_rings`.
         self.state.has_rung.store(true, Ordering::Release);
-        self.send(Kind::Ring, |_| Body::Ring { bell }).map(drop)
+        self.send(Kind::Ring, |_| Body::Ring { bell }, &[]).map(drop)
     }
 
     /// Waits until the peer has dealt with all doorbells that were rung: a session that ends may overtake the last of them, because its
@@ -282,29 +282,51 @@ impl Peer {
         }
         self.ordered_after_puts(FI_ORDER_SAS)?;
         let op = AtomicOp::FetchAdd { add: 0 };
-        self.request(|request| Body::Atomic { memory: 0, offset: 0, width: Width::Four, op, request })
-            .map(drop)
+        let nobody = |request| Body::Atomic { memory: 0, offset: 0, width: Width::Four, op, request };
+        self.request(Kind::Atomic, nobody, &[]).map(drop)
+    }
+
+    /// Gives data to the program that has made `bell`, and waits for what becomes of it. Blocks that this thread has put before are there
+    /// when it gets the data.
+    pub fn deliver(&self, bell: u64, data: &[u8]) -> Result<Delivery> {
+        if data.len() > DATA_BYTES_MAX {
+            return Ok(Delivery::TooLong);
+        }
+        self.ordered_after_puts(FI_ORDER_SAW)?;
+        let len = data.len() as u32;
+        match self.request(Kind::Data, |request| Body::Data { bell, request, len }, data)? {
+            Some(Answer::Took(delivery)) => Ok(delivery),
+            _ => Err(self.refused(Kind::Data, "it has no such interrupt: that may have been removed")),
+        }
+    }
+
+    #[cold]
+    fn refused(&self, kind: Kind, reason: &'static str) -> OfiError {
+        OfiError::Refused { what: kind.name(), peer: self.state.name.clone(), reason }
     }
 
     #[inline]
-    fn send(&self, kind: Kind, body: impl FnOnce(u64) -> Body) -> Result<usize> {
+    fn send(&self, kind: Kind, body: impl FnOnce(u64) -> Body, data: &[u8]) -> Result<usize> {
         let (engine, peer) = (&self.inside.engine, &self.state);
         let slot = engine.claim(peer, kind)?;
         let message = Message { session: peer.session, body: body(engine.slots.request(slot)) };
-        let written = engine.port.slot(slot).and_then(|memory| Ok(memory.put(0, &message.encode())?));
+        let written = engine.port.slot(slot).and_then(|memory| {
+            memory.put(0, &message.encode())?;
+            Ok(memory.put(MESSAGE_BYTES, data)?)
+        });
         if let Err(error) = written {
             engine.slots.unclaim(slot);
             return Err(error);
         }
-        engine.post(slot, peer, kind, || engine.port.send(slot, MESSAGE_BYTES, peer.address))?;
+        engine.post(slot, peer, kind, || engine.port.send(slot, MESSAGE_BYTES + data.len(), peer.address))?;
         Ok(slot)
     }
 
     /// Sends a message and waits for the reply.
-    fn request(&self, body: impl FnOnce(u64) -> Body) -> Result<Option<Answer>> {
+    fn request(&self, kind: Kind, body: impl FnOnce(u64) -> Body, data: &[u8]) -> Result<Option<Answer>> {
         let engine = &self.inside.engine;
-        let slot = self.send(Kind::Atomic, body)?;
-        let answer = engine.finish(slot, &self.state, Kind::Atomic)?;
+        let slot = self.send(kind, body, data)?;
+        let answer = engine.finish(slot, &self.state, kind)?;
         engine.slots.let_go(slot);
         Ok(answer)
     }
@@ -312,13 +334,13 @@ impl Peer {
     fn atomic(&self, card: &MemoryCard, offset: usize, width: Width, op: AtomicOp) -> Result<u64> {
         self.ordered_after_puts(FI_ORDER_SAW)?;
         let (memory, offset) = (card.token, offset as u64);
-        match self.request(|request| Body::Atomic { memory, offset, width, op, request })? {
+        let body = |request| Body::Atomic { memory, offset, width, op, request };
+        match self.request(Kind::Atomic, body, &[])? {
             Some(Answer::Was(was)) => Ok(was),
-            _ => Err(OfiError::Refused {
-                what: Kind::Atomic.name(),
-                peer: self.state.name.clone(),
-                reason: "it has no such memory, or no such word in it: the segment may have been withdrawn",
-            }),
+            _ => Err(self.refused(
+                Kind::Atomic,
+                "it has no such memory, or no such word in it: the segment may have been withdrawn",
+            )),
         }
     }
 

@@ -34,6 +34,7 @@ use shm::window::Window;
 use crate::card::MemoryCard;
 use crate::error::{OfiError, Result};
 use crate::handles::Info;
+use crate::message::{DATA_BYTES_MAX, MESSAGE_BYTES};
 use crate::random::random_u64;
 
 /// Slots for operations of this side, and the bytes of each: enough under way for a network's bandwidth times its delay.
@@ -41,9 +42,10 @@ pub(crate) const SEND_SLOTS: usize = 32;
 pub(crate) const SEND_SLOT_BYTES: usize = 64 * 1024;
 /// Slots for messages that come in, and the bytes of each.
 pub(crate) const RECEIVE_SLOTS: usize = 64;
-pub(crate) const RECEIVE_SLOT_BYTES: usize = 64;
-/// Slots for replies, as long as those for messages that come in. They come last.
+pub(crate) const RECEIVE_SLOT_BYTES: usize = (MESSAGE_BYTES + DATA_BYTES_MAX).next_multiple_of(64);
+/// Slots for replies, and the bytes of each. They come last.
 pub(crate) const REPLY_SLOTS: usize = 32;
+const REPLY_SLOT_BYTES: usize = MESSAGE_BYTES.next_multiple_of(64);
 const SLOTS: usize = SEND_SLOTS + RECEIVE_SLOTS + REPLY_SLOTS;
 /// No provider's address is longer.
 const LONGEST_ADDRESS_BYTES: usize = 512;
@@ -180,7 +182,7 @@ impl Port {
     pub(crate) fn open(info: Info) -> Result<Self> {
         let library = info.library();
         let provider = info.offer().provider;
-        let slot_bytes = SEND_SLOTS * SEND_SLOT_BYTES + (RECEIVE_SLOTS + REPLY_SLOTS) * RECEIVE_SLOT_BYTES;
+        let slot_bytes = place(SLOTS).0;
         let staging = Region::create(&RegionOptions::new("tieline-ofi", slot_bytes))?;
         let contexts = (0..SLOTS).map(|_| Context(UnsafeCell::new(fi_context2::zeroed()))).collect();
         let posted = (0..SLOTS).map(|_| AtomicBool::new(false)).collect();
@@ -386,9 +388,14 @@ impl Port {
 
 /// Offset and length of a slot's memory.
 fn place(slot: usize) -> (usize, usize) {
+    const RECEIVE_AT: usize = SEND_SLOTS * SEND_SLOT_BYTES;
+    const REPLIES_AT: usize = RECEIVE_AT + RECEIVE_SLOTS * RECEIVE_SLOT_BYTES;
+    if let Some(nth) = slot.checked_sub(SEND_SLOTS + RECEIVE_SLOTS) {
+        return (REPLIES_AT + nth * REPLY_SLOT_BYTES, REPLY_SLOT_BYTES);
+    }
     match slot.checked_sub(SEND_SLOTS) {
         None => (slot * SEND_SLOT_BYTES, SEND_SLOT_BYTES),
-        Some(nth) => (SEND_SLOTS * SEND_SLOT_BYTES + nth * RECEIVE_SLOT_BYTES, RECEIVE_SLOT_BYTES),
+        Some(nth) => (RECEIVE_AT + nth * RECEIVE_SLOT_BYTES, RECEIVE_SLOT_BYTES),
     }
 }
 

@@ -26,6 +26,8 @@ pub(crate) enum Kind {
     Get,
     /// Somebody waits for the completion and the reply.
     Atomic,
+    /// Somebody waits for the completion and the reply.
+    Data,
 }
 
 impl Kind {
@@ -35,11 +37,16 @@ impl Kind {
             Self::Ring => "a doorbell",
             Self::Get => "a get",
             Self::Atomic => "an atomic operation",
+            Self::Data => "a message",
         }
     }
 
     fn is_waited_for(self) -> bool {
-        matches!(self, Self::Get | Self::Atomic)
+        matches!(self, Self::Get) || self.wants_reply()
+    }
+
+    fn wants_reply(self) -> bool {
+        matches!(self, Self::Atomic | Self::Data)
     }
 }
 
@@ -188,7 +195,8 @@ impl Slots {
         }
         let mut inner = self.inner(slot);
         // Once more behind the lock, under which a slot changes hands.
-        let is_asked = matches!(&inner.operation, Some((peer, Kind::Atomic)) if peer.session == session);
+        let is_asked =
+            matches!(&inner.operation, Some((peer, kind)) if kind.wants_reply() && peer.session == session);
         if !is_asked || self.request(slot) != request || inner.reply.is_some() {
             return false;
         }
@@ -199,7 +207,7 @@ impl Slots {
     /// How a waited-for operation ended; `None` while it continues. The slot is still the caller's afterwards.
     pub(crate) fn outcome(&self, slot: usize) -> Option<Result<Option<Answer>>> {
         let inner = self.inner(slot);
-        let wants_reply = matches!(&inner.operation, Some((_, Kind::Atomic)));
+        let wants_reply = matches!(&inner.operation, Some((_, kind)) if kind.wants_reply());
         match &inner.completed {
             Some(Err(error)) => Some(Err(error.clone())),
             Some(Ok(())) if !wants_reply || inner.reply.is_some() => Some(Ok(inner.reply)),

@@ -11,6 +11,7 @@ use tieline::Error;
 use crate::callback::{Callback, DataInterruptFn};
 use crate::code::{Code, Failure, Result};
 use crate::descriptor::Descriptor;
+use crate::far;
 use crate::handle::{Handle, Handled, Kind};
 use crate::interrupt::Wanted;
 use crate::library::Library;
@@ -134,6 +135,8 @@ pub fn disconnect(handle: Handle<RemoteDataInterrupt>) -> Result<()> {
 /// error, after [`FULL_LIMIT`] the first time, at once from then on.
 pub fn trigger(handle: Handle<RemoteDataInterrupt>, message: &[u8]) -> Result<()> {
     let interrupt = Library::get()?.remote_data_interrupts.get(handle)?;
+    // As for an interrupt without data.
+    far::settle_all(Some(interrupt.remote.interrupt.node().get()))?;
     let may_wait = !interrupt.is_full.load(Ordering::Relaxed);
     let mut since = None;
     let sent = loop {

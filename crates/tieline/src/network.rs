@@ -14,8 +14,8 @@ use std::time::Duration;
 use node_client::{ByNetwork, ClientEvent, Import, ImportId, OwnLock, WeakClient};
 use ofi::provider::RANKS;
 use ofi::{
-    Bell, Endpoint, EndpointCard, Exported, MemoryCard, OfiError, OfiMemory, Peer, Settings, Wanted,
-    random_u64,
+    Bell, DATA_BYTES_MAX, Delivery, Endpoint, EndpointCard, Exported, MemoryCard, OfiError, OfiMemory, Peer,
+    Settings, Wanted, random_u64,
 };
 use proto::ids::{InterruptNo, NodeId};
 use proto::wire::network::{ImporterEnd, OwnerEnd};
@@ -23,7 +23,7 @@ use proto::wire::program::Imported;
 use shm::process::SignalsBlocked;
 
 use crate::error::{Error, Result, why};
-use crate::interrupt::OwnerWords;
+use crate::interrupt::{Inlet, OwnerWords};
 use crate::node::Node;
 use crate::remote::lost;
 use crate::segment::SegmentMemory;
@@ -73,10 +73,17 @@ pub(crate) struct Network {
     client: OnceLock<WeakClient>,
     end_points: OwnLock<Vec<Endpoint>>,
     segments: OwnLock<BTreeMap<Imported, Weak<Reachable>>>,
-    interrupts: OwnLock<BTreeMap<Imported, Weak<OwnerWords>>>,
+    interrupts: OwnLock<BTreeMap<Imported, Triggered>>,
     /// Whom this program reaches.
     peers: OwnLock<BTreeMap<ImportId, Weak<Peer>>>,
     worker: OwnLock<Option<Jobs>>,
+}
+
+/// An interrupt of this program that peers may trigger.
+#[derive(Debug, Clone)]
+pub(crate) enum Triggered {
+    Plain(Weak<OwnerWords>),
+    Data(Weak<Inlet>),
 }
 
 /// An object on another host.
@@ -98,11 +105,36 @@ impl Connected {
     }
 
     /// Of an interrupt.
-    pub(crate) fn bell(&self) -> std::result::Result<u64, OfiError> {
-        let why = "the number of a doorbell has 8 bytes";
-        let bytes =
-            self.key.as_slice().try_into().map_err(|_| OfiError::BadCard { len: self.key.len(), why })?;
-        Ok(u64::from_le_bytes(bytes))
+    pub(crate) fn doorbell(&self) -> std::result::Result<Doorbell, OfiError> {
+        Doorbell::from_bytes(&self.key).ok_or(OfiError::BadCard {
+            len: self.key.len(),
+            why: "a doorbell has 8 bytes, one that takes messages 12",
+        })
+    }
+}
+
+/// How an interrupt of another host is reached.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Doorbell {
+    pub(crate) id: u64,
+    /// The longest message, if it takes any.
+    pub(crate) message_bytes: Option<u32>,
+}
+
+impl Doorbell {
+    fn to_bytes(self) -> Vec<u8> {
+        let mut bytes = self.id.to_le_bytes().to_vec();
+        bytes.extend(self.message_bytes.iter().flat_map(|longest| longest.to_le_bytes()));
+        bytes
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (id, rest) = bytes.split_first_chunk()?;
+        let message_bytes = match rest {
+            [] => None,
+            _ => Some(u32::from_le_bytes(rest.try_into().ok()?)),
+        };
+        Some(Self { id: u64::from_le_bytes(*id), message_bytes })
     }
 }
 
@@ -130,9 +162,9 @@ impl Network {
     }
 
     /// From now on peers may ask for it.
-    pub(crate) fn offer_interrupt(&self, number: InterruptNo, words: &Arc<OwnerWords>) {
+    pub(crate) fn offer_interrupt(&self, number: InterruptNo, triggered: Triggered) {
         if let Some(mut interrupts) = self.interrupts.lock() {
-            interrupts.insert(Imported::Interrupt(number), Arc::downgrade(words));
+            interrupts.insert(Imported::Interrupt(number), triggered);
         }
     }
 
@@ -254,11 +286,10 @@ impl Network {
                 (card.to_bytes().to_vec(), None)
             }
             Imported::Interrupt(_) => {
-                let words = self.interrupts.lock().and_then(|words| words.get(&what).cloned());
-                let words = words.ok_or_else(removed)?;
-                let ring = move || drop(words.upgrade().map(|words| words.ring_self()));
-                let bell = end_point.bell_calling(ring).map_err(in_words)?;
-                (bell.id().to_le_bytes().to_vec(), Some(bell))
+                let triggered = self.interrupts.lock().and_then(|all| all.get(&what).cloned());
+                let (doorbell, bell) =
+                    open_doorbell(&end_point, triggered.ok_or_else(removed)?).map_err(in_words)?;
+                (doorbell.to_bytes(), Some(bell))
             }
         };
         let peer = end_point.connect(&format!("node {node}"), &card, end.session).map_err(in_words)?;
@@ -304,6 +335,25 @@ impl Network {
             peers.remove(&import.id());
         }
     }
+}
+
+/// A doorbell for one importer of an interrupt.
+fn open_doorbell(
+    end_point: &Endpoint,
+    triggered: Triggered,
+) -> std::result::Result<(Doorbell, Bell), OfiError> {
+    let (bell, message_bytes) = match triggered {
+        Triggered::Plain(words) => {
+            let ring = move || drop(words.upgrade().map(|words| words.ring_self()));
+            (end_point.bell_calling(ring)?, None)
+        }
+        Triggered::Data(inlet) => {
+            let longest = inlet.upgrade().map_or(0, |inlet| inlet.message_bytes().min(DATA_BYTES_MAX));
+            let take = move |data: &[u8]| inlet.upgrade().map_or(Delivery::Broken, |inlet| inlet.take(data));
+            (end_point.bell_taking(take)?, u32::try_from(longest).ok())
+        }
+    };
+    Ok((Doorbell { id: bell.id(), message_bytes }, bell))
 }
 
 /// Answers peers one after the other, and keeps what they need for as long as they are connected.

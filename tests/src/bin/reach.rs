@@ -9,10 +9,13 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use tieline::{
-    Direction, DmaEntry, DmaState, InterruptNo, InterruptOptions, Node, RemoteSegment, Segment, SegmentId,
+    DataInterrupt, Direction, DmaEntry, DmaState, InterruptNo, InterruptOptions, Node, RemoteSegment,
+    Segment, SegmentId,
 };
 
 const TIMEOUT: Duration = Duration::from_secs(60);
+/// Longest message of a data interrupt.
+const MESSAGE_BYTES: usize = 9000;
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -38,12 +41,24 @@ fn main() -> Result<()> {
             say("ready")?;
             obey(|_| Ok(interrupt.trigger().map(|()| "done".to_owned())?))
         }
+        ["own-data", number, depth] => {
+            let options =
+                InterruptOptions { number: Some(InterruptNo(number.parse()?)), ..Default::default() };
+            let interrupt = node.create_data_interrupt(&options, MESSAGE_BYTES, depth.parse()?)?;
+            say("ready")?;
+            obey(|words| take(&interrupt, words))
+        }
         ["trigger-data", peer, number] => {
             let (peer, number) = (peer.parse().map_err(anyhow::Error::msg)?, InterruptNo(number.parse()?));
-            match node.connect_data_interrupt(peer, number, TIMEOUT) {
-                Ok(_) => say("ready"),
-                Err(error) => say(&format!("error: {error}")),
-            }
+            let interrupt = match node.connect_data_interrupt(peer, number, TIMEOUT) {
+                Ok(interrupt) => interrupt,
+                Err(error) => return say(&format!("error: {error}")),
+            };
+            say("ready")?;
+            obey(|words| {
+                let [seed, len] = words else { bail!("a seed and a length are needed") };
+                Ok(interrupt.trigger(&pattern(seed, 0, len.parse()?)?).map(|()| "done".to_owned())?)
+            })
         }
         ["reach", peer, id] => {
             let (peer, id) = (peer.parse().map_err(anyhow::Error::msg)?, SegmentId(id.parse()?));
@@ -97,6 +112,18 @@ fn compare(found: &[u8], wanted: &[u8]) -> String {
         None => "same".to_owned(),
         Some(at) => format!("other at {at} of {}", wanted.len()),
     }
+}
+
+/// The next message is compared with what it should be.
+fn take(interrupt: &DataInterrupt, words: &[&str]) -> Result<String> {
+    let [seed, len] = words else { bail!("a seed and a length are needed") };
+    let mut buffer = vec![0; MESSAGE_BYTES];
+    let taken = interrupt.wait(&mut buffer, Some(TIMEOUT))?;
+    let wanted = pattern(seed, 0, len.parse()?)?;
+    if taken != wanted.len() {
+        return Ok(format!("{taken} bytes"));
+    }
+    Ok(compare(buffer.get(..taken).unwrap_or_default(), &wanted))
 }
 
 fn own(segment: &Segment, words: &[&str]) -> Result<String> {

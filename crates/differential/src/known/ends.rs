@@ -42,7 +42,8 @@ pub(super) fn is_end_for_reset(case: &Case<'_>) -> bool {
             let written = format!("= {}", argument(case.step, "len").unwrap_or_default());
             case.first.other.split(" offset=").next() == Some(written.as_str())
                 || case.first.one.starts_with(RESET) && is_epipe(&case.first.other)
-                || is_epipe(&case.first.one) && case.first.other == "= -1 EFAULT"
+                || (is_epipe(&case.first.one) || case.first.one.starts_with(RESET))
+                    && case.first.other == "= -1 EFAULT"
         }
         "stdio" => is_epipe(&case.first.other),
         "aio" => case.first.other.contains("EPIPE"),
@@ -69,6 +70,7 @@ pub(super) fn shut_down_over_bytes(case: &Case<'_>) -> bool {
     let is_reset = match case.call() {
         "recv" => library == RESET || library == "died",
         "send" => library == RESET || is_epipe(library),
+        "shutdown" => (plain, library) == ("= 0", "= -1 ENOTCONN"),
         "poll" | "epoll_wait" => library.contains("ERR|HUP") && !plain.contains("HUP"),
         _ => false,
     };

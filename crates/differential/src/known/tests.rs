@@ -249,6 +249,27 @@ fn a_write_is_refused_only_behind_a_shutdown_of_both_halves() {
     let told = |library| classified(&[fork, SEND, both, poll], "= 1 s1:IN", library);
     assert_eq!(told("= 1 s1:IN|ERR|HUP"), Some("shut-down-over-bytes"));
     assert_eq!(told("= 0"), None, "an event that is lost");
+    let shut = ("a1 shutdown fd=s1 how=write", "");
+    let later = |lines: &[_]| classified(lines, "= 0", "= -1 ENOTCONN");
+    assert_eq!(later(&[fork, SEND, both, shut]), Some("shut-down-over-bytes"));
+    assert_eq!(later(&[fork, both, shut]), None, "nobody has written");
+}
+
+#[test]
+fn a_read_that_blocks_is_reset_by_a_step_that_hung_later() {
+    let fork = ("a0 fork actor=a1", "= %<0>");
+    let recv = ("a0 recv fd=s1 len=4 by=read flags=- bad=no", "");
+    let exits = ("a0 vfork actor=a3 close=s4 fd=- onto=-", "= %<1>");
+    let lines = [fork, recv, SEND, exits];
+    let text: Vec<&str> = lines.iter().map(|(line, _)| *line).collect();
+    let program = Program::parse(&format!("tieline-differential 1\n{}\n", text.join("\n"))).unwrap();
+    let outcomes = |read: &str| ["= %<0>", read, "= 4", "= %<1>"].map(str::to_owned).to_vec();
+    let of = |hung| {
+        let (plain, library) = (outcomes("blocks"), outcomes("blocks, after step 4: = -1 ECONNRESET"));
+        of(&program, &Finding { plain, library, hung }).map(|known| known.name)
+    };
+    assert_eq!(of(Some(3)), Some("waits-for-a-writer"));
+    assert_eq!(of(None), None, "nothing was waited for");
 }
 
 #[test]

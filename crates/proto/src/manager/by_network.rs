@@ -6,7 +6,6 @@
 use std::time::Duration;
 
 use super::exports::Grant;
-use super::objects::Object;
 use super::pending::Aim;
 use super::requests::Answer;
 use super::{Manager, ProgramConn, Timer};
@@ -66,15 +65,14 @@ impl Manager {
         requester: &Requester,
         end: ImporterEnd,
     ) {
-        let granted =
-            self.check_network(node, what, &end).and_then(|()| self.grant(what, node, requester, None));
+        let granted = self.check_network(node, &end).and_then(|()| self.grant(what, node, requester, None));
         let granted = granted.and_then(|grant| self.ask_owner(node, id, &grant, end));
         if let Err(refusal) = granted {
             self.send_peer(node, PeerMessage::Reply { id, result: Err(refusal) }, Vec::new());
         }
     }
 
-    fn check_network(&self, node: NodeId, what: Imported, end: &ImporterEnd) -> Result<(), Refusal> {
+    fn check_network(&self, node: NodeId, end: &ImporterEnd) -> Result<(), Refusal> {
         if !self.is_elsewhere(node) {
             return Err(Refusal::Invalid(format!(
                 "node {node} is on the same host: connect without a network"
@@ -82,10 +80,6 @@ impl Manager {
         }
         if !end.is_bounded() {
             return Err(Refusal::Invalid("the address of the end point is too long".to_owned()));
-        }
-        // A counter is raised by a message; a ring of messages would have to be mapped.
-        if self.objects.get(&what).is_some_and(Object::is_data_interrupt) {
-            return Err(self.no_data_link(what, NO_DATA_INTERRUPTS));
         }
         Ok(())
     }
@@ -190,6 +184,3 @@ impl Manager {
         }
     }
 }
-
-/// Why an interrupt is not reached.
-const NO_DATA_INTERRUPTS: &str = "interrupts with messages do not travel between hosts yet: put the message into a segment, and trigger an interrupt without one";

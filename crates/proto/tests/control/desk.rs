@@ -10,7 +10,9 @@ use crate::world::{OWN_UID, World};
 
 impl World {
     pub fn spawn(&mut self, node: usize, credentials: Credentials, name: &str) -> usize {
-        self.actors.push(Actor::new(node, credentials, name));
+        let mut actor = Actor::new(node, credentials, name);
+        actor.apart = self.apart;
+        self.actors.push(actor);
         self.actors.len() - 1
     }
 

@@ -3,11 +3,14 @@
 //! Messages keep their bounds, and those of one sender their order. A sender that dies while it writes one loses that
 //! one; the owner learns of the death from the sender's process descriptor, never from a time-out.
 
+use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use link::LinkError;
 use node_client::{Import, InterruptOffer};
+use ofi::{Delivery, OfiMemory, Peer};
 use proto::ids::{InterruptNo, NodeId};
 use proto::wire::program::{Imported, InterruptKind};
 use shm::doorbell::{Deadline, Rang, Spin};
@@ -17,10 +20,12 @@ use shm::ring::many::{ClaimError, Consumer, Popped, Producer};
 use shm::sync::{AtomicBool, Ordering};
 
 use super::handler::{Handler, guarded};
+use super::inlet::Inlet;
 use super::latch::{Latch, LatchRinger};
-use super::words::{Way, check_origin, connect_grant, gone, try_lock};
+use super::words::{self, Way, check_origin, connect_grant, gone, try_lock};
 use crate::error::{Error, Result};
 use crate::events::Registration;
+use crate::network::Triggered;
 use crate::node::Node;
 use crate::options::InterruptOptions;
 use crate::remote::{check_link, lost};
@@ -32,7 +37,7 @@ const CLAIM_WATCH: Duration = Duration::from_millis(5);
 
 /// How long the introduction of a producer may take: many thousand times what it does take.
 const INTRODUCTION_LIMIT: Duration = Duration::from_secs(10);
-/// The number under which an owner sends to itself. Managers count producers from 0.
+/// The number under which an owner sends to itself, what other hosts send included. Managers count producers from 0.
 const OWN_PRODUCER: u16 = u16::MAX;
 /// As good as forever, and still a time that the clock can show.
 const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
@@ -45,11 +50,9 @@ pub struct DataInterrupt {
     node: Node,
     number: InterruptNo,
     origin: Origin,
-    latch: Option<Latch>,
     /// No thread waits for it any more.
     cancelled: AtomicBool,
-    /// Only for its doorbell: it sends nothing.
-    waker: Producer,
+    inlet: Arc<Inlet>,
     receiving: Mutex<Receiving>,
     senders: Arc<Senders>,
     registration: Mutex<Option<Registration>>,
@@ -99,7 +102,8 @@ impl DataInterrupt {
         if latch.is_some() {
             ring.waiter().arm_eventfd();
         }
-        let (waker, cancelled) = (ring.add_local(OWN_PRODUCER)?, AtomicBool::new(false));
+        let inlet = Arc::new(Inlet::new(ring.add_local(OWN_PRODUCER)?, latch));
+        node.network().offer_interrupt(number, Triggered::Data(Arc::downgrade(&inlet)));
         let senders = Arc::new(Senders::default());
         let registration = node.events().register_senders(Imported::Interrupt(number), &senders);
         let receiving = Receiving { ring, spin, stranger: None, broken: None };
@@ -107,9 +111,8 @@ impl DataInterrupt {
             node: node.clone(),
             number,
             origin: Origin::here(),
-            latch,
-            cancelled,
-            waker,
+            cancelled: AtomicBool::new(false),
+            inlet,
             receiving: Mutex::new(receiving),
             senders,
             registration: Mutex::new(Some(registration)),
@@ -133,7 +136,7 @@ impl DataInterrupt {
         if let Look::Message(len) = self.look(&mut receiving, buffer)? {
             return Ok(Some(len));
         }
-        let Some(latch) = &self.latch else { return Ok(None) };
+        let Some(latch) = &self.inlet.latch else { return Ok(None) };
         latch.clear()?;
         receiving.ring.waiter().arm_eventfd();
         // Looked at again after arming: what came in between has rung nothing.
@@ -166,7 +169,7 @@ impl DataInterrupt {
         check_origin(self.origin, self.number)?;
         // Release: pairs with the Acquire in `wait`.
         self.cancelled.store(true, Ordering::Release);
-        self.waker.ringer().ring();
+        self.inlet.ringer().ring();
         Ok(())
     }
 
@@ -209,7 +212,7 @@ impl DataInterrupt {
 
     /// A wait uses the doorbell for itself; a pollable interrupt wants it back.
     fn rearm(&self, receiving: &Receiving) {
-        if let Some(latch) = &self.latch {
+        if let Some(latch) = &self.inlet.latch {
             receiving.ring.waiter().arm_eventfd();
             if !receiving.ring.is_empty() {
                 // Cannot fail in a way that matters: a full one is readable already.
@@ -221,7 +224,7 @@ impl DataInterrupt {
     /// For poll, select and epoll: readable when a message may have come, until [`Self::take`] finds none. Only if made
     /// `pollable`.
     pub fn descriptor(&self) -> Result<BorrowedFd<'_>> {
-        self.latch.as_ref().map(Latch::descriptor).ok_or_else(|| {
+        self.inlet.latch.as_ref().map(Latch::descriptor).ok_or_else(|| {
             Error::Invalid(format!("interrupt {} has no descriptor: create it with `pollable`", self.number))
         })
     }
@@ -231,9 +234,9 @@ impl DataInterrupt {
     pub fn on_message(self, mut callback: impl FnMut(&[u8]) + Send + 'static) -> Result<Handler> {
         let interrupt = Arc::new(self);
         let (number, waker) = (interrupt.number, Arc::clone(&interrupt));
-        let mut buffer = vec![0; interrupt.waker.slot_bytes()];
+        let mut buffer = vec![0; interrupt.inlet.message_bytes()];
         let wake = move || {
-            waker.waker.ringer().ring();
+            waker.inlet.ringer().ring();
         };
         Handler::start(number, wake, move |closing| {
             while let Ok(Some(len)) = interrupt.wait_unless(&mut buffer, None, &|| closing.is_so()) {
@@ -315,6 +318,7 @@ impl Drop for DataInterrupt {
     fn drop(&mut self) {
         // In this order: the next owner of the number must find its place free.
         *self.registration.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.node.network().take_interrupt_back(self.number);
         drop(self.node.client().remove_interrupt(self.number));
     }
 }
@@ -329,19 +333,24 @@ pub struct RemoteDataInterrupt {
     number: InterruptNo,
     import: Import,
     origin: Origin,
-    ring: Producer,
-    latch: Option<LatchRinger>,
+    outlet: Outlet,
+}
+
+/// Where messages go.
+#[derive(Debug)]
+enum Outlet {
+    Here { ring: Producer, latch: Option<LatchRinger> },
+    OnOtherHost { peer: Arc<Peer>, doorbell: u64, message_bytes: usize },
 }
 
 impl RemoteDataInterrupt {
     pub(crate) fn connect(node: &Node, peer: NodeId, number: InterruptNo, timeout: Duration) -> Result<Self> {
+        let until = Instant::now().checked_add(timeout);
         let grant = match connect_grant(node, peer, number, InterruptKind::Data, timeout)? {
             Way::Here(grant) => grant,
-            Way::OnOtherHost { .. } => {
-                let why = "interrupts with messages do not travel between hosts yet: put the message into a segment, and trigger \
-                           an interrupt without one";
-                let what = format!("interrupt {number}");
-                return Err(Error::NoDataLink { what, node: peer, why: why.to_owned() });
+            Way::OnOtherHost { address } => {
+                let left = until.map_or(timeout, |until| until.saturating_duration_since(Instant::now()));
+                return Self::connect_elsewhere(node, peer, number, address, left);
             }
         };
         let open = || -> Result<_> {
@@ -350,8 +359,8 @@ impl RemoteDataInterrupt {
         };
         match open() {
             Ok((ring, latch)) => {
-                let (node, origin) = (node.clone(), Origin::here());
-                Ok(Self { node, peer, number, import: grant.import, origin, ring, latch })
+                let (node, origin, outlet) = (node.clone(), Origin::here(), Outlet::Here { ring, latch });
+                Ok(Self { node, peer, number, import: grant.import, origin, outlet })
             }
             Err(error) => {
                 drop(node.client().disconnect(&grant.import));
@@ -360,31 +369,83 @@ impl RemoteDataInterrupt {
         }
     }
 
-    /// Longest message in bytes.
-    pub fn message_bytes(&self) -> usize {
-        self.ring.slot_bytes()
+    fn connect_elsewhere(
+        node: &Node,
+        peer: NodeId,
+        number: InterruptNo,
+        address: Option<IpAddr>,
+        limit: Duration,
+    ) -> Result<Self> {
+        let kind = InterruptKind::Data;
+        let (connected, doorbell) = words::connect_elsewhere(node, peer, number, kind, address, limit)?;
+        let message_bytes = doorbell.message_bytes.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0);
+        let outlet = Outlet::OnOtherHost { peer: connected.peer, doorbell: doorbell.id, message_bytes };
+        let (node, origin) = (node.clone(), Origin::here());
+        Ok(Self { node, peer, number, import: connected.import, origin, outlet })
     }
 
-    /// Sends a message. When this returns it is in the ring, whole, and the receiver is woken if it sleeps.
+    /// The owner's node.
+    pub fn node(&self) -> NodeId {
+        self.peer
+    }
+
+    /// Longest message in bytes; to another host at most [`ofi::DATA_BYTES_MAX`].
+    pub fn message_bytes(&self) -> usize {
+        match &self.outlet {
+            Outlet::Here { ring, .. } => ring.slot_bytes(),
+            Outlet::OnOtherHost { message_bytes, .. } => *message_bytes,
+        }
+    }
+
+    /// Sends a message. When this returns it is in the ring, whole, and the receiver is woken if it sleeps. To another host it waits
+    /// for the reply that says so; what was put to a segment there since the last [`barrier`](crate::RemoteSegment::barrier) may come
+    /// later.
     pub fn trigger(&self, message: &[u8]) -> Result<()> {
         check_origin(self.origin, self.number)?;
         if let Some(reason) = lost(&self.import) {
             return Err(gone(self.peer, self.number, reason));
         }
         check_link(&self.import, self.peer)?;
-        let sent = match self.ring.send(message) {
+        match &self.outlet {
+            Outlet::Here { ring, latch } => self.enter(ring, latch.as_ref(), message),
+            Outlet::OnOtherHost { peer, doorbell, .. } => {
+                let became = peer.deliver(*doorbell, message).map_err(|error| {
+                    let (link, why) = (OfiMemory::NAME, error.to_string());
+                    LinkError::Failed { link, node: self.peer, why }
+                })?;
+                self.became(became, message.len())
+            }
+        }
+    }
+
+    fn enter(&self, ring: &Producer, latch: Option<&LatchRinger>, message: &[u8]) -> Result<()> {
+        let sent = match ring.send(message) {
             // A program that had this producer's number before has died, and this claim was taken for one of its own. It was not
             // sent, so it is sent now.
-            Err(ClaimError::Lost) => self.ring.send(message),
+            Err(ClaimError::Lost) => ring.send(message),
             other => other,
         };
         sent.map_err(|error| self.refused(error, message.len()))?;
-        if self.ring.ringer().ring_if_armed() == Rang::Eventfd
-            && let Some(latch) = &self.latch
+        if ring.ringer().ring_if_armed() == Rang::Eventfd
+            && let Some(latch) = latch
         {
             latch.ring()?;
         }
         Ok(())
+    }
+
+    /// What a message has become on another host.
+    fn became(&self, delivery: Delivery, len: usize) -> Result<()> {
+        let what = format!("interrupt {}", self.number);
+        match delivery {
+            Delivery::Taken => Ok(()),
+            Delivery::Full => Err(Error::Full { what }),
+            Delivery::TooLong => Err(Error::TooLong { what, len, limit: self.message_bytes() }),
+            Delivery::Broken => {
+                let detail = "its owner cannot take messages any more".to_owned();
+                Err(Error::Corrupt { what, node: self.peer, detail })
+            }
+        }
     }
 
     #[cold]
@@ -403,6 +464,9 @@ impl RemoteDataInterrupt {
 impl Drop for RemoteDataInterrupt {
     fn drop(&mut self) {
         drop(self.node.client().disconnect(&self.import));
+        if matches!(self.outlet, Outlet::OnOtherHost { .. }) {
+            self.node.network().forget(&self.import);
+        }
     }
 }
 

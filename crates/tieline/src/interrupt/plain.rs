@@ -9,16 +9,18 @@ use link::LinkError;
 use node_client::Import;
 use ofi::{OfiMemory, Peer};
 use proto::ids::{InterruptNo, NodeId};
-use proto::wire::program::{Imported, InterruptKind};
+use proto::wire::program::InterruptKind;
 use shm::doorbell::{Spin, Waiter};
 use shm::origin::Origin;
 use shm::sync::{AtomicBool, Ordering};
 
 use super::handler::{Handler, guarded};
 use super::latch::Latch;
-use super::words::{OwnerWords, RemoteWords, Way, check_origin, connect_grant, deadline, gone, try_lock};
+use super::words::{
+    self, OwnerWords, RemoteWords, Way, check_origin, connect_grant, deadline, gone, try_lock,
+};
 use crate::error::{Error, Result};
-use crate::network::no_data_link;
+use crate::network::Triggered;
 use crate::node::Node;
 use crate::options::InterruptOptions;
 use crate::remote::{check_link, lost};
@@ -51,7 +53,7 @@ impl Interrupt {
         let mut words = OwnerWords::create()?;
         let number = words.register(node, options)?;
         let words = Arc::new(words);
-        node.network().offer_interrupt(number, &words);
+        node.network().offer_interrupt(number, Triggered::Plain(Arc::downgrade(&words)));
         let waiting = Mutex::new(Waiting { seen: 0, spin });
         let (node, origin, cancelled) = (node.clone(), Origin::here(), AtomicBool::new(false));
         let interrupt = Self { node, number, origin, words, cancelled, waiting };
@@ -233,13 +235,9 @@ impl RemoteInterrupt {
         address: Option<IpAddr>,
         limit: Duration,
     ) -> Result<Self> {
-        let what = Imported::Interrupt(number);
-        let connected = node.network().connect(node, peer, what, address, limit)?;
-        let bell = connected.bell().map_err(|error| {
-            drop(node.client().disconnect(&connected.import));
-            no_data_link(what, peer, &error)
-        })?;
-        let bell = RemoteBell::OnOtherHost { peer: connected.peer, number: bell };
+        let kind = InterruptKind::Plain;
+        let (connected, doorbell) = words::connect_elsewhere(node, peer, number, kind, address, limit)?;
+        let bell = RemoteBell::OnOtherHost { peer: connected.peer, number: doorbell.id };
         let (node, origin) = (node.clone(), Origin::here());
         Ok(Self { node, peer, number, import: connected.import, origin, bell })
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use node_client::{FoundInterrupt, InterruptGrant, InterruptOffer};
 use proto::ids::{InterruptNo, NodeId};
-use proto::wire::program::{InterruptKind, LossReason};
+use proto::wire::program::{Imported, InterruptKind, LossReason};
 use shm::clock::Deadline;
 use shm::doorbell::{Rang, Ringer, Waiter};
 use shm::origin::Origin;
@@ -15,6 +15,7 @@ use shm::region::{MapAccess, Region, RegionOptions};
 
 use super::latch::{Latch, LatchRinger};
 use crate::error::{Error, Result};
+use crate::network::{Connected, Doorbell, no_data_link};
 use crate::node::Node;
 use crate::options::InterruptOptions;
 use crate::remote::forked;
@@ -138,13 +139,43 @@ pub(super) fn connect_grant(
         return Ok(Way::Here(grant));
     }
     drop(node.client().disconnect(&grant.import));
-    Err(Error::Invalid(format!(
+    Err(is_of_kind(peer, number, grant.kind))
+}
+
+/// It is not of the kind that was meant.
+pub(super) fn is_of_kind(peer: NodeId, number: InterruptNo, kind: InterruptKind) -> Error {
+    Error::Invalid(format!(
         "interrupt {number} of node {peer} {}",
-        match grant.kind {
+        match kind {
             InterruptKind::Plain => "carries no messages: connect with `connect_interrupt`",
             InterruptKind::Data => "carries messages: connect with `connect_data_interrupt`",
         }
-    )))
+    ))
+}
+
+/// Connects to an interrupt on another host and checks that it is of the kind that is meant.
+pub(super) fn connect_elsewhere(
+    node: &Node,
+    peer: NodeId,
+    number: InterruptNo,
+    kind: InterruptKind,
+    address: Option<IpAddr>,
+    limit: Duration,
+) -> Result<(Connected, Doorbell)> {
+    let what = Imported::Interrupt(number);
+    let connected = node.network().connect(node, peer, what, address, limit)?;
+    let doorbell = connected.doorbell().map_err(|error| no_data_link(what, peer, &error)).and_then(|bell| {
+        let found = if bell.message_bytes.is_some() { InterruptKind::Data } else { InterruptKind::Plain };
+        if found == kind { Ok(bell) } else { Err(is_of_kind(peer, number, found)) }
+    });
+    match doorbell {
+        Ok(doorbell) => Ok((connected, doorbell)),
+        Err(error) => {
+            drop(node.client().disconnect(&connected.import));
+            node.network().forget(&connected.import);
+            Err(error)
+        }
+    }
 }
 
 /// Before anything of an interrupt is touched: its memory is not there in a forked child.
