@@ -103,7 +103,7 @@ fn garbage_closes_its_own_connection_only() {
     for garbage in [
         &b"x"[..],
         b"TLN1",
-        b"TLN1\x07\x00\xff\xff\xff",
+        b"TLN1\x08\x00\xff\xff\xff",
         b"GET / HTTP/1.0\r\n\r\n",
         &truncated,
         &longer,

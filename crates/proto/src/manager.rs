@@ -82,7 +82,7 @@ use crate::wire::status::Counters;
 
 pub use config::{Limits, ManagerConfig};
 pub use io::{
-    Credentials, Descriptor, DescriptorKind, FdToken, Input, LogLevel, Output, PeerConn, ProgramConn,
+    Credentials, Descriptor, DescriptorKind, FdToken, Input, LogLevel, Output, PeerConn, ProgramConn, Revoked,
 };
 
 use admission::Shares;
@@ -222,7 +222,9 @@ impl Manager {
             }
             Input::HostSeen { node } => self.host_seen(node),
             Input::HostConnected { peer, dialled, node } => self.host_connected(peer, dialled, node),
+            Input::HostRevoked { node, revoked } => self.host_revoked(node, revoked),
             Input::DialFailed { node, why } => self.dial_failed(node, &why),
+            Input::DialRefused { node, why } => self.dial_refused(node, &why),
             Input::PeerMessage { peer, message, descriptors } => {
                 self.peer_message(peer, message, &descriptors);
             }

@@ -234,7 +234,7 @@ impl Session {
     pub fn dial_failed(&mut self, now: Instant, why: &str) {
         if self.transport == Transport::Dialling {
             self.transport = Transport::None;
-            if !matches!(self.state, SessionState::Refused | SessionState::Stopped) {
+            if !matches!(self.state, SessionState::Refused | SessionState::Stopped | SessionState::Revoked) {
                 self.reason = Some(format!("its manager cannot be connected to: {why}"));
             }
             self.redial_later(now);
@@ -308,6 +308,13 @@ impl Session {
         self.hang_up(out);
         self.attempts = SLOWEST;
         self.redial_later(now);
+    }
+
+    /// The peer's certificate was revoked, or ours: it is not dialled until it is [`Self::seen`] again.
+    pub fn revoked(&mut self, now: Instant, state: SessionState, why: &str, out: &mut Vec<Action>) {
+        self.leave(now, state, why, out);
+        self.hang_up(out);
+        self.redial_at = None;
     }
 
     /// The connection closed (`Close` is not wanted any more).
@@ -448,7 +455,7 @@ impl Session {
         match self.state {
             SessionState::Valid => self.leave(now, SessionState::Lost, why, out),
             SessionState::Connecting | SessionState::Lost => self.reason = Some(why.to_owned()),
-            SessionState::Refused | SessionState::Stopped => {}
+            SessionState::Refused | SessionState::Stopped | SessionState::Revoked => {}
         }
         self.redial_later(now);
     }

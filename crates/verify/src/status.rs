@@ -208,7 +208,7 @@ fn was_lost_lately(link: &LinkStatus, answering: &[NodeId]) -> bool {
 
 /// Whether some of these links carry nothing, and each of them may come back.
 fn may_come_back<'l>(links: impl Iterator<Item = &'l LinkStatus>, answering: &[NodeId]) -> bool {
-    let mut broken = links.filter(|link| !carries(link)).peekable();
+    let mut broken = links.filter(|link| !carries(link) && !is_revoked(link)).peekable();
     broken.peek().is_some() && broken.all(|link| was_lost_lately(link, answering))
 }
 
@@ -301,9 +301,17 @@ pub(crate) fn carries(link: &LinkStatus) -> bool {
     link.session == SessionState::Valid && !link.taken_down && link.partner == link.peer
 }
 
+/// There is to be no session: the other node is not one of the cluster any more.
+fn is_revoked(link: &LinkStatus) -> bool {
+    link.session == SessionState::Revoked
+}
+
 /// What is wrong with a link as its end at `node` sees it.
 fn problem_of(node: NodeId, link: &LinkStatus) -> Option<String> {
     let LinkStatus { peer, partner, .. } = link;
+    if is_revoked(link) {
+        return None;
+    }
     if link.session != SessionState::Valid {
         let state = session_name(link.session);
         let why = link.reason.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
@@ -371,6 +379,7 @@ pub const fn session_name(state: SessionState) -> &'static str {
         SessionState::Lost => "lost",
         SessionState::Refused => "refused",
         SessionState::Stopped => "stopped",
+        SessionState::Revoked => "revoked",
     }
 }
 
@@ -405,7 +414,7 @@ impl ClusterReport {
                 Some(status) => {
                     let valid =
                         status.links.iter().filter(|link| link.session == SessionState::Valid).count();
-                    let far = status.links.iter().filter(|link| link.other_host).count();
+                    let far = far::links(status).filter(|link| !is_revoked(link)).count();
                     writeln!(
                         text,
                         "{:>6}  {:<14} {:>8} {:>9} {:>9} {:>9} {:>11} {:>7.1} s",

@@ -41,7 +41,7 @@ fn a_manager_of_another_version_is_named() {
 fn a_manager_that_makes_no_sense_is_an_error_and_never_more() {
     let stage = Stage::new();
     let good = encode(&ToProgram::Welcome { info: info() }).unwrap();
-    for nonsense in [&b"x"[..], b"TLN1\x07\x00", &good[..good.len() - 1], &good] {
+    for nonsense in [&b"x"[..], b"TLN1\x08\x00", &good[..good.len() - 1], &good] {
         std::thread::scope(|scope| {
             let attach = scope.spawn(|| Client::attach(&stage.options(), |_| {}).unwrap_err());
             // The last one is a good welcome, but without a state page.
@@ -279,7 +279,7 @@ fn a_manager_that_dies_fails_what_waits_and_gets_everything_told_again() {
 fn garbage_in_the_middle_ends_the_connection_and_is_survived() {
     let stage = Stage::new();
     let (client, events, talk) = stage.attached();
-    talk.socket.send(b"TLN1\x07\x00\xff\xff", &[]).unwrap();
+    talk.socket.send(b"TLN1\x08\x00\xff\xff", &[]).unwrap();
     await_event(&events, |event| matches!(event, ClientEvent::ManagerGone { .. }).then_some(()));
     assert!(talk.receive().is_none());
     let talk = stage.accept();

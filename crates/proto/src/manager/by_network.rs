@@ -42,6 +42,7 @@ impl Manager {
         self.check_import_limit(program)?;
         self.check_carrier(node)?;
         let node = self.at_the_end(node);
+        self.check_not_revoked(node, what)?;
         if !end.is_bounded() {
             return Err(Refusal::Invalid("the address of the end point is too long".to_owned()));
         }

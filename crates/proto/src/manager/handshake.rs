@@ -189,7 +189,8 @@ impl Manager {
         if let Some(socket) = self.sockets.get_mut(&peer) {
             socket.node = Some(node);
             let elsewhere = socket.proved.is_some();
-            self.peer_entry(node).elsewhere = elsewhere;
+            let entry = self.peer_entry(node);
+            (entry.elsewhere, entry.revoked) = (elsewhere, false);
         }
         self.with_session(node, |session, now, out| session.hello(now, peer, incarnation, host, out));
     }

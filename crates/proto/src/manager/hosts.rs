@@ -2,10 +2,14 @@
 //!
 //! What needs a descriptor is refused by name; how data travels instead: [`by_network`](super::by_network).
 
-use super::{LogLevel, Manager, PeerConn};
+use super::{LogLevel, Manager, PeerConn, Revoked, Timer};
 use crate::ids::NodeId;
 use crate::wire::peer::PeerRequest;
 use crate::wire::program::{Imported, Refusal};
+use crate::wire::status::SessionState;
+
+const THEIRS: &str = "its certificate was revoked; to let it join again: `tieline cluster token --node ";
+const OURS: &str = "this node's certificate was revoked; to join again, on the authority's host: `tieline cluster token --node ";
 
 impl Manager {
     /// There is an address for this node.
@@ -16,9 +20,44 @@ impl Manager {
         let entry = self.peer_entry(node);
         // One that is connected within this host is nearer.
         if entry.session.conn().is_none() {
-            entry.elsewhere = true;
+            (entry.elsewhere, entry.revoked) = (true, false);
         }
         self.peer_seen(node);
+    }
+
+    /// A certificate was revoked. What the node's programs and ours had of each other is over at once, and it is not dialled.
+    pub(super) fn host_revoked(&mut self, node: NodeId, revoked: Revoked) {
+        let is_here = |entry: &super::Peer| !entry.elsewhere && entry.session.conn().is_some();
+        if node == self.own || self.stopped || self.peers.get(&node).is_some_and(is_here) {
+            return;
+        }
+        let (state, why) = match revoked {
+            Revoked::Theirs => (SessionState::Revoked, format!("{THEIRS}{node}`")),
+            Revoked::Left => (SessionState::Revoked, "it has left the cluster".to_owned()),
+            Revoked::Ours => (SessionState::Refused, format!("{OURS}{}`", self.own)),
+        };
+        let entry = self.peer_entry(node);
+        if entry.revoked && entry.session.reason() == Some(&why) {
+            return;
+        }
+        (entry.elsewhere, entry.revoked) = (true, true);
+        self.mark_seen(node);
+        self.with_session(node, |session, now, out| session.revoked(now, state, &why, out));
+        self.set_link(node, false);
+        self.end_everything_of(node, true);
+        if revoked == Revoked::Left {
+            self.timers.clear(Timer::Session(node));
+            self.timers.clear(Timer::Sweep(node));
+            self.peers.remove(&node);
+        }
+    }
+
+    /// Waiting does not help a program: a revoked node comes back when somebody lets it join again.
+    pub(super) fn check_not_revoked(&self, node: NodeId, what: Imported) -> Result<(), Refusal> {
+        let Some(peer) = self.peers.get(&node).filter(|peer| peer.revoked) else { return Ok(()) };
+        let why = peer.session.reason().unwrap_or("its certificate was revoked").to_owned();
+        let (what, host) = (what.to_string(), peer.session.host().to_owned());
+        Err(Refusal::NoDataLink { what, node, host, why })
     }
 
     /// A connection stands, and its other end has proved that it is the manager of `node`.

@@ -73,6 +73,17 @@ pub struct Credentials {
     pub pid: u32,
 }
 
+/// Whose certificate was revoked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Revoked {
+    /// That of the other node.
+    Theirs,
+    /// That of the other node, because it has left the cluster.
+    Left,
+    /// That of this node.
+    Ours,
+}
+
 /// What happens to the machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
@@ -146,11 +157,25 @@ pub enum Input {
         /// Whom its certificate names.
         node: NodeId,
     },
+    /// The authority has revoked a certificate: nothing of a node on another host continues.
+    HostRevoked {
+        /// Which node.
+        node: NodeId,
+        /// Whose certificate it was, and why.
+        revoked: Revoked,
+    },
     /// Dialling failed.
     DialFailed {
         /// The node that we dialled.
         node: NodeId,
         /// The error of the kernel.
+        why: String,
+    },
+    /// Whom we dialled does not accept this node's certificate.
+    DialRefused {
+        /// The node that we dialled.
+        node: NodeId,
+        /// Why not.
         why: String,
     },
     /// A message from it.
@@ -219,7 +244,7 @@ pub enum Output {
         peer: PeerConn,
     },
     /// Connect to the manager of this node (its socket in the runtime directory, or its address). Answered by exactly one
-    /// [`Input::PeerConnected`], [`Input::HostConnected`] or [`Input::DialFailed`].
+    /// [`Input::PeerConnected`], [`Input::HostConnected`], [`Input::DialFailed`] or [`Input::DialRefused`].
     Dial {
         /// The node.
         node: NodeId,

@@ -9,7 +9,7 @@ use super::exports::{Export, producer_of};
 use super::imports::Shown;
 use super::objects::Body;
 use super::sharing::is_attachment;
-use super::{FdToken, Manager, Output, ProgramConn};
+use super::{FdToken, Manager, Output, Peer, ProgramConn};
 use crate::ids::NodeId;
 use crate::wire::peer::Requester;
 use crate::wire::program::{ConnectionId, Imported, Importer, InterruptKind, Refusal, Reply};
@@ -137,8 +137,9 @@ impl Manager {
             let the_same = export.what == what && export.importer == node && export.by == by;
             return if the_same { Ok(Reply::Done) } else { Err(gone) };
         }
-        let stopped = self.peers.get(&node).is_some_and(|peer| peer.session.state() == SessionState::Stopped);
-        if !self.in_grace() || stopped || self.gone_before.remove(&(node, connection)) {
+        let is_over = |peer: &Peer| peer.revoked || peer.session.state() == SessionState::Stopped;
+        let is_over = self.peers.get(&node).is_some_and(is_over);
+        if !self.in_grace() || is_over || self.gone_before.remove(&(node, connection)) {
             return Err(gone);
         }
         self.take_up(node, Shown { connection, incarnation, what }, by, None).map_err(|_| gone)?;

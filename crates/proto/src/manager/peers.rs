@@ -27,6 +27,8 @@ pub(super) struct Peer {
     pub(super) seen: bool,
     /// It is on another host, where no descriptor can be sent to.
     pub(super) elsewhere: bool,
+    /// Its certificate or ours was revoked: what its programs and ours had of each other is over, and does not return.
+    pub(super) revoked: bool,
     /// Connections of its programs to objects of this node.
     pub(super) exports: BTreeSet<ConnectionId>,
     /// Living imports of this node's programs from there.
@@ -80,6 +82,7 @@ impl Manager {
                 admin: Admin::default(),
                 seen: false,
                 elsewhere: false,
+                revoked: false,
                 exports: BTreeSet::new(),
                 imports: BTreeSet::new(),
                 pending: BTreeSet::new(),
@@ -151,6 +154,15 @@ impl Manager {
         self.with_session(node, |session, now, _| session.dial_failed(now, why));
     }
 
+    pub(super) fn dial_refused(&mut self, node: NodeId, why: &str) {
+        let is_dialled = |peer: &&Peer| !peer.revoked && peer.session.conn().is_none();
+        let Some(peer) = self.peers.get(&node).filter(is_dialled) else { return };
+        if peer.session.reason() != Some(why) {
+            self.log(LogLevel::Warn, format!("node {node}: {why}"));
+        }
+        self.with_session(node, |session, now, out| session.refused(now, why, out));
+    }
+
     fn session_up(&mut self, node: NodeId, back: Return) {
         self.log(LogLevel::Info, format!("session with node {node} is valid"));
         self.announce_carrier(node, !matches!(back, Return::Revived | Return::Reconnected));
@@ -188,7 +200,7 @@ impl Manager {
         self.fail_pending(node);
     }
 
-    fn set_link(&mut self, node: NodeId, up: bool) {
+    pub(super) fn set_link(&mut self, node: NodeId, up: bool) {
         self.peer_entry(node).link_up = up;
         self.show_link(node);
     }

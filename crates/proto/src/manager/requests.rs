@@ -149,6 +149,7 @@ impl Manager {
         let requester = self.requester(program);
         self.check_carrier(node)?;
         let node = self.at_the_end(node);
+        self.check_not_revoked(node, what)?;
         if node == self.own {
             let pidfd = self.programs.get(&program).and_then(|entry| entry.pidfd);
             let grant = self.grant(what, self.own, &requester, pidfd)?;

@@ -61,7 +61,11 @@ impl Manager {
                 }
             };
         }
-        let state = self.peers.get(&node).map(|peer| peer.session.state());
+        let peer = self.peers.get(&node);
+        if peer.is_some_and(|peer| peer.revoked) {
+            return Err(Refusal::NotFound { what: shown.what.to_string(), node });
+        }
+        let state = peer.map(|peer| peer.session.state());
         match state {
             Some(SessionState::Valid) => {
                 self.check_pending(program)?;

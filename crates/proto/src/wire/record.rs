@@ -17,8 +17,10 @@ pub enum RecordKind {
     Message,
     /// Addresses of managers.
     Hosts,
-    /// A request to join the cluster or to renew a certificate, or its answer.
+    /// A request to join or leave the cluster or to renew a certificate, or its answer.
     Join,
+    /// The list of revoked certificates.
+    Revoked,
 }
 
 /// One record.
@@ -53,6 +55,7 @@ impl RecordKind {
             Self::Message => 1,
             Self::Hosts => 2,
             Self::Join => 3,
+            Self::Revoked => 4,
         }
     }
 
@@ -61,6 +64,7 @@ impl RecordKind {
             1 => Ok(Self::Message),
             2 => Ok(Self::Hosts),
             3 => Ok(Self::Join),
+            4 => Ok(Self::Revoked),
             other => Err(RecordError::Kind(other)),
         }
     }

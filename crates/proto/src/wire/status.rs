@@ -51,6 +51,8 @@ pub enum SessionState {
     Refused,
     /// The other manager ended in order.
     Stopped,
+    /// The cluster's authority has revoked the certificate of the other node, which is on another host.
+    Revoked,
 }
 
 /// What carries the data of a link.

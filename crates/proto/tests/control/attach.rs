@@ -135,7 +135,7 @@ fn another_version_is_told_both() {
     assert_eq!(refusal, Refusal::Version { theirs: 9, ours: wire::PROTOCOL_VERSION });
     assert_eq!(
         refusal.to_string(),
-        "the other side uses version 9 of the control protocol, this node manager version 7: install the same tieline on both sides"
+        "the other side uses version 9 of the control protocol, this node manager version 8: install the same tieline on both sides"
     );
 }
 
@@ -146,7 +146,7 @@ fn garbage_ends_the_connection_and_everything_of_it() {
     offer(&mut world, owner, segment(1));
     let (import, _) = connect(&mut world, importer, 4, segment(1));
     world.actors[owner].returns = false;
-    world.send_raw(owner, b"TLN1\x07\x00\xff\xff\xff".to_vec(), vec![memory(1), memory(2)]);
+    world.send_raw(owner, b"TLN1\x08\x00\xff\xff\xff".to_vec(), vec![memory(1), memory(2)]);
     world.run_for(Duration::from_millis(100));
     let text = world.actors[owner].rejected.clone().expect("told why").to_string();
     assert!(

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use proto::manager::{Input, PeerConn};
+use proto::manager::{Input, PeerConn, Revoked};
 use proto::wire::peer::{PeerMessage, PeerRequest, Requester};
 use proto::wire::program::{Incarnation, InterruptKind, Refusal, Reply, Request};
 use proto::wire::status::SessionState;
@@ -130,4 +130,89 @@ fn a_known_address_is_dialled_by_the_higher_id_only() {
     world.input(1, Input::HostSeen { node: node(12) });
     assert_eq!(world.dials.len(), dials + 1);
     assert!(world.status(1).links.iter().any(|link| link.peer == node(12) && link.other_host));
+}
+
+fn far_link(world: &World) -> (SessionState, String) {
+    let link = world.status(0).links.remove(0);
+    (link.session, link.reason.unwrap_or_default())
+}
+
+#[test]
+fn nothing_of_a_revoked_node_continues_and_it_is_not_dialled() {
+    let mut world = World::up(2, 1);
+    world.input(1, Input::HostConnected { peer: FAR, dialled: None, node: node(12) });
+    world.to_strangers.clear();
+    let far = |world: &World| world.status(1).links.into_iter().find(|link| link.peer == node(12)).unwrap();
+    world.input(1, Input::PeerMessage { peer: FAR, message: hello(12), descriptors: vec![] });
+    assert_eq!(far(&world).session, SessionState::Valid);
+    world.input(1, Input::HostRevoked { node: node(12), revoked: Revoked::Theirs });
+    assert!(world.to_strangers.contains(&(FAR, None)), "it is closed");
+    assert_eq!(far(&world).session, SessionState::Revoked);
+    // The lower id is dialled, and a node of this host is none that a certificate concerns.
+    world.input(1, Input::HostRevoked { node: node(4), revoked: Revoked::Theirs });
+    let near = world.status(1).links.into_iter().find(|link| link.peer == node(4)).unwrap();
+    assert_eq!(near.session, SessionState::Valid);
+}
+
+#[test]
+fn a_revoked_node_that_is_lower_is_dialled_again_only_when_it_is_seen() {
+    let mut world = World::new(2, 1);
+    world.start(1);
+    world.input(1, Input::HostSeen { node: node(4) });
+    let dials = world.dials.len();
+    world.input(1, Input::HostRevoked { node: node(4), revoked: Revoked::Theirs });
+    world.input(1, Input::DialFailed { node: node(4), why: "late".into() });
+    world.run_for(LIMIT * 20);
+    assert_eq!(world.dials.len(), dials);
+    let link = world.status(1).links.remove(0);
+    assert_eq!(link.session, SessionState::Revoked);
+    assert!(link.reason.unwrap().contains("`tieline cluster token --node 4`"));
+    world.input(1, Input::HostSeen { node: node(4) });
+    assert_eq!(world.dials.len(), dials + 1);
+}
+
+#[test]
+fn a_program_is_told_at_once_that_a_node_was_revoked() {
+    let mut world = with_far_node();
+    let program = world.attach(0);
+    world.input(0, Input::HostRevoked { node: node(8), revoked: Revoked::Theirs });
+    assert_eq!(far_link(&world).0, SessionState::Revoked);
+    let refused = world.ask(program, Request::ConnectSegment { node: node(8), key: segment(7) });
+    assert!(
+        matches!(&refused, Err(Refusal::NoDataLink { why, .. }) if why.contains("revoked")),
+        "{refused:?}"
+    );
+    // With a new certificate it is one of the cluster again.
+    let again = PeerConn(FAR.0 + 1);
+    world.input(0, Input::HostConnected { peer: again, dialled: None, node: node(8) });
+    world.input(0, Input::PeerMessage { peer: again, message: hello(8), descriptors: vec![] });
+    assert_eq!(far_link(&world), (SessionState::Valid, String::new()));
+    world.input(0, Input::HostRevoked { node: node(8), revoked: Revoked::Ours });
+    assert_eq!(far_link(&world).0, SessionState::Refused);
+    assert!(far_link(&world).1.contains("this node's certificate was revoked"));
+}
+
+#[test]
+fn a_node_that_has_left_is_not_listed() {
+    let mut world = with_far_node();
+    world.input(0, Input::HostRevoked { node: node(8), revoked: Revoked::Left });
+    assert_eq!(world.status(0).links.len(), 0);
+    world.run_for(LIMIT * 20);
+    world.input(0, Input::PeerGone { peer: FAR });
+    assert_eq!(world.status(0).links.len(), 0);
+}
+
+#[test]
+fn a_node_that_is_refused_as_revoked_says_so_and_dials_at_the_slowest_pace() {
+    let mut world = World::new(2, 1);
+    world.start(1);
+    world.input(1, Input::HostSeen { node: node(4) });
+    world.input(1, Input::DialRefused { node: node(4), why: "it was revoked".into() });
+    let link = world.status(1).links.remove(0);
+    assert_eq!((link.session, link.reason.as_deref()), (SessionState::Refused, Some("it was revoked")));
+    let before = world.dials.len();
+    world.run_for(proto::session::REDIAL_MAX / 3);
+    assert_eq!(world.dials.len(), before);
+    world.run_for(proto::session::REDIAL_MAX);
+    assert!(world.dials.len() > before);
 }

@@ -219,11 +219,11 @@ fn another_version_is_refused_and_both_versions_are_named() {
     // The one that dials knows whom; the other knows only that somebody came.
     assert_eq!(links[1].session, SessionState::Refused);
     let reason = links[1].reason.clone().expect("a reason");
-    assert!(reason.contains("the other side uses version 7 of the control protocol"), "{reason}");
+    assert!(reason.contains("the other side uses version 8 of the control protocol"), "{reason}");
     assert_eq!(links[0].session, SessionState::Connecting);
     let (_, line) = world.nodes[0].log.iter().find(|line| line.0 == LogLevel::Warn).expect("a line");
     assert!(
-        line.contains("the other side uses version 9 of the control protocol, this node manager version 7"),
+        line.contains("the other side uses version 9 of the control protocol, this node manager version 8"),
         "{line}"
     );
 }

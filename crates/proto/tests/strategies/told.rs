@@ -42,7 +42,8 @@ fn session_state() -> impl Strategy<Value = SessionState> {
         Just(SessionState::Valid),
         Just(SessionState::Lost),
         Just(SessionState::Refused),
-        Just(SessionState::Stopped)
+        Just(SessionState::Stopped),
+        Just(SessionState::Revoked)
     ]
 }
 

@@ -46,7 +46,7 @@ impl LinkState {
             SessionState::Valid => Self::Up,
             SessionState::Connecting => Self::Connecting,
             SessionState::Lost => Self::Lost,
-            SessionState::Refused => Self::Refused,
+            SessionState::Refused | SessionState::Revoked => Self::Refused,
             SessionState::Stopped => Self::Stopped,
         }
     }

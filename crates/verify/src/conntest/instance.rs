@@ -74,7 +74,8 @@ impl<'a> Instance<'a> {
 
     /// Searches for nodes that are not known yet. A node whose manager has ended in order takes part only if it must.
     fn look_for_peers(&mut self) {
-        let is_there = |link: &&LinkStatus| link.session != SessionState::Stopped;
+        let is_there =
+            |link: &&LinkStatus| !matches!(link.session, SessionState::Stopped | SessionState::Revoked);
         let seen = match self.local.status() {
             Ok(status) => status.links.iter().filter(is_there).map(|link| link.peer).collect(),
             Err(_) => Vec::new(),

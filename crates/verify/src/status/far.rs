@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use proto::wire::status::{LinkKind, LinkStatus, NodeStatus, SessionState};
 
-use super::session_name;
+use super::{is_revoked, session_name};
 
 /// What leads to other hosts.
 pub(super) fn links(status: &NodeStatus) -> impl Iterator<Item = &LinkStatus> {
@@ -13,7 +13,7 @@ pub(super) fn links(status: &NodeStatus) -> impl Iterator<Item = &LinkStatus> {
 
 /// In a few words; `None`: the node knows of no other host.
 pub(super) fn summary(status: &NodeStatus) -> Option<String> {
-    let all = links(status).count();
+    let all = links(status).filter(|link| !is_revoked(link)).count();
     let valid = links(status).filter(|link| link.session == SessionState::Valid).count();
     (all > 0).then(|| format!("{valid} of {all} sessions valid, link {}", LinkKind::Ofi.name()))
 }
@@ -24,6 +24,11 @@ pub(super) fn write<'s>(text: &mut String, nodes: impl Iterator<Item = &'s NodeS
         for link in links(status) {
             let host = if link.peer_host.is_empty() { "another host" } else { &link.peer_host };
             let (node, peer, session) = (status.info.node, link.peer, session_name(link.session));
+            if is_revoked(link) {
+                let why = link.reason.as_deref().unwrap_or("its certificate was revoked");
+                let _ = writeln!(text, "node {node}: node {peer} on {host}: {why}");
+                continue;
+            }
             let kind = link.kind.name();
             let _ = writeln!(text, "node {node}: node {peer} on {host}: session {session}, link {kind}");
         }
