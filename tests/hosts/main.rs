@@ -273,3 +273,106 @@ fn certificates_are_renewed_by_one_command_on_each_host() {
     }
     see_each_other(&first, &second);
 }
+
+#[test]
+fn programs_of_a_revoked_host_lose_their_connections_and_get_no_others() {
+    let _watchdog = Watchdog::usual("a host whose certificate is revoked");
+    let Some((first, second)) = two_hosts() else { return };
+    let mut owner = first.program(&["own", "7", "4096"]).ready();
+    let mut user = second.program(&["reach", "4", "7"]).ready();
+    let _its_owner = second.program(&["own", "9", "4096"]).ready();
+    let mut its_user = first.program(&["reach", "8", "9"]).ready();
+    user.must("put 1 0 4096", "done");
+    its_user.must("put 1 0 4096", "done");
+    owner.must("event", "Connected { node: NodeId(8) }");
+
+    let (is_well, _, said) = second.run(&["cluster", "revoke", "4"]);
+    assert!(!is_well && said.contains("has no key of an authority"), "{said}");
+    let (is_well, _, said) = first.run(&["cluster", "revoke", "4"]);
+    assert!(!is_well && said.contains("which has the authority's key"), "{said}");
+    let (is_well, _, said) = first.run(&["cluster", "revoke", "400"]);
+    assert!(!is_well && said.contains("node 400 has no certificate of this cluster"), "{said}");
+    let said = first.tieline(&["cluster", "revoke", "8"]);
+    assert!(
+        said.contains("are revoked; to let it join again: `tieline cluster token --node 8 --cluster test`"),
+        "{said}"
+    );
+    let said = first.tieline(&["cluster", "revoke", "8", "--json"]);
+    assert!(said.contains("\"already\": true") || said.contains("\"already\":true"), "{said}");
+
+    // At both hosts, and at both ends of the connections.
+    user.must("event", "Lost(NodeLost)");
+    its_user.must("event", "Lost(NodeLost)");
+    owner.must("event", "Disconnected { node: NodeId(8), died: true }");
+    for user in [&mut user, &mut its_user] {
+        let lost = user.ask("put 2 0 4096");
+        assert!(
+            lost.starts_with("error: ") && lost.contains("is lost") || lost.contains("is gone"),
+            "{lost}"
+        );
+        let refused = user.ask("again");
+        assert!(refused.contains("certificate was revoked"), "{refused}");
+    }
+    let status = first.tieline(&["status"]);
+    assert!(
+        status.contains("its certificate was revoked; to let it join again: `tieline cluster token"),
+        "{status}"
+    );
+    assert_eq!(first.session(8), "revoked");
+    let (_, status, _) = second.run(&["status"]);
+    assert!(status.contains("this node's certificate was revoked"), "{status}");
+    let (is_well, _, said) = second.run(&["cluster", "renew", &first.address]);
+    assert!(!is_well && said.contains("because it was revoked: join again with a token"), "{said}");
+
+    let token = first.tieline(&["cluster", "token", "--node", "8"]);
+    second.tieline(&["cluster", "join", &first.address, "--token", token.trim()]);
+    second.tieline(&["node", "restart", "--node", "8"]);
+    see_each_other(&first, &second);
+    let mut user = second.program(&["reach", "4", "7"]).ready();
+    user.must("put 3 0 4096", "done");
+    owner.must("check 3 0 4096", "same");
+    // Without a manager the list is only written, and says so.
+    first.tieline(&["node", "stop", "--node", "4"]);
+    let said = first.tieline(&["cluster", "revoke", "8"]);
+    assert!(said.contains("no node manager runs here"), "{said}");
+    first.start();
+    until("the end of the session", || first.session(8) == "revoked" && second.session(4) == "refused");
+}
+
+#[test]
+fn a_node_leaves_its_cluster_and_the_others_do_not_list_it() {
+    let _watchdog = Watchdog::usual("a node that leaves its cluster");
+    let Some((first, second)) = two_hosts() else { return };
+    let fails = |host: &lab::Host, arguments: &[&str], why: &str| {
+        let (is_well, _, said) = host.run(arguments);
+        assert!(!is_well && said.contains(why), "{arguments:?}: {said}");
+    };
+    let leave = ["cluster", "leave", first.address.as_str()];
+    fails(&second, &leave, "node 8 runs: stop it first (`tieline node stop --node 8`)");
+    fails(&second, &["cluster", "leave"], "--force");
+    fails(&first, &leave, "which has the authority's key, and stays in the cluster");
+    fails(&second, &["cluster", "leave", "--force", "--node", "12"], "node 12 has no certificate in");
+    second.tieline(&["node", "stop", "--node", "8"]);
+    first.tieline(&["node", "stop", "--node", "4"]);
+    fails(&second, &leave, "with --force the keys of node 8 are only removed here");
+    first.start();
+    let said = second.tieline(&leave);
+    assert!(said.contains("node 8 has left cluster test"), "{said}");
+    until("it is not listed", || first.session(8).is_empty());
+    let status = first.tieline(&["status"]);
+    assert!(!status.contains("node 8"), "{status}");
+    fails(&second, &leave, "this host has joined no such cluster");
+    // Its ID is free, and the other way is to force it.
+    let token = first.tieline(&["cluster", "token"]);
+    let said = second.tieline(&["cluster", "join", &first.address, "--token", token.trim()]);
+    assert!(said.contains("this host is node 8"), "{said}");
+    second.start();
+    see_each_other(&first, &second);
+    second.tieline(&["node", "stop", "--node", "8"]);
+    let said = second.tieline(&["cluster", "leave", "--force"]);
+    assert!(
+        said.contains("next: `tieline cluster revoke 8 --cluster test` on the authority's host"),
+        "{said}"
+    );
+    fails(&second, &["cluster", "renew", &first.address], "this host has joined no such cluster");
+}

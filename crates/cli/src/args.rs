@@ -19,7 +19,7 @@ use clap::{Args, FromArgMatches, Parser, Subcommand};
 use tieline::NodeId;
 
 pub(crate) use bench::{Acceptance, Bench, Compare, CompareBuilds, Limits, Scipp};
-pub(crate) use hosts::{ClusterAction, Init, Join, Renew};
+pub(crate) use hosts::{ClusterAction, Init, Join, Leave, Renew};
 pub(crate) use node::NodeAction;
 pub(crate) use sockets::{Run, SocketsAction};
 
@@ -165,7 +165,7 @@ pub(crate) enum Command {
         #[command(subcommand)]
         action: NodeAction,
     },
-    /// Create a cluster over several hosts, let other hosts join it, renew certificates
+    /// Create a cluster over several hosts, let other hosts join and leave it, renew and revoke certificates
     #[command(after_help = "Examples:\n  tieline cluster init --address 10.0.0.1   on the first host\n  \
                             tieline node start --node 4; tieline cluster token\n  \
                             tieline cluster join 10.0.0.1 --token -   on another host; reads the token from standard input\n  \

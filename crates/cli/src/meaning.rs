@@ -78,6 +78,10 @@ fn meaning(command: &Command) -> Meaning {
             },
             Node::One,
         ),
+        Command::Cluster { action: ClusterAction::Revoke { .. } } => {
+            of("cluster revoke", Node::Nothing("the node is an argument, such as `tieline cluster revoke 8`"))
+        }
+        Command::Cluster { action: ClusterAction::Leave(_) } => of("cluster leave", Node::Narrows),
         Command::Cluster { action } => Meaning {
             no_runtime_dir: true,
             no_cluster: matches!(action, ClusterAction::Join(_))
@@ -88,6 +92,8 @@ fn meaning(command: &Command) -> Meaning {
                     ClusterAction::Token { .. } => "cluster token",
                     ClusterAction::Join(_) => "cluster join",
                     ClusterAction::Renew(_) => "cluster renew",
+                    ClusterAction::Revoke { .. } => "cluster revoke",
+                    ClusterAction::Leave(_) => "cluster leave",
                 },
                 Node::Narrows,
             )

@@ -4,6 +4,8 @@
 mod inputs;
 mod network;
 mod outputs;
+mod revoked;
+mod serve;
 mod setup;
 mod strangers;
 
@@ -86,6 +88,8 @@ enum Key {
     Peer(PeerConn),
     /// Connections from other hosts.
     Network,
+    /// The directory of keys.
+    Keys,
     /// A connection with another host.
     Remote(PeerConn),
 }
@@ -103,6 +107,7 @@ impl Key {
             Self::Peer(conn) => (6, conn.0),
             Self::Network => (8, 0),
             Self::Remote(conn) => (9, conn.0),
+            Self::Keys => (10, 0),
         };
         kind << 56 | number
     }
@@ -120,6 +125,7 @@ impl Key {
             7 => Self::Lease,
             8 => Self::Network,
             9 => Self::Remote(PeerConn(number)),
+            10 => Self::Keys,
             _ => return None,
         })
     }
@@ -203,6 +209,7 @@ impl Daemon {
         tracing::info!(node = %self.node, cluster = %self.dir.cluster(), dir = %self.dir.path().display(), "started");
         notify("READY=1");
         self.look_for_peers();
+        self.tell_of_revoked();
         self.look_for_hosts();
         let mut events = Vec::with_capacity(EVENTS_AT_ONCE);
         while !self.ended {
@@ -253,6 +260,7 @@ impl Daemon {
             }
             Key::ProgramDeath(conn) => self.program_died(conn),
             Key::Network => self.accept_hosts(),
+            Key::Keys => self.keys_changed(),
             Key::Remote(conn) => self.remote_ready(conn),
             Key::Peer(conn) => {
                 if flags.contains(epoll::EventFlags::OUT) {
@@ -411,6 +419,7 @@ mod tests {
             Key::Peer(PeerConn(0)),
             Key::Network,
             Key::Remote(PeerConn(9)),
+            Key::Keys,
         ] {
             assert_eq!(Key::decode(key.encode()), Some(key));
         }

@@ -1,4 +1,7 @@
-//! Makes a cluster over several hosts: its authority, tokens, and joining. What runs then is the [`crate::Daemon`].
+//! Makes a cluster over several hosts: its authority, tokens, joining, and taking nodes out. What runs then is the [`crate::Daemon`].
+
+mod leave;
+mod revoke;
 
 use std::io::{ErrorKind, Read};
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
@@ -13,10 +16,13 @@ use trust::channel::{Channel, ChannelError, Event, PIECE_BYTES};
 use trust::hosts::HostMap;
 use trust::identity::Identity;
 use trust::join::{JoinError, Joining};
+use trust::leave::LeaveError;
 use trust::renew::{RenewError, Renewing, renew_here};
 use trust::room::Room;
 use trust::store::Store;
 
+pub use leave::{LeaveOptions, leave};
+pub use revoke::{Revoked, revoke};
 pub use trust::TrustError;
 pub use trust::token::{Token, USUAL_LIFE};
 
@@ -47,6 +53,34 @@ pub enum HostsError {
         /// Why not.
         source: RenewError,
     },
+    /// Leaving.
+    #[error(
+        "node {node} cannot leave the cluster at {at}: {source}; with --force its keys are only removed here, and it has to be revoked on the authority's host"
+    )]
+    Leave {
+        /// Which.
+        node: NodeId,
+        /// The authority's host.
+        at: String,
+        /// Why not.
+        source: LeaveError,
+    },
+    /// The authority's host cannot be reached.
+    #[error(
+        "{source}; with --force the keys of node {node} are only removed here, and it has to be revoked on the authority's host (`tieline cluster revoke {node}`)"
+    )]
+    Unreached {
+        /// Which.
+        node: NodeId,
+        /// Why not.
+        source: Box<Self>,
+    },
+    /// Its manager uses what would be removed.
+    #[error("node {node} runs: stop it first (`tieline node stop --node {node}`)")]
+    Runs {
+        /// Which.
+        node: NodeId,
+    },
     /// This host is not in the cluster.
     #[error(
         "{path} is not there, so this host has joined no such cluster: see --cluster and XDG_CONFIG_HOME, or join it"
@@ -56,7 +90,7 @@ pub enum HostsError {
         path: PathBuf,
     },
     /// It is not clear which node is meant.
-    #[error("{path} has certificates of {count} nodes: name the one to renew with --node")]
+    #[error("{path} has certificates of {count} nodes: name the one that is meant with --node")]
     WhichNode {
         /// The directory.
         path: PathBuf,
@@ -264,13 +298,8 @@ pub struct Renewed {
 /// Renews the certificate of a node of this host: of the only one, if none is named. `host` is the authority's, with or without a
 /// port; none: this one.
 pub fn renew(cluster: &str, node: Option<NodeId>, host: Option<&str>, limit: Duration) -> Result<Renewed> {
-    let dir = place(cluster)?;
-    let store = Store::open(&dir)?.ok_or_else(|| HostsError::NoKeys { path: dir.clone() })?;
-    let node = match (node, Identity::nodes(&store)?.as_slice()) {
-        (Some(node), _) => node,
-        (None, [only]) => *only,
-        (None, nodes) => return Err(HostsError::WhichNode { path: dir, count: nodes.len() }),
-    };
+    let (store, node) = own_node(cluster, node)?;
+    let dir = store.path().to_owned();
     let Some(host) = host else {
         if !Authority::is_in(&store) {
             return Err(HostsError::WhichHost);
@@ -290,6 +319,17 @@ pub fn renew(cluster: &str, node: Option<NodeId>, host: Option<&str>, limit: Dur
     let answer = converse(&mut socket, &mut renewing.channel, until, &at, |error| failed(error.into()))?;
     renewing.finish(&answer).map_err(failed)?;
     Ok(Renewed { node, dir })
+}
+
+/// The keys of this host, and the node that is named, or the only one.
+fn own_node(cluster: &str, node: Option<NodeId>) -> Result<(Store, NodeId)> {
+    let dir = place(cluster)?;
+    let store = Store::open(&dir)?.ok_or_else(|| HostsError::NoKeys { path: dir.clone() })?;
+    match (node, Identity::nodes(&store)?.as_slice()) {
+        (Some(node), _) => Ok((store, node)),
+        (None, [only]) => Ok((store, *only)),
+        (None, nodes) => Err(HostsError::WhichNode { path: dir, count: nodes.len() }),
+    }
 }
 
 /// It is one part of a path: what the other side says does not lead elsewhere.

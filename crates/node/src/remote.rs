@@ -10,7 +10,7 @@ use proto::time::Instant;
 use proto::wire::record::RecordKind;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt};
-use trust::channel::{Channel, Event, HANDSHAKE_LIMIT, PIECE_BYTES};
+use trust::channel::{Channel, ChannelError, Event, HANDSHAKE_LIMIT, PIECE_BYTES};
 
 /// More than this unread by the other host, and it is cut off; it comes back, and nothing is lost.
 const QUEUED_BYTES_MAX: usize = 1024 * 1024;
@@ -37,6 +37,8 @@ pub(crate) struct Remote {
     close_at: Option<Instant>,
     /// The machine has given it up, or never knew it: it is closed when all is sent.
     closing: bool,
+    /// The other side has said that this node's certificate was revoked.
+    pub(crate) refuses_us: bool,
     /// What epoll was told.
     pub(crate) wants_write: bool,
 }
@@ -80,6 +82,7 @@ impl Remote {
             connecting,
             close_at: None,
             closing: false,
+            refuses_us: false,
             wants_write: dialled.is_some(),
         })
     }
@@ -145,6 +148,7 @@ impl Remote {
             let outcome = self.channel.received(piece.get(..read).unwrap_or_default());
             events.extend(std::iter::from_fn(|| self.channel.next_event()));
             if let Err(error) = outcome {
+                self.refuses_us = error == ChannelError::OwnRevoked;
                 // Why it is refused, as far as it goes.
                 let _ = self.channel.write_to(&mut self.socket);
                 return (events, Err(Some(error.to_string())));

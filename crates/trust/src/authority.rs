@@ -1,12 +1,12 @@
 //! The cluster's own authority: a key and a self-signed certificate, and the certificates that it issues to nodes.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use proto::ids::NodeId;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
-    KeyPair, KeyUsagePurpose, PKCS_ED25519, PublicKeyData, SerialNumber, SignatureAlgorithm,
+    KeyPair, KeyUsagePurpose, PKCS_ED25519, PublicKeyData, SerialNumber, SignatureAlgorithm, SigningKey,
 };
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;
@@ -27,6 +27,10 @@ const AUTHORITY_LIFE: Duration = Duration::from_secs(10 * 365 * 86_400);
 pub const NODE_LIFE: Duration = Duration::from_secs(365 * 86_400);
 /// Clocks of hosts may differ by that much.
 const CLOCKS_DIFFER: Duration = Duration::from_secs(3600);
+/// No certificate of a node is valid for longer.
+pub(crate) const LONGEST_LIFE: Duration = NODE_LIFE.saturating_add(CLOCKS_DIFFER);
+/// Before what is signed that is no certificate, so that neither can be taken for the other.
+const CONTEXT: &[u8] = b"tieline: list of revoked certificates\n";
 /// Bytes of a public key.
 pub(crate) const PUBLIC_KEY_BYTES: usize = 32;
 
@@ -50,6 +54,8 @@ impl std::fmt::Display for Fingerprint {
 /// The authority, on the host that has its key.
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
+    /// The same key, for what is no certificate.
+    key: KeyPair,
     certificate: CertificateDer<'static>,
 }
 
@@ -87,7 +93,9 @@ impl Authority {
         store.write(CLUSTER, cluster.as_bytes())?;
         store.write(CERTIFICATE, certificate.der())?;
         store.make_dir(crate::token::FOLDER)?;
-        Ok(Self { issuer: Issuer::new(params, key), certificate: certificate.der().clone() })
+        let again =
+            key_from(key.serialized_der()).map_err(TrustError::crypto("making the authority's key"))?;
+        Ok(Self { issuer: Issuer::new(params, key), key: again, certificate: certificate.der().clone() })
     }
 
     /// The authority in this directory.
@@ -95,12 +103,14 @@ impl Authority {
         let Some(key) = store.read(KEY)? else {
             return Err(TrustError::NoAuthority { path: store.path().into() });
         };
-        let key = KeyPair::from_pkcs8_der_and_sign_algo(&PrivatePkcs8KeyDer::from(key), &PKCS_ED25519)
-            .map_err(|error| store.damaged(KEY, error.to_string()))?;
+        let [key, again] = [key_from(&key), key_from(&key)]
+            .map(|key| key.map_err(|error| store.damaged(KEY, error.to_string())));
+        let (key, again) = (key?, again?);
         let cluster = store.text(CLUSTER)?;
         let certificate = CertificateDer::from(store.need(CERTIFICATE)?);
         // Of these, the issuer's name and key count; they are those of the certificate that was made.
-        Ok(Self { issuer: Issuer::new(own_params(&cluster, SystemTime::UNIX_EPOCH), key), certificate })
+        let issuer = Issuer::new(own_params(&cluster, SystemTime::UNIX_EPOCH), key);
+        Ok(Self { issuer, key: again, certificate })
     }
 
     /// Whether the directory has an authority's key.
@@ -125,6 +135,17 @@ impl Authority {
         public_key: [u8; PUBLIC_KEY_BYTES],
         now: SystemTime,
     ) -> Result<CertificateDer<'static>> {
+        self.issue_from(node, public_key, seconds(begin_of(now)), now)
+    }
+
+    /// The same, valid from `begin` on, in seconds since 1970.
+    pub(crate) fn issue_from(
+        &self,
+        node: NodeId,
+        public_key: [u8; PUBLIC_KEY_BYTES],
+        begin: u64,
+        now: SystemTime,
+    ) -> Result<CertificateDer<'static>> {
         let mut params = CertificateParams::new(vec![name_of(node)])
             .map_err(TrustError::crypto("making a node's certificate"))?;
         let mut name = DistinguishedName::new();
@@ -134,7 +155,7 @@ impl Authority {
         let mut serial: [u8; 16] = random()?;
         serial[0] = serial[0] & 0x3f | 0x40;
         params.serial_number = Some(SerialNumber::from_slice(&serial));
-        params.not_before = (now - CLOCKS_DIFFER).into();
+        params.not_before = (UNIX_EPOCH + Duration::from_secs(begin)).into();
         params.not_after = (now + NODE_LIFE).into();
         params.is_ca = IsCa::ExplicitNoCa;
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
@@ -145,6 +166,32 @@ impl Authority {
             .map_err(TrustError::crypto("signing a node's certificate"))?;
         Ok(signed.der().clone())
     }
+
+    /// Signs the text of a list of revoked certificates.
+    pub(crate) fn sign(&self, text: &[u8]) -> Result<Vec<u8>> {
+        let signed = self.key.sign(&[CONTEXT, text].concat());
+        signed.map_err(TrustError::crypto("signing the list of revoked certificates"))
+    }
+}
+
+/// Whether the authority with this certificate has signed the text of a list of revoked certificates.
+pub(crate) fn is_signature_of(authority: &CertificateDer<'_>, text: &[u8], signature: &[u8]) -> bool {
+    let Ok(parsed) = webpki::EndEntityCert::try_from(authority) else { return false };
+    parsed.verify_signature(webpki::ring::ED25519, &[CONTEXT, text].concat(), signature).is_ok()
+}
+
+fn key_from(pkcs8: &[u8]) -> std::result::Result<KeyPair, rcgen::Error> {
+    KeyPair::from_pkcs8_der_and_sign_algo(&PrivatePkcs8KeyDer::from(pkcs8), &PKCS_ED25519)
+}
+
+/// From when on a certificate is valid that is issued now.
+pub(crate) fn begin_of(now: SystemTime) -> SystemTime {
+    now.checked_sub(CLOCKS_DIFFER).unwrap_or(now)
+}
+
+/// Since 1970.
+pub(crate) fn seconds(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 fn own_params(cluster: &str, now: SystemTime) -> CertificateParams {
@@ -152,7 +199,7 @@ fn own_params(cluster: &str, now: SystemTime) -> CertificateParams {
     let mut name = DistinguishedName::new();
     name.push(DnType::CommonName, format!("tieline cluster {cluster}"));
     params.distinguished_name = name;
-    params.not_before = now.checked_sub(CLOCKS_DIFFER).unwrap_or(now).into();
+    params.not_before = begin_of(now).into();
     params.not_after = (now + AUTHORITY_LIFE).into();
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];

@@ -21,10 +21,10 @@ use proto::time::Instant;
 use proto::wire::record::{Record, RecordError, RecordKind, Records, frame};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::server::Acceptor;
-use rustls::{CertificateError, ClientConnection, Connection};
+use rustls::{AlertDescription, CertificateError, ClientConnection, Connection};
 
 use crate::authority::{name_of, node_of};
-use crate::identity::{Identity, JOIN, PEER, RENEW};
+use crate::identity::{Identity, JOIN, LEAVE, PEER, RENEW};
 
 /// How long a handshake may take, the connecting included.
 pub const HANDSHAKE_LIMIT: Duration = Duration::from_secs(5);
@@ -40,6 +40,8 @@ pub enum Purpose {
     Join,
     /// A node renews its certificate.
     Renew,
+    /// A node leaves the cluster.
+    Leave,
 }
 
 /// What came.
@@ -51,6 +53,8 @@ pub enum Event {
     Joiner,
     /// This node wants its certificate renewed, which has proved who it is.
     Renewer(NodeId),
+    /// This node wants to leave the cluster, which has proved who it is.
+    Leaver(NodeId),
     /// A record.
     Record(Record),
 }
@@ -73,6 +77,16 @@ pub enum ChannelError {
         "the certificate of the other side is not valid at this time: compare the clocks of both hosts; if it has expired, let the node join again with a new token"
     )]
     WrongTime,
+    /// This side does not accept it any more.
+    #[error(
+        "the certificate of the other side was revoked: let that node join again with a token of `tieline cluster token --node ID`"
+    )]
+    Revoked,
+    /// The other side does not accept ours any more.
+    #[error(
+        "the other side refused this node's certificate, because it was revoked: join again with a token of `tieline cluster token --node ID`, made on the host where `tieline cluster init` was run"
+    )]
+    OwnRevoked,
     /// Another node answers at this address.
     #[error("the certificate of the other side is not that of node {0}: correct the address of that node")]
     WrongNode(NodeId),
@@ -188,7 +202,7 @@ impl Channel {
     }
 
     /// The certificate by which the other side has proved who it is.
-    pub(crate) fn proof(&self) -> Option<&CertificateDer<'static>> {
+    pub fn proof(&self) -> Option<&CertificateDer<'static>> {
         self.chain().filter(|_| self.established)?.first()
     }
 
@@ -230,6 +244,7 @@ impl Channel {
                     [PEER] => (&identity.accepting, Purpose::Peer),
                     [JOIN] => (&identity.joining, Purpose::Join),
                     [RENEW] => (&identity.accepting, Purpose::Renew),
+                    [LEAVE] => (&identity.accepting, Purpose::Leave),
                     _ => {
                         self.tls = Tls::Farewell(Vec::new());
                         return Err(ChannelError::OtherProtocol);
@@ -266,6 +281,7 @@ impl Channel {
                 Purpose::Join => Event::Joiner,
                 Purpose::Peer => Event::Peer(named(connection)?),
                 Purpose::Renew => Event::Renewer(named(connection)?),
+                Purpose::Leave => Event::Leaver(named(connection)?),
             };
             // Who joins has dialled, and hears nothing before it has asked.
             self.established = true;
@@ -380,6 +396,7 @@ pub(crate) fn tls(error: rustls::Error, dialled: Option<NodeId>) -> ChannelError
     match error {
         Error::InvalidCertificate(why) => match why {
             CertificateError::UnknownIssuer | CertificateError::BadSignature => ChannelError::WrongAuthority,
+            CertificateError::Revoked => ChannelError::Revoked,
             CertificateError::Expired
             | CertificateError::ExpiredContext { .. }
             | CertificateError::NotValidYet
@@ -389,6 +406,7 @@ pub(crate) fn tls(error: rustls::Error, dialled: Option<NodeId>) -> ChannelError
             }
             other => ChannelError::Tls(Error::InvalidCertificate(other).to_string()),
         },
+        Error::AlertReceived(AlertDescription::CertificateRevoked) => ChannelError::OwnRevoked,
         Error::AlertReceived(alert) => ChannelError::Refused(format!("{alert:?}")),
         Error::InvalidMessage(why) => ChannelError::NotTls(format!("{why:?}")),
         other => ChannelError::Tls(other.to_string()),

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use proto::ids::NodeId;
 
+use crate::revocation_list::ListError;
+
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, TrustError>;
 
@@ -64,6 +66,55 @@ pub enum TrustError {
         path: PathBuf,
         /// What is wrong.
         why: String,
+    },
+    /// The list of revoked certificates cannot be relied on.
+    #[error(
+        "{path} cannot be used: {why}: copy the file of this name from another host of the cluster, where it is the same"
+    )]
+    Revocations {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: ListError,
+    },
+    /// Another process is at work on the files, and does not end.
+    #[error("another process has locked {path}: see with `fuser -v {path}` which one it is, and try again")]
+    Locked {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The node is on the host that has the authority's key.
+    #[error(
+        "node {node} is a node of this host, which has the authority's key, and stays in the cluster: to give the cluster up, stop all its \
+         managers and remove the cluster's directory on each host"
+    )]
+    OwnNode {
+        /// Which.
+        node: NodeId,
+    },
+    /// Nobody was given a certificate for it.
+    #[error(
+        "node {node} has no certificate of this cluster, so there is nothing to revoke: `tieline status` lists the nodes"
+    )]
+    UnknownNode {
+        /// Which.
+        node: NodeId,
+    },
+    /// The certificate by which somebody proves who it is.
+    #[error(
+        "the certificate of node {node} was revoked: let it join again with a token of `tieline cluster token --node {node}`"
+    )]
+    Revoked {
+        /// Whose.
+        node: NodeId,
+    },
+    /// No room in the list.
+    #[error(
+        "the list of revoked certificates has its maximum of {most} nodes, which it keeps for a year: make a new cluster"
+    )]
+    ListFull {
+        /// How many fit.
+        most: usize,
     },
     /// The node has a certificate already.
     #[error(

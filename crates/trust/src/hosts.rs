@@ -10,7 +10,7 @@ use proto::wire::{CodecError, decode, encode};
 use crate::error::Result;
 use crate::store::Store;
 
-const FILE: &str = "hosts";
+pub(crate) const FILE: &str = "hosts";
 /// More are not kept.
 const HOSTS_MAX: usize = 1024;
 
@@ -60,9 +60,9 @@ impl HostMap {
         self.entries.insert(node, address) != Some(address)
     }
 
-    /// It is not in the list any more.
-    pub(crate) fn remove(&mut self, node: NodeId) {
-        self.entries.remove(&node);
+    /// It is not in the list any more; false: it was not.
+    pub fn remove(&mut self, node: NodeId) -> bool {
+        self.entries.remove(&node).is_some()
     }
 
     /// Whether a node that is not here yet would find room.

@@ -7,6 +7,7 @@ use std::time::SystemTime;
 use proto::ids::NodeId;
 use rcgen::{KeyPair, PKCS_ED25519, PublicKeyData};
 use rustls::client::Resumption;
+use rustls::client::WebPkiServerVerifier;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
@@ -15,12 +16,14 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use crate::authority::{self, Authority, Fingerprint, PUBLIC_KEY_BYTES, node_of};
 use crate::error::{Result, TrustError};
 use crate::pinned::Pinned;
+use crate::revocations::{Clients, Revocations, Servers};
 use crate::store::Store;
 
 /// Protocol names (ALPN): what a connection is for.
 pub(crate) const PEER: &[u8] = b"tieline-peer/1";
 pub(crate) const JOIN: &[u8] = b"tieline-join/1";
 pub(crate) const RENEW: &[u8] = b"tieline-renew/1";
+pub(crate) const LEAVE: &[u8] = b"tieline-leave/1";
 
 /// A node of this host that other hosts may talk to.
 #[derive(Debug, Clone)]
@@ -31,6 +34,9 @@ pub struct Identity {
     pub cluster: String,
     /// Where its manager listens.
     pub address: SocketAddr,
+    /// The certificates that are refused, at each handshake.
+    pub revocations: Arc<Revocations>,
+    certificate: CertificateDer<'static>,
     /// For connections that this node makes.
     pub(crate) dialling: Arc<ClientConfig>,
     /// For those that it accepts, from managers with a certificate only.
@@ -102,11 +108,14 @@ impl Identity {
             .map_err(|_| store.damaged(&address_file, "it is not an address such as 10.0.0.1:7411"))?;
         let authority = CertificateDer::from(store.need(authority::CERTIFICATE)?);
         let key = store.need(&format!("node-{node}.key"))?;
-        let configs = Configs::new(&certificate, &authority, &key)?;
+        let revocations = Revocations::open(store)?;
+        let configs = Configs::new(&certificate, &authority, &key, &revocations)?;
         Ok(Some(Self {
             node,
             cluster: store.text(authority::CLUSTER)?,
             address,
+            revocations,
+            certificate,
             dialling: Arc::new(configs.dialling),
             accepting: Arc::new(configs.accepting),
             joining: Arc::new(configs.joining),
@@ -115,6 +124,11 @@ impl Identity {
 }
 
 impl Identity {
+    /// Whether this node's own certificate was revoked.
+    pub fn is_revoked(&self) -> bool {
+        self.revocations.refuses(&self.certificate)
+    }
+
     /// The certificate of a node of this host.
     pub fn certificate(store: &Store, node: NodeId) -> Result<CertificateDer<'static>> {
         let missing = || TrustError::NoCertificate { node, path: store.path().into() };
@@ -144,21 +158,29 @@ fn certificate_in(store: &Store, node: NodeId) -> Result<Option<CertificateDer<'
     Ok(Some(certificate))
 }
 
-/// For a connection with any node of the cluster, on which a node renews its certificate.
-pub(crate) fn renewing(store: &Store, node: NodeId, authority: Fingerprint) -> Result<ClientConfig> {
+/// For a connection with any node of the cluster, on which a node proves who it is for this purpose.
+pub(crate) fn proving(
+    store: &Store,
+    node: NodeId,
+    authority: Fingerprint,
+    purpose: &[u8],
+) -> Result<ClientConfig> {
     let what = "reading the node's key and certificate";
     let key = store.need(&format!("node-{node}.key"))?;
     let mut config = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(TrustError::tls(what))?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Pinned::new(authority)))
+        .with_custom_certificate_verifier(Arc::new(Servers {
+            valid: Arc::new(Pinned::new(authority)),
+            revoked: Revocations::open(store)?,
+        }))
         .with_client_auth_cert(
             vec![Identity::certificate(store, node)?],
             PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key)),
         )
         .map_err(TrustError::tls(what))?;
-    config.alpn_protocols = vec![RENEW.to_vec()];
+    config.alpn_protocols = vec![purpose.to_vec()];
     config.resumption = Resumption::disabled();
     config.enable_sni = false;
     Ok(config)
@@ -171,7 +193,12 @@ struct Configs {
 }
 
 impl Configs {
-    fn new(certificate: &CertificateDer<'_>, authority: &CertificateDer<'_>, key: &[u8]) -> Result<Self> {
+    fn new(
+        certificate: &CertificateDer<'_>,
+        authority: &CertificateDer<'_>,
+        key: &[u8],
+        revoked: &Arc<Revocations>,
+    ) -> Result<Self> {
         let failed = TrustError::tls;
         let key = || PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.to_vec()));
         // The authority's own comes along, for those who know only its fingerprint.
@@ -182,31 +209,37 @@ impl Configs {
         let versions = &[&rustls::version::TLS13];
         let what = "reading the node's key and certificate";
 
+        let believing = |error: rustls::server::VerifierBuilderError| TrustError::Crypto {
+            what: "believing the authority",
+            why: error.to_string(),
+        };
+        let valid = WebPkiServerVerifier::builder_with_provider(Arc::clone(&roots), provider())
+            .build()
+            .map_err(believing)?;
+        let servers = Servers { valid, revoked: Arc::clone(revoked) };
         let mut dialling = ClientConfig::builder_with_provider(provider())
             .with_protocol_versions(versions)
             .map_err(failed(what))?
-            .with_root_certificates(Arc::clone(&roots))
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(servers))
             .with_client_auth_cert(chain(), key())
             .map_err(failed(what))?;
         dialling.alpn_protocols = vec![PEER.to_vec()];
         dialling.resumption = Resumption::disabled();
         dialling.enable_sni = false;
 
-        let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider()).build();
-        let verifier = verifier.map_err(|error| TrustError::Crypto {
-            what: "believing the authority",
-            why: error.to_string(),
-        })?;
+        let valid = WebPkiClientVerifier::builder_with_provider(roots, provider()).build();
+        let clients = Clients { valid: valid.map_err(believing)?, revoked: Arc::clone(revoked) };
         let builder = || {
             ServerConfig::builder_with_provider(provider())
                 .with_protocol_versions(versions)
                 .map_err(failed(what))
         };
         let mut accepting = builder()?
-            .with_client_cert_verifier(verifier)
+            .with_client_cert_verifier(Arc::new(clients))
             .with_single_cert(chain(), key())
             .map_err(failed(what))?;
-        accepting.alpn_protocols = vec![PEER.to_vec(), RENEW.to_vec()];
+        accepting.alpn_protocols = vec![PEER.to_vec(), RENEW.to_vec(), LEAVE.to_vec()];
         let mut joining =
             builder()?.with_no_client_auth().with_single_cert(chain(), key()).map_err(failed(what))?;
         joining.alpn_protocols = vec![JOIN.to_vec()];

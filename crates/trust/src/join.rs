@@ -19,8 +19,12 @@ use crate::channel::{Channel, ChannelError, Purpose, tls};
 use crate::error::{Result, TrustError};
 use crate::hosts::HostMap;
 use crate::identity::{Identity, JOIN, NewKey, provider};
+use crate::issued::{self, is_issued, marker};
 use crate::pinned::Pinned;
-use crate::store::Store;
+use crate::revocation_list::Standing;
+use crate::revocations;
+use crate::revoke::set_standing;
+use crate::store::{Lock, Store};
 use crate::token::{self, Token};
 
 /// What is asked.
@@ -71,6 +75,9 @@ pub(crate) fn told(error: &TrustError) -> String {
         | TrustError::OtherNode { .. }
         | TrustError::NoId
         | TrustError::Full
+        | TrustError::Revoked { .. }
+        | TrustError::OwnNode { .. }
+        | TrustError::ListFull { .. }
         | TrustError::UnknownToken
         | TrustError::ExpiredToken => error.to_string(),
         TrustError::NoAuthority { .. } => {
@@ -84,7 +91,9 @@ fn serve_one(store: &Store, request: &[u8], now: SystemTime) -> Result<(Welcome,
     let authority = Authority::open(store)?;
     let unreadable = |why: String| TrustError::Crypto { what: "reading a request to join", why };
     let request: Request = decode(request).map_err(|error| unreadable(error.to_string()))?;
+    let lock = store.lock()?;
     let checked = token::check(store, request.token, request.secret, now)?;
+    let list = revocations::load(store, authority.certificate())?;
     let mut hosts = HostMap::load(store)?;
     let node = match (checked.node, request.node) {
         (Some(bound), Some(asked)) if bound != asked => return Err(TrustError::OtherNode { bound, asked }),
@@ -100,27 +109,42 @@ fn serve_one(store: &Store, request: &[u8], now: SystemTime) -> Result<(Welcome,
         return Err(TrustError::Full);
     }
     let cluster = store.text(authority::CLUSTER)?;
-    let certificate = authority.issue(node, request.public_key, now)?;
+    let (certificate, begin) = issued::issue(&authority, &list, node, request.public_key, now)?;
     let is_bound = checked.node.is_some();
     // All that can fail for lack of space comes before the token is used up.
     let noted = Noted::write(store, &hosts, node, request.address, is_bound)?;
+    let was = match readmit(store, &lock, &authority, node, begin, now) {
+        Ok(was) => was,
+        Err(error) => {
+            noted.take_back(store);
+            return Err(error);
+        }
+    };
     hosts.set(node, request.address);
     let told = hosts.to_bytes().map_err(|error| unreadable(error.to_string()))?;
     // From here on it is used up: two requests with one token are one certificate.
     if let Err(error) = token::use_up(store, checked) {
         noted.take_back(store);
+        if let Some(was) = was {
+            set_standing(store, &lock, &authority, node, was, now)?;
+        }
         return Err(error);
     }
     let welcome = Welcome { node, cluster, certificate: certificate.to_vec(), hosts: told };
     Ok((welcome, Joined { node, address: request.address }))
 }
 
-const ISSUED: &str = "issued";
-
-/// Whether a node has a certificate. The list of hosts alone does not tell: every manager of this host writes it, and others add to
-/// it.
-fn is_issued(store: &Store, hosts: &HostMap, node: NodeId) -> bool {
-    hosts.get(node).is_some() || store.has(&marker(node))
+/// Notes a new certificate; a node whose certificates were revoked is one of the cluster again. What it was before, if so.
+fn readmit(
+    store: &Store,
+    lock: &Lock,
+    authority: &Authority,
+    node: NodeId,
+    begin: u64,
+    now: SystemTime,
+) -> Result<Option<Standing>> {
+    issued::note(store, node, begin)?;
+    set_standing(store, lock, authority, node, Standing::Readmitted, now)
 }
 
 /// What was written for a node before its token was used up.
@@ -140,7 +164,7 @@ impl Noted {
         address: SocketAddr,
         is_bound: bool,
     ) -> Result<Self> {
-        store.make_dir(ISSUED)?;
+        store.make_dir(issued::FOLDER)?;
         let is_new = store.make_new(&marker(node))?;
         // Another manager of this host may have given the node away meanwhile.
         if !is_new && !is_bound {
@@ -169,16 +193,12 @@ impl Noted {
         if let Ok(mut hosts) = HostMap::load(store) {
             match self.before {
                 Some(address) => drop(hosts.set(self.node, address)),
-                None => hosts.remove(self.node),
+                None => drop(hosts.remove(self.node)),
             }
             let _ = hosts.save(store);
         }
         self.unmark(store);
     }
-}
-
-fn marker(node: NodeId) -> String {
-    format!("{ISSUED}/{node}")
 }
 
 fn first_free(store: &Store, hosts: &HostMap) -> Result<NodeId> {

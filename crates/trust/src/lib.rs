@@ -1,7 +1,8 @@
 //! The cluster's own authority, and authenticated channels between the node managers of different hosts.
 //!
 //! What it is for: `tieline cluster init` makes an [`authority`]; a one-time [`token`] lets a node [`join`]; with its
-//! certificate the node has an [`identity`]; a [`channel`] carries records between two identities over TLS 1.3.
+//! certificate the node has an [`identity`]; a [`channel`] carries records between two identities over TLS 1.3. A
+//! [`revocation_list`] takes certificates back.
 //!
 //! What it must never do: open a socket, read the monotonic clock (time is a parameter), send without encryption, accept
 //! a side that has not proved which node it is, or buffer more than a peer may send at once.
@@ -15,9 +16,14 @@ mod error;
 mod hex;
 pub mod hosts;
 pub mod identity;
+mod issued;
 pub mod join;
+pub mod leave;
 mod pinned;
 pub mod renew;
+pub mod revocation_list;
+pub mod revocations;
+pub mod revoke;
 pub mod room;
 pub mod store;
 pub mod token;

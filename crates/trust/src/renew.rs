@@ -17,8 +17,10 @@ use serde::{Deserialize, Serialize};
 use crate::authority::{self, Authority, Fingerprint, check_signed, key_of};
 use crate::channel::{Channel, ChannelError, Purpose, tls};
 use crate::error::{Result, TrustError};
-use crate::identity::{self, Identity};
+use crate::identity::{self, Identity, RENEW};
+use crate::issued;
 use crate::join::told;
+use crate::revocations;
 use crate::store::Store;
 
 /// What is asked.
@@ -92,7 +94,15 @@ fn serve_one(
         return Err(unreadable(format!("node {proved} asked for a certificate of node {node}")));
     }
     let key = key_of(proof).ok_or_else(|| unreadable("its key is not an Ed25519 key".to_owned()))?;
-    Ok((node, authority.issue(node, key, now)?))
+    let _lock = store.lock()?;
+    let list = revocations::load(store, authority.certificate())?;
+    // This manager may not have heard of the newest list when the connection was made.
+    if list.refuses(proof, authority.certificate()) {
+        return Err(TrustError::Revoked { node });
+    }
+    let (certificate, begin) = issued::issue(&authority, &list, node, key, now)?;
+    issued::note(store, node, begin)?;
+    Ok((node, certificate))
 }
 
 /// Renews the certificate of a node on the authority's own host, also one that has expired.
@@ -122,7 +132,7 @@ impl Renewing {
         let authority = CertificateDer::from(store.need(authority::CERTIFICATE)?);
         check_signed(&old, &authority, UnixTime::now())
             .map_err(|error| RenewError::NoProof { node, why: error.to_string() })?;
-        let config = identity::renewing(&store, node, Fingerprint::of(&authority))?;
+        let config = identity::proving(&store, node, Fingerprint::of(&authority), RENEW)?;
         let nobody = ServerName::try_from("authority.tieline.invalid")
             .map_err(|error| ChannelError::Tls(error.to_string()))?;
         let connection = ClientConnection::new(Arc::new(config), nobody).map_err(|error| tls(error, None))?;

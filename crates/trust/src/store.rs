@@ -5,16 +5,19 @@
 //! | `cluster` | the cluster's name | every host |
 //! | `authority.crt` | the authority's certificate (DER) | every host |
 //! | `authority.key` | its key (PKCS #8) | the host of `tieline cluster init` |
-//! | `issued/ID` | empty: this node has been given a certificate | the same |
+//! | `issued/ID` | from when on the last certificate of this node is valid | the same |
 //! | `tokens/ID` | a token that was not used yet: a hash, the expiry, the node | the same |
 //! | `hosts` | nodes and the addresses of their managers, one a line | every host |
+//! | `revoked` | the list of revoked certificates, signed by the authority | every host, once there is one |
 //! | `node-ID.crt`, `.key`, `.address` | certificate, key and address of a node of this host | that host |
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use rustix::fs::{FlockOperation, flock};
 use rustix::process::geteuid;
 
 use crate::error::{Result, TrustError};
@@ -22,6 +25,16 @@ use crate::hex;
 
 /// Larger files are not read.
 const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// How often, and after what pauses, the lock is tried. Whoever has it writes some small files.
+const LOCK_TRIES: u32 = 100;
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
+
+/// Nobody else changes what several processes change, until it is dropped.
+#[derive(Debug)]
+pub struct Lock {
+    _dir: fs::File,
+}
 
 /// The directory; only its owner can reach it.
 #[derive(Debug, Clone)]
@@ -76,9 +89,19 @@ impl Store {
 
     /// What lies in the directory itself.
     pub(crate) fn names(&self) -> Result<Vec<String>> {
-        let entries = fs::read_dir(&self.dir).map_err(io("read", &self.dir))?;
+        self.names_in(".")
+    }
+
+    /// What lies in a folder of the directory; nothing, if there is no such folder.
+    pub(crate) fn names_in(&self, folder: &str) -> Result<Vec<String>> {
+        let path = self.place(folder);
+        let entries = match fs::read_dir(&path) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(io("read", &path)(error)),
+        };
         let names = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
-        names.collect::<std::io::Result<_>>().map_err(io("read", &self.dir))
+        names.collect::<std::io::Result<_>>().map_err(io("read", &path))
     }
 
     /// `None`: it is not there.
@@ -126,6 +149,23 @@ impl Store {
         })
     }
 
+    /// For files that the authority's commands and several managers change.
+    pub(crate) fn lock(&self) -> Result<Lock> {
+        let dir = fs::File::open(&self.dir).map_err(io("open", &self.dir))?;
+        let mut left = LOCK_TRIES;
+        loop {
+            match flock(&dir, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(Lock { _dir: dir }),
+                Err(rustix::io::Errno::WOULDBLOCK) if left > 0 => std::thread::sleep(LOCK_PAUSE),
+                Err(rustix::io::Errno::WOULDBLOCK) => {
+                    return Err(TrustError::Locked { path: self.dir.clone() });
+                }
+                Err(errno) => return Err(io("lock", &self.dir)(errno.into())),
+            }
+            left -= 1;
+        }
+    }
+
     /// Makes an empty file; false: it is there already, by whichever process.
     pub(crate) fn make_new(&self, name: &str) -> Result<bool> {
         let path = self.place(name);
@@ -139,6 +179,11 @@ impl Store {
     pub(crate) fn make_dir(&self, name: &str) -> Result<()> {
         let path = self.place(name);
         DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(io("make", &path))
+    }
+
+    /// Removes the directory, unless something lies in it.
+    pub(crate) fn remove_if_empty(&self) {
+        let _ = fs::remove_dir(&self.dir);
     }
 
     /// Removes a file; false: it was not there, or somebody else was faster.

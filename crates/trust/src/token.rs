@@ -118,6 +118,19 @@ pub fn use_up(store: &Store, checked: Checked) -> Result<()> {
     if store.remove(&checked.file)? { Ok(()) } else { Err(TrustError::UnknownToken) }
 }
 
+/// Those that were made for this node are not good any more.
+pub(crate) fn forget_those_of(store: &Store, node: NodeId) -> Result<()> {
+    for name in store.names_in(FOLDER)? {
+        let file = format!("{FOLDER}/{name}");
+        let bytes = store.read(&file)?.unwrap_or_default();
+        let text = String::from_utf8_lossy(&bytes);
+        if text.split_whitespace().nth(2) == Some(node.to_string().as_str()) {
+            store.remove(&file)?;
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -15,6 +15,7 @@ use trust::authority::{Authority, NODE_LIFE};
 use trust::channel::{Channel, Event, Purpose};
 use trust::identity::Identity;
 use trust::join::Joining;
+use trust::leave::Leaving;
 use trust::renew::{RenewError, Renewing, renew_here, serve};
 use trust::store::Store;
 use trust::token;
@@ -184,4 +185,28 @@ fn only_what_the_authority_issued_for_the_node_and_its_key_takes_the_old_ones_pl
     }
     let (renewing, ..) = cluster.asked();
     assert!(matches!(renewing.finish(b"\xff\xff"), Err(RenewError::Unreadable(_))));
+}
+
+#[test]
+fn nobody_lets_another_node_leave() {
+    let cluster = Cluster::new(DAY);
+    let store = || cluster.other.clone();
+    let mut leaving = Leaving::begin(store(), node(8), START).unwrap();
+    let mut accepted = cluster.accepting();
+    let came = talk(&mut leaving.channel, &mut accepted);
+    let [Event::Leaver(who), Event::Record(request)] = came.as_slice() else { panic!("{came:?}") };
+    assert_eq!((*who, accepted.purpose()), (node(8), Purpose::Leave));
+    let other = encode(&node(12)).unwrap();
+    let leave = |asked: &[u8], channel: &Channel| {
+        trust::leave::serve(&cluster.store, channel, asked, SystemTime::now())
+    };
+    let error = leave(&other, &accepted).1.unwrap_err().to_string();
+    assert!(error.contains("node 8 asked to let node 12 leave"), "{error}");
+    // A connection that is for something else is no proof.
+    let (_renewing, for_renewal, _) = cluster.asked();
+    let error = leave(&request.body, &for_renewal).1.unwrap_err().to_string();
+    assert!(error.contains("it came from nobody"), "{error}");
+    let refused = encode(&Err::<(), _>(Refusal::Invalid("no".to_owned()))).unwrap();
+    assert!(Leaving::begin(store(), node(8), START).unwrap().finish(&refused).is_err());
+    assert!(Identity::load(&cluster.other, node(8)).unwrap().is_some(), "nothing was removed");
 }

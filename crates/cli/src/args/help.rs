@@ -9,7 +9,7 @@ use clap::{Arg, Command, CommandFactory};
 use super::Cli;
 
 /// Common options that a command never uses; `meaning` refuses them with the reason.
-const MEANINGLESS: [(&[&str], &[&str]); 31] = [
+const MEANINGLESS: [(&[&str], &[&str]); 32] = [
     (&["up"], &["node"]),
     (&["down"], &["node"]),
     (&["link"], &["node"]),
@@ -17,10 +17,11 @@ const MEANINGLESS: [(&[&str], &[&str]); 31] = [
     (&["tune"], &["node", "cluster"]),
     // `--cluster` is of use with `--running`.
     (&["verify"], &["node"]),
-    (&["cluster"], &["runtime_dir"]),
+    (&["cluster", "renew"], &["runtime_dir"]),
     (&["cluster", "init"], &["runtime_dir"]),
     (&["cluster", "token"], &["runtime_dir"]),
     (&["cluster", "join"], &["cluster", "runtime_dir"]),
+    (&["cluster", "revoke"], &["node"]),
     (&["run"], &["node", "cluster"]),
     (&["sockets"], &["node", "cluster"]),
     (&["sockets", "status"], &["node", "cluster"]),
@@ -45,7 +46,7 @@ const MEANINGLESS: [(&[&str], &[&str]); 31] = [
 ];
 
 /// The help of a common option for a command to which it means something else.
-const OTHERWISE: [(&[&str], &str, &str); 15] = [
+const OTHERWISE: [(&[&str], &str, &str); 16] = [
     (&["status"], "node", ALL_NODES),
     (&["cable"], "node", ALL_NODES),
     (&["diag"], "node", ALL_NODES),
@@ -79,6 +80,11 @@ const OTHERWISE: [(&[&str], &str, &str); 15] = [
         &["cluster", "token"],
         "node",
         "Node that may use the token; TIELINE_NODE is checked, but not used [default: any new node]",
+    ),
+    (
+        &["cluster", "leave"],
+        "node",
+        "The node that leaves; TIELINE_NODE is checked, but not used [default: the only node of this host]",
     ),
     (
         &["cluster", "join"],
@@ -190,7 +196,8 @@ mod tests {
                     "compare" | "compare-builds" => "a.json b.json",
                     "run" if path.len() == 1 => "true",
                     "init" => "--address 10.0.0.1",
-                    "join" => "10.0.0.1",
+                    "join" | "leave" => "10.0.0.1",
+                    "revoke" => "8",
                     _ => "",
                 };
                 found.push((path, words.split_whitespace().map(str::to_owned).collect()));

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use node::hosts::Address;
+use tieline::NodeId;
 
 /// `cluster`.
 #[derive(Debug, Subcommand)]
@@ -37,6 +38,34 @@ pub(crate) enum ClusterAction {
                             The node proves who it is by the certificate that it has. If that has expired, join again with a token for this node."
     )]
     Renew(Renew),
+    /// Revoke the certificates of a node: every host of the cluster refuses it from then on
+    #[command(
+        after_help = "Examples:\n  tieline cluster revoke 8                  on the host where `tieline cluster init` ran\n  \
+                            tieline cluster token --node 8            lets the node join again, with a new certificate\n\n\
+                            Sessions with the node end at once, and so do connections of its programs. A node manager of this host must run to \
+                            tell the other hosts. Tokens that were made for the node are not valid any more."
+    )]
+    Revoke {
+        /// The node
+        #[arg(value_name = "NODE")]
+        revoked: NodeId,
+    },
+    /// Let a node of this host leave the cluster: the authority revokes its certificates, and its keys are removed here
+    #[command(after_help = "Examples:\n  tieline node stop --node 8; tieline cluster leave 10.0.0.1\n  \
+                            tieline cluster leave --force --node 8     the authority's host cannot be reached\n\n\
+                            10.0.0.1 is the host where `tieline cluster init` ran; its node manager must run. That host itself cannot leave.")]
+    Leave(Leave),
+}
+
+/// `cluster leave`.
+#[derive(Debug, Args)]
+pub(crate) struct Leave {
+    /// The host where `tieline cluster init` ran [default port: 7411]
+    #[arg(value_name = "HOST[:PORT]")]
+    pub host: Option<String>,
+    /// Only remove the keys of this host; the node has to be revoked on the authority's host then
+    #[arg(long, conflicts_with = "host")]
+    pub force: bool,
 }
 
 /// `cluster init`.

@@ -3,12 +3,14 @@
 use std::io::Read;
 use std::time::Duration;
 
-use node::hosts::{JoinOptions, Token, address_warning, init, join, renew, token};
+use node::hosts::{
+    JoinOptions, LeaveOptions, Token, address_warning, init, join, leave, renew, revoke, token,
+};
 use node_client::runtime_dir::{ClusterName, DEFAULT_CLUSTER};
 use tieline::NodeId;
 
-use super::usage;
-use crate::args::{ClusterAction, Common, Init, Join, Renew};
+use super::{cluster_dir, usage};
+use crate::args::{ClusterAction, Common, Init, Join, Leave, Renew};
 use crate::environment;
 use crate::exit::{Failure, Outcome, PASS};
 use crate::output::Output;
@@ -25,12 +27,19 @@ pub(super) fn run(common: &Common, action: &ClusterAction, output: Output) -> Ou
         ClusterAction::Token { expires } => print_token(common, *expires, output),
         ClusterAction::Join(arguments) => let_in(common, arguments, output),
         ClusterAction::Renew(arguments) => renewed(common, arguments, output),
+        ClusterAction::Leave(arguments) => gone(common, arguments, output),
+        ClusterAction::Revoke { revoked } => taken_back(common, *revoked, output),
     }
 }
 
 fn cluster(common: &Common) -> Result<ClusterName, Failure> {
     let name = common.cluster.as_deref().unwrap_or(DEFAULT_CLUSTER);
     ClusterName::new(name).map_err(Failure::usage)
+}
+
+/// For commands that are proposed.
+fn option_of(cluster: &ClusterName) -> String {
+    if cluster.as_str() == DEFAULT_CLUSTER { String::new() } else { format!(" --cluster {cluster}") }
 }
 
 fn make(common: &Common, arguments: &Init, output: Output) -> Outcome {
@@ -120,16 +129,65 @@ fn renewed(common: &Common, arguments: &Renew, output: Output) -> Outcome {
                                    "directory": renewed.dir }))
         },
         || {
-            let named = if cluster.as_str() == DEFAULT_CLUSTER {
-                String::new()
-            } else {
-                format!(" --cluster {cluster}")
-            };
+            let named = option_of(&cluster);
             format!(
                 "node {node} of cluster {cluster} has a new certificate, in {}\n\
                  next: `tieline node restart --node {node}{named}`: its manager takes the new one when it starts\n",
                 renewed.dir.display()
             )
+        },
+    )?;
+    Ok(PASS)
+}
+
+fn taken_back(common: &Common, node: NodeId, output: Output) -> Outcome {
+    let dir = cluster_dir(common)?;
+    let (cluster, named) = (dir.cluster(), option_of(dir.cluster()));
+    let revoked = revoke(&dir, node)?;
+    output.result(
+        || {
+            Ok(serde_json::json!({ "schema": SCHEMA, "cluster": cluster.as_str(), "node": node, "revoked": true,
+                                   "already": revoked.already, "passed_on": revoked.is_passed_on,
+                                   "directory": revoked.dir }))
+        },
+        || {
+            let state = if revoked.already { "are revoked already" } else { "are revoked" };
+            let next = if revoked.is_passed_on {
+                "next: `tieline status` on the other hosts, which refuse the node now".to_owned()
+            } else {
+                format!("next: `tieline node start --node ID{named}` on this host: no node manager runs here, and the other hosts \
+                         refuse the node only when one has told them")
+            };
+            format!("the certificates of node {node} of cluster {cluster} {state}; to let it join again: `tieline cluster token --node {node}{named}`\n{next}\n")
+        },
+    )?;
+    Ok(PASS)
+}
+
+fn gone(common: &Common, arguments: &Leave, output: Output) -> Outcome {
+    let dir = cluster_dir(common)?;
+    let (cluster, named) = (dir.cluster(), option_of(dir.cluster()));
+    let host = arguments.host.as_deref();
+    if host.is_none() && !arguments.force {
+        return Err(usage(
+            "the authority's host is missing: give the host where `tieline cluster init` was run; if it cannot be reached, --force removes \
+             the keys of this host only",
+        ));
+    }
+    let node = leave(LeaveOptions { runtime: &dir, node: common.node, host, limit: LIMIT })?;
+    let is_told = host.is_some();
+    output.result(
+        || {
+            Ok(serde_json::json!({ "schema": SCHEMA, "cluster": cluster.as_str(), "node": node, "left": true,
+                                   "authority_told": is_told }))
+        },
+        || {
+            let next = if is_told {
+                String::new()
+            } else {
+                format!("next: `tieline cluster revoke {node}{named}` on the authority's host, which was not told\n")
+            };
+            format!("node {node} has left cluster {cluster}: its keys are removed from this host\n{next}")
         },
     )?;
     Ok(PASS)

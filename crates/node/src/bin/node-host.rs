@@ -51,8 +51,9 @@ fn obey(words: &[&str]) -> Answer {
             let made = hosts::init(CLUSTER, node(id)?, address.parse()?)?;
             Ok(format!("{} {}", made.node, made.address))
         }
-        ["token", life_s] => {
-            Ok(hosts::token(CLUSTER, None, Duration::from_secs(life_s.parse()?))?.to_string())
+        ["token", life_s, of @ ..] => {
+            let of = of.first().map(|id| node(id)).transpose()?;
+            Ok(hosts::token(CLUSTER, of, Duration::from_secs(life_s.parse()?))?.to_string())
         }
         ["join", host, token, id] => {
             let options = JoinOptions {
@@ -68,6 +69,15 @@ fn obey(words: &[&str]) -> Answer {
         ["renew", id, host @ ..] => {
             let renewed = hosts::renew(CLUSTER, Some(node(id)?), host.first().copied(), LIMIT)?;
             Ok(format!("{}", renewed.node))
+        }
+        ["revoke", id, runtime] => {
+            let revoked = hosts::revoke(&dir(runtime)?, node(id)?)?;
+            Ok(format!("already {} passed on {}", revoked.already, revoked.is_passed_on))
+        }
+        ["leave", id, runtime, host @ ..] => {
+            let (runtime, host) = (&dir(runtime)?, host.first().copied());
+            let options = hosts::LeaveOptions { runtime, node: Some(node(id)?), host, limit: LIMIT };
+            Ok(hosts::leave(options)?.to_string())
         }
         ["run", id, runtime] => run(node(id)?, runtime),
         ["status", id, runtime] => {

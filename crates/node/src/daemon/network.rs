@@ -1,7 +1,7 @@
 //! Connections with managers of other hosts, and with those who join: carries records between them and the machine.
 
 use std::os::fd::AsFd;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use proto::ids::NodeId;
 use proto::manager::{Input, PeerConn};
@@ -28,8 +28,11 @@ impl Daemon {
         self.hosts_seen(&nodes);
     }
 
-    fn hosts_seen(&mut self, nodes: &[NodeId]) {
+    pub(super) fn hosts_seen(&mut self, nodes: &[NodeId]) {
         let own = self.node;
+        if self.network.as_ref().is_some_and(|network| network.is_revoked) {
+            return;
+        }
         for node in nodes.iter().filter(|node| **node != own) {
             self.tell(Input::HostSeen { node: *node });
         }
@@ -43,6 +46,8 @@ impl Daemon {
         for _ in 0..ACCEPTS_AT_ONCE {
             let Some(network) = &mut self.network else { return };
             match network.listener.accept() {
+                // Nobody is to believe this node.
+                Ok(_) if network.is_revoked => {}
                 Ok((socket, from)) => {
                     let channel = Channel::accept(&network.identity, clock());
                     let crowded = network.one_too_many(from.ip());
@@ -147,16 +152,24 @@ impl Daemon {
             Event::Peer(node) => {
                 let Some(network) = &mut self.network else { return };
                 let told = network.hosts.to_bytes().unwrap_or_default();
+                let list = network.identity.revocations.list();
                 let Some(remote) = network.remotes.get_mut(&peer) else { return };
+                // A newer list may have come since the handshake.
+                if remote.channel.proof().is_none_or(|proof| network.identity.revocations.refuses(proof)) {
+                    return self.refuse_revoked(peer);
+                }
                 remote.node = Some(node);
                 network.dials.proved(node);
                 let dialled = remote.dialled;
                 // The first word: for who has dialled, it is the proof that its certificate was accepted.
+                if let Some(list) = list.as_bytes() {
+                    remote.send(RecordKind::Revoked, list);
+                }
                 remote.send(RecordKind::Hosts, &told);
                 self.tell(Input::HostConnected { peer, dialled, node });
                 self.dial_those_who_wait();
             }
-            Event::Joiner | Event::Renewer(_) => {
+            Event::Joiner | Event::Renewer(_) | Event::Leaver(_) => {
                 if let Some(remote) = self.remote(peer) {
                     remote.hurry(clock());
                 }
@@ -169,8 +182,10 @@ impl Daemon {
                         Err(error) => Input::PeerGarbage { peer, error, descriptors: Vec::new() },
                     }),
                     (Some(Purpose::Peer), RecordKind::Hosts) => self.heard_of_hosts(peer, &record.body),
+                    (Some(Purpose::Peer), RecordKind::Revoked) => self.heard_of_revoked(peer, &record.body),
                     (Some(Purpose::Join), RecordKind::Join) => self.serve_join(peer, &record.body),
                     (Some(Purpose::Renew), RecordKind::Join) => self.serve_renewal(peer, &record.body),
+                    (Some(Purpose::Leave), RecordKind::Join) => self.serve_leave(peer, &record.body),
                     _ => self.lose_remote(peer, Some("it said what does not belong there".to_owned())),
                 }
             }
@@ -180,23 +195,24 @@ impl Daemon {
     fn heard_of_hosts(&mut self, peer: PeerConn, body: &[u8]) {
         let Some(network) = &mut self.network else { return };
         let Some(from) = network.remotes.get(&peer).and_then(|remote| remote.node) else { return };
-        let told = match HostMap::from_bytes(body) {
+        let mut told = match HostMap::from_bytes(body) {
             Ok(told) => told,
             Err(error) => return self.lose_remote(peer, Some(error.to_string())),
         };
+        network.without_gone(&mut told, Some(from));
         let news = network.hosts.merge(from, &told);
         self.spread(&news);
     }
 
     /// Keeps what is new, passes it on, and tells the machine. A node whose address changes all the time costs a file and a message a second.
-    fn spread(&mut self, news: &[NodeId]) {
+    pub(super) fn spread(&mut self, news: &[NodeId]) {
         let Some(network) = self.network.as_mut().filter(|_| !news.is_empty()) else { return };
         network.has_news = true;
         self.spread_if_due();
         self.hosts_seen(news);
     }
 
-    fn spread_if_due(&mut self) {
+    pub(super) fn spread_if_due(&mut self) {
         let now = clock();
         let is_due =
             |network: &&mut Network| network.has_news && network.spread_again_at.is_none_or(|at| at <= now);
@@ -216,40 +232,6 @@ impl Daemon {
         }
         for (conn, fits) in told {
             if fits { self.flush_remote(conn) } else { self.lose_remote(conn, Some(UNREAD.to_owned())) }
-        }
-    }
-
-    fn serve_join(&mut self, peer: PeerConn, body: &[u8]) {
-        let Some(network) = &mut self.network else { return };
-        let Some(remote) = network.remotes.get_mut(&peer) else { return };
-        let from = remote.from();
-        let (answer, outcome) = trust::join::serve(&network.store, body, SystemTime::now());
-        remote.send(RecordKind::Join, &answer);
-        remote.close_soon(clock());
-        self.flush_remote(peer);
-        match outcome {
-            Ok(joined) => {
-                self.info(&format!("node {} at {} has joined the cluster", joined.node, joined.address));
-                if let Some(network) = &mut self.network {
-                    network.hosts.set(joined.node, joined.address);
-                }
-                self.spread(&[joined.node]);
-            }
-            Err(error) => self.warn(format!("a host at {from} could not join: {error}")),
-        }
-    }
-
-    fn serve_renewal(&mut self, peer: PeerConn, body: &[u8]) {
-        let Some(network) = &mut self.network else { return };
-        let Some(remote) = network.remotes.get_mut(&peer) else { return };
-        let from = remote.from();
-        let (answer, outcome) = trust::renew::serve(&network.store, &remote.channel, body, SystemTime::now());
-        remote.send(RecordKind::Join, &answer);
-        remote.close_soon(clock());
-        self.flush_remote(peer);
-        match outcome {
-            Ok(node) => self.info(&format!("node {node} at {from} has a new certificate")),
-            Err(error) => self.warn(format!("a node at {from} got no new certificate: {error}")),
         }
     }
 
@@ -282,7 +264,7 @@ impl Daemon {
         true
     }
 
-    fn flush_remote(&mut self, peer: PeerConn) {
+    pub(super) fn flush_remote(&mut self, peer: PeerConn) {
         let Some(remote) = self.remote(peer) else { return };
         match remote.flush() {
             Ok(()) if remote.is_closing() && remote.channel.is_flushed() => drop(self.drop_remote(peer)),
@@ -317,7 +299,7 @@ impl Daemon {
     }
 
     /// A connection ends, and whoever has to know is told why. `None`: the other side has closed it.
-    fn lose_remote(&mut self, peer: PeerConn, why: Option<String>) {
+    pub(super) fn lose_remote(&mut self, peer: PeerConn, why: Option<String>) {
         let Some(remote) = self.drop_remote(peer) else { return };
         let from = remote.from();
         let closed = "the other side has closed the connection".to_owned();
@@ -330,7 +312,12 @@ impl Daemon {
             }
             (None, Some(node)) if remote.channel.limit().is_some() => {
                 let why = format!("{} (at {from})", why.unwrap_or(closed));
-                self.tell(Input::DialFailed { node, why });
+                let refused = remote.refuses_us;
+                self.tell(if refused {
+                    Input::DialRefused { node, why }
+                } else {
+                    Input::DialFailed { node, why }
+                });
             }
             _ if remote.is_closing() => {}
             _ => self.warn(format!(
@@ -376,7 +363,7 @@ impl Daemon {
 /// Between two times that addresses are kept and passed on.
 const SPREAD_PAUSE: Duration = Duration::from_secs(1);
 
-const UNREAD: &str = "it does not read what it is sent";
+pub(super) const UNREAD: &str = "it does not read what it is sent";
 
 /// No descriptor or memory is left, which another attempt at once would not change.
 fn is_scarcity(code: i32) -> bool {

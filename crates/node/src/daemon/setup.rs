@@ -100,6 +100,7 @@ fn behind_the_lock(options: &DaemonOptions, sharing: &Sharing) -> Result<Daemon>
     if let Some(network) = &network {
         tracing::info!(node = %node, address = %network.identity.address, "listens for other hosts");
         add(network.as_fd(), Key::Network)?;
+        add(network.keys_watch.as_fd(), Key::Keys)?;
     }
     add(stop_reader.as_fd(), Key::Stop)?;
     // A process that takes signals is a process of its own, and its standard input is its own too.

@@ -101,7 +101,7 @@ impl Host {
         if output.status.success() { Ok(said) } else { Err(said) }
     }
 
-    fn runtime(&self) -> String {
+    pub(crate) fn runtime(&self) -> String {
         self.root.join("run").display().to_string()
     }
 
@@ -148,6 +148,31 @@ impl Host {
         let table = String::from_utf8_lossy(&output.stdout).into_owned();
         // The fourth word of a line is the state; 02 is SYN-SENT.
         table.lines().filter(|line| line.split_whitespace().nth(3) == Some("02")).count()
+    }
+
+    /// Of its node.
+    pub(crate) fn certificate_and_key(&self) -> [Vec<u8>; 2] {
+        ["crt", "key"]
+            .map(|kind| std::fs::read(self.config().join(format!("node-{}.{kind}", self.node))).unwrap())
+    }
+
+    pub(crate) fn put_back(&self, files: &[Vec<u8>; 2]) {
+        for (kind, bytes) in ["crt", "key"].iter().zip(files) {
+            std::fs::write(self.config().join(format!("node-{}.{kind}", self.node)), bytes).unwrap();
+        }
+    }
+
+    /// As from a backup that was made when it was a member.
+    pub(crate) fn restore(&self, member: &Self, own: &[Vec<u8>; 2], list: &[u8]) {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::set_permissions(self.config(), std::fs::Permissions::from_mode(0o700)).unwrap();
+        for name in ["cluster", "authority.crt"] {
+            std::fs::copy(member.config().join(name), self.config().join(name)).unwrap();
+        }
+        let address = format!("{}:7411", self.address);
+        std::fs::write(self.config().join(format!("node-{}.address", self.node)), address).unwrap();
+        std::fs::write(self.config().join("hosts"), list).unwrap();
+        self.put_back(own);
     }
 
     pub(crate) fn config(&self) -> PathBuf {

@@ -171,3 +171,115 @@ fn a_node_renews_its_certificate_at_the_authority_and_nowhere_else() {
     }
     all_see_each_other(&lab);
 }
+
+/// Of what the authority revokes, everybody learns, also who was not there.
+#[test]
+fn a_revoked_node_is_refused_by_every_host_and_joins_again_with_a_new_token() {
+    let Some(mut lab) = cluster(&[4, 8, 12, 16]) else { return };
+    all_see_each_other(&lab);
+    let old = lab.hosts[1].certificate_and_key();
+    // One manager does not hear of it, and starts afterwards.
+    lab.hosts[3].kill();
+    let refused = lab.hosts[1].ask(&["revoke", "12", &lab.hosts[1].runtime()]).unwrap_err();
+    assert!(refused.contains("has no key of an authority"), "{refused}");
+    for (node, why) in
+        [("4", "is a node of this host, which has the authority's key"), ("400", "nothing to revoke")]
+    {
+        let refused = lab.hosts[0].ask(&["revoke", node, &lab.hosts[0].runtime()]).unwrap_err();
+        assert!(refused.contains(why), "{refused}");
+    }
+    let revoke = |lab: &Lab| lab.hosts[0].ask(&["revoke", "8", &lab.hosts[0].runtime()]);
+    assert_eq!(revoke(&lab), Ok("already false passed on true".to_owned()));
+    assert_eq!(revoke(&lab), Ok("already true passed on true".to_owned()));
+    let is_revoked = |lab: &Lab, at: usize| lab.hosts[at].link(8).starts_with("Revoked true");
+    for at in [0, 2] {
+        eventually("the session ends", || is_revoked(&lab, at));
+        assert!(lab.hosts[at].link(8).contains("its certificate was revoked"));
+    }
+    for other in [4, 12] {
+        eventually("it knows why", || {
+            lab.hosts[1].link(other).contains("this node's certificate was revoked")
+        });
+    }
+    lab.hosts[3].start();
+    eventually("who was not there learns of it", || is_revoked(&lab, 3));
+    assert!(lab.hosts[0].sees(&[12, 16]) && lab.hosts[2].sees(&[4, 16]), "others are not concerned");
+
+    // It cannot come back by being started again, not even if it forgets what it was told.
+    lab.hosts[1].kill();
+    std::fs::remove_file(lab.hosts[1].config().join("revoked")).unwrap();
+    lab.hosts[1].start();
+    eventually("it is refused", || lab.hosts[1].link(4).contains("because it was revoked"));
+    assert!(is_revoked(&lab, 0) && is_revoked(&lab, 2) && is_revoked(&lab, 3));
+    let first = lab.hosts[0].address.clone();
+    let refused = lab.hosts[1].ask(&["renew", "8", &first]).unwrap_err();
+    assert!(refused.contains("because it was revoked: join again with a token"), "{refused}");
+    // The others remember it when they are started again.
+    lab.hosts[2].kill();
+    lab.hosts[2].start();
+    eventually("it is known at once", || is_revoked(&lab, 2));
+
+    let token = lab.hosts[0].ask(&["token", "600", "8"]).unwrap();
+    assert!(lab.hosts[1].ask(&["join", &first, &token, "8"]).unwrap().starts_with("8 "));
+    lab.hosts[1].kill();
+    lab.hosts[1].start();
+    all_see_each_other(&lab);
+    // What was revoked stays so.
+    lab.hosts[1].kill();
+    lab.hosts[1].put_back(&old);
+    lab.hosts[1].start();
+    eventually("the old one is refused", || lab.hosts[1].link(4).contains("was revoked"));
+    assert!(!lab.hosts[0].link(8).starts_with("Valid"));
+}
+
+#[test]
+fn a_manager_that_cannot_read_the_list_of_revoked_certificates_does_not_start() {
+    let Some(mut lab) = cluster(&[4, 8]) else { return };
+    all_see_each_other(&lab);
+    lab.hosts[0].ask(&["revoke", "8", &lab.hosts[0].runtime()]).unwrap();
+    eventually("the session ends", || lab.hosts[0].link(8).starts_with("Revoked true"));
+    lab.hosts[0].kill();
+    let file = lab.hosts[0].config().join("revoked");
+    let list = std::fs::read(&file).unwrap();
+    std::fs::write(&file, &list[..list.len() / 2]).unwrap();
+    let runtime = lab.hosts[0].runtime();
+    let refused = lab.hosts[0].ask(&["run", "4", &runtime]).unwrap_err();
+    assert!(refused.contains("the list of revoked certificates is damaged"), "{refused}");
+    std::fs::write(&file, &list).unwrap();
+    lab.hosts[0].start();
+    eventually("it is known at once", || lab.hosts[0].link(8).starts_with("Revoked true"));
+}
+
+#[test]
+fn a_node_that_leaves_is_forgotten_by_all_and_by_its_own_host() {
+    let Some(mut lab) = cluster(&[4, 8, 12]) else { return };
+    all_see_each_other(&lab);
+    let old = lab.hosts[1].certificate_and_key();
+    let hosts = lab.hosts[1].config().join("hosts");
+    let (first, third) = (lab.hosts[0].address.clone(), lab.hosts[2].address.clone());
+    let leave = |lab: &Lab, host: &str| lab.hosts[1].ask(&["leave", "8", &lab.hosts[1].runtime(), host]);
+    assert!(leave(&lab, &first).unwrap_err().contains("node 8 runs: stop it first"));
+    lab.hosts[1].kill();
+    let refused = leave(&lab, &third).unwrap_err();
+    assert!(refused.contains("this host has no authority"), "{refused}");
+    assert!(hosts.exists(), "nothing is removed before the authority has answered");
+    let list = std::fs::read(&hosts).unwrap();
+    assert_eq!(leave(&lab, &first), Ok("8".to_owned()));
+    assert!(!lab.hosts[1].config().exists());
+    for at in [0, 2] {
+        eventually("it is not listed", || lab.hosts[at].link(8).is_empty());
+        let known = lab.hosts[at].config().join("hosts");
+        eventually("its address is gone", || !std::fs::read_to_string(&known).unwrap().contains("8 10.77"));
+    }
+    assert!(lab.hosts[0].sees(&[12]), "others are not concerned");
+    // Who kept its key is refused, and its address does not come back by who still knows it.
+    std::fs::create_dir_all(lab.hosts[1].config()).unwrap();
+    lab.hosts[1].restore(&lab.hosts[2], &old, &list);
+    lab.hosts[1].start();
+    eventually("it is refused", || lab.hosts[1].link(4).contains("because it was revoked"));
+    lab.hosts[2].kill();
+    std::fs::write(lab.hosts[2].config().join("hosts"), &list).unwrap();
+    lab.hosts[2].start();
+    eventually("the others are there", || lab.hosts[2].sees(&[4]));
+    assert_eq!((lab.hosts[0].link(8), lab.hosts[2].link(8)), (String::new(), String::new()));
+}
