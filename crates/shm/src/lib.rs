@@ -42,6 +42,8 @@ pub mod shareable;
 pub mod socket;
 pub mod sync;
 #[cfg(all(test, loom))]
+mod tests_loom_stacks;
+#[cfg(all(test, loom))]
 mod tests_loom_stream;
 pub mod window;
 
