@@ -24,24 +24,22 @@ fn verify(arguments: &[&str]) -> (i32, String, String) {
     result
 }
 
-#[test]
-fn a_run_leaves_a_page_and_its_saved_result_makes_the_same() {
-    let _watchdog = Watchdog::usual("verify --report");
-    let dir = tempfile::tempdir().unwrap();
-    let file = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
-    let for_whom = "Rack 7, for <R&D>";
-    let (status, out, err) =
-        verify(&["--nodes", "2", "--json", "--report", &file("a.html"), "--title", for_whom]);
-    assert!(matches!(status, 0 | 1 | 3), "{out}{err}");
+/// Of the page `a.html`.
+pub(crate) const TITLE: &str = "Rack 7, for <R&D>";
+
+/// Of a run with this result, whose page `a.html` lies alone in this folder. (A whole run takes half a minute, so it is another test's,
+/// too.)
+pub(crate) fn it_leaves_a_page_and_its_saved_result_makes_the_same(result: &str, dir: &Path) {
+    let file = |name: &str| dir.join(name).to_str().unwrap().to_owned();
     let page = std::fs::read_to_string(file("a.html")).unwrap();
     assert!(page.contains("<h1>Rack 7, for &lt;R&amp;D&gt;</h1>"), "{page}");
     assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>"), "{page}");
-    std::fs::write(file("a.json"), &out).unwrap();
+    std::fs::write(file("a.json"), result).unwrap();
     // Its verdict is of another time: what is made now is the page.
     let (status, out, err) = verify(&["--from", &file("a.json"), "--report", &file("b.html")]);
     assert_eq!((status, out.as_str(), err.as_str()), (0, "", ""));
     assert!(std::fs::read_to_string(file("b.html")).unwrap() == page, "the same document, another page");
-    assert_eq!(names(dir.path()).len(), 3, "{:?}", names(dir.path()));
+    assert_eq!(names(dir).len(), 3, "{:?}", names(dir));
 }
 
 #[test]

@@ -4,6 +4,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tieline_tests::{Cluster, Watchdog};
 
+use crate::report::{TITLE, it_leaves_a_page_and_its_saved_result_makes_the_same};
+
 fn left_in(cluster: &Cluster) -> Vec<String> {
     std::fs::read_dir(cluster.runtime_dir())
         .unwrap()
@@ -12,10 +14,13 @@ fn left_in(cluster: &Cluster) -> Vec<String> {
 }
 
 #[test]
-fn a_good_cluster_passes_and_nothing_is_left() {
+fn a_good_cluster_passes_leaves_a_page_and_nothing_else() {
     let _watchdog = Watchdog::usual("verify");
     let cluster = Cluster::empty().unwrap();
-    let (status, out, err) = cluster.run(&["verify", "--nodes", "3", "--json"]).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let page = dir.path().join("a.html");
+    let call = ["verify", "--nodes", "3", "--json", "--report", page.to_str().unwrap(), "--title", TITLE];
+    let (status, out, err) = cluster.run(&call).unwrap();
     let report: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{err}"));
     // A measurement on a machine that others use may be inconclusive; it is never a failure of the test.
     assert!(status == 0 || status == 3, "{out}{err}");
@@ -44,6 +49,7 @@ fn a_good_cluster_passes_and_nothing_is_left() {
     assert_eq!(schemas, ["tieline.scibench2/1", "tieline.dma/1", "tieline.intr/1", "tieline.jitter/1"]);
     assert!(report["partial"].is_null() && report["environment"]["kernel"].is_string(), "{report}");
     assert_eq!(left_in(&cluster), Vec::<String>::new());
+    it_leaves_a_page_and_its_saved_result_makes_the_same(&out, dir.path());
 }
 
 #[test]
