@@ -89,9 +89,11 @@ pub fn all(steps: &mut Steps<'_>, target: &Path) -> Outcome {
     let build = ["build", "--locked", "--workspace", "--lib", "--bins", "--examples"];
     steps.check("build", &mut cargo(&build))?;
     fuzz(steps, target)?;
+    // One command after the other, each in a place of its own: there is room for it beside the tests, which wait, too.
+    let documents = steps.begin(&mut xtask("doc-commands"))?;
     steps.tests("tests", &mut xtask("test"))?;
-    steps.end("loom", loom)?;
-    steps.tests("documents", &mut xtask("doc-commands"))
+    steps.end("documents", documents)?;
+    steps.end("loom", loom)
 }
 
 /// A workspace of its own, which no other step builds.
