@@ -109,7 +109,9 @@ fn is_epoll_that_told_within(case: &Case<'_>, slot: &str, event: &str, depth: us
     let copied = copied.and_then(|step| argument(step, "fd")).or_else(|| passed(case, slot));
     let of_epoll = |step: &&Step, call: &str| {
         let epoll = argument(step, "fd");
-        step.call.name() == call && (epoll.as_deref() == Some(slot) || epoll == copied && epoll.is_some())
+        let is_copy = epoll == copied && epoll.is_some();
+        step.call.name() == call
+            && (epoll.as_deref() == Some(slot) || is_copy || have_one_number(case, &epoll, slot))
     };
     case.before()
         .iter()
@@ -119,6 +121,27 @@ fn is_epoll_that_told_within(case: &Case<'_>, slot: &str, event: &str, depth: us
             edge_was_told(case, &member, &[event])
                 || depth > 0 && is_epoll_that_told_within(case, &member, event, depth - 1)
         })
+}
+
+/// Whether an epoll has the number that this slot had before it was closed.
+fn have_one_number(case: &Case<'_>, epoll: &Option<String>, slot: &str) -> bool {
+    let number = |slot: &str| {
+        let outcomes = case.before().iter().zip(&case.finding.library).rev();
+        outcomes.into_iter().find_map(|(step, outcome)| match step.call.name() {
+            "socketpair" | "pipe" => {
+                let (one, other) = outcome.strip_prefix("= 0 fds=")?.split_once(',')?;
+                let nth =
+                    ["to", "other"].iter().position(|name| argument(step, name).as_deref() == Some(slot))?;
+                Some([one, other][nth].to_owned())
+            }
+            _ if argument(step, "to").as_deref() == Some(slot) => {
+                outcome.strip_prefix("= ")?.split(' ').next().map(str::to_owned)
+            }
+            _ => None,
+        })
+    };
+    let of_epoll = epoll.as_deref().and_then(number);
+    of_epoll.is_some() && of_epoll == number(slot)
 }
 
 /// What was passed and taken as this slot.
@@ -134,6 +157,13 @@ fn passed(case: &Case<'_>, slot: &str) -> Option<String> {
 pub(super) fn is_edge_not_repeated(case: &Case<'_>) -> bool {
     let (Some(plain), Some(library)) = (told(&case.first.one), told(&case.first.other)) else { return false };
     let repeated = more(&plain, &library);
+    // Who asks whether an epoll has anything is told that it has.
+    let is_of_epoll = |(slot, events): &(&str, Vec<&str>)| {
+        events == &["IN"] && is_epoll_that_told(case, slot, "OUT") && !has_unread(case)
+    };
+    if case.call() == "poll" {
+        return !repeated.is_empty() && more(&library, &plain).is_empty() && repeated.iter().all(is_of_epoll);
+    }
     let was_told = |(slot, events): &(&str, Vec<&str>)| {
         (events == &["OUT"] || events.contains(&"HUP") && has_shut_down(case))
             && edge_was_told(case, slot, events)

@@ -7,7 +7,7 @@ use crate::program::Step;
 /// Calls after which another process may have what this one has, of which nothing is known.
 const SHARES: &str = "posix_spawn vfork vfork_exit exec";
 /// Calls that close numbers.
-const CLOSES: &str = "close closefrom close_range dup2 dup3 exit";
+const CLOSES: &str = "close closefrom close_range dup2 dup3 exit exec";
 
 fn has_closed_what_may_be_shared(case: &Case<'_>) -> bool {
     let is_any = |calls: &str| case.before().iter().any(|step| is_one_of(step.call.name(), calls));
@@ -50,12 +50,14 @@ pub(super) fn is_end_for_reset(case: &Case<'_>) -> bool {
         "shutdown" => case.first.other == "= 0",
         "poll" | "epoll_wait" => !case.first.other.contains("ERR"),
         "address" => case.first.other.starts_with("= 0 "),
+        "getsockopt" => case.first.other == "= 0 4:0",
         _ => false,
     };
     // By a signal.
     let is_reset = case.first.one.starts_with(RESET)
         || case.call() == "ring" && case.first.one.contains("= ECONNRESET")
         || case.call() == "aio" && case.first.one.contains("ECONNRESET")
+        || case.call() == "getsockopt" && ["= 0 EPIPE", "= 0 ECONNRESET"].contains(&case.first.one.as_str())
         || is_one_of(case.call(), "address shutdown") && case.first.one.starts_with("= -1 ENOTCONN")
         || is_one_of(case.call(), "poll epoll_wait") && case.first.one.contains("|ERR|HUP")
         || case.call() != "recv" && case.first.one.starts_with("= -1 EPIPE")

@@ -105,14 +105,14 @@ fn a_difference_is_looked_at_where_it_began() {
 #[test]
 fn a_reset_behind_a_step_that_hung_is_known_only_then() {
     let fork = ("a0 fork actor=a1", "= %<0>");
-    let exits = ("a0 vfork_exit close=s4 fd=- onto=- status=0", "= %<1>");
+    let dup = ("a0 dup fd=s4 to=s5", "= 5");
     let recv = ("a0 recv fd=s1 len=4 by=read flags=- bad=no", "");
     let of = |lines: &[_], hung| classified_after(lines, "= 4 data=4:6f0b70fd:ea", "= -1 ECONNRESET", hung);
-    let lines = [fork, SEND, exits, recv];
+    let lines = [fork, SEND, dup, recv];
     assert_eq!(of(&lines, Some(2)), Some("waits-for-a-writer"));
     assert_eq!(of(&lines, None), None, "nothing was waited for");
     assert_eq!(of(&lines, Some(1)), None, "a write that hangs");
-    assert_eq!(of(&[fork, exits, recv], Some(1)), None, "nobody has written");
+    assert_eq!(of(&[fork, dup, recv], Some(1)), None, "nobody has written");
     let lost = classified_after(&lines, "= 4 data=4:6f0b70fd:ea", "= 0 data=0:811c9dc5:", Some(2));
     assert_eq!(lost, None, "lost bytes");
 }
@@ -259,11 +259,11 @@ fn a_write_is_refused_only_behind_a_shutdown_of_both_halves() {
 fn a_read_that_blocks_is_reset_by_a_step_that_hung_later() {
     let fork = ("a0 fork actor=a1", "= %<0>");
     let recv = ("a0 recv fd=s1 len=4 by=read flags=- bad=no", "");
-    let exits = ("a0 vfork actor=a3 close=s4 fd=- onto=-", "= %<1>");
-    let lines = [fork, recv, SEND, exits];
+    let dup = ("a0 dup fd=s4 to=s5", "= 5");
+    let lines = [fork, recv, SEND, dup];
     let text: Vec<&str> = lines.iter().map(|(line, _)| *line).collect();
     let program = Program::parse(&format!("tieline-differential 1\n{}\n", text.join("\n"))).unwrap();
-    let outcomes = |read: &str| ["= %<0>", read, "= 4", "= %<1>"].map(str::to_owned).to_vec();
+    let outcomes = |read: &str| ["= %<0>", read, "= 4", "= 5"].map(str::to_owned).to_vec();
     let of = |hung| {
         let (plain, library) = (outcomes("blocks"), outcomes("blocks, after step 4: = -1 ECONNRESET"));
         of(&program, &Finding { plain, library, hung }).map(|known| known.name)
@@ -305,4 +305,38 @@ fn a_read_that_is_restarted_is_known_on_a_number_that_was_closed() {
         None,
         "nothing is restarted"
     );
+}
+
+#[test]
+fn a_poll_of_an_epoll_finds_no_edge_that_is_not_repeated() {
+    let add = ("a0 epoll_ctl fd=s3 op=add member=s1 events=in+out+edge", "= 0");
+    let told = ("a0 epoll_wait fd=s3 by=wait max=8 timeout=0", "= 1 s1:OUT");
+    let recv = ("a0 recv fd=s1 len=4 by=read flags=- bad=no", "= 4 data=4:6f0b70fd:ea");
+    let poll = ("a0 poll by=poll set=s1:in+out,s3:in timeout=0", "");
+    let of = |lines: &[_]| classified(lines, "= 2 s1:OUT s3:IN", "= 1 s1:OUT");
+    assert_eq!(of(&[add, told, SEND, recv, poll]), Some("edge-not-repeated"));
+    assert_eq!(of(&[add, SEND, recv, poll]), None, "nothing was told");
+    assert_eq!(of(&[add, told, SEND, poll]), None, "bytes are unread");
+}
+
+#[test]
+fn an_edge_is_known_of_a_number_that_an_epoll_has_by_now() {
+    let pair = ("a0 socketpair to=s6 other=s7 kind=dgram with=-", "= 0 fds=5,6");
+    let epoll = ("a0 epoll_create to=s3 with=-", "= 5");
+    let add = ("a0 epoll_ctl fd=s3 op=add member=s1 events=in+edge", "= 0");
+    let told = ("a0 epoll_wait fd=s3 by=wait max=8 timeout=0", "= 1 s1:IN");
+    let poll = ("a0 poll by=poll set=s6:in timeout=0", "");
+    let of = |epoll| classified(&[pair, epoll, add, told, poll], "= 0", "= 1 s6:IN");
+    assert_eq!(of(epoll), Some("edge-again"));
+    assert_eq!(of((epoll.0, "= 7")), None, "another number");
+}
+
+#[test]
+fn an_error_is_not_there_where_a_program_that_was_replaced_had_closed() {
+    let fork = ("a0 fork actor=a1", "= %<0>");
+    let exec = ("a1 exec environment=kept", "= 0");
+    let error = ("a0 getsockopt fd=s1 option=error", "");
+    assert_eq!(classified(&[fork, exec, error], "= 0 EPIPE", "= 0 4:0"), Some("end-for-reset"));
+    assert_eq!(classified(&[fork, error], "= 0 EPIPE", "= 0 4:0"), None, "nothing was closed");
+    assert_eq!(classified(&[fork, exec, error], "= 0 4:0", "= 0 EPIPE"), None, "an error of the library's");
 }

@@ -69,14 +69,9 @@ pub(super) fn was_waited_for_in_vain(case: &Case<'_>) -> bool {
         && writes_in_another_process(case, case.step)
 }
 
-/// The same, seen by any call behind one that waits by itself: another program is executed, or the child of a `vfork` has made another number
-/// of the connection, which its parent's next call waits for.
+/// The same, seen by any call behind one that waits by itself: another program is executed, or may be by the child of a `vfork`.
 pub(super) fn was_reset_behind_another_program(case: &Case<'_>) -> bool {
-    let makes = |step: &Step| match step.call.name() {
-        "exec" | "posix_spawn" => true,
-        "vfork" | "vfork_exit" => argument(step, "onto").is_some_and(|onto| onto != "-"),
-        _ => false,
-    };
+    let makes = |step: &Step| is_one_of(step.call.name(), "exec posix_spawn vfork vfork_exit");
     // A call that blocks has come to this later.
     let steps = &case.program.steps[..began(case.first).min(case.program.steps.len())];
     let waits = |(at, step)| makes(step) && writes_in_another_process_before(&steps[..at], step);
@@ -91,6 +86,7 @@ fn is_of_a_reset(case: &Case<'_>) -> bool {
         // `select` tells of it as of bytes.
         "poll" | "epoll_wait" => is_new("HUP") || plain.starts_with("blocks") && library.starts_with("= 1 "),
         "queued" => library == "= 0 count=0",
+        "aio" => is_new("ECONNRESET"),
         "shutdown" => is_new("ENOTCONN"),
         // Its own address is none any more.
         "address" => {
