@@ -142,12 +142,16 @@ impl Host {
         self.ask(&["connect", &numbers[0], &self.runtime(), &numbers[1], &numbers[2]])
     }
 
-    /// Connections that it has begun and that nobody has answered.
+    /// Connections that it has begun to addresses of 10.77.1.0/24, where nobody is.
     pub(crate) fn unanswered(&self) -> usize {
         let output = self.space.command(&["cat", "/proc/net/tcp"]).output().unwrap();
         let table = String::from_utf8_lossy(&output.stdout).into_owned();
-        // The fourth word of a line is the state; 02 is SYN-SENT.
-        table.lines().filter(|line| line.split_whitespace().nth(3) == Some("02")).count()
+        let is_one = |line: &&str| {
+            let mut words = line.split_whitespace().skip(2);
+            // The remote address, last byte first; and the state, of which 02 is SYN-SENT.
+            words.next().is_some_and(|to| to.contains("014D0A:")) && words.next() == Some("02")
+        };
+        table.lines().filter(is_one).count()
     }
 
     /// Of its node.
