@@ -88,8 +88,13 @@ fn a_host_joins_with_a_token_and_both_see_each_other() {
     second.must(&["node", "start", "--node", "8"]);
     sees(&first, 8);
     sees(&second, 4);
-    let text = first.must(&["status"]);
+    let mut text = first.must(&["status"]);
     assert!(text.contains("session valid, link ofi"), "{text}");
+    // With the first heartbeats.
+    while !(text.contains(", round trip ") && text.contains(" ms (least ")) {
+        std::thread::sleep(Duration::from_millis(50));
+        text = first.must(&["status"]);
+    }
     // The same token lets nobody else in.
     let third = Host::new();
     let join = ["cluster", "join", &first.address, "--address", &third.address, "--token", token];

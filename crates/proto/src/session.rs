@@ -14,27 +14,25 @@
 //!   manager's socket appear at the right moment.
 //! - A connection with an acceptable hello replaces the one before it, whichever incarnation it comes from.
 
-use std::time::Duration;
+mod redial;
+mod round_trips;
 
-use seeded_random::mix;
+use std::time::Duration;
 
 use crate::fault::time;
 use crate::ids::NodeId;
 use crate::manager::PeerConn;
 use crate::time::Instant;
-use crate::wire::peer::PeerMessage;
+use crate::wire::peer::{Echo, PeerMessage};
 use crate::wire::program::Incarnation;
 use crate::wire::status::SessionState;
+use redial::SLOWEST;
+pub use redial::{REDIAL_MAX, REDIAL_MIN};
+pub use round_trips::RoundTrip;
+use round_trips::RoundTrips;
 
-/// First pause before a broken connection is dialled again.
-pub const REDIAL_MIN: Duration = Duration::from_millis(50);
-/// Longest pause between two attempts.
-pub const REDIAL_MAX: Duration = Duration::from_secs(5);
 /// A silent peer is probed at least every so many heartbeat limits.
 const PROBE_MAX_LIMITS: u32 = 10;
-/// As many attempts as make the back-off reach [`REDIAL_MAX`].
-const SLOWEST: u32 = 16;
-
 /// The settings of a session.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
@@ -115,6 +113,8 @@ pub struct Session {
     downtime: Duration,
     received: u64,
     missed: u64,
+    /// Of the present connection.
+    round_trips: RoundTrips,
 }
 
 impl Session {
@@ -141,6 +141,7 @@ impl Session {
             downtime: Duration::ZERO,
             received: 0,
             missed: 0,
+            round_trips: RoundTrips::default(),
         }
     }
 
@@ -205,6 +206,11 @@ impl Session {
         (self.received, self.missed)
     }
 
+    /// What was measured with them, on the present connection.
+    pub fn round_trip(&self) -> Option<RoundTrip> {
+        self.round_trips.measured()
+    }
+
     /// This side dials.
     pub fn dials(&self) -> bool {
         self.settings.own > self.settings.peer
@@ -262,6 +268,7 @@ impl Session {
             Some(_) => Return::Restarted,
         };
         self.transport = Transport::Open(conn);
+        self.round_trips = RoundTrips::default();
         self.redial_at = None;
         self.incarnation = Some(incarnation);
         host.clone_into(&mut self.host);
@@ -271,7 +278,7 @@ impl Session {
     /// The owner has sent its announcements at the start of a connection: the first heartbeat ends them.
     pub fn settle(&mut self, now: Instant, out: &mut Vec<Action>) {
         if let (Transport::Open(conn), true) = (self.transport, self.is_valid()) {
-            self.beat(conn, out);
+            self.beat(now, conn, out);
             self.beat_at = self.next_tick(now);
         }
     }
@@ -288,8 +295,9 @@ impl Session {
     }
 
     /// A heartbeat came (after [`Self::heard`]).
-    pub fn heartbeat(&mut self, now: Instant) {
+    pub fn heartbeat(&mut self, now: Instant, sequence: u64, echo: Option<Echo>) {
         self.received += 1;
+        self.round_trips.came(now, sequence, echo);
         self.expected = now + self.settings.heartbeat_interval;
     }
 
@@ -346,7 +354,7 @@ impl Session {
             }
             Transport::Open(conn) if self.is_valid() => self.watch(now, conn, out),
             Transport::Open(conn) if self.beat_at <= now => {
-                self.beat(conn, out);
+                self.beat(now, conn, out);
                 self.probe_gap =
                     (self.probe_gap * 2).min(self.settings.heartbeat_limit.saturating_mul(PROBE_MAX_LIMITS));
                 self.beat_at = now + self.probe_gap;
@@ -387,7 +395,7 @@ impl Session {
             return;
         }
         if self.beat_at <= now {
-            self.beat(conn, out);
+            self.beat(now, conn, out);
             self.beat_at = self.next_tick(now);
         }
     }
@@ -403,9 +411,10 @@ impl Session {
         }
     }
 
-    fn beat(&mut self, conn: PeerConn, out: &mut Vec<Action>) {
+    fn beat(&mut self, now: Instant, conn: PeerConn, out: &mut Vec<Action>) {
         self.sequence += 1;
-        out.push(Action::Send(conn, PeerMessage::Heartbeat { sequence: self.sequence }));
+        let (sequence, echo) = (self.sequence, self.round_trips.send(now, self.sequence));
+        out.push(Action::Send(conn, PeerMessage::Heartbeat { sequence, echo }));
     }
 
     /// All sessions of a manager beat at multiples of the interval, so that an idle manager wakes once for all of them.
@@ -475,19 +484,9 @@ impl Session {
 
     fn redial_later(&mut self, now: Instant) {
         if self.dials() && self.transport == Transport::None {
-            self.redial_at = Some(now + self.pause());
+            self.redial_at = Some(now + redial::pause(&self.settings, self.attempts));
             self.attempts = self.attempts.saturating_add(1);
         }
-    }
-
-    /// Doubles with each attempt up to the bound; the upper half of it is drawn, the same for the same seed.
-    fn pause(&self) -> Duration {
-        let full = REDIAL_MIN.saturating_mul(1 << self.attempts.min(SLOWEST)).min(REDIAL_MAX);
-        let Settings { own, peer, seed, .. } = self.settings;
-        let drawn =
-            mix(seed ^ u64::from(own.get()) << 40 ^ u64::from(peer.get()) << 20 ^ u64::from(self.attempts));
-        let half = nanos(full) / 2;
-        Duration::from_nanos(half + drawn % (half + 1))
     }
 }
 

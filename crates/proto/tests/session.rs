@@ -87,7 +87,7 @@ fn heartbeats_go_out_at_each_interval_and_count_up() {
     let sequences: Vec<u64> = serve(&mut session, 2000)
         .into_iter()
         .map(|(ms, action)| match action {
-            Action::Send(CONN, PeerMessage::Heartbeat { sequence }) if ms % 100 == 0 => sequence,
+            Action::Send(CONN, PeerMessage::Heartbeat { sequence, .. }) if ms % 100 == 0 => sequence,
             other => panic!("{other:?} at {ms} ms"),
         })
         .collect();
@@ -184,7 +184,7 @@ fn missed_heartbeats_are_counted() {
     let mut session = valid();
     for ms in [100, 200, 300] {
         session.heard(at(ms), &mut Vec::new());
-        session.heartbeat(at(ms));
+        session.heartbeat(at(ms), ms, None);
     }
     // Others than heartbeats keep the session, and do not count.
     for ms in (350..=1000).step_by(50) {

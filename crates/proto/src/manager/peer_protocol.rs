@@ -77,8 +77,8 @@ impl Manager {
         descriptors: &[Descriptor],
     ) {
         match message {
-            PeerMessage::Heartbeat { .. } => {
-                self.with_session(node, |session, now, _| session.heartbeat(now));
+            PeerMessage::Heartbeat { sequence, echo } => {
+                self.with_session(node, |session, now, _| session.heartbeat(now, sequence, echo));
                 self.list_complete(node);
             }
             PeerMessage::Request { id, body } => self.peer_request(node, id, body, descriptors),

@@ -82,6 +82,8 @@ impl Manager {
             faults: peer.admin.faults,
             heartbeats_received,
             heartbeats_missed,
+            round_trip_ns: session.round_trip().map(|trip| nanos(trip.latest)),
+            least_round_trip_ns: session.round_trip().map(|trip| nanos(trip.least)),
         }
     }
 

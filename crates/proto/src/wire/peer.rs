@@ -8,6 +8,15 @@ use super::program::{
 };
 use crate::ids::{GroupId, InterruptNo, NodeId, SegmentKey};
 
+/// A heartbeat of the other side, for the measurement of round trips.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Echo {
+    /// Its sequence.
+    pub sequence: u64,
+    /// Nanoseconds since it came.
+    pub held_ns: u64,
+}
+
 /// The requester on whose behalf a manager asks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Requester {
@@ -48,6 +57,8 @@ pub enum PeerMessage {
     Heartbeat {
         /// Counts up.
         sequence: u64,
+        /// The last one of the other side, if it came since the last one of this side.
+        echo: Option<Echo>,
     },
     /// Last message of a manager that stops on purpose.
     Bye,

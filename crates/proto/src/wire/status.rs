@@ -111,6 +111,13 @@ pub struct LinkStatus {
     pub heartbeats_received: u64,
     /// Heartbeats that were due and did not arrive.
     pub heartbeats_missed: u64,
+    /// Nanoseconds from a heartbeat to its echo, through both managers, on the present connection: the last time. Documents of before do
+    /// not say.
+    #[serde(default)]
+    pub round_trip_ns: Option<u64>,
+    /// The same: the least.
+    #[serde(default)]
+    pub least_round_trip_ns: Option<u64>,
 }
 
 /// Counters of a node manager, since start or since they were cleared.

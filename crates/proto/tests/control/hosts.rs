@@ -50,7 +50,7 @@ fn a_session_with_another_host_is_a_session() {
     world.run_for(LIMIT * 2);
     assert!(said(&world) > before, "heartbeats");
     assert_eq!(world.status(0).links[0].session, SessionState::Lost, "nothing was heard");
-    says(&mut world, PeerMessage::Heartbeat { sequence: 1 });
+    says(&mut world, PeerMessage::Heartbeat { sequence: 1, echo: None });
     assert_eq!(world.status(0).links[0].session, SessionState::Valid);
     world.input(0, Input::PeerGone { peer: FAR });
     assert_eq!(world.status(0).links[0].session, SessionState::Lost);

@@ -27,6 +27,11 @@ fn heartbeats_are_counted_and_none_is_missed() {
             assert_eq!(link.session, SessionState::Valid);
             assert_eq!((link.generation, link.downtime_ns, link.heartbeats_missed), (1, 0, 0));
             assert!((100..=103).contains(&link.heartbeats_received), "{}", link.heartbeats_received);
+            // There and back.
+            let (latest, least) = (link.round_trip_ns.unwrap(), link.least_round_trip_ns.unwrap());
+            let (shortest_us, longest_us) = world.net.peer_us;
+            let possible = shortest_us * 2000..=longest_us * 2000;
+            assert!(least <= latest && possible.contains(&least), "{latest} ns, least {least} ns");
         }
     }
 }
@@ -308,7 +313,7 @@ fn whoever_was_dialled_must_be_the_one() {
 #[test]
 fn nothing_but_hello_comes_first() {
     for message in [
-        PeerMessage::Heartbeat { sequence: 1 },
+        PeerMessage::Heartbeat { sequence: 1, echo: None },
         PeerMessage::Member { group: proto::ids::GroupId(1), joined: true },
     ] {
         let mut world = World::up(1, 1);
@@ -358,7 +363,7 @@ fn rules_broken_end_the_connection_and_not_the_manager() {
     let breaches: [fn(&mut World); 2] = [
         |world| {
             let descriptors = world.receive(0, &[memory(1)]);
-            let message = PeerMessage::Heartbeat { sequence: 1 };
+            let message = PeerMessage::Heartbeat { sequence: 1, echo: None };
             world.input(0, Input::PeerMessage { peer: STRANGER, message, descriptors });
         },
         |world| {

@@ -236,11 +236,11 @@ fn who_is_just_saying_what_goes_on_is_not_interrupted() {
     let (incarnation, what) = (Incarnation(1001), SEGMENT_1);
     let body = PeerRequest::Resume { connection, incarnation, what, requester: requester() };
     say(&mut world, conns[1], PeerMessage::Request { id: 2, body });
-    say(&mut world, conns[1], PeerMessage::Heartbeat { sequence: 1 });
+    say(&mut world, conns[1], PeerMessage::Heartbeat { sequence: 1, echo: None });
     assert_eq!(connections(&world), 1);
     // On the next connection it does not name it any more.
     greet(&mut world, conns[0]);
     assert_eq!(connections(&world), 1);
-    say(&mut world, conns[0], PeerMessage::Heartbeat { sequence: 2 });
+    say(&mut world, conns[0], PeerMessage::Heartbeat { sequence: 2, echo: None });
     assert_eq!(connections(&world), 0);
 }

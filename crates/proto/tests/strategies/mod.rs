@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use proptest::result::maybe_err;
 use proto::ids::{GroupId, InterruptNo, NodeId, SegmentId, SegmentKey};
 use proto::wire::network::{ImporterEnd, OwnerEnd};
-use proto::wire::peer::{PeerMessage, PeerReply, PeerRequest, Requester};
+use proto::wire::peer::{Echo, PeerMessage, PeerReply, PeerRequest, Requester};
 use proto::wire::program::{
     Access, ConnectionId, ImportSlot, Imported, Importer, Incarnation, InterruptKind, LossReason, Refusal,
     Request, ToManager,
@@ -227,6 +227,10 @@ fn peer_reply() -> impl Strategy<Value = PeerReply> {
     ]
 }
 
+fn echo() -> impl Strategy<Value = Echo> {
+    (any::<u64>(), any::<u64>()).prop_map(|(sequence, held_ns)| Echo { sequence, held_ns })
+}
+
 pub fn peer_message() -> impl Strategy<Value = PeerMessage> {
     let cluster = prop_oneof![9 => Just("default".to_owned()), 1 => text()];
     let id = || prop_oneof![9 => 1u64..12, 1 => any::<u64>()];
@@ -235,7 +239,7 @@ pub fn peer_message() -> impl Strategy<Value = PeerMessage> {
             PeerMessage::Hello { node, incarnation, cluster, host }
         }),
         1 => refusal().prop_map(PeerMessage::Rejected),
-        10 => any::<u64>().prop_map(|sequence| PeerMessage::Heartbeat { sequence }),
+        10 => (any::<u64>(), option::of(echo())).prop_map(|(sequence, echo)| PeerMessage::Heartbeat { sequence, echo }),
         1 => Just(PeerMessage::Bye),
         50 => (any::<u64>(), peer_request()).prop_map(|(id, body)| PeerMessage::Request { id, body }),
         40 => (id(), peer_reply()).prop_map(|(id, reply)| PeerMessage::Reply { id, result: Ok(reply) }),

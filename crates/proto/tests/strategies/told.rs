@@ -63,6 +63,8 @@ fn link() -> impl Strategy<Value = LinkStatus> {
             downtime_ns: n[2],
             heartbeats_received: n[3],
             heartbeats_missed: n[4],
+            round_trip_ns: n[3].is_multiple_of(2).then_some(n[0]),
+            least_round_trip_ns: n[3].is_multiple_of(2).then_some(n[1]),
             taken_down: n[0].is_multiple_of(2),
             partner: peer,
             faults: LinkFaults { delay_ns: n[1], lose_ppm: n[2] as u32, ..LinkFaults::default() },

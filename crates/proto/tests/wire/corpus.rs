@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use proto::ids::{GroupId, InterruptNo, NodeId, SegmentId, SegmentKey};
 use proto::wire::network::{ImporterEnd, OwnerEnd};
-use proto::wire::peer::{PeerMessage, PeerReply, PeerRequest, Requester};
+use proto::wire::peer::{Echo, PeerMessage, PeerReply, PeerRequest, Requester};
 use proto::wire::program::{
     Access, ConnectionId, Event, ImportSlot, Imported, Importer, Incarnation, InterruptKind, LossReason,
     Refusal, Reply, Request, ToManager, ToProgram,
@@ -227,7 +227,10 @@ fn peer_messages() -> Vec<PeerMessage> {
     let mut all = vec![
         hello,
         PeerMessage::Rejected(Refusal::Denied { what: "join".to_owned(), uid: 5 }),
-        PeerMessage::Heartbeat { sequence: 1 << 40 },
+        PeerMessage::Heartbeat {
+            sequence: 1 << 40,
+            echo: Some(Echo { sequence: 1 << 39, held_ns: 70_000_000 }),
+        },
         PeerMessage::Bye,
         PeerMessage::Lost { connection, reason: LossReason::Withdrawn },
         PeerMessage::Released { connection, died: true },

@@ -180,6 +180,8 @@ mod tests {
             faults: LinkFaults::default(),
             heartbeats_received: 1,
             heartbeats_missed: 0,
+            round_trip_ns: None,
+            least_round_trip_ns: None,
         };
         change(&mut link);
         link

@@ -154,6 +154,8 @@ mod tests {
             faults: LinkFaults::default(),
             heartbeats_received: 10,
             heartbeats_missed,
+            round_trip_ns: None,
+            least_round_trip_ns: None,
         }
     }
 

@@ -18,6 +18,17 @@ pub(super) fn summary(status: &NodeStatus) -> Option<String> {
     (all > 0).then(|| format!("{valid} of {all} sessions valid, link {}", LinkKind::Ofi.name()))
 }
 
+/// Of heartbeats of a session that is valid, where it was measured.
+fn round_trip(link: &LinkStatus) -> String {
+    match (link.session, link.round_trip_ns, link.least_round_trip_ns) {
+        (SessionState::Valid, Some(latest), Some(least)) => {
+            let ms = |ns: u64| ns as f64 / 1e6;
+            format!(", round trip {:.2} ms (least {:.2} ms)", ms(latest), ms(least))
+        }
+        _ => String::new(),
+    }
+}
+
 /// A line for each node of another host, as each node of this host sees it.
 pub(super) fn write<'s>(text: &mut String, nodes: impl Iterator<Item = &'s NodeStatus>) {
     for status in nodes {
@@ -29,8 +40,9 @@ pub(super) fn write<'s>(text: &mut String, nodes: impl Iterator<Item = &'s NodeS
                 let _ = writeln!(text, "node {node}: node {peer} on {host}: {why}");
                 continue;
             }
-            let kind = link.kind.name();
-            let _ = writeln!(text, "node {node}: node {peer} on {host}: session {session}, link {kind}");
+            let (kind, trip) = (link.kind.name(), round_trip(link));
+            let _ =
+                writeln!(text, "node {node}: node {peer} on {host}: session {session}, link {kind}{trip}");
         }
     }
 }

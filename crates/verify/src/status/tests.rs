@@ -26,6 +26,8 @@ fn link(session: SessionState, since: Duration) -> LinkStatus {
         faults: LinkFaults::default(),
         heartbeats_received: 10,
         heartbeats_missed: 0,
+        round_trip_ns: None,
+        least_round_trip_ns: None,
     }
 }
 

@@ -57,6 +57,8 @@ fn report() -> DiagReport {
         faults: LinkFaults::default(),
         heartbeats_received: 7,
         heartbeats_missed: 5,
+        round_trip_ns: Some(214_000),
+        least_round_trip_ns: Some(180_400),
     };
     let info = NodeInfo {
         node: id(4),

@@ -92,6 +92,10 @@ impl Shown<'_> {
         if self.shows(level::HEARTBEATS) {
             fact(f, "heartbeats", format_args!("{}", link.heartbeats_received))?;
             fact(f, "heartbeats missed", format_args!("{}", link.heartbeats_missed))?;
+            if let (Some(latest), Some(least)) = (link.round_trip_ns, link.least_round_trip_ns) {
+                let ms = |ns: u64| ns as f64 / 1e6;
+                fact(f, "round trip", format_args!("{:.2} ms (least {:.2} ms)", ms(latest), ms(least)))?;
+            }
         }
         if self.shows(level::FAULTS) {
             fact(f, "faults on purpose", format_args!("{}", link.faults))?;
