@@ -66,7 +66,8 @@ pub fn run(root: &Path, target: &Path, out: &mut impl Write) -> Result<bool> {
     let mut binaries = build(root)?;
     ensure!(!binaries.is_empty(), "cargo names no test binary: run cargo test to see why");
     sort(&mut binaries);
-    let at_a_time = std::thread::available_parallelism().map_or(1, usize::from);
+    // Two use less than two processors: each waits, for a part of its time with a single test that is left.
+    let at_a_time = std::thread::available_parallelism().map_or(1, usize::from) + 1;
     let mut failed = Vec::new();
     let mut waiting = binaries.into_iter();
     let mut running: Vec<Running> = Vec::new();
