@@ -1,7 +1,7 @@
 //! The messages between end points: doorbells, data for the owner's program, and atomic operations that the owner carries out.
 //!
-//! All have the same length, but for the data that follows one kind. Whatever comes in is decoded or dropped; nothing in a message is trusted before the session and the
-//! memory that it names have been looked up.
+//! All have the same length, but for the data that follows one kind. Whatever comes in is decoded or dropped; nothing in a message is
+//! trusted before the session and the memory that it names have been looked up.
 
 /// Bytes of every message, without data.
 pub(crate) const MESSAGE_BYTES: usize = 56;

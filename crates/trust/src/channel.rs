@@ -21,7 +21,7 @@ use proto::time::Instant;
 use proto::wire::record::{Record, RecordError, RecordKind, Records, frame};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::server::Acceptor;
-use rustls::{AlertDescription, CertificateError, ClientConnection, Connection};
+use rustls::{AlertDescription, CertificateError, ClientConfig, ClientConnection, Connection};
 
 use crate::authority::{name_of, node_of};
 use crate::identity::{Identity, JOIN, LEAVE, PEER, RENEW};
@@ -388,6 +388,13 @@ impl Channel {
 fn named(tls: &Connection) -> Result<NodeId, ChannelError> {
     let own = tls.peer_certificates().and_then(<[_]>::first);
     own.and_then(node_of).ok_or(ChannelError::NoNode)
+}
+
+/// A connection with the host that has the authority's key. It proves that by certificates, in which no name of a host stands.
+pub(crate) fn to_authority(config: ClientConfig) -> Result<ClientConnection, ChannelError> {
+    let nobody = ServerName::try_from("authority.tieline.invalid")
+        .map_err(|error| ChannelError::Tls(error.to_string()))?;
+    ClientConnection::new(Arc::new(config), nobody).map_err(|error| tls(error, None))
 }
 
 /// In words that name the next step.

@@ -10,12 +10,12 @@ use proto::wire::program::Refusal;
 use proto::wire::record::RecordKind;
 use proto::wire::{decode, encode};
 use rustls::client::Resumption;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, ClientConnection};
 use serde::{Deserialize, Serialize};
 
 use crate::authority::{self, Authority, Fingerprint, PUBLIC_KEY_BYTES};
-use crate::channel::{Channel, ChannelError, Purpose, tls};
+use crate::channel::{Channel, ChannelError, Purpose, tls, to_authority};
 use crate::error::{Result, TrustError};
 use crate::hosts::HostMap;
 use crate::identity::{Identity, JOIN, NewKey, provider};
@@ -318,9 +318,7 @@ fn connection(authority: Fingerprint) -> std::result::Result<ClientConnection, C
     config.alpn_protocols = vec![JOIN.to_vec()];
     config.resumption = Resumption::disabled();
     config.enable_sni = false;
-    let nobody = ServerName::try_from("authority.tieline.invalid")
-        .map_err(|error| ChannelError::Tls(error.to_string()))?;
-    ClientConnection::new(Arc::new(config), nobody).map_err(failed)
+    to_authority(config)
 }
 
 #[cfg(test)]

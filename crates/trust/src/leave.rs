@@ -1,7 +1,6 @@
 //! Leaving a cluster: a node proves who it is by its certificate, the authority revokes that and takes the node out of the list of
 //! hosts, and what the node's host has of the cluster is removed.
 
-use std::sync::Arc;
 use std::time::SystemTime;
 
 use proto::ids::NodeId;
@@ -9,12 +8,11 @@ use proto::time::Instant;
 use proto::wire::program::Refusal;
 use proto::wire::record::RecordKind;
 use proto::wire::{CodecError, decode, encode};
-use rustls::ClientConnection;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::CertificateDer;
 use serde::{Deserialize, Serialize};
 
 use crate::authority::{self, Authority, Fingerprint};
-use crate::channel::{Channel, ChannelError, Purpose, tls};
+use crate::channel::{Channel, ChannelError, Purpose, to_authority};
 use crate::error::{Result, TrustError};
 use crate::identity::{self, Identity, LEAVE};
 use crate::join::told;
@@ -88,9 +86,7 @@ impl Leaving {
     pub fn begin(store: Store, node: NodeId, now: Instant) -> std::result::Result<Self, LeaveError> {
         let authority = CertificateDer::from(store.need(authority::CERTIFICATE)?);
         let config = identity::proving(&store, node, Fingerprint::of(&authority), LEAVE)?;
-        let nobody = ServerName::try_from("authority.tieline.invalid")
-            .map_err(|error| ChannelError::Tls(error.to_string()))?;
-        let connection = ClientConnection::new(Arc::new(config), nobody).map_err(|error| tls(error, None))?;
+        let connection = to_authority(config)?;
         let mut channel = Channel::dial_for(Purpose::Leave, connection, now);
         let request = encode(&Request { node }).map_err(unreadable)?;
         channel.send(RecordKind::Join, &request).map_err(ChannelError::from)?;

@@ -2,7 +2,6 @@
 //!
 //! The certificate is the proof, so no token is needed. One that has expired proves nothing: then the node joins with a new token.
 
-use std::sync::Arc;
 use std::time::SystemTime;
 
 use proto::ids::NodeId;
@@ -10,12 +9,11 @@ use proto::time::Instant;
 use proto::wire::program::Refusal;
 use proto::wire::record::RecordKind;
 use proto::wire::{CodecError, decode, encode};
-use rustls::ClientConnection;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, UnixTime};
 use serde::{Deserialize, Serialize};
 
 use crate::authority::{self, Authority, Fingerprint, check_signed, key_of};
-use crate::channel::{Channel, ChannelError, Purpose, tls};
+use crate::channel::{Channel, ChannelError, Purpose, to_authority};
 use crate::error::{Result, TrustError};
 use crate::identity::{self, Identity, RENEW};
 use crate::issued;
@@ -133,9 +131,7 @@ impl Renewing {
         check_signed(&old, &authority, UnixTime::now())
             .map_err(|error| RenewError::NoProof { node, why: error.to_string() })?;
         let config = identity::proving(&store, node, Fingerprint::of(&authority), RENEW)?;
-        let nobody = ServerName::try_from("authority.tieline.invalid")
-            .map_err(|error| ChannelError::Tls(error.to_string()))?;
-        let connection = ClientConnection::new(Arc::new(config), nobody).map_err(|error| tls(error, None))?;
+        let connection = to_authority(config)?;
         let mut channel = Channel::dial_for(Purpose::Renew, connection, now);
         let request = encode(&Request { node }).map_err(unreadable)?;
         channel.send(RecordKind::Join, &request).map_err(ChannelError::from)?;

@@ -89,7 +89,7 @@ pub fn all(steps: &mut Steps<'_>, target: &Path) -> Outcome {
     let build = ["build", "--locked", "--workspace", "--lib", "--bins", "--examples"];
     steps.check("build", &mut cargo(&build))?;
     fuzz(steps, target)?;
-    // One command after the other, each in a place of its own: there is room for it beside the tests, which wait, too.
+    // Its commands run one after the other, each in a folder of its own, and mostly wait: beside the tests they cost little time.
     let documents = steps.begin(&mut xtask("doc-commands"))?;
     steps.tests("tests", &mut xtask("test"))?;
     steps.end("documents", documents)?;

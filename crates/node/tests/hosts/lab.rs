@@ -147,9 +147,9 @@ impl Host {
         let output = self.space.command(&["cat", "/proc/net/tcp"]).output().unwrap();
         let table = String::from_utf8_lossy(&output.stdout).into_owned();
         let is_one = |line: &&str| {
-            let mut words = line.split_whitespace().skip(2);
+            let words: Vec<&str> = line.split_whitespace().collect();
             // The remote address, last byte first; and the state, of which 02 is SYN-SENT.
-            words.next().is_some_and(|to| to.contains("014D0A:")) && words.next() == Some("02")
+            words.get(2).is_some_and(|to| to.contains("014D0A:")) && words.get(3) == Some(&"02")
         };
         table.lines().filter(is_one).count()
     }
