@@ -34,19 +34,35 @@ fn total(report: &Value, counter: &str) -> u64 {
     peers.map(|peer| peer["ledger"][counter].as_u64().unwrap()).sum()
 }
 
+/// All is well. On a busy machine a run may be INCONCLUSIVE, and is repeated; none may be FAIL.
+fn passes(cluster: &Cluster) -> Value {
+    let (mut status, mut report) = conntest(cluster);
+    for _ in 0..20 {
+        if status == 0 {
+            break;
+        }
+        assert_eq!(report["verdict"], "INCONCLUSIVE", "{report:#}");
+        (status, report) = conntest(cluster);
+    }
+    assert_eq!((status, &report["verdict"]), (0, &"PASS".into()), "{report:#}");
+    report
+}
+
 #[test]
 fn conntest_passes_on_good_links_and_names_the_bad_one_by_what_is_wrong() {
     let _watchdog = Watchdog::usual("conntest and faults");
     let cluster = up("4");
-    let (status, report) = conntest(&cluster);
-    assert_eq!((status, &report["verdict"]), (0, &"PASS".into()), "{report:#}");
-    assert!(total(&report, "bytes_checked") > 0);
-    // A duplicate that is late destroys what was put after it, which is found as old content or as a missing word.
-    for (fault, counter) in
-        [("--loss", "lost"), ("--corrupt", "corrupt"), ("--reorder", "out_of_order"), ("--duplicate", "lost")]
-    {
-        done(&cluster, &["link", "degrade", "8", "12", fault, "1%"]);
-        // Beside other work few blocks are sent in so short a time: a hundredth of them may be none, or one that shows in another way.
+    assert!(total(&passes(&cluster), "bytes_checked") > 0);
+    // A duplicate that is late destroys what was put after it, which is found as old content or as a missing word. Blocks in the wrong
+    // order are seen only by a reader that looks between the two; on a busy machine few do, so more are reordered.
+    for (fault, share, counter) in [
+        ("--loss", "1%", "lost"),
+        ("--corrupt", "1%", "corrupt"),
+        ("--reorder", "30%", "out_of_order"),
+        ("--duplicate", "1%", "lost"),
+    ] {
+        done(&cluster, &["link", "degrade", "8", "12", fault, share]);
+        // Beside other work few blocks are sent in so short a time: such a share of them may be none, or show in another way.
         let mut runs = 0;
         let is_shown = |report: &Value| total(report, counter) > 0;
         let (status, report) = loop {
@@ -65,8 +81,7 @@ fn conntest_passes_on_good_links_and_names_the_bad_one_by_what_is_wrong() {
     let (status, report) = conntest(&cluster);
     assert_eq!((status, suspects(&report)), (1, vec![r#"{"link":[4,16]}"#.to_owned()]));
     done(&cluster, &["link", "up", "16", "4"]);
-    let (status, report) = conntest(&cluster);
-    assert_eq!(status, 0, "all is well again: {report:#}");
+    passes(&cluster);
 }
 
 #[test]

@@ -21,7 +21,7 @@ const USAGE: &str = "usage: cargo run -p xtask -- COMMAND
                  (default: target/debug/tieline, and all documents)
   picture [FILE.json]
                  make docs/report.png: the report of a run of target/release/tieline, or of a saved result
-  test           build and run all tests, one test binary more at a time than there are processors
+  test           build and run all tests, as many test binaries at a time as there are processors
   run VERB [OPTION…]
                  what `./run VERB` does, in the current folder, once it has found Rust and installed what is missing
   figures FILE [COMMIT]

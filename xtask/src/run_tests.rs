@@ -66,8 +66,7 @@ pub fn run(root: &Path, target: &Path, out: &mut impl Write) -> Result<bool> {
     let mut binaries = build(root)?;
     ensure!(!binaries.is_empty(), "cargo names no test binary: run cargo test to see why");
     sort(&mut binaries);
-    // As many as there are processors leave a part of them idle: tests wait, and each binary ends with a single one.
-    let at_a_time = std::thread::available_parallelism().map_or(1, usize::from) + 1;
+    let at_a_time = std::thread::available_parallelism().map_or(1, usize::from);
     let mut failed = Vec::new();
     let mut waiting = binaries.into_iter();
     let mut running: Vec<Running> = Vec::new();
