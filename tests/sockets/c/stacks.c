@@ -91,8 +91,19 @@ static void switches(int signal)
     errno = number;
 }
 
+static void mask(int how)
+{
+    sigset_t alarm;
+    sigemptyset(&alarm);
+    sigaddset(&alarm, SIGALRM);
+    sigprocmask(how, &alarm, 0);
+}
+
 static void second(void)
 {
+    // Only now, on this stack: a signal between the mask and the registers of the swapcontext that begins this context
+    // would save into it the context that is left.
+    mask(SIG_UNBLOCK);
     while (!is_over) write_one(1);
     for (;;) { }
 }
@@ -110,7 +121,9 @@ static void prepares(int is_contexts)
 {
     struct sigaction action = { .sa_handler = is_contexts ? switches : handles, .sa_flags = SA_RESTART | SA_ONSTACK };
     if (is_contexts) {
+        mask(SIG_BLOCK);
         getcontext(&contexts[1]);
+        mask(SIG_UNBLOCK);
         contexts[1].uc_stack.ss_sp = mmap(0, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         contexts[1].uc_stack.ss_size = STACK;
         makecontext(&contexts[1], second, 0);
@@ -134,7 +147,8 @@ static __attribute__((noinline)) void runs(double seconds)
     // Both have ended their frames by then.
     is_over = 1;
     for (double until = now() + 0.1; now() < until;) { }
-    // Of a thread that is on the other stack at that moment this is done when it is back.
+    // First the mask: a signal that comes with the end of the timer would leave the thread on the other stack for ever.
+    mask(SIG_BLOCK);
     setitimer(ITIMER_REAL, &never, 0);
     (void)room[0];
 }
