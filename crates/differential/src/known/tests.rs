@@ -171,6 +171,17 @@ fn an_end_differs_only_after_a_write_to_the_killed() {
 }
 
 #[test]
+fn an_error_that_a_wait_misses_is_looked_for_at_each_descriptor() {
+    let fork = ("a0 fork actor=a1", "= %<0>");
+    let kill = ("a0 kill actor=a1 signal=kill by=process", "= 0");
+    let poll = ("a0 poll by=poll set=s3:in+out,s1:in timeout=0", "");
+    let of = |lines: &[_], library| classified(lines, "= 2 s3:OUT|ERR s1:IN|ERR|HUP", library);
+    assert_eq!(of(&[fork, kill, poll], "= 2 s3:OUT|ERR s1:IN"), Some("killed-over-bytes"));
+    assert_eq!(of(&[fork, kill, poll], "= 2 s3:OUT|ERR s1:IN|ERR"), None, "no error is missed");
+    assert_eq!(of(&[fork, poll], "= 2 s3:OUT|ERR s1:IN"), None, "nobody has died");
+}
+
+#[test]
 fn a_reset_is_known_behind_a_killed_writer() {
     let fork = ("a0 fork actor=a1", "= %<0>");
     let kill = ("a0 kill actor=a1 signal=kill by=process", "= 0");

@@ -72,8 +72,16 @@ impl Limit {
         self.nanoseconds != 0
     }
 
+    /// In milliseconds, as `poll` takes it, no shorter.
+    pub(super) fn whole_milliseconds(self) -> c_int {
+        if self.nanoseconds == FOREVER {
+            return -1;
+        }
+        c_int::try_from(self.nanoseconds.div_ceil(1_000_000)).unwrap_or(c_int::MAX)
+    }
+
     /// Of the calls on a socket.
-    fn of(fd: c_int, option: c_int) -> Self {
+    pub(super) fn of(fd: c_int, option: c_int) -> Self {
         match raw::socket_option::<[i64; 2]>(fd, option) {
             Ok([0, 0]) | Err(_) => Self::FOREVER,
             Ok([seconds, rest]) => Self::short_time(timeval { tv_sec: seconds, tv_usec: rest }),
@@ -116,6 +124,14 @@ impl Blocked {
             self.since = now;
         }
         now.saturating_sub(self.since)
+    }
+
+    /// What is left of a limit.
+    pub(super) fn left(&mut self, limit: Limit) -> Limit {
+        if limit.nanoseconds == FOREVER {
+            return limit;
+        }
+        Limit { nanoseconds: limit.nanoseconds.saturating_sub(self.spent()) }
     }
 
     /// The same in milliseconds.

@@ -7,6 +7,8 @@ use super::conn::{self, CONNECTIONS, Conn, Use};
 use super::epoll;
 use super::io::offers;
 use super::spin::{self, Spin};
+use crate::interposer::set_errno;
+use crate::raw;
 use crate::sync::Ordering;
 
 /// Places of connections, one bit each.
@@ -160,6 +162,22 @@ pub(crate) fn wait(wanted: &mut impl Wanted, limit: Limit, mut native: impl FnMu
             return native(Asks::AtOnce);
         }
     }
+}
+
+/// Waits for something to read from one descriptor, as the program would by `poll`: any handler that runs ends it.
+pub(super) fn one_to_read(fd: c_int, limit: Limit) -> c_int {
+    let mut entry = pollfd { fd, events: libc::POLLIN, revents: 0 };
+    let fds = &raw mut entry;
+    wait(&mut Polled { fds, count: 1 }, limit, |asks| {
+        let wait_ms = if asks.waits() { limit.whole_milliseconds() } else { 0 };
+        // SAFETY: one entry, of which there is no reference during the call.
+        let result = unsafe { raw::call(libc::SYS_poll, [fds as usize, 1, wait_ms as usize, 0, 0, 0]) };
+        if result < 0 {
+            set_errno(-result as c_int);
+            return -1;
+        }
+        result as c_int
+    })
 }
 
 fn round(wanted: &mut impl Wanted, limit: Limit, native: &mut impl FnMut(Asks) -> c_int) -> Round {

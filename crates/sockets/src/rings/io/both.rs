@@ -8,12 +8,14 @@ use super::read::read;
 use super::{is_empty, with_errno};
 use crate::interposer::{get_errno, set_errno};
 use crate::page::{self, Direction};
+use crate::rings::blocked::{Blocked, Limit};
 use crate::rings::conn::{Conn, Gone, Known, Use};
 use crate::rings::copy::{Bytes, PARTS};
 use crate::rings::header::{CAPACITY, Header};
 use crate::rings::kernel;
 use crate::rings::native::Native;
 use crate::rings::run::Call;
+use crate::rings::wait;
 use crate::sync::Ordering;
 
 /// What a read that has `got` some would have got with them if all came one way.
@@ -82,6 +84,23 @@ fn peek_more(conn: &Conn, fd: c_int, bytes: &Bytes, got: usize) -> isize {
     length as isize
 }
 
+/// How long a read that has some bytes waits for the rest.
+struct Patience {
+    wait: Blocked,
+    limit: Limit,
+}
+
+impl Patience {
+    fn of(fd: c_int) -> Self {
+        Self { wait: Blocked::new(), limit: Limit::of(fd, libc::SO_RCVTIMEO) }
+    }
+
+    /// Waits as `poll` does. False: a handler has run, or it was as long as the program wanted.
+    fn finds_more(&mut self, fd: c_int) -> bool {
+        wait::one_to_read(fd, self.wait.left(self.limit)) > 0
+    }
+}
+
 /// `MSG_WAITALL`: until there is no room left, an end, an error, or a signal.
 #[cold]
 pub(super) fn all(
@@ -94,6 +113,7 @@ pub(super) fn all(
     let Some((own, peer)) = known.headers() else { return Ok(native.call()) };
     let errno = get_errno();
     let mut done = 0_usize;
+    let mut patience = None;
     loop {
         let mut slices = [libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; PARTS];
         let used = bytes.slice(done, usize::MAX, &mut slices);
@@ -113,6 +133,8 @@ pub(super) fn all(
             };
             read(known, fd, Some(&rest), some, &mut Native::of(&mut whole))
         } else {
+            // With some bytes any handler ends the wait, also one that lets calls go on. A read would go on.
+            let some = if done > 0 { some | libc::MSG_DONTWAIT } else { some };
             let mut part = || {
                 let got = kernel::receive(fd, &rest, usize::MAX, some);
                 if got > 0 {
@@ -126,6 +148,12 @@ pub(super) fn all(
             Err(Gone) if done > 0 => return Ok(done as isize),
             got => got?,
         };
+        if done > 0 && got < 0 && get_errno() == libc::EAGAIN {
+            let patience = patience.get_or_insert_with(|| Patience::of(fd));
+            if patience.finds_more(fd) {
+                continue;
+            }
+        }
         match usize::try_from(got) {
             Ok(0) | Err(_) if done > 0 => {
                 set_errno(errno);
