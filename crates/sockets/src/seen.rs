@@ -1,7 +1,7 @@
 //! The events that interposers report; each function may be called at any time by any thread, signal
 //! handler or child.
 
-use libc::c_int;
+use libc::{c_int, sockaddr, socklen_t};
 use sockets_rules::layout::Note;
 
 use crate::table::{self, Kind};
@@ -96,11 +96,20 @@ pub(crate) fn accepted(listener: c_int, fd: c_int) -> c_int {
     fd
 }
 
-/// A socket is about to be connected. One that is may lose its other end by that, for another one (an address without a family, connect(2)).
-pub(crate) fn connecting(fd: c_int) {
-    if rings::conn::of(fd).is_some() {
+/// A socket is about to be connected. One that is loses its other end by an address without a family (connect(2)); any other address
+/// changes nothing, and the kernel is to refuse it for the connection that it knows.
+pub(crate) fn connecting(fd: c_int, address: *const sockaddr, length: socklen_t) {
+    if rings::conn::of(fd).is_some() && is_without_family(address, length) {
         unusual(fd);
     }
+}
+
+fn is_without_family(address: *const sockaddr, length: socklen_t) -> bool {
+    const FAMILY: usize = size_of::<libc::sa_family_t>();
+    (length as usize) >= FAMILY
+        && rings::reach::is_readable(address.cast(), FAMILY)
+        // SAFETY: it can be read, and the family is the first of every address.
+        && i32::from(unsafe { address.cast::<libc::sa_family_t>().read_unaligned() }) == libc::AF_UNSPEC
 }
 
 /// A call has connected a socket, or failed. Hands its result on.

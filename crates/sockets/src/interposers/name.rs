@@ -40,11 +40,11 @@ fn is_odd(level: c_int, name: c_int) -> bool {
 
 interposers! {
     fn connect(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int, as libc::SYS_connect; |next| {
-        seen::connecting(fd);
+        seen::connecting(fd, address, length);
         seen::connected(fd, next(fd, address, length))
     }
     fn __connect(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int, as libc::SYS_connect; |next| {
-        seen::connecting(fd);
+        seen::connecting(fd, address, length);
         seen::connected(fd, next(fd, address, length))
     }
     fn getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, length: *mut socklen_t) -> c_int, as libc::SYS_getsockopt; |next| {

@@ -150,7 +150,9 @@ pub(super) fn all(
         };
         if done > 0 && got < 0 && get_errno() == libc::EAGAIN {
             let patience = patience.get_or_insert_with(|| Patience::of(fd));
-            if patience.finds_more(fd) {
+            let finds = patience.finds_more(fd);
+            set_errno(errno);
+            if finds {
                 continue;
             }
         }
