@@ -6,6 +6,7 @@
 mod c;
 mod lab;
 mod sisci;
+mod tools;
 
 use std::time::Duration;
 

@@ -288,6 +288,7 @@ pub(crate) fn name_of(request: &Request) -> &'static str {
         Request::WatchGroup { .. } | Request::UnwatchGroup { .. } => "watching a group",
         Request::NodeInfo => "the facts of the node",
         Request::Status => "the state of the node",
+        Request::StatusOf { .. } => "the state of another node",
         Request::ClearCounters => "clearing the counters",
         Request::ChangeLink { .. } => "the change of a link",
         Request::Shutdown => "the shutdown",

@@ -156,11 +156,17 @@ fn start(
 /// Asks a manager for the state of its node.
 pub fn status(dir: &ClusterDir, node: NodeId) -> Result<NodeStatus> {
     let mut client = BlockingClient::open(dir, node, "tieline status", false, ASK_LIMIT)?;
-    status_of(&mut client, ASK_LIMIT)
+    status_of(&mut client, Request::Status, ASK_LIMIT)
 }
 
-fn status_of(client: &mut BlockingClient, limit: Duration) -> Result<NodeStatus> {
-    match client.ask(Request::Status, &[], limit)?.0 {
+/// Asks the manager of `node` for its state, by way of the manager of `via`, which is on this host.
+pub fn status_by_way_of(dir: &ClusterDir, via: NodeId, node: NodeId) -> Result<NodeStatus> {
+    let mut client = BlockingClient::open(dir, via, "tieline status", false, ASK_LIMIT)?;
+    status_of(&mut client, Request::StatusOf { node }, ASK_LIMIT)
+}
+
+fn status_of(client: &mut BlockingClient, request: Request, limit: Duration) -> Result<NodeStatus> {
+    match client.ask(request, &[], limit)?.0 {
         Reply::Status(status) => Ok(status),
         other => {
             let what = format!("it replied to the status request with {other:?}");

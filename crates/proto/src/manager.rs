@@ -52,6 +52,7 @@ mod by_network;
 mod config;
 mod descriptors;
 mod exports;
+mod far_status;
 mod groups;
 mod handshake;
 mod hosts;

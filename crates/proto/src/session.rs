@@ -28,8 +28,8 @@ use crate::wire::program::Incarnation;
 use crate::wire::status::SessionState;
 use redial::SLOWEST;
 pub use redial::{REDIAL_MAX, REDIAL_MIN};
-pub use round_trips::RoundTrip;
 use round_trips::RoundTrips;
+pub use round_trips::{Offset, RoundTrip};
 
 /// A silent peer is probed at least every so many heartbeat limits.
 const PROBE_MAX_LIMITS: u32 = 10;
@@ -209,6 +209,11 @@ impl Session {
     /// What was measured with them, on the present connection.
     pub fn round_trip(&self) -> Option<RoundTrip> {
         self.round_trips.measured()
+    }
+
+    /// The other manager's clock less this one's.
+    pub fn clock_offset(&self, now: Instant) -> Option<Offset> {
+        self.round_trips.offset(now)
     }
 
     /// This side dials.
@@ -413,8 +418,8 @@ impl Session {
 
     fn beat(&mut self, now: Instant, conn: PeerConn, out: &mut Vec<Action>) {
         self.sequence += 1;
-        let (sequence, echo) = (self.sequence, self.round_trips.send(now, self.sequence));
-        out.push(Action::Send(conn, PeerMessage::Heartbeat { sequence, echo }));
+        let echo = self.round_trips.send(now, self.sequence);
+        out.push(Action::Send(conn, PeerMessage::Heartbeat { sequence: self.sequence, echo }));
     }
 
     /// All sessions of a manager beat at multiples of the interval, so that an idle manager wakes once for all of them.

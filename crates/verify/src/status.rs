@@ -1,6 +1,7 @@
 //! The services of a cluster: which node managers run, and whether each sees all the others.
 
 mod far;
+mod misled;
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -17,6 +18,9 @@ use tieline::names::adapter_on;
 use crate::Target;
 use crate::capacity::is_own_lack;
 use crate::verdict::Verdict;
+
+pub use far::FarNode;
+pub(crate) use misled::{Misled, misled};
 
 /// One node.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -98,6 +102,9 @@ pub enum ServiceState {
 pub struct ClusterReport {
     /// By node.
     pub nodes: Vec<NodeReport>,
+    /// Nodes of other hosts, where these were asked, too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub other_hosts: Vec<FarNode>,
     /// All run, each has a valid session with each other, and each link is up and leads where it should.
     pub verdict: Verdict,
     /// What is not as it should be; each line names the thing and the next step.
@@ -132,48 +139,20 @@ pub fn collect(target: &Target) -> Result<ClusterReport, NodeError> {
     problems
         .extend(misled.iter().map(|Misled { end, peer, partner }| leads_elsewhere(*end, *peer, *partner)));
     let verdict = if problems.is_empty() && !nodes.is_empty() { Verdict::Pass } else { Verdict::Fail };
-    Ok(ClusterReport { nodes, verdict, problems })
+    Ok(ClusterReport { nodes, other_hosts: Vec::new(), verdict, problems })
 }
 
-/// A link of a node that is not judged itself leads to the wrong node: one that is judged is not at the end where it is meant to be, or
-/// where it is not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Misled {
-    /// Whose link it is.
-    pub(crate) end: NodeId,
-    /// Where it should lead.
-    pub(crate) peer: NodeId,
-    /// Where it leads.
-    pub(crate) partner: NodeId,
-}
-
-impl Misled {
-    /// Whether the link between these two is not what it should be.
-    fn is_between(self, node: NodeId, peer: NodeId) -> bool {
-        self.end == peer && [self.peer, self.partner].contains(&node)
+/// As [`collect`], and asks the managers of other hosts, too, by way of those of this host.
+pub fn collect_all_hosts(target: &Target) -> Result<ClusterReport, NodeError> {
+    let mut report = collect(target)?;
+    let dir = ClusterDir::locate(target.runtime_dir.as_deref(), target.cluster.as_deref())?;
+    report.other_hosts = far::collect(&dir, target, &report.nodes);
+    let known: Vec<String> = report.problems.clone();
+    report.problems.extend(far::problems(&report.other_hosts).filter(|problem| !known.contains(problem)));
+    if !report.problems.is_empty() {
+        report.verdict = Verdict::Fail;
     }
-}
-
-/// Of a target that is a part of a cluster: links of the other nodes that lead to a wrong node and concern the target. `links` are
-/// those of the target's nodes; nodes with which there is no session are a problem already, and not asked.
-pub(crate) fn misled<'l>(target: &Target, links: impl Iterator<Item = &'l LinkStatus>) -> Vec<Misled> {
-    let mut others: Vec<NodeId> =
-        links.filter(|link| link.session == SessionState::Valid).map(|link| link.peer).collect();
-    others.retain(|node| !target.nodes.contains(node));
-    others.sort_unstable();
-    others.dedup();
-    let others = Target { nodes: others, ..target.clone() };
-    let wrong = |end: NodeId| {
-        let dir = ClusterDir::locate(target.runtime_dir.as_deref(), target.cluster.as_deref()).ok()?;
-        let status = node::cluster::status(&dir, end).ok()?;
-        let concern = |link: &&LinkStatus| {
-            link.partner != link.peer
-                && [link.peer, link.partner].iter().any(|node| target.nodes.contains(node))
-        };
-        let links = status.links.iter().filter(concern);
-        Some(links.map(|link| Misled { end, peer: link.peer, partner: link.partner }).collect::<Vec<_>>())
-    };
-    others.on_each_node(wrong).into_iter().flatten().flatten().collect()
+    Ok(report)
 }
 
 /// A session that was lost longer ago than that is not waited for.
@@ -371,6 +350,29 @@ fn problems(expected: &[NodeId], nodes: &[NodeReport]) -> Vec<String> {
     problems
 }
 
+/// A line of the table: a node whose manager answers.
+fn row(
+    text: &mut String,
+    status: &NodeStatus,
+    peers: usize,
+    programs: u64,
+    host: Option<&str>,
+) -> std::fmt::Result {
+    let valid = status.links.iter().filter(|link| link.session == SessionState::Valid).count();
+    write!(
+        text,
+        "{:>6}  {:<14} {:>8} {:>9} {programs:>9} {:>9} {:>11} {:>7.1} s",
+        status.info.node.get(),
+        ManagerState::Running.text(),
+        status.info.manager_pid,
+        format!("{valid}/{peers}"),
+        status.segments_total,
+        status.interrupts_total,
+        status.uptime_ns as f64 / 1e9,
+    )?;
+    writeln!(text, "{}{}", if host.is_some() { "  " } else { "" }, host.unwrap_or_default())
+}
+
 /// As people read it.
 pub const fn session_name(state: SessionState) -> &'static str {
     match state {
@@ -404,32 +406,26 @@ impl ClusterReport {
     /// A table, then what is wrong.
     pub fn render(&self) -> String {
         let mut text = String::new();
+        let host = if self.other_hosts.is_empty() { "" } else { "  host" };
         let _ = writeln!(
             text,
-            "{:>6}  {:<14} {:>8} {:>9} {:>9} {:>9} {:>11} {:>9}",
+            "{:>6}  {:<14} {:>8} {:>9} {:>9} {:>9} {:>11} {:>9}{host}",
             "node", "manager", "pid", "sessions", "programs", "segments", "interrupts", "uptime"
         );
         for report in &self.nodes {
             let _ = match &report.status {
                 Some(status) => {
-                    let valid =
-                        status.links.iter().filter(|link| link.session == SessionState::Valid).count();
                     let far = far::links(status).filter(|link| !is_revoked(link)).count();
-                    writeln!(
-                        text,
-                        "{:>6}  {:<14} {:>8} {:>9} {:>9} {:>9} {:>11} {:>7.1} s",
-                        report.node.get(),
-                        report.manager.text(),
-                        status.info.manager_pid,
-                        format!("{valid}/{}", self.nodes.len().saturating_sub(1) + far),
-                        status.programs_total.saturating_sub(1),
-                        status.segments_total,
-                        status.interrupts_total,
-                        status.uptime_ns as f64 / 1e9,
-                    )
+                    let peers = self.nodes.len().saturating_sub(1) + far;
+                    let programs = status.programs_total.saturating_sub(1);
+                    let host = (!self.other_hosts.is_empty()).then_some(status.info.host.as_str());
+                    row(&mut text, status, peers, programs, host)
                 }
                 None => writeln!(text, "{:>6}  {}", report.node.get(), report.manager.text()),
             };
+        }
+        for far in &self.other_hosts {
+            far.write_row(&mut text);
         }
         far::write(&mut text, self.nodes.iter().filter_map(|report| report.status.as_ref()));
         self.write_problems(&mut text);

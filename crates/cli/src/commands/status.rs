@@ -1,6 +1,6 @@
 //! `tieline status`.
 
-use ::verify::status::collect;
+use ::verify::status::{collect, collect_all_hosts};
 
 use super::target;
 use crate::args::Common;
@@ -8,6 +8,8 @@ use crate::exit::Outcome;
 use crate::output::Output;
 
 pub(super) fn run(common: &Common, output: Output) -> Outcome {
+    // A node that was named is looked at alone.
+    let collect = if common.node.is_some() { collect } else { collect_all_hosts };
     let report = collect(&target(common)?)?;
     output.form(
         "tieline.status/1",

@@ -39,6 +39,7 @@ fn a_reset_is_known_where_a_writer_was_waited_for() {
     let aio = ("a0 aio fd=s1 by=read len=19", "");
     let (read, reset) = ("= 0 over 19 data=19:a02414e8:572be16d5a801480", "= 0 over ECONNRESET");
     assert_eq!(classified(&[fork, SEND, aio], read, reset), Some("waits-for-a-writer"));
+    assert_eq!(classified(&[fork, SEND, aio], read, "= -1 EIO over EPIPE"), Some("waits-for-a-writer"));
     assert_eq!(classified(&[fork, aio], read, reset), None, "nobody has written");
     assert_eq!(classified(&[fork, SEND, aio], read, "= 0 over 18"), None);
     let copies = ("a0 vfork_exit close=- fd=s1 onto=s4 status=0", "= %<1>");
@@ -241,6 +242,10 @@ fn an_end_for_a_reset_is_known_where_a_holder_was_killed() {
     let recv = ("a0 recv fd=s1 len=4 by=read flags=- bad=no", "");
     let (end, reset) = ("= 0 data=0:811c9dc5:", "= -1 ECONNRESET");
     assert_eq!(classified(&[fork, kill, close, recv], reset, end), Some("end-for-reset"));
+    let file = ("a0 sendfile fd=s1 from=s5 len=533", "");
+    let sent = |library| classified(&[fork, kill, close, file], "= -1 ECONNRESET offset=0", library);
+    assert_eq!(sent("= 195 offset=195"), Some("end-for-reset"), "the file is shorter");
+    assert_eq!(sent("= 0 offset=0"), None, "nothing was written");
     assert_eq!(classified(&[fork, close, recv], reset, end), None, "it lives");
     assert_eq!(classified(&[kill, close, recv], reset, end), None, "nobody had it");
     assert_eq!(classified(&[fork, kill, close, recv], "= 4 data=4:6f0b70fd:ea", end), None, "lost bytes");

@@ -63,9 +63,10 @@ pub(super) fn was_reset_behind_a_killed_writer(case: &Case<'_>) -> bool {
 pub(super) fn was_waited_for_in_vain(case: &Case<'_>) -> bool {
     let fd = argument(case.step, "fd");
     let copied = |step: &Step| step.call.name() == "vfork_exit" && argument(step, "fd") == fd;
-    (case.call() == "aio" || case.before().iter().any(copied))
-        && case.first.other.contains("ECONNRESET")
-        && !case.first.one.contains("ECONNRESET")
+    let is_aio = case.call() == "aio";
+    let is_new = |word: &str| case.first.other.contains(word) && !case.first.one.contains(word);
+    (is_aio || case.before().iter().any(copied))
+        && (is_new("ECONNRESET") || is_aio && is_new("EPIPE"))
         && writes_in_another_process(case, case.step)
 }
 

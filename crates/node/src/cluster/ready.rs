@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use node_client::{BlockingClient, ClientError};
 use proto::ids::NodeId;
+use proto::wire::program::Request;
 use proto::wire::status::SessionState;
 
 use super::launch::Begun;
@@ -118,7 +119,7 @@ impl Candidate {
                 Err(error) => return self.not_yet(dir, error),
             },
         };
-        let status = match status_of(client, ANSWER_LIMIT) {
+        let status = match status_of(client, Request::Status, ANSWER_LIMIT) {
             Ok(status) => status,
             Err(NodeError::Client(error)) => return self.not_yet(dir, error),
             Err(error) => return Err(error),

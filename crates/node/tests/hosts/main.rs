@@ -118,7 +118,8 @@ fn addresses_that_lead_nowhere_are_dialled_few_at_a_time_and_delay_no_known_node
     std::fs::write(&list, std::fs::read_to_string(&list).unwrap() + &nowhere.collect::<String>()).unwrap();
     lab.hosts[1].start();
     let few = |lab: &Lab| {
-        let unanswered = lab.hosts[1].unanswered();
+        // The kernel's table is read in pieces: one that ended and the next one may both be in it.
+        let unanswered = (0..5).map(|_| lab.hosts[1].unanswered()).min().unwrap_or_default();
         assert!(unanswered <= 32, "{unanswered} hosts are dialled at once");
         unanswered
     };

@@ -79,6 +79,7 @@ impl PeerReply {
                 Reply::ByNetwork { import, connection, size_bytes, incarnation, end }
             }
             Self::Resumed => Reply::Resumed { import },
+            Self::Status(status) => Reply::Status(*status),
         }
     }
 }

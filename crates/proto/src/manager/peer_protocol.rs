@@ -129,6 +129,7 @@ impl Manager {
                 let pidfd = producer_pidfd(descriptors);
                 return self.peer_resumes(node, id, shown, bounded(requester), pidfd);
             }
+            PeerRequest::Status => return self.tell_status(node, id),
             PeerRequest::ConnectByNetwork { what, requester, end } => {
                 return self.wanted_by_network(node, id, what, &bounded(requester), end);
             }

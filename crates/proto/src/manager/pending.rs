@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::descriptors::{interrupt_parts, missing, sealed_memory};
+use super::far_status::status_in;
 use super::imports::Shown;
 use super::peer_protocol::shorten;
 use super::{Descriptor, FdToken, Manager, ProgramConn, Timer};
@@ -25,6 +26,8 @@ pub(super) enum Aim {
     Connect { program: ProgramConn, id: RequestId, what: Imported },
     /// A re-attached program shows a connection again.
     Resume { program: ProgramConn, id: RequestId, shown: Shown },
+    /// A program wants to know how the node is.
+    Status { program: ProgramConn, id: RequestId },
     /// The session has returned, and the import may have ended meanwhile.
     Verify { slot: ImportSlot },
 }
@@ -32,7 +35,9 @@ pub(super) enum Aim {
 impl Aim {
     pub(super) fn program(&self) -> Option<ProgramConn> {
         match self {
-            Self::Connect { program, .. } | Self::Resume { program, .. } => Some(*program),
+            Self::Connect { program, .. } | Self::Resume { program, .. } | Self::Status { program, .. } => {
+                Some(*program)
+            }
             Self::Verify { .. } => None,
         }
     }
@@ -97,7 +102,10 @@ impl Manager {
         let (node, aim) = (pending.node, pending.aim);
         self.abandon(id);
         let why = format!("its manager did not respond within {} ms", self.answer_limit().as_millis());
-        if let Aim::Connect { program, id, .. } | Aim::Resume { program, id, .. } = aim {
+        if let Aim::Connect { program, id, .. }
+        | Aim::Resume { program, id, .. }
+        | Aim::Status { program, id } = aim
+        {
             self.reply(program, id, Err(Refusal::Unreachable { node, why }), Vec::new());
         }
     }
@@ -108,7 +116,7 @@ impl Manager {
         let stopped = peer.session.state() == SessionState::Stopped;
         for id in peer.pending.clone() {
             match self.forget_pending(id).map(|pending| pending.aim) {
-                Some(Aim::Connect { program, id, .. }) => {
+                Some(Aim::Connect { program, id, .. } | Aim::Status { program, id }) => {
                     let refusal = self.check_reachable(node).err();
                     let why = "the session was lost".to_owned();
                     let refusal = refusal.unwrap_or(Refusal::Unreachable { node, why });
@@ -158,6 +166,10 @@ impl Manager {
             Aim::Resume { program, id, shown } => {
                 let resumed = result.and_then(|_| self.resume_granted(program, node, shown));
                 self.reply(program, id, resumed, Vec::new());
+            }
+            Aim::Status { program, id } => {
+                let result = result.and_then(|reply| status_in(reply, node));
+                self.reply(program, id, result.map(Reply::Status), Vec::new());
             }
             Aim::Verify { slot } => {
                 if let Err(refusal) = result {

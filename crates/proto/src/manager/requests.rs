@@ -116,6 +116,7 @@ impl Manager {
             Request::NodeInfo => now(Ok(Reply::Info(self.config.info.clone()))),
             Request::ChangeLink { peer, change } => now(self.change_link(program, peer, change)),
             Request::Status => now(Ok(Reply::Status(self.status(self.now)))),
+            Request::StatusOf { node } => self.status_of(program, id, node),
             Request::ClearCounters => {
                 self.counters = Default::default();
                 now(Ok(Reply::Done))

@@ -12,11 +12,11 @@ use crate::wire::status::{
 };
 
 /// What the lists may take of a datagram of [`crate::wire::MAX_DATAGRAM_BYTES`]; the facts and the rest have what is left.
-const LINKS_BYTES: usize = 36 * 1024;
-const PROGRAMS_BYTES: usize = 12 * 1024;
-const SEGMENTS_BYTES: usize = 8 * 1024;
+pub(super) const LINKS_BYTES: usize = 36 * 1024;
+pub(super) const PROGRAMS_BYTES: usize = 12 * 1024;
+pub(super) const SEGMENTS_BYTES: usize = 8 * 1024;
 /// How long reasons may be, from the best to the last resort.
-const REASON_BYTES: [usize; 3] = [160, 40, 0];
+pub(super) const REASON_BYTES: [usize; 3] = [160, 40, 0];
 
 impl Manager {
     /// The state of this node at `now`.
@@ -64,6 +64,7 @@ impl Manager {
         if reason.is_none() && session.state() == SessionState::Connecting && !session.dials() {
             reason = Some("waiting for its manager to connect (the higher id dials)".to_owned());
         }
+        let offset = session.clock_offset(now);
         let changed = peer.admin.changed_at().map(|at| now.since(at));
         let since = changed.map_or(session.since(now), |changed| changed.min(session.since(now)));
         LinkStatus {
@@ -84,6 +85,8 @@ impl Manager {
             heartbeats_missed,
             round_trip_ns: session.round_trip().map(|trip| nanos(trip.latest)),
             least_round_trip_ns: session.round_trip().map(|trip| nanos(trip.least)),
+            clock_offset_ns: offset.map(|offset| offset.offset_ns),
+            clock_error_ns: offset.map(|offset| offset.error_ns),
         }
     }
 
@@ -132,7 +135,7 @@ impl Manager {
 }
 
 /// How many entries from the start fit into so many encoded bytes.
-fn fitting<T: Serialize>(list: &[T], most_bytes: usize) -> usize {
+pub(super) fn fitting<T: Serialize>(list: &[T], most_bytes: usize) -> usize {
     let mut left = most_bytes;
     for (index, entry) in list.iter().enumerate() {
         let size = postcard::serialize_with_flavor(entry, postcard::ser_flavors::Size::default());
@@ -144,7 +147,7 @@ fn fitting<T: Serialize>(list: &[T], most_bytes: usize) -> usize {
     list.len()
 }
 
-fn cut(mut text: String, most_bytes: usize) -> String {
+pub(super) fn cut(mut text: String, most_bytes: usize) -> String {
     let end = (0..=most_bytes.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
     text.truncate(end);
     text

@@ -1,7 +1,14 @@
 //! Round trips of heartbeats: each names the last one that came from the other side, and how long ago that was. So nobody sends more,
-//! and no clock is compared with another. The way through both managers is part of it: the shortest tells most of the network.
+//! and a round trip is measured by one clock. The way through both managers is part of it: the shortest tells most of the network.
+//!
+//! Each also carries the sender's clock, so that a round trip bounds the offset between both clocks: see `clock_offset`.
+
+mod clock_offset;
 
 use std::time::Duration;
+
+use clock_offset::ClockOffset;
+pub use clock_offset::Offset;
 
 use crate::time::Instant;
 use crate::wire::peer::Echo;
@@ -26,6 +33,7 @@ pub(super) struct RoundTrips {
     /// The last heartbeat of the other side that was not echoed.
     came: Option<(u64, Instant)>,
     measured: Option<RoundTrip>,
+    offset: ClockOffset,
 }
 
 impl RoundTrips {
@@ -33,7 +41,7 @@ impl RoundTrips {
     pub(super) fn send(&mut self, now: Instant, sequence: u64) -> Option<Echo> {
         self.sent[sequence as usize % KEPT] = Some((sequence, now));
         let (sequence, at) = self.came.take()?;
-        Some(Echo { sequence, held_ns: super::nanos(now.since(at)) })
+        Some(Echo { sequence, held_ns: super::nanos(now.since(at)), clock_ns: now.as_nanos() })
     }
 
     /// A heartbeat came. What it says of this side's is believed only if it is possible.
@@ -45,10 +53,16 @@ impl RoundTrips {
         let Some(latest) = now.since(at).checked_sub(Duration::from_nanos(echo.held_ns)) else { return };
         let least = self.measured.map_or(latest, |before| before.least.min(latest));
         self.measured = Some(RoundTrip { latest, least });
+        self.offset.narrow(at, now, echo);
     }
 
     pub(super) fn measured(&self) -> Option<RoundTrip> {
         self.measured
+    }
+
+    /// The other side's clock less this side's, as far as it is known now.
+    pub(super) fn offset(&self, now: Instant) -> Option<Offset> {
+        self.offset.now(now)
     }
 }
 
@@ -64,16 +78,23 @@ mod tests {
         Duration::from_millis(ms)
     }
 
+    fn echo(sequence: u64, held_ms: u64) -> Option<Echo> {
+        Some(Echo { sequence, held_ns: held_ms * 1_000_000, clock_ns: 0 })
+    }
+
     #[test]
     fn the_time_that_the_other_side_holds_a_heartbeat_does_not_count() {
         let mut trips = RoundTrips::default();
         assert_eq!(trips.send(at(100), 1), None, "nothing has come");
-        trips.came(at(190), 40, Some(Echo { sequence: 1, held_ns: 70_000_000 }));
+        trips.came(at(190), 40, echo(1, 70));
         assert_eq!(trips.measured(), Some(RoundTrip { latest: ms(20), least: ms(20) }));
-        assert_eq!(trips.send(at(200), 2), Some(Echo { sequence: 40, held_ns: 10_000_000 }));
+        assert_eq!(
+            trips.send(at(200), 2),
+            Some(Echo { sequence: 40, held_ns: 10_000_000, clock_ns: 200_000_000 })
+        );
         assert_eq!(trips.send(at(300), 3), None, "each is echoed once");
-        trips.came(at(310), 41, Some(Echo { sequence: 3, held_ns: 0 }));
-        trips.came(at(330), 42, Some(Echo { sequence: 2, held_ns: 100_000_000 }));
+        trips.came(at(310), 41, echo(3, 0));
+        trips.came(at(330), 42, echo(2, 100));
         assert_eq!(trips.measured(), Some(RoundTrip { latest: ms(30), least: ms(10) }));
     }
 
@@ -83,7 +104,7 @@ mod tests {
         for sequence in 1..=20 {
             trips.send(at(sequence * 100), sequence);
         }
-        let says = |sequence, held_ns| Some(Echo { sequence, held_ns });
+        let says = |sequence, held_ns| Some(Echo { sequence, held_ns, clock_ns: 0 });
         for echo in [says(21, 0), says(0, 0), says(u64::MAX, 0), says(3, 0), says(20, u64::MAX), None] {
             trips.came(at(2050), 1, echo);
             assert_eq!(trips.measured(), None, "{echo:?}");

@@ -6,15 +6,18 @@ use super::network::{ImporterEnd, OwnerEnd};
 use super::program::{
     ConnectionId, Imported, Importer, Incarnation, InterruptKind, LossReason, Refusal, RequestId,
 };
+use super::status::NodeStatus;
 use crate::ids::{GroupId, InterruptNo, NodeId, SegmentKey};
 
-/// A heartbeat of the other side, for the measurement of round trips.
+/// A heartbeat of the other side, for the measurement of round trips and of the offset between both clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Echo {
     /// Its sequence.
     pub sequence: u64,
     /// Nanoseconds since it came.
     pub held_ns: u64,
+    /// The sender's clock now, in nanoseconds since its own origin.
+    pub clock_ns: u64,
 }
 
 /// The requester on whose behalf a manager asks.
@@ -142,6 +145,8 @@ pub enum PeerRequest {
         /// The user on whose behalf.
         requester: Requester,
     },
+    /// The state of the node, for a program of the asking node.
+    Status,
 }
 
 /// What comes back.
@@ -182,4 +187,6 @@ pub enum PeerReply {
     },
     /// The connection continues.
     Resumed,
+    /// The state of the node.
+    Status(Box<NodeStatus>),
 }

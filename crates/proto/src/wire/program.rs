@@ -184,6 +184,11 @@ pub enum Request {
     NodeInfo,
     /// Reply: [`Reply::Status`].
     Status,
+    /// The state of a node on another host, from its manager. Reply: [`Reply::Status`].
+    StatusOf {
+        /// The node.
+        node: NodeId,
+    },
     /// Clears the counters. Reply: `Done`.
     ClearCounters,
     /// Does something to the link to a node, at this end (same uid as the manager, or root). Reply: `Done`.

@@ -118,6 +118,12 @@ pub struct LinkStatus {
     /// The same: the least.
     #[serde(default)]
     pub least_round_trip_ns: Option<u64>,
+    /// The other manager's monotonic clock (CLOCK_MONOTONIC) less this one's, in nanoseconds. Documents of before do not say.
+    #[serde(default)]
+    pub clock_offset_ns: Option<i64>,
+    /// By how much that may be wrong, in nanoseconds: half a round trip, and 1 ms for each second since.
+    #[serde(default)]
+    pub clock_error_ns: Option<u64>,
 }
 
 /// Counters of a node manager, since start or since they were cleared.

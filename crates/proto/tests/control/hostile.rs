@@ -384,7 +384,7 @@ impl Rig {
                         proper = vec![DescriptorKind::Pid(5)];
                     }
                 }
-                PeerRequest::ConnectSegment { .. } | PeerRequest::ConnectByNetwork { .. } => {}
+                _ => {}
             },
             PeerMessage::Reply { result: Ok(PeerReply::Segment { size_bytes, .. }), .. } => {
                 proper = vec![memory(*size_bytes)];

@@ -22,6 +22,7 @@ mod admission;
 mod attach;
 mod by_network;
 mod chaos;
+mod far_status;
 mod groups;
 mod hostile;
 mod hosts;

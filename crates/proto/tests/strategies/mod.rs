@@ -1,5 +1,7 @@
 //! Arbitrary messages: mostly from a small world, so that they meet each other, now and then from the whole range.
 
+pub mod node_status;
+
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -143,6 +145,7 @@ pub fn request() -> impl Strategy<Value = Request> {
         1 => group().prop_map(|group| Request::UnwatchGroup { group }),
         1 => Just(Request::NodeInfo),
         1 => Just(Request::Status),
+        1 => node().prop_map(|node| Request::StatusOf { node }),
         1 => Just(Request::ClearCounters),
     ]
 }
@@ -205,6 +208,7 @@ fn peer_request() -> impl Strategy<Value = PeerRequest> {
                 requester
             }
         ),
+        Just(PeerRequest::Status),
     ]
 }
 
@@ -224,11 +228,12 @@ fn peer_reply() -> impl Strategy<Value = PeerReply> {
             }
         ),
         1 => Just(PeerReply::Resumed),
+        1 => node_status::status().prop_map(|status| PeerReply::Status(Box::new(status))),
     ]
 }
 
 fn echo() -> impl Strategy<Value = Echo> {
-    (any::<u64>(), any::<u64>()).prop_map(|(sequence, held_ns)| Echo { sequence, held_ns })
+    any::<[u64; 3]>().prop_map(|[sequence, held_ns, clock_ns]| Echo { sequence, held_ns, clock_ns })
 }
 
 pub fn peer_message() -> impl Strategy<Value = PeerMessage> {

@@ -108,6 +108,7 @@ fn requests() -> Vec<Request> {
         Request::UnwatchGroup { group: GroupId(2) },
         Request::NodeInfo,
         Request::Status,
+        Request::StatusOf { node: node(8) },
         Request::ClearCounters,
         Request::Shutdown,
         Request::ResumeExport {
@@ -211,6 +212,7 @@ fn peer_messages() -> Vec<PeerMessage> {
             end: importer_end(),
         },
         PeerRequest::Resume { connection, incarnation, what: Imported::Segment(key), requester: requester() },
+        PeerRequest::Status,
     ];
     let replies = [
         PeerReply::Segment { connection, size_bytes: 4096, incarnation },
@@ -229,7 +231,7 @@ fn peer_messages() -> Vec<PeerMessage> {
         PeerMessage::Rejected(Refusal::Denied { what: "join".to_owned(), uid: 5 }),
         PeerMessage::Heartbeat {
             sequence: 1 << 40,
-            echo: Some(Echo { sequence: 1 << 39, held_ns: 70_000_000 }),
+            echo: Some(Echo { sequence: 1 << 39, held_ns: 70_000_000, clock_ns: 1 << 50 }),
         },
         PeerMessage::Bye,
         PeerMessage::Lost { connection, reason: LossReason::Withdrawn },

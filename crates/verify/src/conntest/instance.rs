@@ -140,7 +140,7 @@ impl<'a> Instance<'a> {
         let mut moved = 0;
         for peer in self.peers.values_mut() {
             let before = peer.ledger;
-            moved += peer.exchange(now_ns, more);
+            moved += peer.exchange(&self.terms, now_ns, more);
             self.sent_bytes += peer.ledger.bytes_sent - before.bytes_sent;
             let checked = peer.ledger.bytes_checked - before.bytes_checked;
             if checked > 0 {

@@ -66,12 +66,12 @@ impl Outage {
         }
     }
 
-    /// Something got through, or the run ends.
-    pub(super) fn end(&mut self, now_ns: u64, ledger: &mut Ledger) {
-        if let Some(since_ns) = self.since_ns.take() {
-            let lasted_ns = now_ns.saturating_sub(since_ns);
-            ledger.longest_failure_ns = ledger.longest_failure_ns.max(lasted_ns);
-        }
+    /// Something got through, or the run ends. Returns whether nothing had before.
+    pub(super) fn end(&mut self, now_ns: u64, ledger: &mut Ledger) -> bool {
+        let Some(since_ns) = self.since_ns.take() else { return false };
+        let lasted_ns = now_ns.saturating_sub(since_ns);
+        ledger.longest_failure_ns = ledger.longest_failure_ns.max(lasted_ns);
+        true
     }
 
     #[cfg(test)]

@@ -118,7 +118,11 @@ impl Outgoing {
             };
             progress = true;
             sent.answers = attempt.saturating_add(1);
-            self.outage.end(now_ns, ledger);
+            if self.outage.end(now_ns, ledger) {
+                // Of the same failure: what else was under way is late by that, and has its time from here on.
+                self.slots.iter_mut().flatten().for_each(|other| other.first_ns = now_ns);
+                sent.first_ns = now_ns;
+            }
             if meaning == Meaning::Right {
                 ledger.blocks_sent += 1;
                 ledger.bytes_sent += sent.len as u64;

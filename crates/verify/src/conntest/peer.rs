@@ -1,11 +1,12 @@
 //! One peer of an instance: the two segments, and the halves of the exchange that live in them.
 
-use std::time::Duration;
+use std::cell::Cell;
+use std::time::{Duration, Instant};
 
 use node_client::ClientError;
 use proto::wire::program::Refusal;
 use seeded_random::mix;
-use tieline::{Error, Node, NodeId, RemoteSegment, Segment, SegmentId, SegmentOptions};
+use tieline::{Capabilities, Error, Node, NodeId, RemoteSegment, Segment, SegmentId, SegmentOptions};
 
 use super::incoming::Incoming;
 use super::ledger::Ledger;
@@ -33,6 +34,30 @@ impl Terms {
     /// Instances that exchange data must agree on this.
     fn fingerprint(&self) -> u64 {
         mix(self.seed ^ mix((self.min_bytes as u64) << 32 | self.max_bytes as u64)) | 1
+    }
+}
+
+/// Puts that had to wait for the link. A link that maps memory has none: there a put is a copy, which takes long only if this thread gets
+/// no processor.
+struct Stalls {
+    longest: Option<Cell<Duration>>,
+}
+
+impl Stalls {
+    fn of(remote: &RemoteSegment) -> Self {
+        Self { longest: (!remote.capabilities().has(Capabilities::MAP)).then(Cell::default) }
+    }
+
+    fn put(&self, remote: &RemoteSegment, at: usize, bytes: &[u8]) -> tieline::Result<()> {
+        let Some(longest) = &self.longest else { return remote.put(at, bytes) };
+        let began = Instant::now();
+        let result = remote.put(at, bytes);
+        longest.set(longest.get().max(began.elapsed()));
+        result
+    }
+
+    fn longest(&self) -> Duration {
+        self.longest.as_ref().map_or(Duration::ZERO, Cell::get)
     }
 }
 
@@ -244,12 +269,13 @@ impl Peer {
     }
 
     /// One look in both directions; says how many bytes moved. `more`: new blocks may be sent.
-    pub(super) fn exchange(&mut self, now_ns: u64, more: bool) -> usize {
+    pub(super) fn exchange(&mut self, terms: &Terms, now_ns: u64, more: bool) -> usize {
         let Some(remote) = &self.remote else { return 0 };
         if self.their_epoch == 0 || self.disagrees {
             return 0;
         }
         let inbox = &self.inbox;
+        let stalls = Stalls::of(remote);
         let mut moved =
             usize::from(self.outgoing.take_answers(now_ns, |at| word(inbox, at), &mut self.ledger));
         let received = self.incoming.receive(
@@ -259,12 +285,17 @@ impl Peer {
                 // Cannot fail: all places lie in the inbox, by construction.
                 let _ = inbox.window().get(at, bytes);
             },
-            |at, bytes| remote.put(at, bytes),
+            |at, bytes| stalls.put(remote, at, bytes),
             &mut self.ledger,
         );
         moved += received.unwrap_or(0);
-        let put = |at, bytes: &[u8]| remote.put(at, bytes);
-        match self.outgoing.send(now_ns, more, put, &mut self.ledger) {
+        let put = |at, bytes: &[u8]| stalls.put(remote, at, bytes);
+        let sent = self.outgoing.send(now_ns, more, put, &mut self.ledger);
+        if stalls.longest() >= Duration::from_nanos(terms.timing.failure_after_ns) {
+            // Answers that came meanwhile are read before anything looks at the time. They end it.
+            self.outgoing.begin_failure(now_ns, &mut self.ledger);
+        }
+        match sent {
             Ok(sent) => moved + sent,
             Err(Blocked(_)) => moved,
         }

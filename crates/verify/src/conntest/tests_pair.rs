@@ -148,6 +148,18 @@ fn a_silence_is_a_failure_that_is_timed() {
 }
 
 #[test]
+fn a_silence_after_which_blocks_come_one_by_one_is_one_failure() {
+    let mut pair = Pair::new();
+    let mut silent: Fate = Box::new(|_, _| false);
+    let mut rarely: Fate = Box::new(|n, _| n.is_multiple_of(2));
+    (0..10_000).for_each(|_| pair.round(true, &mut silent));
+    (0..3000).for_each(|_| pair.round(true, &mut rarely));
+    let pair = pair.run(10, Box::new(|_, _| true));
+    assert!(pair.sender.blocks_sent >= 4, "{:?}", pair.sender);
+    assert_eq!(pair.sender.failures, 1);
+}
+
+#[test]
 fn a_refusal_is_a_failure_at_once_and_ends_with_the_next_answer() {
     let mut pair = Pair::new();
     let refused = pair.outgoing.send(5_000, true, |_, _| Err("down"), &mut pair.sender);

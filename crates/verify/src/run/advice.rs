@@ -182,6 +182,8 @@ mod tests {
             heartbeats_missed: 0,
             round_trip_ns: None,
             least_round_trip_ns: None,
+            clock_offset_ns: None,
+            clock_error_ns: None,
         };
         change(&mut link);
         link

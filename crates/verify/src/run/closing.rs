@@ -156,6 +156,8 @@ mod tests {
             heartbeats_missed,
             round_trip_ns: None,
             least_round_trip_ns: None,
+            clock_offset_ns: None,
+            clock_error_ns: None,
         }
     }
 

@@ -2,9 +2,117 @@
 
 use std::fmt::Write;
 
+use node::NodeError;
+use node_client::ClientError;
+use node_client::runtime_dir::ClusterDir;
 use proto::wire::status::{LinkKind, LinkStatus, NodeStatus, SessionState};
+use serde::{Deserialize, Serialize};
+use tieline::NodeId;
 
-use super::{is_revoked, session_name};
+use super::{NodeReport, is_revoked, problem_of, row, session_name};
+use crate::Target;
+
+/// Nodes that are asked at the same time: each takes a thread and a descriptor.
+const ASKED_AT_ONCE: usize = 16;
+
+/// A node of another host.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct FarNode {
+    /// The node.
+    pub node: NodeId,
+    /// Where it is, if that is known.
+    pub host: String,
+    /// The node of this host whose manager was asked.
+    pub via: NodeId,
+    /// How that one's session with it is.
+    pub session: SessionState,
+    /// The status from its own manager, if it responds.
+    pub status: Option<NodeStatus>,
+    /// Why it does not.
+    pub error: Option<String>,
+}
+
+/// Asks the managers of all nodes of other hosts that the nodes of this one know.
+pub(super) fn collect(dir: &ClusterDir, target: &Target, nodes: &[NodeReport]) -> Vec<FarNode> {
+    let mut known: Vec<(NodeId, NodeId, &LinkStatus)> = Vec::new();
+    for status in nodes.iter().filter_map(|report| report.status.as_ref()) {
+        for link in links(status).filter(|link| !is_revoked(link)) {
+            match known.iter_mut().find(|(node, ..)| *node == link.peer) {
+                // The one whose manager can be asked.
+                Some(found) if found.2.session != SessionState::Valid => {
+                    (found.1, found.2) = (status.info.node, link);
+                }
+                Some(_) => {}
+                None => known.push((link.peer, status.info.node, link)),
+            }
+        }
+    }
+    known.sort_unstable_by_key(|(node, ..)| *node);
+    let all = Target { nodes: known.iter().map(|(node, ..)| *node).collect(), ..target.clone() };
+    let ask = |node: NodeId| {
+        let (_, via, link) = known.iter().find(|(known, ..)| *known == node)?;
+        Some(ask(dir, *via, link))
+    };
+    all.on_nodes(ASKED_AT_ONCE, ask).into_iter().flatten().collect()
+}
+
+fn ask(dir: &ClusterDir, via: NodeId, link: &LinkStatus) -> FarNode {
+    let (node, host) = (link.peer, link.peer_host.clone());
+    let said = match link.session {
+        SessionState::Valid => node::cluster::status_by_way_of(dir, via, node).map_err(|error| why(&error)),
+        other => Err(format!("the session with it is {}", session_name(other))),
+    };
+    let (status, error) = match said {
+        Ok(status) => (Some(status), None),
+        Err(why) => (None, Some(why)),
+    };
+    FarNode { node, host, via, session: link.session, status, error }
+}
+
+fn why(error: &NodeError) -> String {
+    match error {
+        NodeError::Client(ClientError::TimedOut { limit, .. }) => {
+            format!("no response within {} ms", limit.as_millis())
+        }
+        other => other.to_string(),
+    }
+}
+
+/// What is wrong with them and between them. What is wrong with their links to this host its own nodes say.
+pub(super) fn problems(all: &[FarNode]) -> impl Iterator<Item = String> {
+    all.iter().flat_map(move |far| {
+        let links = far.status.iter().flat_map(|status| &status.links);
+        let there = links.filter(move |link| !link.other_host || all.iter().any(|other| other.node == link.peer));
+        let of_links = there.filter_map(|link| problem_of(far.node, link));
+        // The nodes of this host have said that there is no session.
+        let silent = far.status.is_none() && far.session == SessionState::Valid;
+        let why = far.error.as_deref().unwrap_or_default();
+        let silent = silent.then(|| {
+            let (node, via) = (far.node, far.via);
+            format!(
+                "node {node} on {}: its manager did not tell node {via} its state: {why}: run `tieline status` there",
+                far.host
+            )
+        });
+        silent.into_iter().chain(of_links)
+    })
+}
+
+impl FarNode {
+    /// Its line of the table.
+    pub(super) fn write_row(&self, text: &mut String) {
+        let _ = match &self.status {
+            Some(status) => {
+                let peers = status.links.iter().filter(|link| !is_revoked(link)).count();
+                row(text, status, peers, status.programs_total, Some(&status.info.host))
+            }
+            None => {
+                let why = self.error.as_deref().unwrap_or("not asked");
+                writeln!(text, "{:>6}  unknown: {why}", self.node.get())
+            }
+        };
+    }
+}
 
 /// What leads to other hosts.
 pub(super) fn links(status: &NodeStatus) -> impl Iterator<Item = &LinkStatus> {

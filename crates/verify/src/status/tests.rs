@@ -28,6 +28,8 @@ fn link(session: SessionState, since: Duration) -> LinkStatus {
         heartbeats_missed: 0,
         round_trip_ns: None,
         least_round_trip_ns: None,
+        clock_offset_ns: None,
+        clock_error_ns: None,
     }
 }
 

@@ -59,6 +59,8 @@ fn report() -> DiagReport {
         heartbeats_missed: 5,
         round_trip_ns: Some(214_000),
         least_round_trip_ns: Some(180_400),
+        clock_offset_ns: None,
+        clock_error_ns: None,
     };
     let info = NodeInfo {
         node: id(4),
