@@ -87,6 +87,10 @@ fn bytes_that_differ_are_not_known() {
     let (end, reset) = ("= 0 data=0:811c9dc5:", "= -1 ECONNRESET");
     assert_eq!(classified(&[spawn, close, recv], end, reset), Some("reset-for-end"));
     assert_eq!(classified(&[close, recv], end, reset), None, "nobody else can have it");
+    let file = ("a0 sendfile fd=s1 from=s5 len=533", "");
+    let sent = |library| classified(&[spawn, close, file], "= -1 ECONNRESET offset=0", library);
+    assert_eq!(sent("= 195 offset=195"), Some("end-for-reset"), "the file is shorter");
+    assert_eq!(sent("= 0 offset=0"), None, "nothing was written");
     assert_eq!(classified(&[spawn, close, recv], end, "= 1 data=1:6f0b70fd:ea"), None);
 }
 
@@ -242,10 +246,6 @@ fn an_end_for_a_reset_is_known_where_a_holder_was_killed() {
     let recv = ("a0 recv fd=s1 len=4 by=read flags=- bad=no", "");
     let (end, reset) = ("= 0 data=0:811c9dc5:", "= -1 ECONNRESET");
     assert_eq!(classified(&[fork, kill, close, recv], reset, end), Some("end-for-reset"));
-    let file = ("a0 sendfile fd=s1 from=s5 len=533", "");
-    let sent = |library| classified(&[fork, kill, close, file], "= -1 ECONNRESET offset=0", library);
-    assert_eq!(sent("= 195 offset=195"), Some("end-for-reset"), "the file is shorter");
-    assert_eq!(sent("= 0 offset=0"), None, "nothing was written");
     assert_eq!(classified(&[fork, close, recv], reset, end), None, "it lives");
     assert_eq!(classified(&[kill, close, recv], reset, end), None, "nobody had it");
     assert_eq!(classified(&[fork, kill, close, recv], "= 4 data=4:6f0b70fd:ea", end), None, "lost bytes");
