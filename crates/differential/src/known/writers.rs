@@ -6,16 +6,11 @@ use crate::program::Step;
 
 /// Before these the library has bytes of rings go back: calls that make another number, or of which it does not see what they read, or which
 /// process will.
-const UNSEEN: &str = "dup dup2 dup3 dupfd pass exec posix_spawn vfork vfork_exit stdio ring aio crowd splice connect epoll_ctl wrong \
+const UNSEEN: &str = "dup dup2 dup3 dupfd pass exec posix_spawn vfork vfork_exit stdio ring aio crowd splice epoll_ctl wrong \
                       scarcity";
 /// As those, with this argument.
-const UNSEEN_WITH: [&str; 5] = [
-    "close_range with=unshare",
-    "recv by=recvmmsg",
-    "send by=sendmmsg",
-    "setsockopt option=rcvlowat",
-    "cancel at=connect",
-];
+const UNSEEN_WITH: [&str; 4] =
+    ["close_range with=unshare", "recv by=recvmmsg", "send by=sendmmsg", "setsockopt option=rcvlowat"];
 
 /// Whether what was in rings goes back before this step.
 fn is_unseen(step: &Step) -> bool {
