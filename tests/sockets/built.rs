@@ -27,6 +27,11 @@ pub(crate) fn must(command: &mut Command) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+/// Where cargo builds for tests what `./run build` makes. Tests of other packages have the same, so that each part is compiled once.
+fn target() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("as-installed")
+}
+
 /// Builds the library as `./run build` does, in a folder of the tests' own.
 fn build(name: &str, features: &[&str]) -> PathBuf {
     let folder = made().join(name);
@@ -37,7 +42,7 @@ fn build(name: &str, features: &[&str]) -> PathBuf {
             .arg(&library)
             .arg("--quiet")
             .args(features)
-            .env("CARGO_TARGET_DIR", &folder),
+            .env("CARGO_TARGET_DIR", target()),
     );
     library
 }
@@ -65,7 +70,7 @@ pub(crate) fn tieline_as_built() -> &'static Path {
             Command::new(top().join("crates/launcher/build.sh"))
                 .arg(&program)
                 .arg("--quiet")
-                .env("CARGO_TARGET_DIR", &folder),
+                .env("CARGO_TARGET_DIR", target()),
         );
         put(&commands_binary().unwrap(), &folder.join("tieline-commands"));
         program

@@ -40,14 +40,14 @@ pub(crate) fn own_library(planted: bool) -> Option<Side> {
     Some(Side { preload: Some(library), ..plain() })
 }
 
-/// Builds it as `./run build` does, in a folder of the tests' own.
+/// Builds it as `./run build` does, into a folder of the tests' own. What is compiled for that lies where tests of other packages have it, too.
 fn build(sockets: &Path, planted: bool) -> PathBuf {
-    let folder =
-        Path::new(env!("CARGO_TARGET_TMPDIR")).join(if planted { "sockets-planted" } else { "sockets" });
+    let own = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let folder = own.join(if planted { "differential-planted" } else { "differential" });
     std::fs::create_dir_all(&folder).expect("no folder for what is built");
     let linked = folder.join("libtieline-sockets.so");
     let mut build = Command::new(sockets.join("build.sh"));
-    build.arg(&linked).args(["--quiet", "--target-dir"]).arg(&folder);
+    build.arg(&linked).args(["--quiet", "--target-dir"]).arg(own.join("as-installed"));
     if planted {
         build.args(["--features", "planted"]);
     }
