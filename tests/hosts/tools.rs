@@ -38,6 +38,10 @@ fn status_shows_the_nodes_of_all_hosts() {
     // A node that was named is looked at alone.
     let alone: Value = serde_json::from_str(&first.tieline(&["status", "--node", "4", "--json"])).unwrap();
     assert!(alone.get("other_hosts").is_none(), "{alone}");
+    for command in [&["status", "--node", "8"][..], &["conntest", "--peers", "4,8"]] {
+        let (is_well, _, error) = first.run(command);
+        assert!(!is_well && error.contains("node 8 is on ") && error.contains("run it there"), "{error}");
+    }
     second.kill_manager();
     until("its loss", || first.session(8) != "valid");
     let (is_well, report) = status(&first);

@@ -95,10 +95,27 @@ fn target(common: &Common) -> Result<Target, Failure> {
     }
     let nodes = match common.node {
         Some(node) if all.contains(&node) => vec![node],
-        Some(node) => return Err(ClientError::NoSuchNode { cluster, node, nodes: all }.into()),
+        Some(node) => return Err(no_such_node(&dir, node, all)),
         None => all,
     };
     Ok(Target { runtime_dir: common.runtime_dir.clone(), cluster: common.cluster.clone(), nodes })
+}
+
+/// The error for a node that is not one of these, which are all that are here.
+fn no_such_node(dir: &ClusterDir, node: NodeId, nodes: Vec<NodeId>) -> Failure {
+    let far = nodes.iter().find_map(|here| {
+        let links = ::node::cluster::status(dir, *here).ok()?.links;
+        links.into_iter().find(|link| link.peer == node && link.other_host)
+    });
+    let Some(far) = far else {
+        return ClientError::NoSuchNode { cluster: dir.cluster().clone(), node, nodes }.into();
+    };
+    let host = if far.peer_host.is_empty() { "another host" } else { &far.peer_host };
+    anyhow::anyhow!(
+        "node {node} is on {host}, and this command knows the nodes of this host: run it there; \
+         `tieline status` shows the state of all nodes"
+    )
+    .into()
 }
 
 /// How a program of this command attaches.

@@ -9,7 +9,7 @@ use clap::Args;
 use tieline::NodeId;
 use topology::counted;
 
-use super::{target, usage};
+use super::{cluster_dir, no_such_node, target, usage};
 use crate::args::Common;
 use crate::args::bench_tools::size;
 use crate::exit::Outcome;
@@ -84,6 +84,11 @@ pub(super) fn run(common: &Common, arguments: &Conntest, output: Output) -> Outc
     if common.node.is_some() {
         // For its error alone, if there is no such node.
         target(common)?;
+    }
+    if common.node.is_none()
+        && let Some(missing) = arguments.peers.iter().find(|peer| !everyone.nodes.contains(peer))
+    {
+        return Err(no_such_node(&cluster_dir(common)?, *missing, everyone.nodes));
     }
     let stop = Arc::new(AtomicBool::new(false));
     let signalled = Arc::new(AtomicUsize::new(0));
