@@ -70,7 +70,7 @@ pub enum NodeError {
         why: String,
     },
     /// The system refused.
-    #[error("cannot {what} {path}: {source}{}", hint(.source))]
+    #[error("cannot {what} {path}: {source}{}", hint(what, .source))]
     Io {
         /// What was tried.
         what: &'static str,
@@ -160,8 +160,13 @@ impl NodeError {
 /// Result about managers and clusters.
 pub type Result<T> = std::result::Result<T, NodeError>;
 
-fn hint(source: &std::io::Error) -> &'static str {
+fn hint(what: &str, source: &std::io::Error) -> &'static str {
     match rustix::io::Errno::from_io_error(source) {
+        // The kernel says the same of both.
+        Some(rustix::io::Errno::MFILE) if what == "watch" => {
+            ": this user has no inotify instance left, raise fs.inotify.max_user_instances with `sysctl -w`; or this process no \
+             descriptor, raise the limit with `ulimit -n`"
+        }
         Some(rustix::io::Errno::MFILE) => {
             ": this process has no descriptor left, raise the limit with `ulimit -n`"
         }
@@ -197,7 +202,8 @@ mod tests {
             path: "/run/x".into(),
             source: errno.into(),
         };
-        assert!(error(rustix::io::Errno::MFILE).to_string().contains("ulimit -n"));
+        let full = error(rustix::io::Errno::MFILE).to_string();
+        assert!(full.contains("ulimit -n") && full.contains("fs.inotify.max_user_instances"), "{full}");
         assert!(error(rustix::io::Errno::NOSPC).to_string().contains("no space"));
         let config = NodeError::Lease { place: "x".into() };
         assert!(config.is_usage() && !error(rustix::io::Errno::MFILE).is_usage());
