@@ -5,6 +5,8 @@
 #[path = "../sisci/c.rs"]
 mod c;
 mod lab;
+mod namespaces;
+mod namespaces_ended;
 mod sisci;
 mod tools;
 

@@ -45,7 +45,14 @@ fn with_cluster<'a>(text: &'a str, cluster: &str) -> Cow<'a, str> {
         complete.push_str(before);
         let end = behind.find('`').unwrap_or(behind.len());
         let commands = behind[..end].split("; ").map(|command| {
-            if needs_it(command) { format!("{command} --cluster {cluster}") } else { command.to_owned() }
+            if !needs_it(command) {
+                return command.to_owned();
+            }
+            // What stands behind it are the words of another program.
+            match command.split_once(" -- ") {
+                Some((ours, others)) => format!("{ours} --cluster {cluster} -- {others}"),
+                None => format!("{command} --cluster {cluster}"),
+            }
         });
         complete.push_str(&commands.collect::<Vec<_>>().join("; "));
         rest = &behind[end..];
@@ -99,6 +106,7 @@ mod tests {
             of("see `tieline status`, `tieline bench scipp`"),
             "see `tieline status --cluster lab`, `tieline bench scipp --cluster lab`"
         );
+        assert_eq!(of("`tieline on host1 -- ls -l`"), "`tieline on host1 --cluster lab -- ls -l`");
         assert_eq!(of("cut off: `tieline status"), "cut off: `tieline status --cluster lab");
     }
 }

@@ -90,12 +90,24 @@ pub(crate) struct Common {
 pub(crate) enum Command {
     /// Start nodes on this machine, each with its own manager, and wait until all are connected
     #[command(after_help = "Examples:\n  tieline up                     two nodes, 4 and 8\n  \
-                            tieline up --nodes 9\n  tieline --cluster lab up --nodes 2")]
+                            tieline up --nodes 9\n  tieline --cluster lab up --nodes 2\n  \
+                            sudo tieline up --hosts-in-namespaces 3      three hosts that share nothing, on this machine\n  \
+                            sudo tieline on host1 -- tieline status      a command on one of them")]
     Up(Up),
     /// Stop all nodes of a cluster on this machine
     #[command(after_help = "Examples:\n  tieline down\n  tieline down --cluster lab\n  \
                             tieline node stop --node 8     only one node")]
     Down,
+    /// Run a command on a host of `tieline up --hosts-in-namespaces`; its exit status is the command's
+    #[command(
+        after_help = "Examples:\n  sudo tieline on host1 -- tieline status\n  sudo tieline on host2 -- bash\n  \
+                      sudo tieline on host2 --cluster lab -- ip address > addresses   the file is written outside of the host\n\n\
+                      The command sees the files of this machine, read-only, in place of which it has /run, /tmp, /var/tmp and /dev/shm of its \
+                      host. It ends when `tieline on` or the host does.\n\n\
+                      Exit status: the command's, or 128 and the signal that ended it; 127 there is no such command, 126 it cannot be executed, \
+                      2 there is no such host, 4 no hosts run, or this user is not root."
+    )]
+    On(On),
     /// List the nodes and their sessions with each other
     #[command(after_help = "Examples:\n  tieline status                 all nodes of the cluster\n  \
                             tieline status --node 8        the services of one node\n  tieline status --json")]
@@ -229,6 +241,24 @@ pub(crate) struct Up {
     /// through mapped segments
     #[arg(long)]
     pub faults: bool,
+    /// Start so many hosts, 2 to 64, with a node each, in namespaces of the kernel: they share no memory, file or socket, and are
+    /// joined by a network of their own; needs root
+    #[arg(long, value_name = "N", conflicts_with_all = ["nodes", "faults"], value_parser = clap::value_parser!(u32).range(HOSTS))]
+    pub hosts_in_namespaces: Option<u32>,
+}
+
+/// How many hosts there may be.
+const HOSTS: std::ops::RangeInclusive<i64> = namespaces::HOSTS_MIN as i64..=namespaces::HOSTS_MAX as i64;
+
+/// `on`.
+#[derive(Debug, Args)]
+pub(crate) struct On {
+    /// The host: host1, host2, …
+    #[arg(value_name = "HOST")]
+    pub host: String,
+    /// The command and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
+    pub program: Vec<OsString>,
 }
 
 /// `tune`.

@@ -12,6 +12,7 @@ pub(crate) mod conntest;
 mod diag;
 mod fabric;
 mod hosts;
+mod in_namespaces;
 mod link;
 mod node;
 mod query;
@@ -62,6 +63,7 @@ fn dispatch(cli: &Cli, output: Output) -> Outcome {
     match &cli.command {
         Command::Up(arguments) => cluster::up(common, arguments, output),
         Command::Down => cluster::down(common, output),
+        Command::On(arguments) => in_namespaces::on(common, arguments),
         Command::Status => status::run(common, output),
         Command::Clusters => clusters::run(common, output),
         Command::Query(arguments) => query::run(common, arguments, output),

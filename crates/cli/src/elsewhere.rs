@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use node_client::ClientError;
-use node_client::runtime_dir::node_of_file;
+use node_client::runtime_dir::{ClusterDir, ClusterName, node_of_file};
 
 use crate::exit::Failure;
 
@@ -18,11 +18,23 @@ const LISTENS: &str = "00010000";
 /// A failure because no manager was found here, with the place where one of the same cluster listens.
 pub(crate) fn named(failure: Failure) -> Failure {
     let Some((cluster, dir)) = missing(&failure) else { return failure };
+    if in_namespaces(&cluster, &dir) {
+        let text = format!(
+            "the nodes of cluster `{cluster}` run in hosts in namespaces: run the command there, such as `tieline on host1 -- tieline status`"
+        );
+        return Failure { status: failure.status, error: anyhow!(text) };
+    }
     let table = std::fs::read(SOCKETS).unwrap_or_default();
     let Some(found) = found(&String::from_utf8_lossy(&table), &cluster, &dir) else { return failure };
     let owner = owner(&found, &cluster);
     let hint = words(&cluster, &found, owner, rustix::process::geteuid().as_raw());
     Failure { status: failure.status, error: anyhow!("{}; {hint}", failure.text()) }
+}
+
+/// Whether the cluster's nodes are in hosts of their own, whose directories are not this machine's.
+fn in_namespaces(cluster: &str, dir: &Path) -> bool {
+    let (Some(root), Ok(name)) = (dir.parent(), ClusterName::new(cluster)) else { return false };
+    namespaces::are_up(&ClusterDir::new(root.into(), name))
 }
 
 /// The cluster that has no manager, and its directory.

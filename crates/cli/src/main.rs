@@ -26,6 +26,10 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
+    if let Some(status) = namespaces::is_part(&words) {
+        // It was started by this very program, for a host in namespaces.
+        return ExitCode::from(status);
+    }
     let called = words.first().and_then(|name| classic::called(name));
     let arguments = classic::translate(words);
     let parsed = args::parse(&arguments);

@@ -45,6 +45,9 @@ fn meaning(command: &Command) -> Meaning {
         Command::Down => {
             of("down", Node::Nothing("it stops all nodes; for one: `tieline node stop --node ID`"))
         }
+        Command::On(_) => {
+            of("on", Node::Nothing("the host is an argument, such as `tieline on host2 -- COMMAND`"))
+        }
         Command::Status => of("status", Node::Narrows),
         Command::Cable(arguments) if arguments.generate || arguments.save.is_some() => {
             of("cable", Node::Nothing("a plan is of the whole cluster"))

@@ -4,6 +4,7 @@
 use bench::error::BenchError;
 use bench::results::DocumentError;
 use bench::thresholds::ThresholdsError;
+use namespaces::NamespacesError;
 use node::NodeError;
 use node::config::ConfigError;
 use node::hosts::{HostsError as ClusterError, TrustError};
@@ -61,6 +62,9 @@ fn is_usage(cause: &(dyn std::error::Error + 'static)) -> bool {
     }
     if let Some(error) = cause.downcast_ref::<NodeError>() {
         return of_node(error);
+    }
+    if let Some(error) = cause.downcast_ref::<NamespacesError>() {
+        return error.is_usage();
     }
     if let Some(error) = cause.downcast_ref::<CouldNotRun>() {
         return of_could_not_run(error);

@@ -4,11 +4,13 @@
 //! A number (pid) may belong to another process a moment later, and a time-out proves nothing about a process that is only
 //! slow. A [`PidFd`] names one process forever, and the kernel makes it readable when all its threads are gone.
 
+mod namespaces;
 mod signals;
 // Its word is set before `main`, where no model of memory runs.
 #[cfg(not(loom))]
 mod startup;
 
+pub use namespaces::{Namespaces, unshare};
 pub use signals::SignalsBlocked;
 #[cfg(not(loom))]
 pub use startup::{environment, execute, stdout_was_closed};

@@ -9,9 +9,10 @@ use clap::{Arg, Command, CommandFactory};
 use super::Cli;
 
 /// Common options that a command never uses; `meaning` refuses them with the reason.
-const MEANINGLESS: [(&[&str], &[&str]); 32] = [
+const MEANINGLESS: [(&[&str], &[&str]); 33] = [
     (&["up"], &["node"]),
     (&["down"], &["node"]),
+    (&["on"], &["node"]),
     (&["link"], &["node"]),
     (&["clusters"], &["node", "cluster"]),
     (&["tune"], &["node", "cluster"]),
@@ -46,7 +47,7 @@ const MEANINGLESS: [(&[&str], &[&str]); 32] = [
 ];
 
 /// The help of a common option for a command to which it means something else.
-const OTHERWISE: [(&[&str], &str, &str); 16] = [
+const OTHERWISE: [(&[&str], &str, &str); 17] = [
     (&["status"], "node", ALL_NODES),
     (&["cable"], "node", ALL_NODES),
     (&["diag"], "node", ALL_NODES),
@@ -70,6 +71,7 @@ const OTHERWISE: [(&[&str], &str, &str); 16] = [
         "node",
         "Node of this end, for a benchmark between two nodes [env: TIELINE_NODE] [default: the only one]",
     ),
+    (&["on"], "json", "Print an error of `tieline on` itself as JSON; the command's output is not changed"),
     (&["run"], "json", "Print an error of `tieline run` itself as JSON; the program's output is not changed"),
     (
         &["cluster", "init"],
@@ -195,6 +197,7 @@ mod tests {
                     "down" | "up" | "flap" | "swap" if path.len() > 1 => "4 8",
                     "compare" | "compare-builds" => "a.json b.json",
                     "run" if path.len() == 1 => "true",
+                    "on" => "host1 true",
                     "init" => "--address 10.0.0.1",
                     "join" | "leave" => "10.0.0.1",
                     "revoke" => "8",

@@ -11,7 +11,7 @@ use node_client::runtime_dir::ClusterDir;
 use serde_json::json;
 use tieline::NodeId;
 
-use super::cluster_dir;
+use super::{cluster_dir, in_namespaces};
 use crate::args::{Common, Up};
 use crate::exit::{Failure, Outcome, PASS};
 use crate::interrupt;
@@ -23,6 +23,10 @@ const STOP_LIMIT: Duration = Duration::from_secs(5);
 const UP_LIMIT: Duration = Duration::from_secs(60);
 
 pub(super) fn up(common: &Common, arguments: &Up, output: Output) -> Outcome {
+    if let Some(count) = arguments.hosts_in_namespaces {
+        return in_namespaces::up(common, count as usize, output);
+    }
+    in_namespaces::refuse_beside(&cluster_dir(common)?)?;
     let nodes = node_ids(arguments.nodes as usize, None)?;
     let report = start(common, nodes, arguments.faults, output)?;
     let dir = cluster_dir(common)?;
@@ -138,8 +142,11 @@ pub(super) fn stop(
 }
 
 pub(super) fn down(common: &Common, output: Output) -> Outcome {
-    let report = stop(common, None, output)?;
     let dir = cluster_dir(common)?;
+    if namespaces::is_there(&dir) {
+        return in_namespaces::down(&dir, output);
+    }
+    let report = stop(common, None, output)?;
     let searched = dir.path();
     output.result(
         || {
@@ -172,7 +179,7 @@ pub(super) fn down(common: &Common, output: Output) -> Outcome {
 }
 
 /// Nodes with their noun: `node 4`, `nodes 4, 8`.
-fn named(nodes: &[NodeId]) -> String {
+pub(super) fn named(nodes: &[NodeId]) -> String {
     format!("{} {}", if nodes.len() == 1 { "node" } else { "nodes" }, list(nodes))
 }
 

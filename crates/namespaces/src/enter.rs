@@ -1,0 +1,138 @@
+//! Runs a command in a host.
+//!
+//! Two processes: the one that the user has started stays outside, so that it has the status of the command, and passes signals on; the
+//! other one is a process of the host from its first instruction on, and ends with the host.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{ErrorKind, Write};
+use std::os::fd::AsFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Command, ExitStatus};
+
+use node_client::runtime_dir::{ClusterDir, ENV_CLUSTER};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, getppid, kill_process, pidfd_open, set_parent_process_death_signal,
+};
+use rustix::thread::{ThreadNameSpaceType, move_into_thread_name_spaces};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::error::{NamespacesError, Result};
+use crate::state::Host;
+use crate::{ENTER, host};
+
+/// As a shell and env(1) say it: there is no such program; or it cannot be executed.
+const NOT_FOUND: u8 = 127;
+const NOT_EXECUTABLE: u8 = 126;
+/// It could not be entered.
+const CANNOT: u8 = 4;
+
+/// Runs a command in a host of this cluster, in the same working directory if the host sees it: the exit status of the command, or 128
+/// and the signal that ended it. To be called while this process has one thread.
+///
+/// # Errors
+/// This process may not, or the host is gone.
+pub fn enter(dir: &ClusterDir, host: &Host, command: &[OsString]) -> Result<u8> {
+    let gone = || NamespacesError::HostGone { name: host.name.clone() };
+    let process = host.process.open().ok_or_else(gone)?;
+    let program = std::env::current_exe().map_err(NamespacesError::io("read", "/proc/self/exe"))?;
+    let here = std::env::current_dir().unwrap_or_else(|_| "/".into());
+    let failed = || NamespacesError::io("run", "a command in a host");
+    // Before there is a child, so that its end is noticed. From a keyboard it gets the same signals itself.
+    let mut signals = Signals::new([SIGCHLD, SIGINT, SIGQUIT, SIGTERM, SIGHUP]).map_err(failed())?;
+    move_into_thread_name_spaces(process.as_fd(), ThreadNameSpaceType::PROCESS_ID).map_err(|errno| {
+        match errno {
+            rustix::io::Errno::SRCH => gone(),
+            source => NamespacesError::Namespace { what: "a process of the host", source },
+        }
+    })?;
+    let mut inside = Command::new(program);
+    inside.arg(ENTER).arg(&host.name).arg(dir.cluster().as_str()).arg(here).args(command);
+    // A host whose first process was killed takes no new ones.
+    let mut child = inside.spawn().map_err(|error| match error.kind() {
+        ErrorKind::OutOfMemory => gone(),
+        _ => failed()(error),
+    })?;
+    loop {
+        if let Some(status) = child.try_wait().map_err(failed())? {
+            return Ok(status_of(status));
+        }
+        for signal in signals.wait() {
+            if let (SIGTERM | SIGHUP, Some(signal)) = (signal, Signal::from_named_raw(signal)) {
+                // As long as it was not waited for, the number is its own.
+                let _ = kill_process(Pid::from_child(&child), signal);
+            }
+        }
+    }
+}
+
+fn status_of(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(CANNOT)
+}
+
+/// This process is in the host's namespace of processes: enters the others, and becomes the command.
+pub(crate) fn inside(words: &[OsString]) -> u8 {
+    let [name, cluster, here, program, arguments @ ..] = words else { return CANNOT };
+    let _ = set_parent_process_death_signal(Some(Signal::KILL));
+    if getppid().is_some() {
+        // The process outside, whose number is not known in here, has ended before that.
+        return CANNOT;
+    }
+    if let Err(error) = enter_all() {
+        tell(&format!(
+            "{} cannot be entered: {error}: see whether it runs with `tieline status`",
+            name.display()
+        ));
+        return CANNOT;
+    }
+    if std::env::set_current_dir(here).is_err() {
+        let _ = std::env::set_current_dir(Path::new("/"));
+    }
+    let mut command = Command::new(program);
+    command.args(arguments);
+    host::environment(&mut command);
+    command.env(ENV_CLUSTER, cluster);
+    let error = command.exec();
+    tell(&not_run(name, program, &error));
+    if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE }
+}
+
+fn not_run(name: &OsStr, program: &OsStr, error: &std::io::Error) -> String {
+    let next = match error.kind() {
+        ErrorKind::NotFound => "give its path; files in /tmp and /run of the machine are not seen in a host",
+        _ => "see whether it is a program that root may execute",
+    };
+    let errno = rustix::io::Errno::from_io_error(error);
+    let why = errno.map_or_else(|| error.to_string(), |errno| errno.to_string());
+    format!("{} cannot be run in {}: {why}: {next}", program.display(), name.display())
+}
+
+fn tell(text: &str) {
+    let _ = writeln!(std::io::stderr(), "tieline: {text}");
+}
+
+fn enter_all() -> rustix::io::Result<()> {
+    // The first process of the namespace that this one is in: it is the host's, whatever happens to others.
+    let first = pidfd_open(Pid::INIT, PidfdFlags::empty())?;
+    let all = ThreadNameSpaceType::MOUNT
+        | ThreadNameSpaceType::NETWORK
+        | ThreadNameSpaceType::HOST_NAME_AND_NIS_DOMAIN_NAME
+        | ThreadNameSpaceType::INTER_PROCESS_COMMUNICATION;
+    move_into_thread_name_spaces(first.as_fd(), all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_status_is_that_of_the_command() {
+        let status = |raw| status_of(ExitStatus::from_raw(raw));
+        assert_eq!((status(0), status(3 << 8), status(9)), (0, 3, 137));
+        let error = std::io::Error::from_raw_os_error(2);
+        let said = not_run("host1".as_ref(), "x".as_ref(), &error);
+        assert!(said.starts_with("x cannot be run in host1: No such file"), "{said}");
+    }
+}

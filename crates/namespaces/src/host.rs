@@ -1,0 +1,229 @@
+//! The first process of a host. It makes what the host has for itself, does what the hub orders, and waits for processes whose parents
+//! have ended, as the first process of a machine does.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use node::cluster::{Launcher, UpOptions};
+use node::hosts::{JoinOptions, USUAL_LIFE};
+use node_client::runtime_dir::{ClusterDir, ClusterName, ENV_CLUSTER, ENV_NODE, ENV_RUNTIME_DIR};
+use proto::ids::NodeId;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::retry_on_intr;
+use rustix::process::{WaitOptions, wait};
+use shm::process::{Namespaces, unshare};
+use signal_hook::consts::SIGCHLD;
+
+use crate::error::{NamespacesError, Result};
+use crate::plan::{self, Range};
+use crate::process::Identity;
+use crate::words::{Order, Said};
+use crate::{HOST, ip, line, mounts, wait};
+
+/// Where the managers of a host have their sockets, and their keys.
+const RUNTIME: &str = "/run/tieline";
+const CONFIG_HOME: &str = "/run/config";
+/// How long a manager may take to start, and a host to join and to connect.
+const LIMIT: Duration = Duration::from_secs(60);
+/// How long managers may take to end.
+const STOP_LIMIT: Duration = Duration::from_secs(5);
+
+/// What a host is started with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Arguments {
+    /// The machine's runtime directory.
+    pub(crate) root: PathBuf,
+    pub(crate) cluster: ClusterName,
+    /// From 0 on.
+    pub(crate) index: usize,
+    pub(crate) count: usize,
+    pub(crate) range: Range,
+    pub(crate) config: Option<PathBuf>,
+}
+
+impl Arguments {
+    /// For the start of that process.
+    pub(crate) fn words(&self) -> Vec<OsString> {
+        let config = self.config.clone().unwrap_or_default();
+        let numbers = [self.index, self.count, self.range.0.into()].map(|number| number.to_string().into());
+        let first = [HOST.into(), self.root.clone().into(), self.cluster.as_str().into()];
+        first.into_iter().chain(numbers).chain([config.into()]).collect()
+    }
+
+    fn of(words: &[OsString]) -> Option<Self> {
+        let [root, cluster, index, count, range, config] = words else { return None };
+        Some(Self {
+            root: root.into(),
+            cluster: ClusterName::new(cluster.to_str()?).ok()?,
+            index: index.to_str()?.parse().ok()?,
+            count: count.to_str()?.parse().ok()?,
+            range: Range(range.to_str()?.parse().ok()?),
+            config: Some(config).filter(|path| !path.is_empty()).map(PathBuf::from),
+        })
+    }
+}
+
+/// Points a program of a host at what the host has for itself, and at nothing of the machine's.
+pub(crate) fn environment(command: &mut Command) {
+    for name in [
+        ENV_NODE,
+        ENV_CLUSTER,
+        "TIELINE_LEASE",
+        "TIELINE_TOKEN",
+        "NOTIFY_SOCKET",
+        "TMPDIR",
+        "XDG_RUNTIME_DIR",
+    ] {
+        command.env_remove(name);
+    }
+    command.env(ENV_RUNTIME_DIR, RUNTIME).env("XDG_CONFIG_HOME", CONFIG_HOME);
+}
+
+/// This process is the first of a host: its exit status.
+pub(crate) fn run(words: &[OsString]) -> u8 {
+    let Some(arguments) = Arguments::of(words) else { return 2 };
+    if let Err(error) = begin(&arguments) {
+        say(&Said::Failed(error.to_string()));
+        return 1;
+    }
+    let dir = ClusterDir::new(RUNTIME.into(), arguments.cluster.clone());
+    serve(&Host { dir, arguments }).unwrap_or(1)
+}
+
+fn say(said: &Said) {
+    // The hub that does not listen any more takes this process with it.
+    let _ = writeln!(std::io::stdout(), "{said}");
+}
+
+fn begin(arguments: &Arguments) -> Result<()> {
+    // What needs the machine's `/proc` and runtime directory comes first.
+    let own = Identity::own().map_err(NamespacesError::io("read", "/proc/self"))?;
+    let copies = std::fs::read(node::copy_plan::path(&arguments.root));
+    let program = std::env::current_exe().map_err(NamespacesError::io("read", "/proc/self/exe"))?;
+    unshare(Namespaces::OfAHost)
+        .map_err(|source| NamespacesError::Namespace { what: "the namespaces of a host", source })?;
+    let name = plan::name(arguments.index);
+    rustix::system::sethostname(name.as_bytes())
+        .map_err(|source| NamespacesError::Namespace { what: "a host name", source })?;
+    mounts::make_own(program.parent().unwrap_or(Path::new("/")))?;
+    mounts::name_hosts(&names(arguments))?;
+    let dir = ClusterDir::new(RUNTIME.into(), arguments.cluster.clone());
+    node::runtime_dir::prepare_root_of(&dir)?;
+    // Measured once on the machine, and not by each manager.
+    if let Ok(copies) = copies {
+        let path = node::copy_plan::path(dir.root());
+        std::fs::write(&path, copies).map_err(NamespacesError::io("write", path))?;
+    }
+    say(&Said::Process(own));
+    Ok(())
+}
+
+/// What `/etc/hosts` has there.
+fn names(arguments: &Arguments) -> String {
+    let of = |index| format!("{} {}\n", arguments.range.address(index), plan::name(index));
+    "127.0.0.1 localhost\n".to_owned() + &(0..arguments.count).map(of).collect::<String>()
+}
+
+/// A host that has its namespaces.
+struct Host {
+    dir: ClusterDir,
+    arguments: Arguments,
+}
+
+/// Until the hub says that it is enough, or has ended.
+fn serve(host: &Host) -> std::io::Result<u8> {
+    let (ended, at_end) = UnixStream::pair()?;
+    ended.set_nonblocking(true)?;
+    signal_hook::low_level::pipe::register(SIGCHLD, at_end)?;
+    let orders = std::io::stdin();
+    loop {
+        let mut fds = [PollFd::new(&orders, PollFlags::IN), PollFd::new(&ended, PollFlags::IN)];
+        retry_on_intr(|| poll(&mut fds, None))?;
+        let has_order = !fds[0].revents().is_empty();
+        // Between two orders only: what an order has started it waits for itself.
+        while rustix::io::read(&ended, &mut [0; 64]).is_ok_and(|read| read > 0) {}
+        while matches!(wait(WaitOptions::NOHANG), Ok(Some(_))) {}
+        if !has_order {
+            continue;
+        }
+        let Some(order) = line::next(&orders) else { return Ok(1) };
+        let said = match order.parse::<Order>().map_err(NamespacesError::Said) {
+            Ok(Order::Stop) => {
+                // What does not end by itself ends with this process.
+                let _ = node::cluster::down(&host.dir, None, STOP_LIMIT, &mut |_| {});
+                return Ok(0);
+            }
+            Ok(order) => host.carry_out(order),
+            Err(error) => Err(error),
+        };
+        say(&said.unwrap_or_else(|error| Said::Failed(error.to_string())));
+    }
+}
+
+impl Host {
+    fn carry_out(&self, order: Order) -> Result<Said> {
+        let cluster = self.dir.cluster().as_str();
+        match order {
+            Order::Address => ip::address(self.arguments.range, self.arguments.index, self.arguments.count)?,
+            Order::Found(node) => {
+                let address = self.arguments.range.address(self.arguments.index).to_string();
+                node::hosts::init(cluster, node, address.parse().map_err(NamespacesError::Said)?)?;
+                self.start(node)?;
+            }
+            Order::Token(node) => {
+                return Ok(Said::Token(node::hosts::token(cluster, Some(node), USUAL_LIFE)?.to_string()));
+            }
+            Order::Join { node, at, token } => {
+                let token =
+                    token.parse().map_err(|_| NamespacesError::Said(format!("`{token}` is no token")))?;
+                let (host, node_id) = (at.to_string(), Some(node));
+                node::hosts::join(JoinOptions { host, token, node: node_id, address: None, limit: LIMIT })?;
+                self.start(node)?;
+            }
+            Order::Wait { node, others } => wait::for_sessions(&self.dir, node, &others, LIMIT)?,
+            Order::Stop => {}
+        }
+        Ok(Said::Done)
+    }
+
+    fn start(&self, node: NodeId) -> Result<()> {
+        let options = UpOptions {
+            dir: self.dir.clone(),
+            nodes: vec![node],
+            launcher: Launcher::this_binary()?,
+            config: self.arguments.config.clone(),
+            limit: LIMIT,
+            keep_files: false,
+            stop: || false,
+        };
+        node::cluster::up(&options, &mut |_| {})?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_started_with_what_it_is_told() {
+        for config in [None, Some("/etc/x y".into())] {
+            let arguments = Arguments {
+                root: "/run/tieline".into(),
+                cluster: ClusterName::new("lab").unwrap(),
+                index: 1,
+                count: 3,
+                range: Range(78),
+                config,
+            };
+            assert_eq!(Arguments::of(&arguments.words()[1..]), Some(arguments.clone()));
+            let names = names(&arguments);
+            assert_eq!(names, "127.0.0.1 localhost\n10.78.0.1 host1\n10.78.0.2 host2\n10.78.0.3 host3\n");
+        }
+        assert_eq!(Arguments::of(&["x".into()]), None);
+    }
+}

@@ -1,0 +1,82 @@
+//! Network interfaces, by the program `ip` of iproute2: it is installed wherever somebody works with networks, and a message to the
+//! kernel that it does not say has not to be written here.
+
+use std::io::{ErrorKind, Write};
+use std::process::{Command, Stdio};
+
+use crate::error::{NamespacesError, Result};
+use crate::plan::Range;
+
+/// What the program prints.
+pub(crate) fn output(command: &mut Command) -> Result<String> {
+    let output = command.stdin(Stdio::null()).output().map_err(not_run)?;
+    if !output.status.success() {
+        return Err(refused(&output.stderr));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Carries out these lines, each an `ip` command without its first word, in this thread's network namespace.
+pub(crate) fn batch(lines: &[String]) -> Result<()> {
+    let mut command = Command::new("ip");
+    command.args(["-batch", "-"]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(not_run)?;
+    if let Some(mut input) = child.stdin.take() {
+        // It ends at the first line that the kernel refuses, and says so.
+        let _ = input.write_all((lines.join("\n") + "\n").as_bytes());
+    }
+    let output = child.wait_with_output().map_err(not_run)?;
+    if output.status.success() { Ok(()) } else { Err(refused(&output.stderr)) }
+}
+
+fn not_run(source: std::io::Error) -> NamespacesError {
+    match source.kind() {
+        ErrorKind::NotFound => NamespacesError::NoIp,
+        _ => NamespacesError::Io { what: "run", path: "ip".into(), source },
+    }
+}
+
+fn refused(stderr: &[u8]) -> NamespacesError {
+    let said = String::from_utf8_lossy(stderr);
+    NamespacesError::Ip { said: said.lines().map(str::trim).collect::<Vec<_>>().join("; ") }
+}
+
+/// The hub's part of the network: a bridge, to which the hosts are connected.
+pub(crate) fn bridge() -> Result<()> {
+    batch(&["link set lo up", "link add hub type bridge", "link set hub up"].map(str::to_owned))
+}
+
+/// Connects hosts to the bridge: `eth0` in the network of each process, and an interface with the host's name here.
+pub(crate) fn connect(hosts: &[(String, u32)]) -> Result<()> {
+    let lines = hosts.iter().enumerate().flat_map(|(index, (name, pid))| {
+        [
+            format!(
+                "link add {name} type veth peer name eth0 address {} netns {pid}",
+                hardware_address(index)
+            ),
+            format!("link set {name} master hub"),
+            format!("link set {name} up"),
+        ]
+    });
+    batch(&lines.collect::<Vec<_>>())
+}
+
+/// Of the interface of the `index`-th host: one of those that nobody gives out.
+fn hardware_address(index: usize) -> String {
+    format!("02:00:00:00:00:{:02x}", index + 1)
+}
+
+/// A host's part of the network. It knows the hardware addresses of all others from the start: the kernel has one table for those that
+/// hosts ask each other for, of 1,024 entries for all namespaces together (`net.ipv4.neigh.default.gc_thresh3`), which 33 hosts fill.
+pub(crate) fn address(range: Range, index: usize, count: usize) -> Result<()> {
+    let mut lines = vec![
+        "link set lo up".to_owned(),
+        format!("address add {}/24 dev eth0", range.address(index)),
+        "link set eth0 up".to_owned(),
+    ];
+    lines.extend((0..count).filter(|other| *other != index).map(|other| {
+        let (address, hardware) = (range.address(other), hardware_address(other));
+        format!("neighbour add {address} lladdr {hardware} dev eth0 nud permanent")
+    }));
+    batch(&lines)
+}

@@ -1,0 +1,289 @@
+//! `tieline up --hosts-in-namespaces`: hosts on one machine that share nothing, what runs in them, and what is refused.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+use tieline_tests::{Cluster, Peer, Watchdog};
+
+use crate::lab::Program;
+
+/// Hosts of `tieline up --hosts-in-namespaces`; ended when dropped.
+pub(crate) struct Hosts {
+    pub(crate) cluster: Cluster,
+    /// What `up` has printed.
+    pub(crate) said: Value,
+}
+
+/// Whether this machine can have hosts in namespaces; if not, the reason is printed.
+pub(crate) fn can() -> bool {
+    let works = |words: &[&str]| {
+        Command::new(words[0]).args(&words[1..]).output().is_ok_and(|output| output.status.success())
+    };
+    if !works(&["unshare", "--net", "--mount", "--pid", "--uts", "--ipc", "--fork", "true"]) {
+        println!("skipped: only root can make namespaces");
+        return false;
+    }
+    if !works(&["unshare", "--net", "ip", "link", "add", "hub", "type", "bridge"]) {
+        println!(
+            "skipped: the program `ip` is not installed (package iproute2), or the kernel lacks bridges"
+        );
+        return false;
+    }
+    true
+}
+
+impl Hosts {
+    /// So many; `None`: this machine cannot.
+    pub(crate) fn up(count: usize) -> Option<Self> {
+        if !can() {
+            return None;
+        }
+        let cluster = Cluster::empty().unwrap();
+        let said =
+            text(&cluster.tieline(&["up", "--json", "--hosts-in-namespaces", &count.to_string()]).unwrap());
+        let said = serde_json::from_str(&said.1).unwrap_or_else(|error| panic!("{error}: {said:?}"));
+        Some(Self { cluster, said })
+    }
+
+    /// A command on a host.
+    pub(crate) fn on(&self, host: &str, words: &[&str]) -> Command {
+        let command = self.cluster.command(&[&["on", host, "--"], words].concat());
+        command.unwrap()
+    }
+
+    /// Its status, and what it has printed.
+    pub(crate) fn run(&self, host: &str, words: &[&str]) -> (i32, String, String) {
+        text(&self.on(host, words).stdin(Stdio::null()).output().unwrap())
+    }
+
+    /// What it has printed; it must succeed.
+    pub(crate) fn must(&self, host: &str, words: &[&str]) -> String {
+        let (status, out, err) = self.run(host, words);
+        assert_eq!(status, 0, "{words:?}: {out}{err}");
+        out.trim().to_owned()
+    }
+
+    /// `tieline` on a host.
+    pub(crate) fn tieline(&self, host: &str, words: &[&str]) -> (i32, String, String) {
+        let program = tieline_tests::cluster::tieline_binary().unwrap();
+        self.run(host, &[&[program.to_str().unwrap()], words].concat())
+    }
+
+    /// A program of the tests, talked to by lines.
+    pub(crate) fn program(&self, host: &str, program: &str, words: &[&str]) -> Program {
+        Program(Peer::of(self.on(host, &[&[program], words].concat())).unwrap())
+    }
+
+    pub(crate) fn first_process(&self, index: usize) -> u32 {
+        self.said["hosts"][index]["pid"].as_u64().unwrap().try_into().unwrap()
+    }
+}
+
+pub(crate) fn text(output: &Output) -> (i32, String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
+}
+
+/// The namespaces of a process, as names of the kernel.
+pub(crate) fn namespaces(pid: &str) -> BTreeSet<String> {
+    let kinds = ["mnt", "net", "pid", "ipc", "uts"];
+    let link = |kind: &str| std::fs::read_link(format!("/proc/{pid}/ns/{kind}")).ok();
+    kinds.iter().filter_map(|kind| Some(link(kind)?.to_str()?.to_owned())).collect()
+}
+
+const REACH: &str = env!("CARGO_BIN_EXE_tieline-reach");
+const UNIX: &str = env!("CARGO_BIN_EXE_tieline-unix");
+
+#[test]
+fn three_hosts_are_connected_and_a_program_reaches_the_memory_of_another_host() {
+    let _watchdog = Watchdog::usual("three hosts in namespaces");
+    let Some(hosts) = Hosts::up(3) else { return };
+    let said = &hosts.said;
+    assert_eq!((&said["schema"], &said["started"]), (&"tieline.up/1".into(), &serde_json::json!([4, 8, 12])));
+    assert_eq!((&said["hosts"][1]["name"], &said["hosts"][1]["node"]), (&"host2".into(), &8.into()));
+    let names = |host| hosts.must(host, &["hostname"]);
+    assert_eq!([names("host1"), names("host3")], ["host1", "host3"]);
+
+    let (status, out, err) = hosts.tieline("host1", &["status"]);
+    assert_eq!(status, 0, "{out}{err}");
+    for other in [
+        "node 4: node 8 on host2: session valid, link ofi",
+        "node 4: node 12 on host3: session valid, link ofi",
+    ] {
+        assert!(out.contains(other), "{out}");
+    }
+    // Where the user is, there are no nodes: the error says where they are.
+    let (status, _, err) = hosts.cluster.run(&["status"]).unwrap();
+    assert_eq!(status, 4, "{err}");
+    assert!(
+        err.contains(
+            "run in hosts in namespaces: run the command there, such as `tieline on host1 -- tieline status"
+        ),
+        "{err}"
+    );
+
+    let (status, out, _) = hosts.cluster.run(&["clusters"]).unwrap();
+    assert!(
+        status == 0
+            && out.starts_with("test: hosts in namespaces; its nodes: tieline on host1 --cluster test "),
+        "{out}"
+    );
+
+    if let Err(error) = ofi::offers(&ofi::Wanted::default()) {
+        println!("skipped from here on: {error}");
+        return;
+    }
+    let mut owner = hosts.program("host2", REACH, &["own", "7", "2000000"]).ready();
+    let mut user = hosts.program("host1", REACH, &["reach", "8", "7"]).ready();
+    user.must("what", "ofi 2000000 bytes put get atomics doorbell");
+    user.must("put 3 1000 1999000", "done");
+    owner.must("check 3 1000 1999000", "same");
+    // It dies with the command that has started it.
+    user.0.kill().unwrap();
+    owner.must("event", "Connected { node: NodeId(4) }");
+    owner.must("event", "Disconnected { node: NodeId(4), died: true }");
+}
+
+#[test]
+fn hosts_share_no_memory_no_file_and_no_socket() {
+    let _watchdog = Watchdog::usual("what hosts in namespaces share");
+    let Some(hosts) = Hosts::up(2) else { return };
+    let of = |host| {
+        let links = "cd /proc/self/ns; readlink mnt net pid ipc uts";
+        hosts.must(host, &["sh", "-c", links]).lines().map(str::to_owned).collect::<BTreeSet<_>>()
+    };
+    let (first, second, machine) = (of("host1"), of("host2"), namespaces("self"));
+    assert_eq!((first.len(), machine.len()), (5, 5));
+    assert!(first.is_disjoint(&second) && first.is_disjoint(&machine) && second.is_disjoint(&machine));
+
+    // Files: what one writes the other does not see, nor does the machine; elsewhere it cannot write.
+    for place in ["/dev/shm", "/run", "/tmp", "/var/tmp"] {
+        let file = format!("{place}/tieline-test-{}", std::process::id());
+        hosts.must("host1", &["sh", "-c", &format!("echo secret > {file}; cat {file}")]);
+        let (status, _, err) = hosts.run("host2", &["cat", &file]);
+        assert!(status == 1 && err.contains("No such file"), "{file}: {err}");
+        assert!(!Path::new(&file).exists(), "{file}");
+    }
+    for place in [env!("CARGO_TARGET_TMPDIR"), "/etc", "/"] {
+        let (status, _, err) = hosts.run("host1", &["touch", &format!("{place}/tieline-test")]);
+        assert!(status == 1 && err.contains("Read-only file system"), "{place}: {err}");
+    }
+    // Every other mount that can be reached is read-only: remounting is what a program would notice.
+    let script = "set -e; while read -r _ _ _ _ place options rest; do
+        case $place in /run|/tmp|/var/tmp|/dev/shm|/dev/pts|/proc|/sys|/etc/hosts) continue;; esac
+        if mountpoint -q \"$place\" && mkdir \"$place/tieline-test\" 2> /dev/null; then echo \"$place\"; fi
+        done < /proc/self/mountinfo";
+    assert_eq!(hosts.must("host1", &["sh", "-c", script]), "");
+
+    // Sockets: abstract names, paths in own directories, loopback and processes of one are not the other's.
+    let mut kept = Vec::new();
+    for name in ["@tieline-test", "/tmp/tieline-socket", "/dev/shm/tieline-socket"] {
+        kept.push(hosts.program("host1", UNIX, &["listen", name]).ready());
+        assert_eq!(hosts.must("host1", &[UNIX, "connect", name]), "connected", "{name}");
+        let said = hosts.must("host2", &[UNIX, "connect", name]);
+        assert!(said.starts_with("error: "), "{name}: {said}");
+        let outside = Command::new(UNIX).args(["connect", name]).output().unwrap();
+        assert!(outside.stdout.starts_with(b"error: "), "{name}: {outside:?}");
+    }
+    let listeners =
+        |host| hosts.must(host, &["sh", "-c", "cat /proc/[0-9]*/comm"]).matches("tieline-unix").count();
+    assert_eq!((listeners("host1"), listeners("host2")), (3, 0));
+    let memory = hosts.must("host1", &["sh", "-c", "ipcmk -M 4096 && ipcs -m"]);
+    let lines = |text: &str| text.lines().filter(|line| line.starts_with("0x")).count();
+    assert_eq!((lines(&memory), lines(&hosts.must("host2", &["ipcs", "-m"]))), (1, 0));
+    // The network of the hosts is not the machine's.
+    let address = hosts.said["hosts"][0]["address"].as_str().unwrap();
+    let machine = text(&Command::new("ip").args(["-o", "-4", "address"]).output().unwrap()).1;
+    assert!(!machine.contains(&format!("inet {address}/")), "{machine}");
+    assert_eq!(hosts.must("host2", &["sh", "-c", "ls /sys/class/net | sort | xargs"]), "eth0 lo");
+}
+
+#[test]
+fn a_command_on_a_host_ends_with_its_own_status_and_gets_signals() {
+    let _watchdog = Watchdog::usual("commands on a host in namespaces");
+    let Some(hosts) = Hosts::up(2) else { return };
+    assert_eq!(hosts.run("host1", &["sh", "-c", "exit 7"]).0, 7);
+    assert_eq!(hosts.run("host1", &["sh", "-c", "kill -KILL $$"]).0, 137);
+    let (status, _, err) = hosts.run("host1", &["no-such-program"]);
+    assert!(status == 127 && err.contains("no-such-program cannot be run in host1: No such file"), "{err}");
+    let (status, _, err) = hosts.run("host1", &["/etc/passwd"]);
+    assert!(status == 126 && err.contains("Permission denied"), "{err}");
+    // Input, output and directory are those of the user.
+    let script = "cat > /dev/null; pwd; echo $TIELINE_CLUSTER";
+    let mut command = hosts.on("host2", &["sh", "-c", script]);
+    let output = command.current_dir(env!("CARGO_MANIFEST_DIR")).stdin(Stdio::null()).output().unwrap();
+    assert_eq!(text(&output).1, format!("{}\ntest\n", env!("CARGO_MANIFEST_DIR")));
+
+    let script = "trap 'echo told; exit 5' TERM; echo ready; while :; do sleep 0.05; done";
+    let mut peer = hosts.program("host2", "sh", &["-c", script]).ready();
+    peer.0.signal(rustix::process::Signal::TERM).unwrap();
+    peer.0.expect("told").unwrap();
+    assert_eq!(peer.0.finish().unwrap().code(), Some(5));
+
+    let (status, _, err) = text(&hosts.cluster.tieline(&["on", "host9", "--", "true"]).unwrap());
+    assert!(status == 2 && err.contains("there is no host `host9`: the hosts are host1, host2"), "{err}");
+    let (status, _, err) = text(&hosts.cluster.tieline(&["up", "--hosts-in-namespaces", "2"]).unwrap());
+    assert!(status == 4 && err.contains("cluster `test` has hosts in namespaces already (process "), "{err}");
+    let (status, _, err) = text(&hosts.cluster.tieline(&["up"]).unwrap());
+    assert!(status == 4 && err.contains("cluster `test` has hosts in namespaces: end them"), "{err}");
+    // None of these has done any harm.
+    assert_eq!(hosts.tieline("host2", &["status"]).0, 0);
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_the_reason_and_nothing_is_left() {
+    let _watchdog = Watchdog::usual("refusals of hosts in namespaces");
+    let cluster = Cluster::empty().unwrap();
+    let refused = |words: &[&str], status: i32, why: &str| {
+        let (was, out, err) = text(&cluster.tieline(words).unwrap());
+        assert!(was == status && err.contains(why), "{words:?}: {was}: {out}{err}");
+        assert!(!cluster.cluster_dir().exists(), "{words:?}");
+    };
+    for count in ["1", "65", "x"] {
+        refused(&["up", "--hosts-in-namespaces", count], 2, "--hosts-in-namespaces");
+    }
+    refused(&["up", "--hosts-in-namespaces", "2", "--nodes", "2"], 2, "--nodes");
+    refused(&["on", "host1"], 2, "COMMAND");
+    if !can() {
+        return;
+    }
+    refused(&["on", "host1", "--", "true"], 4, "cluster `test` has no hosts in namespaces here (searched ");
+    let config = cluster.runtime_dir().join("config.toml");
+    std::fs::write(&config, "").unwrap();
+    if config.starts_with("/tmp") {
+        let words = ["up", "--hosts-in-namespaces", "2", "--config", config.to_str().unwrap()];
+        refused(&words, 2, "is not seen in the hosts, which have a /tmp of their own: put it elsewhere");
+    }
+    // What the process may not, or what is not there.
+    let up = cluster.command(&["up", "--hosts-in-namespaces", "2"]).unwrap();
+    let with = |before: &[&str]| {
+        let mut command = Command::new(before[0]);
+        command.args(&before[1..]).arg(up.get_program()).args(up.get_args()).stdin(Stdio::null());
+        cluster.set_environment(&mut command);
+        text(&command.output().unwrap())
+    };
+    let (status, _, err) = with(&["sh", "-c", "PATH=/nowhere; exec \"$@\"", "sh"]);
+    assert!(status == 4 && err.contains("`ip` is not there: install the package iproute2"), "{err}");
+    let (status, _, err) = with(&["setpriv", "--bounding-set", "-sys_admin"]);
+    assert!(status == 4 && err.contains("lacks the capability CAP_SYS_ADMIN"), "{err}");
+    let (status, _, err) =
+        with(&["unshare", "--net", "sh", "-c", "ip address add 10.1.2.3/8 dev lo; exec \"$@\"", "sh"]);
+    assert!(
+        status == 4 && err.contains("interfaces of this machine have addresses in each of 10.77.0.0/24 to "),
+        "{err}"
+    );
+    let (_, _, err) = with(&["setpriv", "--reuid", "65534", "--clear-groups"]);
+    assert!(
+        err.contains("only root may do that, and this process runs as user 65534")
+            || err.contains("Permission denied"),
+        "{err}"
+    );
+    assert!(!cluster.cluster_dir().exists());
+    // Nodes of this machine are not mixed with hosts.
+    cluster.tieline(&["up", "--nodes", "1"]).unwrap();
+    let (status, _, err) = text(&cluster.tieline(&["up", "--hosts-in-namespaces", "2"]).unwrap());
+    assert!(status == 4 && err.contains("cluster `test` has nodes on this machine already"), "{err}");
+    assert_eq!(cluster.run(&["status"]).unwrap().0, 0);
+}

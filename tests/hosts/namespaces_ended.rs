@@ -1,0 +1,172 @@
+//! Hosts of `tieline up --hosts-in-namespaces` end without a trace, however they end.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tieline_tests::{Cluster, Watchdog};
+
+use crate::lab::until;
+use crate::namespaces::{Hosts, can, namespaces, text};
+
+/// What the machine has, apart from processes: mounts, named network namespaces, interfaces with their addresses.
+fn machine() -> (String, String, String) {
+    let said = |words: &[&str]| text(&Command::new("ip").args(words).output().unwrap()).1;
+    let addresses = said(&["-o", "address"]);
+    // How long an address is still valid is counted down.
+    let addresses = addresses.lines().map(|line| line.split('\\').next().unwrap_or_default());
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+    (mounts, said(&["netns"]), addresses.collect())
+}
+
+/// Processes that are in one of these namespaces. One that has ended holds none, also if its parent has not asked for its end yet.
+fn inside(of: &BTreeSet<String>) -> Vec<String> {
+    let entries =
+        std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let runs = |pid: &String| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+    };
+    entries
+        .filter(|name| name.parse::<u32>().is_ok() && !namespaces(name).is_disjoint(of))
+        .filter(runs)
+        .collect()
+}
+
+/// The namespaces of all hosts, and those of their hub.
+fn all_namespaces(hosts: &Hosts) -> BTreeSet<String> {
+    let count = hosts.said["hosts"].as_array().unwrap().len();
+    let mut all: BTreeSet<_> =
+        (0..count).flat_map(|index| namespaces(&hosts.first_process(index).to_string())).collect();
+    let hub = hub_of(&hosts.cluster).unwrap();
+    all.extend(namespaces(&hub.to_string()).difference(&namespaces("self")).cloned());
+    // Of each host mount, network, processes, IPC and name; of the hub network and processes.
+    assert_eq!(all.len(), 5 * count + 2, "{all:?}");
+    all
+}
+
+/// The process that holds the hosts.
+fn hub_of(cluster: &Cluster) -> Option<u32> {
+    let text = std::fs::read_to_string(cluster.cluster_dir().join("hosts.lock")).ok()?;
+    text.split_whitespace().next()?.parse().ok()
+}
+
+fn kill(pid: u32, signal: Signal) {
+    kill_process(Pid::from_raw(pid.try_into().unwrap()).unwrap(), signal).unwrap();
+}
+
+fn down(cluster: &Cluster, said: &str) {
+    let (status, out, err) = text(&cluster.tieline(&["down"]).unwrap());
+    assert!(status == 0 && out == format!("{said}\n"), "{out}{err}");
+    assert!(!cluster.cluster_dir().exists());
+}
+
+#[test]
+fn down_leaves_no_process_no_namespace_no_mount_and_no_file() {
+    let _watchdog = Watchdog::usual("the end of hosts in namespaces");
+    let before = machine();
+    let Some(hosts) = Hosts::up(3) else { return };
+    assert_eq!(machine(), before);
+    let all = all_namespaces(&hosts);
+    // Whatever runs there, and does not want to end.
+    let stubborn =
+        hosts.program("host2", "sh", &["-c", "trap '' TERM HUP INT; echo ready; sleep 600"]).ready();
+    let stays = "setsid sh -c 'sleep 600 & sleep 600' > /dev/null 2>&1 & mount -t tmpfs x /tmp; echo done";
+    assert_eq!(hosts.must("host3", &["sh", "-c", stays]), "done");
+    assert!(inside(&all).len() > 8);
+    down(&hosts.cluster, "stopped: nodes 4, 8, 12 (host1, host2, host3)");
+    assert_eq!((inside(&all), machine()), (Vec::new(), before));
+    assert_eq!(stubborn.0.finish().unwrap().code(), Some(137));
+    let (status, out, _) = text(&hosts.cluster.tieline(&["down"]).unwrap());
+    assert!(status == 0 && out.starts_with("no node of cluster `test` runs"), "{out}");
+}
+
+#[test]
+fn whatever_is_killed_the_rest_runs_on_or_ends_and_down_leaves_nothing() {
+    let watchdog = Watchdog::usual("hosts in namespaces that are killed");
+    let before = machine();
+    let Some(hosts) = Hosts::up(3) else { return };
+    let all = all_namespaces(&hosts);
+    // A manager: it is started again on its host.
+    let kill_manager = "kill -KILL $(cat /run/tieline/test/node-8.lock)";
+    hosts.must("host2", &["sh", "-c", kill_manager]);
+    until("its end", || hosts.tieline("host2", &["status"]).0 != 0);
+    let (status, out, err) = hosts.tieline("host2", &["node", "start", "--node", "8"]);
+    assert_eq!(status, 0, "{out}{err}");
+    until("the session", || hosts.tieline("host2", &["status"]).0 == 0);
+    watchdog.progress();
+    // A host: the others stay, and see it go.
+    kill(hosts.first_process(1), Signal::KILL);
+    let gone = || hosts.run("host2", &["true"]);
+    until("the end of the host", || gone().2.contains("host2 has ended"));
+    assert_eq!(gone().0, 4);
+    assert_eq!(hosts.must("host3", &["hostname"]), "host3");
+    down(&hosts.cluster, "stopped: nodes 4, 8, 12 (host1, host2, host3)");
+    assert_eq!((inside(&all), machine()), (Vec::new(), before.clone()));
+    watchdog.progress();
+
+    // The process that holds them, while it is stopped: with it all end, and the files say what was there.
+    let hosts = Hosts::up(2).unwrap();
+    let all = all_namespaces(&hosts);
+    kill(hub_of(&hosts.cluster).unwrap(), Signal::STOP);
+    kill(hub_of(&hosts.cluster).unwrap(), Signal::KILL);
+    until("the end of all", || inside(&all).is_empty());
+    let (status, _, err) = hosts.run("host1", &["true"]);
+    assert!(status == 4 && err.contains("has no hosts in namespaces here"), "{err}");
+    down(&hosts.cluster, "removed what was left of: nodes 4, 8 (host1, host2)");
+    assert_eq!(machine(), before);
+    watchdog.progress();
+
+    // The name is free for new ones, also without `down`. A hub that does not obey is killed.
+    let again = Hosts::up(2).unwrap();
+    let all = all_namespaces(&again);
+    kill(hub_of(&again.cluster).unwrap(), Signal::KILL);
+    until("the end of all", || inside(&all).is_empty());
+    let (status, out, err) = text(&again.cluster.tieline(&["up", "--hosts-in-namespaces", "2"]).unwrap());
+    assert_eq!(status, 0, "{out}{err}");
+    kill(hub_of(&again.cluster).unwrap(), Signal::STOP);
+    down(&again.cluster, "killed: nodes 4, 8 (host1, host2)");
+    assert_eq!(machine(), before);
+}
+
+#[test]
+fn an_up_that_is_killed_or_interrupted_leaves_nothing() {
+    let watchdog = Watchdog::usual("hosts in namespaces whose start is interrupted");
+    if !can() {
+        return;
+    }
+    let before = machine();
+    // As soon as there is a lock, and as soon as there are hosts.
+    for (file, signal) in [
+        ("hosts.lock", Signal::KILL),
+        ("hosts.toml", Signal::KILL),
+        ("hosts.lock", Signal::INT),
+        ("hosts.toml", Signal::INT),
+        ("hosts.toml", Signal::TERM),
+    ] {
+        let cluster = Cluster::empty().unwrap();
+        let mut up = cluster.command(&["up", "--hosts-in-namespaces", "3"]).unwrap();
+        up.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut up = up.spawn().unwrap();
+        let path = cluster.cluster_dir().join(file);
+        let is_there = |path: &Path| std::fs::read(path).is_ok_and(|bytes| !bytes.is_empty());
+        until("the file", || is_there(&path) || up.try_wait().unwrap().is_some());
+        let hub = hub_of(&cluster);
+        let hub = hub.map(|hub| hub.to_string()).unwrap_or_default();
+        let all: BTreeSet<_> = namespaces(&hub).difference(&namespaces("self")).cloned().collect();
+        kill(up.id(), signal);
+        let (status, _, err) = text(&up.wait_with_output().unwrap());
+        match signal {
+            Signal::KILL => assert_eq!(status, -1, "{err}"),
+            other => {
+                assert_eq!(status, 128 + other.as_raw(), "{err}");
+                assert!(err.contains("interrupted before the hosts were up"), "{err}");
+            }
+        }
+        until("the end of all", || inside(&all).is_empty() && !cluster.cluster_dir().exists());
+        // Those of hosts were not known: none has another parent namespace left.
+        assert_eq!(machine(), before);
+        watchdog.progress();
+    }
+}
