@@ -37,12 +37,18 @@ pub(crate) fn can() -> bool {
 impl Hosts {
     /// So many; `None`: this machine cannot.
     pub(crate) fn up(count: usize) -> Option<Self> {
+        Self::up_with(count, &[])
+    }
+
+    /// The same with more options of `tieline up`.
+    pub(crate) fn up_with(count: usize, options: &[&str]) -> Option<Self> {
         if !can() {
             return None;
         }
         let cluster = Cluster::empty().unwrap();
-        let said =
-            text(&cluster.tieline(&["up", "--json", "--hosts-in-namespaces", &count.to_string()]).unwrap());
+        let count = count.to_string();
+        let words = [&["up", "--json", "--hosts-in-namespaces", &count], options].concat();
+        let said = text(&cluster.tieline(&words).unwrap());
         let said = serde_json::from_str(&said.1).unwrap_or_else(|error| panic!("{error}: {said:?}"));
         Some(Self { cluster, said })
     }
@@ -245,6 +251,10 @@ fn what_cannot_be_is_refused_with_the_reason_and_nothing_is_left() {
         refused(&["up", "--hosts-in-namespaces", count], 2, "--hosts-in-namespaces");
     }
     refused(&["up", "--hosts-in-namespaces", "2", "--nodes", "2"], 2, "--nodes");
+    refused(&["up", "--rate", "1gbit"], 2, "--hosts-in-namespaces");
+    for rate in ["1", "1kbit", "fast"] {
+        refused(&["up", "--hosts-in-namespaces", "2", "--rate", rate], 2, "give ");
+    }
     refused(&["on", "host1"], 2, "COMMAND");
     if !can() {
         return;
@@ -286,4 +296,36 @@ fn what_cannot_be_is_refused_with_the_reason_and_nothing_is_left() {
     let (status, _, err) = text(&cluster.tieline(&["up", "--hosts-in-namespaces", "2"]).unwrap());
     assert!(status == 4 && err.contains("cluster `test` has nodes on this machine already"), "{err}");
     assert_eq!(cluster.run(&["status"]).unwrap().0, 0);
+}
+
+#[test]
+fn a_rate_is_set_at_both_ends_of_each_cable() {
+    let _watchdog = Watchdog::usual("hosts in namespaces with a rate");
+    let has_buckets = [
+        "unshare", "--net", "tc", "qdisc", "add", "dev", "lo", "root", "tbf", "rate", "1mbit", "burst",
+        "9000", "latency", "1ms",
+    ];
+    let output = Command::new(has_buckets[0]).args(&has_buckets[1..]).output();
+    if !output.is_ok_and(|output| output.status.success()) {
+        println!("skipped: this user may not set token buckets, or the kernel or `tc` has none");
+        return;
+    }
+    let Some(hosts) = Hosts::up_with(2, &["--rate", "200mbit"]) else { return };
+    assert_eq!(hosts.said["rate_bits_per_s"], 200_000_000);
+    for host in ["host1", "host2"] {
+        let sent = hosts.must(host, &["tc", "qdisc", "show", "dev", "eth0"]);
+        assert!(sent.starts_with("qdisc tbf ") && sent.contains("rate 200Mbit"), "{sent}");
+    }
+    let lock = std::fs::read_to_string(hosts.cluster.cluster_dir().join("hosts.lock")).unwrap();
+    let hub = format!("--net=/proc/{}/ns/net", lock.split(' ').next().unwrap());
+    let output = Command::new("nsenter").args([&hub, "tc", "qdisc", "show"]).output().unwrap();
+    let received = text(&output).1;
+    for host in ["host1", "host2"] {
+        let is_limited =
+            |line: &str| line.contains(&format!("dev {host} root")) && line.contains("rate 200Mbit");
+        assert!(received.lines().any(is_limited), "{received}");
+    }
+    // Without one there is none.
+    let plain = Hosts::up(2).unwrap();
+    assert!(!plain.must("host1", &["tc", "qdisc", "show", "dev", "eth0"]).contains("tbf"));
 }

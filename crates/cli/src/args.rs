@@ -92,6 +92,7 @@ pub(crate) enum Command {
     #[command(after_help = "Examples:\n  tieline up                     two nodes, 4 and 8\n  \
                             tieline up --nodes 9\n  tieline --cluster lab up --nodes 2\n  \
                             sudo tieline up --hosts-in-namespaces 3      three hosts that share nothing, on this machine\n  \
+                            sudo tieline up --hosts-in-namespaces 3 --rate 1gbit\n  \
                             sudo tieline on host1 -- tieline status      a command on one of them")]
     Up(Up),
     /// Stop all nodes of a cluster on this machine
@@ -245,6 +246,9 @@ pub(crate) struct Up {
     /// joined by a network of their own; needs root
     #[arg(long, value_name = "N", conflicts_with_all = ["nodes", "faults"], value_parser = clap::value_parser!(u32).range(HOSTS))]
     pub hosts_in_namespaces: Option<u32>,
+    /// With --hosts-in-namespaces: each host may send so many bits per second, and receive as many, such as 1gbit or 100mbit
+    #[arg(long, value_name = "RATE", requires = "hosts_in_namespaces", conflicts_with_all = ["nodes", "faults"])]
+    pub rate: Option<namespaces::Rate>,
 }
 
 /// How many hosts there may be.

@@ -47,12 +47,17 @@ pub enum NamespacesError {
     },
     /// iproute2 is missing.
     #[error(
-        "the network of the hosts cannot be made: the program `ip` is not there: install the package iproute2"
+        "the network of the hosts cannot be made: the program `{program}` is not there: install the package iproute2"
     )]
-    NoIp,
+    NoIp {
+        /// Which of its programs.
+        program: &'static str,
+    },
     /// It says no.
-    #[error("the network of the hosts cannot be made: `ip` says: {said}{}", ip_hint(.said))]
+    #[error("the network of the hosts cannot be made: `{program}` says: {said}{}", ip_hint(.said))]
     Ip {
+        /// Which of its programs.
+        program: &'static str,
         /// Its words.
         said: String,
     },
@@ -228,7 +233,9 @@ fn hint(source: Errno) -> &'static str {
 }
 
 fn ip_hint(said: &str) -> &'static str {
-    if said.contains("not supported") || said.contains("Unknown device type") {
+    if said.contains("qdisc kind is unknown") || said.contains("Failed to find specified qdisc") {
+        ": this kernel lacks token buckets: load its module `sch_tbf`, or leave --rate out"
+    } else if said.contains("not supported") || said.contains("Unknown device type") {
         ": this kernel lacks bridges or pairs of interfaces: load its modules `bridge` and `veth`"
     } else if said.contains("Cannot allocate memory") || said.contains("No buffer space") {
         ": memory is short: start fewer hosts"
@@ -254,7 +261,13 @@ mod tests {
             let text = error(errno);
             assert!(text.starts_with("cannot make a network namespace: ") && text.contains(next), "{text}");
         }
-        let said = NamespacesError::Ip { said: "RTNETLINK answers: Operation not supported".into() };
-        assert!(said.to_string().contains("`bridge` and `veth`"), "{said}");
+        for (said, next) in [
+            ("RTNETLINK answers: Operation not supported", "`bridge` and `veth`"),
+            ("Error: Specified qdisc kind is unknown.", "load its module `sch_tbf`, or leave --rate out"),
+            ("RTNETLINK answers: Cannot allocate memory", "start fewer hosts"),
+        ] {
+            let error = NamespacesError::Ip { program: "tc", said: said.into() }.to_string();
+            assert!(error.contains(said) && error.contains(next), "{error}");
+        }
     }
 }

@@ -21,6 +21,7 @@ use signal_hook::consts::SIGCHLD;
 use crate::error::{NamespacesError, Result};
 use crate::plan::{self, Range};
 use crate::process::Identity;
+use crate::rate::Rate;
 use crate::words::{Order, Said};
 use crate::{HOST, ip, line, mounts, wait};
 
@@ -42,6 +43,7 @@ pub(crate) struct Arguments {
     pub(crate) index: usize,
     pub(crate) count: usize,
     pub(crate) range: Range,
+    pub(crate) rate: Option<Rate>,
     pub(crate) config: Option<PathBuf>,
 }
 
@@ -49,19 +51,21 @@ impl Arguments {
     /// For the start of that process.
     pub(crate) fn words(&self) -> Vec<OsString> {
         let config = self.config.clone().unwrap_or_default();
+        let rate = self.rate.map(|rate| rate.to_string()).unwrap_or_default();
         let numbers = [self.index, self.count, self.range.0.into()].map(|number| number.to_string().into());
         let first = [HOST.into(), self.root.clone().into(), self.cluster.as_str().into()];
-        first.into_iter().chain(numbers).chain([config.into()]).collect()
+        first.into_iter().chain(numbers).chain([rate.into(), config.into()]).collect()
     }
 
     fn of(words: &[OsString]) -> Option<Self> {
-        let [root, cluster, index, count, range, config] = words else { return None };
+        let [root, cluster, index, count, range, rate, config] = words else { return None };
         Some(Self {
             root: root.into(),
             cluster: ClusterName::new(cluster.to_str()?).ok()?,
             index: index.to_str()?.parse().ok()?,
             count: count.to_str()?.parse().ok()?,
             range: Range(range.to_str()?.parse().ok()?),
+            rate: Some(rate.to_str()?).filter(|text| !text.is_empty()).map(str::parse).transpose().ok()?,
             config: Some(config).filter(|path| !path.is_empty()).map(PathBuf::from),
         })
     }
@@ -168,7 +172,12 @@ impl Host {
     fn carry_out(&self, order: Order) -> Result<Said> {
         let cluster = self.dir.cluster().as_str();
         match order {
-            Order::Address => ip::address(self.arguments.range, self.arguments.index, self.arguments.count)?,
+            Order::Address => {
+                let Arguments { range, index, count, rate, .. } = self.arguments;
+                ip::address(range, index, count)?;
+                // What this host sends.
+                rate.map_or(Ok(()), |rate| ip::limit(&["eth0"], rate))?;
+            }
             Order::Found(node) => {
                 let address = self.arguments.range.address(self.arguments.index).to_string();
                 node::hosts::init(cluster, node, address.parse().map_err(NamespacesError::Said)?)?;
@@ -211,13 +220,14 @@ mod tests {
 
     #[test]
     fn a_host_is_started_with_what_it_is_told() {
-        for config in [None, Some("/etc/x y".into())] {
+        for (rate, config) in [(None, None), ("1gbit".parse().ok(), Some("/etc/x y".into()))] {
             let arguments = Arguments {
                 root: "/run/tieline".into(),
                 cluster: ClusterName::new("lab").unwrap(),
                 index: 1,
                 count: 3,
                 range: Range(78),
+                rate,
                 config,
             };
             assert_eq!(Arguments::of(&arguments.words()[1..]), Some(arguments.clone()));

@@ -22,6 +22,7 @@ use signal_hook::iterator::Signals;
 use crate::error::{NamespacesError, Result};
 use crate::plan::{self, Range};
 use crate::process::{Identity, own_pids};
+use crate::rate::Rate;
 use crate::state::{self, HubLock, Lab};
 use crate::words::{Order, Said};
 use crate::{HUB, host, ip, line};
@@ -38,6 +39,7 @@ pub(crate) struct Arguments {
     pub(crate) dir: ClusterDir,
     pub(crate) count: usize,
     pub(crate) range: Range,
+    pub(crate) rate: Option<Rate>,
     pub(crate) config: Option<PathBuf>,
 }
 
@@ -45,17 +47,19 @@ impl Arguments {
     /// For the start of that process.
     pub(crate) fn words(&self) -> Vec<OsString> {
         let config = self.config.clone().unwrap_or_default();
+        let rate = self.rate.map(|rate| rate.to_string()).unwrap_or_default();
         let numbers = [self.count, self.range.0.into()].map(|number| number.to_string().into());
         let first = [HUB.into(), self.dir.root().into(), self.dir.cluster().as_str().into()];
-        first.into_iter().chain(numbers).chain([config.into()]).collect()
+        first.into_iter().chain(numbers).chain([rate.into(), config.into()]).collect()
     }
 
     fn of(words: &[OsString]) -> Option<Self> {
-        let [root, cluster, count, range, config] = words else { return None };
+        let [root, cluster, count, range, rate, config] = words else { return None };
         Some(Self {
             dir: ClusterDir::new(root.into(), ClusterName::new(cluster.to_str()?).ok()?),
             count: count.to_str()?.parse().ok()?,
             range: Range(range.to_str()?.parse().ok()?),
+            rate: Some(rate.to_str()?).filter(|text| !text.is_empty()).map(str::parse).transpose().ok()?,
             config: Some(config).filter(|path| !path.is_empty()).map(PathBuf::from),
         })
     }
@@ -197,6 +201,10 @@ fn build(arguments: &Arguments) -> Result<Vec<Started>> {
     }
     say(&Said::Started(hosts.len()));
     ip::connect(&hosts.iter().map(|host| (host.name.clone(), host.child.id())).collect::<Vec<_>>())?;
+    if let Some(rate) = arguments.rate {
+        // What a host receives.
+        ip::limit(&hosts.iter().map(|host| host.name.as_str()).collect::<Vec<_>>(), rate)?;
+    }
     hosts.iter_mut().for_each(|host| host.order(&Order::Address));
     hosts.iter_mut().try_for_each(|host| host.answer().map(drop))?;
     state::write(&arguments.dir, &lab)?;
@@ -221,6 +229,7 @@ fn start(arguments: &Arguments, index: usize, back: &File) -> Result<Started> {
         index,
         count: arguments.count,
         range: arguments.range,
+        rate: arguments.rate,
         config: arguments.config.clone(),
     };
     let program = std::env::current_exe().map_err(NamespacesError::io("read", "/proc/self/exe"))?;
@@ -283,7 +292,13 @@ mod tests {
     #[test]
     fn the_hub_is_started_with_what_it_is_told() {
         let dir = ClusterDir::new("/run/tieline".into(), ClusterName::new("lab").unwrap());
-        let arguments = Arguments { dir, count: 3, range: Range(78), config: Some("/etc/x".into()) };
+        let arguments = Arguments {
+            dir,
+            count: 3,
+            range: Range(78),
+            rate: "1gbit".parse().ok(),
+            config: Some("/etc/x".into()),
+        };
         let words = arguments.words();
         let read = Arguments::of(&words[1..]).unwrap();
         assert_eq!(read.words(), words);

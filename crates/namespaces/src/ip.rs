@@ -6,39 +6,46 @@ use std::process::{Command, Stdio};
 
 use crate::error::{NamespacesError, Result};
 use crate::plan::Range;
+use crate::rate::Rate;
 
 /// What the program prints.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
-    let output = command.stdin(Stdio::null()).output().map_err(not_run)?;
+    let output = command.stdin(Stdio::null()).output().map_err(|source| not_run("ip", source))?;
     if !output.status.success() {
-        return Err(refused(&output.stderr));
+        return Err(refused("ip", &output.stderr));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// Carries out these lines, each an `ip` command without its first word, in this thread's network namespace.
-pub(crate) fn batch(lines: &[String]) -> Result<()> {
-    let mut command = Command::new("ip");
+fn batch(lines: &[String]) -> Result<()> {
+    batch_of("ip", lines)
+}
+
+/// The same by `ip` or `tc`, which is of the same package.
+fn batch_of(program: &'static str, lines: &[String]) -> Result<()> {
+    let mut command = Command::new(program);
     command.args(["-batch", "-"]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let not_run = |source| not_run(program, source);
     let mut child = command.spawn().map_err(not_run)?;
     if let Some(mut input) = child.stdin.take() {
         // It ends at the first line that the kernel refuses, and says so.
         let _ = input.write_all((lines.join("\n") + "\n").as_bytes());
     }
     let output = child.wait_with_output().map_err(not_run)?;
-    if output.status.success() { Ok(()) } else { Err(refused(&output.stderr)) }
+    if output.status.success() { Ok(()) } else { Err(refused(program, &output.stderr)) }
 }
 
-fn not_run(source: std::io::Error) -> NamespacesError {
+fn not_run(program: &'static str, source: std::io::Error) -> NamespacesError {
     match source.kind() {
-        ErrorKind::NotFound => NamespacesError::NoIp,
-        _ => NamespacesError::Io { what: "run", path: "ip".into(), source },
+        ErrorKind::NotFound => NamespacesError::NoIp { program },
+        _ => NamespacesError::Io { what: "run", path: program.into(), source },
     }
 }
 
-fn refused(stderr: &[u8]) -> NamespacesError {
+fn refused(program: &'static str, stderr: &[u8]) -> NamespacesError {
     let said = String::from_utf8_lossy(stderr);
-    NamespacesError::Ip { said: said.lines().map(str::trim).collect::<Vec<_>>().join("; ") }
+    NamespacesError::Ip { program, said: said.lines().map(str::trim).collect::<Vec<_>>().join("; ") }
 }
 
 /// The hub's part of the network: a bridge, to which the hosts are connected.
@@ -79,4 +86,10 @@ pub(crate) fn address(range: Range, index: usize, count: usize) -> Result<()> {
         format!("neighbour add {address} lladdr {hardware} dev eth0 nud permanent")
     }));
     batch(&lines)
+}
+
+/// Limits what leaves through these interfaces of this thread's network namespace.
+pub(crate) fn limit(interfaces: &[&str], rate: Rate) -> Result<()> {
+    let lines = interfaces.iter().map(|name| format!("qdisc add dev {name} {}", rate.bucket()));
+    batch_of("tc", &lines.collect::<Vec<_>>())
 }

@@ -21,6 +21,7 @@ mod line;
 mod mounts;
 mod plan;
 mod process;
+mod rate;
 mod state;
 mod up;
 mod wait;
@@ -32,6 +33,7 @@ pub use down::{DownReport, down};
 pub use enter::enter;
 pub use error::{NamespacesError, Result};
 pub use plan::{HOSTS_MAX, HOSTS_MIN};
+pub use rate::Rate;
 pub use state::{Host, are_up, clusters, find, is_there};
 pub use up::{Progress, UpOptions, UpReport, up};
 

@@ -16,6 +16,7 @@ use shm::process::{Namespaces, unshare};
 
 use crate::error::{NamespacesError, Result};
 use crate::plan::{self, Range};
+use crate::rate::Rate;
 use crate::state::{self, Host};
 use crate::words::Said;
 use crate::{hub, line, mounts};
@@ -35,6 +36,8 @@ pub struct UpOptions {
     pub dir: ClusterDir,
     /// How many hosts.
     pub count: usize,
+    /// How fast each host may send and receive, if there is a limit.
+    pub rate: Option<Rate>,
     /// The configuration of all managers, if not the usual one.
     pub config: Option<PathBuf>,
     /// How long until all have to be connected.
@@ -75,8 +78,11 @@ pub fn up(options: &UpOptions, progress: &mut dyn FnMut(Progress)) -> Result<UpR
     // A mistake in it is reported once, here, and not by every manager.
     let settings = node::config::load(options.config.as_deref()).map_err(node::NodeError::from)?;
     prepare(dir, &settings.sharing())?;
-    let report =
-        begin(options, hub::Arguments { dir: dir.clone(), count: options.count, range, config }, progress);
+    let report = begin(
+        options,
+        hub::Arguments { dir: dir.clone(), count: options.count, range, rate: options.rate, config },
+        progress,
+    );
     if report.is_err() {
         clean(dir);
     }

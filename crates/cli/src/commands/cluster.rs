@@ -24,7 +24,7 @@ const UP_LIMIT: Duration = Duration::from_secs(60);
 
 pub(super) fn up(common: &Common, arguments: &Up, output: Output) -> Outcome {
     if let Some(count) = arguments.hosts_in_namespaces {
-        return in_namespaces::up(common, count as usize, output);
+        return in_namespaces::up(common, count as usize, arguments.rate, output);
     }
     in_namespaces::refuse_beside(&cluster_dir(common)?)?;
     let nodes = node_ids(arguments.nodes as usize, None)?;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::anyhow;
-use namespaces::{Progress, UpOptions, are_up, down as end_hosts, enter, find, up as start_hosts};
+use namespaces::{Progress, Rate, UpOptions, are_up, down as end_hosts, enter, find, up as start_hosts};
 use node_client::runtime_dir::ClusterDir;
 use serde_json::json;
 
@@ -17,13 +17,14 @@ use crate::output::Output;
 /// How long hosts may take to be connected: a machine under load is slow, not broken.
 const UP_LIMIT: Duration = Duration::from_secs(120);
 
-pub(super) fn up(common: &Common, count: usize, output: Output) -> Outcome {
+pub(super) fn up(common: &Common, count: usize, rate: Option<Rate>, output: Output) -> Outcome {
     let dir = cluster_dir(common)?;
     // What is only just being started is undone by this process.
     interrupt::end_with_what_there_is()?;
     let options = UpOptions {
         dir: dir.clone(),
         count,
+        rate,
         config: common.config.clone(),
         limit: UP_LIMIT,
         stop: interrupt::has_arrived,
@@ -48,6 +49,7 @@ pub(super) fn up(common: &Common, count: usize, output: Output) -> Outcome {
                 "already_running": [],
                 "without_faults": [],
                 "hosts": each.collect::<Vec<_>>(),
+                "rate_bits_per_s": rate.map(Rate::bits_per_s),
                 "took_s": took_s,
             }))
         },
