@@ -232,8 +232,13 @@ fn a_command_on_a_host_ends_with_its_own_status_and_gets_signals() {
     assert!(status == 2 && err.contains("there is no host `host9`: the hosts are host1, host2"), "{err}");
     let (status, _, err) = text(&hosts.cluster.tieline(&["up", "--hosts-in-namespaces", "2"]).unwrap());
     assert!(status == 4 && err.contains("cluster `test` has hosts in namespaces already (process "), "{err}");
-    let (status, _, err) = text(&hosts.cluster.tieline(&["up"]).unwrap());
-    assert!(status == 4 && err.contains("cluster `test` has hosts in namespaces: end them"), "{err}");
+    for words in [&["up"][..], &["node", "start", "--node", "4"]] {
+        let (status, _, err) = text(&hosts.cluster.tieline(words).unwrap());
+        assert!(
+            status == 4 && err.contains("cluster `test` has hosts in namespaces: end them"),
+            "{words:?}: {err}"
+        );
+    }
     // None of these has done any harm.
     assert_eq!(hosts.tieline("host2", &["status"]).0, 0);
 }

@@ -99,6 +99,8 @@ fn put(tree: &OwnedFd, path: &Path) -> Result<()> {
 struct Mounted {
     place: PathBuf,
     flags: MountFlags,
+    /// Others are mounted in it when somebody looks. Only its daemon can make anything in it.
+    on_demand: bool,
 }
 
 impl Mounted {
@@ -116,7 +118,8 @@ impl Mounted {
                 _ => return None,
             })
         });
-        Some(Self { place: unescaped(place).into(), flags: flags.collect() })
+        let on_demand = line.split_once(" - ").is_some_and(|(_, kind)| kind.starts_with("autofs "));
+        Some(Self { place: unescaped(place).into(), flags: flags.collect(), on_demand })
     }
 
     fn is_own(&self) -> bool {
@@ -126,6 +129,9 @@ impl Mounted {
 
     /// What cannot be made read-only is taken away from the host.
     fn make_read_only(&self) -> Result<()> {
+        if self.on_demand {
+            return Ok(());
+        }
         let flags = MountFlags::BIND | MountFlags::RDONLY | self.flags;
         match mount_remount(&self.place, flags, c"") {
             // It is hidden under something else, so nobody reaches it.
@@ -172,7 +178,11 @@ mod tests {
     fn a_mount_keeps_its_other_options() {
         let line = "36 35 98:0 /mnt1 /mnt\\0402/a\\134b rw,noatime,nosuid - ext3 /dev/root rw";
         let flags = MountFlags::NOATIME | MountFlags::NOSUID;
-        assert_eq!(Mounted::of_line(line), Some(Mounted { place: "/mnt 2/a\\b".into(), flags }));
+        assert_eq!(
+            Mounted::of_line(line),
+            Some(Mounted { place: "/mnt 2/a\\b".into(), flags, on_demand: false })
+        );
+        assert!(Mounted::of_line("1 2 0:1 / /net rw - autofs x rw").unwrap().on_demand);
         assert_eq!(Mounted::of_line("36 35"), None);
         assert!(Mounted::of_line("1 2 0:1 / /dev/shm rw - tmpfs tmpfs rw").unwrap().is_own());
         assert!(!Mounted::of_line("1 2 0:1 / /run/user rw - tmpfs tmpfs rw").unwrap().is_own());

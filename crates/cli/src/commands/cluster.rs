@@ -26,7 +26,6 @@ pub(super) fn up(common: &Common, arguments: &Up, output: Output) -> Outcome {
     if let Some(count) = arguments.hosts_in_namespaces {
         return in_namespaces::up(common, count as usize, arguments.rate, output);
     }
-    in_namespaces::refuse_beside(&cluster_dir(common)?)?;
     let nodes = node_ids(arguments.nodes as usize, None)?;
     let report = start(common, nodes, arguments.faults, output)?;
     let dir = cluster_dir(common)?;
@@ -80,6 +79,7 @@ pub(super) fn start(
     faults: bool,
     output: Output,
 ) -> Result<UpReport, Failure> {
+    in_namespaces::refuse_beside(&cluster_dir(common)?)?;
     // A manager that is only just being started leaves its files if nobody is there to take them away.
     interrupt::end_with_what_there_is()?;
     let options = UpOptions {
