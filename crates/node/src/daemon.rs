@@ -88,8 +88,6 @@ enum Key {
     Peer(PeerConn),
     /// Connections from other hosts.
     Network,
-    /// The directory of keys.
-    Keys,
     /// A connection with another host.
     Remote(PeerConn),
 }
@@ -107,7 +105,6 @@ impl Key {
             Self::Peer(conn) => (6, conn.0),
             Self::Network => (8, 0),
             Self::Remote(conn) => (9, conn.0),
-            Self::Keys => (10, 0),
         };
         kind << 56 | number
     }
@@ -125,7 +122,6 @@ impl Key {
             7 => Self::Lease,
             8 => Self::Network,
             9 => Self::Remote(PeerConn(number)),
-            10 => Self::Keys,
             _ => return None,
         })
     }
@@ -260,7 +256,6 @@ impl Daemon {
             }
             Key::ProgramDeath(conn) => self.program_died(conn),
             Key::Network => self.accept_hosts(),
-            Key::Keys => self.keys_changed(),
             Key::Remote(conn) => self.remote_ready(conn),
             Key::Peer(conn) => {
                 if flags.contains(epoll::EventFlags::OUT) {
@@ -419,7 +414,6 @@ mod tests {
             Key::Peer(PeerConn(0)),
             Key::Network,
             Key::Remote(PeerConn(9)),
-            Key::Keys,
         ] {
             assert_eq!(Key::decode(key.encode()), Some(key));
         }

@@ -25,7 +25,6 @@ mod error;
 pub mod hosts;
 mod in_flight;
 mod interrupt_sockets;
-mod keys_watch;
 mod listener;
 pub mod lock;
 mod log_gate;

@@ -17,8 +17,8 @@ use trust::store::Store;
 
 use crate::dials::Dials;
 use crate::error::{NodeError, Result};
-use crate::keys_watch::KeysWatch;
 use crate::remote::Remote;
+use crate::watch::Watch;
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 256;
@@ -41,18 +41,17 @@ pub(crate) struct Network {
     /// When what is new of addresses may be kept and passed on again, and whether there is any.
     pub(crate) spread_again_at: Option<Instant>,
     pub(crate) has_news: bool,
-    /// For newer lists of revoked certificates that other processes of this host write.
-    pub(crate) keys_watch: KeysWatch,
     /// The authority has revoked this node's own certificate.
     pub(crate) is_revoked: bool,
 }
 
 impl Network {
     /// Listens at the address of this node; `None`: the directory has no identity for it.
-    pub(crate) fn open(dir: &Path, node: NodeId) -> Result<Option<Self>> {
+    /// `watch` reports from then on what other processes of this host write there.
+    pub(crate) fn open(dir: &Path, node: NodeId, watch: &mut Watch) -> Result<Option<Self>> {
         let Some(store) = Store::open(dir)? else { return Ok(None) };
         // Before the list is read: what is written afterwards is seen.
-        let keys_watch = KeysWatch::new(dir).map_err(|errno| NodeError::Io {
+        watch.watch_keys(dir).map_err(|errno| NodeError::Io {
             what: "watch",
             path: dir.into(),
             source: errno.into(),
@@ -72,7 +71,6 @@ impl Network {
             accept_again_at: None,
             spread_again_at: None,
             has_news: false,
-            keys_watch,
             is_revoked: false,
         }))
     }

@@ -1,4 +1,5 @@
-//! Watches the cluster's directory for managers that appear, and for own files that are removed.
+//! Watches the cluster's directory for managers that appear, and for own files that are removed; and the directory of the cluster's keys,
+//! where commands of this host and its other managers write. One inotify instance for both: a user has few of them.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -18,7 +19,9 @@ pub(crate) enum Happened {
     SomethingRemoved,
     /// The directory itself is gone, or lies elsewhere.
     DirectoryGone,
-    /// Too many events: the directory must be read again.
+    /// This file was written in the directory of keys.
+    KeyWritten(String),
+    /// Too many events: both directories must be read again.
     LookAgain,
 }
 
@@ -26,6 +29,8 @@ pub(crate) enum Happened {
 #[derive(Debug)]
 pub(crate) struct Watch {
     fd: OwnedFd,
+    /// The number of the watch of the directory of keys, if there is one.
+    keys: Option<i32>,
 }
 
 impl Watch {
@@ -39,7 +44,14 @@ impl Watch {
             | inotify::WatchFlags::MOVE_SELF
             | inotify::WatchFlags::ONLYDIR;
         inotify::add_watch(&fd, directory, flags)?;
-        Ok(Self { fd })
+        Ok(Self { fd, keys: None })
+    }
+
+    /// Watches the directory of keys, too. Files are renamed into place there.
+    pub(crate) fn watch_keys(&mut self, directory: &Path) -> Result<(), Errno> {
+        let flags = inotify::WatchFlags::MOVED_TO | inotify::WatchFlags::ONLYDIR;
+        self.keys = Some(inotify::add_watch(&self.fd, directory, flags)?);
+        Ok(())
     }
 
     /// What happened since the last call.
@@ -53,10 +65,13 @@ impl Watch {
                 | inotify::ReadFlags::MOVE_SELF
                 | inotify::ReadFlags::UNMOUNT
                 | inotify::ReadFlags::IGNORED;
-            if flags.intersects(gone) {
-                happened.push(Happened::DirectoryGone);
-            } else if flags.contains(inotify::ReadFlags::QUEUE_OVERFLOW) {
+            if flags.contains(inotify::ReadFlags::QUEUE_OVERFLOW) {
                 happened.push(Happened::LookAgain);
+            } else if Some(event.wd()) == self.keys {
+                let name = event.file_name().and_then(|name| name.to_str().ok());
+                happened.extend(name.map(|name| Happened::KeyWritten(name.to_owned())));
+            } else if flags.intersects(gone) {
+                happened.push(Happened::DirectoryGone);
             } else if flags.contains(inotify::ReadFlags::MOVED_TO) {
                 let name = event.file_name().and_then(|name| name.to_str().ok());
                 happened.extend(name.and_then(|name| node_of_file(name, "peer")).map(Happened::PeerAppeared));
@@ -77,6 +92,25 @@ impl AsFd for Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_that_are_written_among_the_keys_are_named() {
+        let here = std::env::temp_dir().join(format!("tieline-watch-keys-{}", std::process::id()));
+        let [dir, keys] = ["cluster", "keys"].map(|name| here.join(name));
+        [&dir, &keys].into_iter().for_each(|dir| std::fs::create_dir_all(dir).unwrap());
+        let mut watch = Watch::new(&dir).unwrap();
+        watch.watch_keys(&keys).unwrap();
+        for (name, into) in [("revoked", &keys), ("node-8.peer", &keys), ("node-8.peer", &dir)] {
+            std::fs::write(here.join(".early"), "").unwrap();
+            std::fs::rename(here.join(".early"), into.join(name)).unwrap();
+        }
+        let written = |name: &str| Happened::KeyWritten(name.to_owned());
+        let appeared = Happened::PeerAppeared(NodeId::new(8).unwrap());
+        assert_eq!(watch.read(), [written("revoked"), written("node-8.peer"), appeared]);
+        std::fs::remove_dir_all(&keys).unwrap();
+        assert_eq!(watch.read(), [], "the cluster's directory is there");
+        std::fs::remove_dir_all(&here).unwrap();
+    }
 
     #[test]
     fn appearing_managers_and_removed_files_are_seen() {

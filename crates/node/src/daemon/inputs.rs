@@ -354,7 +354,12 @@ impl Daemon {
             match one {
                 Happened::PeerAppeared(node) if node != self.node => self.tell(Input::PeerSeen { node }),
                 Happened::PeerAppeared(_) => {}
-                Happened::LookAgain => self.look_for_peers(),
+                Happened::KeyWritten(name) if name == trust::revocations::FILE => self.reload_list(),
+                Happened::KeyWritten(_) => {}
+                Happened::LookAgain => {
+                    self.look_for_peers();
+                    self.reload_list();
+                }
                 Happened::SomethingRemoved | Happened::DirectoryGone => {
                     // Without its files no process can reach this manager, and another one may take its place.
                     if self.stopping.is_none() && !self.files_are_in_place() {

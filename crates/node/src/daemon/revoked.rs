@@ -42,14 +42,7 @@ impl Daemon {
         }
     }
 
-    /// The directory has changed: another process of this host may have written a newer list.
-    pub(super) fn keys_changed(&mut self) {
-        let Some(network) = &self.network else { return };
-        if network.keys_watch.has_come(trust::revocations::FILE) {
-            self.reload_list();
-        }
-    }
-
+    /// Another process of this host may have written a newer list.
     pub(super) fn reload_list(&mut self) {
         let Some(network) = &self.network else { return };
         match network.identity.revocations.reload(&network.store) {

@@ -71,14 +71,14 @@ fn behind_the_lock(options: &DaemonOptions, sharing: &Sharing) -> Result<Daemon>
         source,
     })?;
     // Before the sockets are there, and before anybody looks: a manager that starts beside us is seen in any case.
-    let directory_watch = Watch::new(dir.path()).map_err(|errno| io(dir, "watch", errno))?;
+    let mut directory_watch = Watch::new(dir.path()).map_err(|errno| io(dir, "watch", errno))?;
     let own_uid = geteuid().as_raw();
     let closer = Closer::new(own_uid);
     let (programs_listener, door) =
         Listener::bind(&dir.socket(node)?, Some(sharing), descriptor_limit, &closer)?;
     let (peers_listener, _) = Listener::bind(&dir.peer_socket(node)?, None, descriptor_limit, &closer)?;
     let network = match &options.settings.hosts {
-        Some(dir) => Network::open(dir, node)?,
+        Some(dir) => Network::open(dir, node, &mut directory_watch)?,
         None => None,
     };
     let address = network.as_ref().map(|network| network.identity.address.ip());
@@ -100,7 +100,6 @@ fn behind_the_lock(options: &DaemonOptions, sharing: &Sharing) -> Result<Daemon>
     if let Some(network) = &network {
         tracing::info!(node = %node, address = %network.identity.address, "listens for other hosts");
         add(network.as_fd(), Key::Network)?;
-        add(network.keys_watch.as_fd(), Key::Keys)?;
     }
     add(stop_reader.as_fd(), Key::Stop)?;
     // A process that takes signals is a process of its own, and its standard input is its own too.
