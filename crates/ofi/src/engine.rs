@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use shm::region::Region;
-use shm::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, spin_loop};
+use shm::sync::{AtomicBool, AtomicU32, Ordering, spin_loop};
 
 use crate::atomic::carry_out;
+use crate::counts::{AtWork, Counters};
 use crate::endpoint::{BellState, Settings};
 use crate::error::{OfiError, Result};
 use crate::events::Events;
@@ -26,22 +27,10 @@ const ASK_AGAIN: Duration = Duration::from_micros(200);
 const ROUNDS_IDLE: u32 = 4;
 const ROUNDS_MAX: u32 = 1000;
 const FIRST_REPLY_SLOT: usize = SEND_SLOTS + RECEIVE_SLOTS;
+/// A thread of the program that begins many operations in a row reads completions itself, once in so many: the progress thread, which
+/// wakes for each, would interrupt it as often.
+const LOOK_EVERY: u32 = 4;
 const ECANCELED: i32 = fabric_sys::constants::FI_ECANCELED;
-
-/// What came in and was dropped, and what was tried again.
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    /// Messages that are none.
-    pub(crate) garbage: AtomicU64,
-    /// Messages of sessions, and about memory or doorbells, that are not known.
-    pub(crate) strangers: AtomicU64,
-    /// Posts that the provider had no room for.
-    pub(crate) again: AtomicU64,
-    /// Errors of operations that a provider did not name, of receives and of replies.
-    pub(crate) unnamed_errors: AtomicU64,
-    /// Replies to addresses to which too many waited.
-    pub(crate) replies_dropped: AtomicU64,
-}
 
 /// See the module.
 #[derive(Debug)]
@@ -58,6 +47,10 @@ pub(crate) struct Engine {
     pub(crate) bells: RwLock<HashMap<u64, Arc<BellState>>>,
     /// Changes while threads of the program make progress.
     pub(crate) others_work: AtomicU32,
+    /// Puts that were begun while others were under way.
+    claims: AtomicU32,
+    /// Threads of the program that post or wait at this moment.
+    pub(crate) at_work: AtomicU32,
     pub(crate) is_stopping: AtomicBool,
     replies: Replies,
     /// Held by each thread that reads completions, until it has dealt with them.
@@ -80,6 +73,8 @@ impl Engine {
             exported: RwLock::default(),
             bells: RwLock::default(),
             others_work: AtomicU32::new(0),
+            claims: AtomicU32::new(0),
+            at_work: AtomicU32::new(0),
             is_stopping: AtomicBool::new(false),
             replies: Replies::new(FIRST_REPLY_SLOT..FIRST_REPLY_SLOT + REPLY_SLOTS),
             reading: RwLock::default(),
@@ -90,6 +85,12 @@ impl Engine {
             engine.receive_again(slot);
         }
         Ok(engine)
+    }
+
+    /// A thread of the program is at work while the result is there: the progress thread leaves it what ends.
+    #[inline]
+    pub(crate) fn at_work(&self) -> AtWork<'_> {
+        AtWork::new(&self.at_work)
     }
 
     /// Reads what has ended and deals with it; answers how much it was.
@@ -134,6 +135,7 @@ impl Engine {
         if ready() {
             return true;
         }
+        let _at_work = self.at_work();
         let (started, limit) = (Instant::now(), spin.limit());
         let mut has_slept = false;
         loop {
@@ -183,6 +185,12 @@ impl Engine {
     #[inline]
     pub(crate) fn claim(&self, peer: &Arc<PeerState>, kind: Kind) -> Result<usize> {
         peer.check()?;
+        // Relaxed: it affects speed only. What has nothing under way is soon waited for.
+        let is_in_a_row = kind == Kind::Put && peer.held.load(Ordering::Relaxed) > 0;
+        if is_in_a_row && self.claims.fetch_add(1, Ordering::Relaxed).is_multiple_of(LOOK_EVERY) {
+            self.others_work.fetch_add(1, Ordering::Relaxed);
+            self.progress();
+        }
         if let Some(slot) = self.slots.claim(peer, kind) {
             return Ok(slot);
         }

@@ -13,6 +13,7 @@
 
 mod atomic;
 pub mod card;
+mod counts;
 pub mod endpoint;
 mod engine;
 mod error;

@@ -14,7 +14,7 @@ use crate::card::MemoryCard;
 use crate::endpoint::Inside;
 use crate::error::{OfiError, Result};
 use crate::message::{Answer, AtomicOp, Body, DATA_BYTES_MAX, Delivery, MESSAGE_BYTES, Message, Width};
-use crate::port::{Address, SEND_SLOT_BYTES};
+use crate::port::{Address, SEND_SLOT_BYTES, Target, WriteEnd};
 use crate::slots::{Kind, SLOTS_OF_A_PEER};
 
 /// What the engine knows of a peer.
@@ -172,13 +172,19 @@ impl Peer {
     ) -> Result<()> {
         self.ordered_after_puts(FI_ORDER_WAW)?;
         let (engine, peer) = (&self.inside.engine, &self.state);
+        let is_ordered = self.keeps(FI_ORDER_WAW);
+        let _at_work = engine.at_work();
         for piece in pieces(card, offset, len) {
+            // In order: when the last piece is there, so are the others, and their slots need not wait for the peer's word.
+            let is_last = piece.at + piece.len == len;
+            let end = if is_last || !is_ordered { WriteEnd::Arrived } else { WriteEnd::SlotFree };
+            let target = Target { address: piece.address, len: piece.len, key: card.key };
             let slot = engine.claim(peer, Kind::Put)?;
             if let Err(error) = engine.port.slot(slot).and_then(|memory| fill(&memory, piece)) {
                 engine.slots.unclaim(slot);
                 return Err(error);
             }
-            let post = || engine.port.write(slot, piece.len, peer.address, piece.address, card.key);
+            let post = || engine.port.write(slot, peer.address, target, end);
             engine.post(slot, peer, Kind::Put, post)?;
         }
         Ok(())
@@ -208,6 +214,7 @@ impl Peer {
         mut drain: impl FnMut(&Window<'_>, Piece) -> Result<()>,
     ) -> Result<()> {
         self.ordered_after_puts(FI_ORDER_RAW)?;
+        let _at_work = self.inside.engine.at_work();
         // From the oldest on.
         let mut under_way = Queue::default();
         let mut result = Ok(());
@@ -308,6 +315,7 @@ impl Peer {
     #[inline]
     fn send(&self, kind: Kind, body: impl FnOnce(u64) -> Body, data: &[u8]) -> Result<usize> {
         let (engine, peer) = (&self.inside.engine, &self.state);
+        let _at_work = engine.at_work();
         let slot = engine.claim(peer, kind)?;
         let message = Message { session: peer.session, body: body(engine.slots.request(slot)) };
         let written = engine.port.slot(slot).and_then(|memory| {

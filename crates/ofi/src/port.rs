@@ -36,6 +36,7 @@ use crate::error::{OfiError, Result};
 use crate::handles::Info;
 use crate::message::{DATA_BYTES_MAX, MESSAGE_BYTES};
 use crate::random::random_u64;
+pub(crate) use operations::{Target, WriteEnd};
 
 /// Slots for operations of this side, and the bytes of each: enough under way for a network's bandwidth times its delay.
 pub(crate) const SEND_SLOTS: usize = 32;

@@ -2,7 +2,8 @@
 //! rings doorbells and carries out atomic operations.
 //!
 //! It sleeps on the provider's descriptor. While threads of the program make progress themselves it leaves them the work, so that two
-//! threads do not wake for each completion; it looks after them again every [`NAP`].
+//! threads do not wake for each completion. It looks after them again after [`NAP`], and after ever longer times while it finds one at work
+//! each time: on a virtual machine a look takes some 20 µs of the processor that the other thread may be on.
 
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,9 @@ use crate::spin::Spin;
 
 /// How long the work is left to others without a look, and how often a provider without a descriptor is asked.
 const NAP: Duration = Duration::from_micros(100);
+/// The same while a thread of the program is found at work each time. A peer's put may wait so long when that thread ends its work, and no
+/// longer than the thread has been at it.
+const LONGEST_NAP: Duration = Duration::from_micros(1600);
 /// How long it sleeps at most while the provider has no room for something.
 const ROOM_NAP: Duration = Duration::from_millis(1);
 /// After so many naps in a row because a thread of the program has the descriptor the next one lasts until that has woken.
@@ -24,22 +28,26 @@ const SPIN: Duration = Duration::from_micros(20);
 pub(crate) fn run(engine: &Engine) {
     let mut seen = engine.others_work.load(Ordering::Relaxed);
     let spin = Spin::up_to(SPIN);
-    let mut naps = 0;
+    let (mut naps, mut nap) = (0, NAP);
     // Since when nothing has ended, and how long to look on.
     let mut idle: Option<(Instant, Duration)> = None;
     while !engine.is_stopping.load(Ordering::Acquire) {
-        if engine.progress() > 0 {
-            if let Some((since, limit)) = idle.take() {
-                spin.learn(limit, Some(since.elapsed()).filter(|waited| *waited <= limit));
-            }
-            continue;
-        }
+        // Before a look at the queue: a thread of the program may have been interrupted while it holds the provider's locks.
         let now = engine.others_work.load(Ordering::Relaxed);
         let is_left_to_others = now != seen && !engine.events.has_sleepers();
         seen = now;
         if is_left_to_others {
             naps = 0;
-            engine.events.nap(NAP);
+            let is_at_work = engine.at_work.load(Ordering::Relaxed) > 0;
+            nap = if is_at_work { (2 * nap).min(LONGEST_NAP) } else { NAP };
+            engine.events.nap(nap);
+            continue;
+        }
+        nap = NAP;
+        if engine.progress() > 0 {
+            if let Some((since, limit)) = idle.take() {
+                spin.learn(limit, Some(since.elapsed()).filter(|waited| *waited <= limit));
+            }
             continue;
         }
         let (since, limit) = *idle.get_or_insert_with(|| (Instant::now(), spin.limit()));

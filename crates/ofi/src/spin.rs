@@ -1,7 +1,8 @@
 //! How long a wait looks for its end before the thread sleeps, learnt from how such waits went.
 //!
-//! A spin that met its end allows the next one twice the time that it took, at least; one without success halves the time; one that has come down
-//! to nothing is tried again now and then, ever more rarely. `shm`'s spin does so for looks at a word; a look at a provider's queue costs a
+//! A spin that met its end allows the next one four times the time that it took, at least. Several in a row without success halve the time: a
+//! single one may be the fault of a peer that was interrupted, and to sleep for it makes the next wait of the peer longer, too. One that has
+//! come down to nothing is tried again now and then, ever more rarely. `shm`'s spin does so for looks at a word; a look at a provider's queue costs a
 //! thousand times as much, and several threads share what was learnt.
 
 use std::time::Duration;
@@ -10,6 +11,8 @@ use shm::sync::{AtomicU32, Ordering};
 
 /// Below this a spin meets nothing that comes over a network.
 const FLOOR_NS: u32 = 2_000;
+/// Spins without success in a row that are forgiven.
+const FORGIVEN: u32 = 2;
 /// Waits until a spin that was given up is tried again, at first and at last.
 const RETRY_FIRST: u32 = 16;
 const RETRY_LAST: u32 = 1024;
@@ -19,6 +22,7 @@ const RETRY_LAST: u32 = 1024;
 pub(crate) struct Spin {
     ceiling_ns: u32,
     limit_ns: AtomicU32,
+    in_vain: AtomicU32,
     waits_until_retry: AtomicU32,
     retry_after: AtomicU32,
 }
@@ -30,6 +34,7 @@ impl Spin {
         Self {
             ceiling_ns,
             limit_ns: AtomicU32::new(ceiling_ns),
+            in_vain: AtomicU32::new(0),
             waits_until_retry: retry(),
             retry_after: retry(),
         }
@@ -55,9 +60,15 @@ impl Spin {
         }
         let limit_ns = self.limit_ns.load(Ordering::Relaxed);
         if let Some(met) = met {
-            let twice = u32::try_from(2 * met.as_nanos()).unwrap_or(u32::MAX).max(FLOOR_NS);
-            self.limit_ns.store(limit_ns.max(twice).min(self.ceiling_ns), Ordering::Relaxed);
+            let longer = u32::try_from(4 * met.as_nanos()).unwrap_or(u32::MAX).max(FLOOR_NS);
+            self.limit_ns.store(limit_ns.max(longer).min(self.ceiling_ns), Ordering::Relaxed);
+            self.in_vain.store(0, Ordering::Relaxed);
             self.retry_after.store(RETRY_FIRST, Ordering::Relaxed);
+            return;
+        }
+        let in_vain = self.in_vain.load(Ordering::Relaxed);
+        if in_vain < FORGIVEN {
+            self.in_vain.store(in_vain + 1, Ordering::Relaxed);
             return;
         }
         let halved = limit_ns / 2;
@@ -85,9 +96,9 @@ mod tests {
             }
             spin.learn(limit, None);
         }
-        // 50, 25, 12.5, 6.25, 3.1 µs, and then no more.
-        assert_eq!(tried[..5], [0, 1, 2, 3, 4]);
-        let gaps: Vec<_> = tried[4..].windows(2).map(|pair| pair[1] - pair[0]).collect();
+        // Twice forgiven; then 50, 25, 12.5, 6.25, 3.1 µs, and then no more.
+        assert_eq!(tried[..7], [0, 1, 2, 3, 4, 5, 6]);
+        let gaps: Vec<_> = tried[6..].windows(2).map(|pair| pair[1] - pair[0]).collect();
         assert_eq!(gaps[..7], [17, 33, 65, 129, 257, 513, 1025]);
         assert!(gaps[7..].iter().all(|gap| *gap == 1025));
     }
@@ -95,11 +106,22 @@ mod tests {
     #[test]
     fn spins_that_meet_their_end_grow_up_to_the_ceiling() {
         let spin = Spin::up_to(Duration::from_micros(50));
-        (0..5).for_each(|_| spin.learn(spin.limit(), None));
+        (0..7).for_each(|_| spin.learn(spin.limit(), None));
         assert!(spin.limit().is_zero());
-        for (met_us, limit_us) in [(0, 2), (3, 6), (1, 6), (20, 40), (40, 50), (1, 50)] {
+        for (met_us, limit_us) in [(0, 2), (2, 8), (1, 8), (10, 40), (40, 50), (1, 50)] {
             spin.learn(Duration::from_micros(50), Some(Duration::from_micros(met_us)));
             assert_eq!(spin.limit().as_micros(), limit_us);
+        }
+    }
+
+    /// A peer that is interrupted now and then does not make this side sleep each time.
+    #[test]
+    fn a_spin_in_vain_between_others_that_met_their_end_is_forgiven() {
+        let (spin, ceiling) = (Spin::up_to(Duration::from_micros(50)), Duration::from_micros(50));
+        for _ in 0..1000 {
+            (0..FORGIVEN).for_each(|_| spin.learn(ceiling, None));
+            assert_eq!(spin.limit(), ceiling);
+            spin.learn(ceiling, Some(Duration::from_micros(1)));
         }
     }
 

@@ -19,6 +19,23 @@ use crate::handles::text;
 /// Completions that are read at once.
 const BATCH: usize = 16;
 
+/// A block of remote memory.
+#[derive(Clone, Copy)]
+pub(crate) struct Target {
+    pub(crate) address: u64,
+    pub(crate) len: usize,
+    pub(crate) key: u64,
+}
+
+/// What the completion of a write says.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WriteEnd {
+    /// The bytes are in the remote memory.
+    Arrived,
+    /// They are on their way: a later write tells when they have arrived.
+    SlotFree,
+}
+
 impl Port {
     /// What all posts have in common: the slot is taken, and given back if nothing was posted.
     #[inline]
@@ -51,9 +68,19 @@ impl Port {
         }
     }
 
-    /// Writes the first bytes of a slot to remote memory; it completes when they are there.
+    /// Writes the first bytes of a slot to remote memory; it completes when they are there, or when the slot is free again.
     #[inline]
-    pub(crate) fn write(&self, slot: usize, len: usize, to: Address, address: u64, key: u64) -> Posted {
+    pub(crate) fn write(
+        &self,
+        slot: usize,
+        to: Address,
+        Target { address, len, key }: Target,
+        end: WriteEnd,
+    ) -> Posted {
+        let flags = match end {
+            WriteEnd::Arrived => FI_COMPLETION | FI_DELIVERY_COMPLETE,
+            WriteEnd::SlotFree => FI_COMPLETION,
+        };
         self.post(slot, len, |context, buffer, mut descriptor| {
             let from = libc::iovec { iov_base: buffer, iov_len: len };
             let target = fi_rma_iov { addr: address, len, key };
@@ -69,7 +96,7 @@ impl Port {
             };
             // SAFETY: a live end point; the description lives through the call; buffer and context of a slot live until the end point is
             // closed, and `post` has made sure that no other operation has them.
-            unsafe { fi_writemsg(self.ep.as_ptr(), &raw const message, FI_COMPLETION | FI_DELIVERY_COMPLETE) }
+            unsafe { fi_writemsg(self.ep.as_ptr(), &raw const message, flags) }
         })
     }
 
