@@ -4,6 +4,7 @@
 mod bench;
 mod bench_compare;
 mod bench_ends;
+mod bench_hosts;
 mod bench_tools;
 mod builds;
 mod bundle;

@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::judge::{Judged, Judgements};
 use crate::{
-    acceptance::catalogue::{self, Copies, Entry, Fabric, Kind, Sisci, Sockets},
+    acceptance::catalogue::{self, Copies, Entry, Fabric, Kind, Ofi, Sisci, Sockets},
     patterns::programs::twins::Twin,
     quantity::{Dimension, Quantity},
     verdict::{Goal, Op},
@@ -231,6 +231,7 @@ fn builtin(entry: &Entry) -> Threshold {
                 | Twin::Short { goal, .. },
             ),
         )
+        | Kind::Ofi(Ofi { goal, .. })
         | Kind::Sleeping { goal } => {
             ratio = bounds_of(goal);
             None

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use super::{Outcome, must};
 
-/// Builds everything that is installed, and the C programs that `bench acceptance` measures with.
+/// Builds everything that is installed, and the programs that `bench acceptance` measures with.
 pub fn build(target: &Path) -> Outcome {
     must(
         Command::new("cargo").args([
@@ -16,6 +16,10 @@ pub fn build(target: &Path) -> Outcome {
             "cli",
             "--package",
             "sisci",
+            "--package",
+            "ofi",
+            "--package",
+            "fabric-sys",
         ]),
         "the build failed; the compiler's reason stands above.",
     )?;

@@ -1,9 +1,9 @@
-//! Figures that need no cluster: rings, unmodified programs, and the cost of measuring itself.
+//! Figures that need no cluster: rings, unmodified programs, the link between hosts, and the cost of measuring itself.
 
 use super::{
     Context,
     catalogue::{Entry, Kind},
-    copies, sockets,
+    copies, ofi, sockets,
 };
 use crate::{
     cpus,
@@ -41,6 +41,10 @@ pub(super) fn measure(context: &mut Context<'_>, entries: &[Entry]) {
             Kind::Sockets(what) => {
                 context.tell(entry.id);
                 sockets::measure(context, entry, what)
+            }
+            Kind::Ofi(what) => {
+                context.tell(entry.id);
+                ofi::measure(context, entry, what)
             }
             _ => continue,
         };

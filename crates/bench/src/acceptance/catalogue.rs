@@ -1,16 +1,21 @@
 //! The figures and their goals.
 
 use crate::{
-    patterns::programs::{Load, twins::Twin},
+    patterns::{
+        ofi,
+        programs::{Load, twins::Twin},
+    },
     verdict::Goal,
 };
 
+mod hosts;
 mod kinds;
 mod select;
 #[cfg(test)]
 mod tests;
 
-pub use kinds::{Copies, Entry, Fabric, Fabrics, Kind, Needs, Sisci, Sockets};
+use hosts::between_hosts;
+pub use kinds::{Copies, Entry, Fabric, Fabrics, Kind, Needs, Ofi, Sisci, Sockets};
 pub(crate) use select::is_within;
 pub use select::select;
 
@@ -83,7 +88,7 @@ const fn dma(id: &'static str, size_bytes: usize, cold: bool) -> Entry {
 const OWN_LINES_GOAL: Goal = Goal::at_most(1.10);
 
 /// All figures.
-pub const ALL: [Entry; 131] = [
+pub const ALL: [Entry; 136] = [
     entry(
         "scipp.half_rtt.4B",
         Needs::Pair,
@@ -365,6 +370,11 @@ pub const ALL: [Entry; 131] = [
         "rings: additional memory of an idle connection, both ends",
         Twin::IdleMemory { at_most: 8.192 },
     ),
+    between_hosts("ofi.echo.8B", ofi::Load::Echo),
+    between_hosts("ofi.put.8B", ofi::Load::Put),
+    between_hosts("ofi.put.64KiB", ofi::Load::Stream { size_bytes: 64 << 10 }),
+    between_hosts("ofi.put.1MiB", ofi::Load::Stream { size_bytes: 1 << 20 }),
+    between_hosts("ofi.put.16MiB", ofi::Load::Stream { size_bytes: 16 << 20 }),
     entry(
         "harness.overhead",
         Needs::Nothing,

@@ -119,6 +119,7 @@ impl Pair {
             Kind::Sisci(what) => super::sisci::measure(context, self, entry, what),
             Kind::Ring { .. }
             | Kind::Sockets(_)
+            | Kind::Ofi(_)
             | Kind::Fabric(_)
             | Kind::Overhead { .. }
             | Kind::Load { .. }

@@ -91,3 +91,34 @@ fn a_figure_without_a_cluster_is_measured() {
     assert_eq!((all.schema.as_str(), all.env.seed), (SCHEMA, 1));
     assert!(all.env.elapsed_s > 0.0 && all.env.clock.step_ns > 0.0);
 }
+
+/// Where it can be measured at all: a run of a few blocks.
+#[test]
+fn figures_of_the_link_between_hosts_are_measured_beside_a_bare_loop() {
+    let ids = ["ofi.echo.8B", "ofi.put.8B", "ofi.put.64KiB"];
+    let options = Options { max_time: Duration::from_millis(500), ..options(&ids) };
+    let all = run(&options, None, &mut Quiet).unwrap();
+    if let Some(missing) = all.missing.first() {
+        // Another reason is a fault; other tests may disturb every block.
+        let known = [
+            "need root",
+            "install",
+            "two processors",
+            "offers no",
+            "`./run build` builds it",
+            "no undisturbed block",
+        ];
+        assert!(known.iter().any(|known| missing.reason.contains(known)), "{:?}", all.missing);
+        return println!("skipped: {}", missing.reason);
+    }
+    let measured: Vec<&str> = all.figures.iter().map(|figure| figure.id.as_str()).collect();
+    assert_eq!(measured, ids);
+    for figure in &all.figures {
+        assert_eq!((figure.path.as_str(), figure.cpus.len()), ("ofi", 2));
+        assert!(figure.value > 0.0 && figure.reference.value > 0.0, "{figure:?}");
+        assert!(figure.reference.name.contains("bare loop"), "{}", figure.reference.name);
+        assert!(!figure.reference.version.is_empty(), "libfabric's version");
+        let beside = ["TCP socket", "owner's thread", "iperf3"];
+        assert!(figure.notes.iter().any(|note| beside.iter().any(|what| note.contains(what))), "{figure:?}");
+    }
+}

@@ -1,10 +1,10 @@
 //! Every valid figure name and what it measures, to detect misspelt names.
 
 use crate::{
-    acceptance::catalogue::{self, Copies, Fabric, Kind, Sisci, Sockets},
+    acceptance::catalogue::{self, Copies, Fabric, Kind, Ofi, Sisci, Sockets},
     layout::table::size as shown,
     patterns::{
-        dma_bench,
+        dma_bench, ofi,
         programs::{Load, twins::Twin},
         scibench2, scipp, sizes,
     },
@@ -71,6 +71,7 @@ const fn dimension(kind: &Kind) -> Dimension {
         | Kind::Store { .. }
         | Kind::Load { .. }
         | Kind::Sisci(Sisci::Copy { .. })
+        | Kind::Ofi(Ofi { load: ofi::Load::Stream { .. }, .. })
         | Kind::Copies(Copies::Worst { .. }) => Dimension::Bandwidth,
         Kind::IdleCpu { .. } => Dimension::Processor,
         Kind::IdlePss { .. } | Kind::UpPss { .. } => Dimension::Memory,
@@ -83,6 +84,7 @@ const fn dimension(kind: &Kind) -> Dimension {
         | Kind::Connect { .. }
         | Kind::Sisci(_)
         | Kind::Fabric(_)
+        | Kind::Ofi(Ofi { load: ofi::Load::Echo | ofi::Load::Put, .. })
         | Kind::Sockets(Sockets::Start { .. } | Sockets::Twin(Twin::Echo { .. } | Twin::EchoTail { .. }))
         | Kind::Verify { .. }
         | Kind::Up { .. } => Dimension::Time,

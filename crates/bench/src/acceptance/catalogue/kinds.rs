@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use crate::{
-    patterns::programs::{Load, twins::Twin},
+    patterns::{
+        ofi,
+        programs::{Load, twins::Twin},
+    },
     verdict::Goal,
 };
 
@@ -88,6 +91,15 @@ pub enum Sisci {
         /// The limit, as a factor.
         at_most: f64,
     },
+}
+
+/// Figures of the link between hosts, compared with a bare loop of libfabric's calls.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Ofi {
+    /// What is measured.
+    pub load: ofi::Load,
+    /// The goal of the ratio.
+    pub goal: Goal,
 }
 
 /// Figures of unmodified programs on sockets.
@@ -307,6 +319,8 @@ pub enum Kind {
     Sisci(Sisci),
     /// Unmodified programs on sockets.
     Sockets(Sockets),
+    /// The link between hosts.
+    Ofi(Ofi),
     /// Switched fabrics.
     Fabric(Fabric),
     /// Connect and map, in µs at most.

@@ -1,0 +1,24 @@
+//! The figures of the link between hosts.
+
+use super::{Entry, Kind, Needs, Ofi, entry};
+use crate::{patterns::ofi::Load, verdict::Goal};
+
+/// Compared with a bare loop of libfabric's calls: what it may take longer, or the share of the
+/// bandwidth.
+pub(super) const fn between_hosts(id: &'static str, load: Load) -> Entry {
+    let (what, goal) = match load {
+        Load::Echo => (
+            "link between hosts: half round trip of a doorbell and its answer, a program's fastest message",
+            Goal::at_most(1.10),
+        ),
+        Load::Put => (
+            "link between hosts: put of 8 bytes and barrier, after which it has arrived",
+            Goal::at_most(1.10),
+        ),
+        Load::Stream { .. } => (
+            "link between hosts: bandwidth of puts one after the other, with a barrier at the end",
+            Goal::at_least(0.95),
+        ),
+    };
+    entry(id, Needs::Nothing, what, Kind::Ofi(Ofi { load, goal }))
+}

@@ -1,0 +1,85 @@
+//! Figures of the link between hosts, beside bare loops of libfabric's calls.
+
+use std::sync::Arc;
+
+use super::{
+    Context,
+    catalogue::{Entry, Ofi},
+    pair::alone,
+};
+use crate::{
+    cpus,
+    error::{BenchError, Result},
+    figure::{Figure, ReferenceKind, Spec, Stat},
+    patterns::{
+        hosts::Hosts,
+        ofi::{Beside, Iperf, Load, PROVIDER},
+    },
+    run::BlockPlan,
+    verdict::Goal,
+};
+
+const WHAT: &str = "the link between hosts";
+
+pub(super) fn measure(context: &mut Context<'_>, entry: &Entry, Ofi { load, goal }: Ofi) -> Result<Figure> {
+    let cpus = cpus::pair(context.options.cpus, WHAT)?;
+    let wanted = ofi::Wanted { provider: Some(PROVIDER.to_owned()), source: None };
+    ofi::offers(&wanted).map_err(|error| BenchError::Absent { what: WHAT, reason: error.to_string() })?;
+    let hosts = Arc::new(Hosts::new()?);
+    let mut iperf = Iperf::default();
+    let is_stream = matches!(load, Load::Stream { .. });
+    if is_stream {
+        iperf.measure(&hosts, cpus);
+    }
+    let mut sides = Beside::start(load, cpus, Arc::clone(&hosts), &context.progress.waiter())?;
+    let version = sides.version()?;
+    // Each reading of a kernel's connection scatters by itself.
+    let plan = BlockPlan {
+        disturbed_above: 0.5,
+        ..BlockPlan::against_rival(context.options.max_time, context.options.seed)
+    };
+    context.paired(&plan, sides, load.count(), |sides| {
+        if is_stream {
+            iperf.measure(&hosts, cpus);
+        }
+        let mut spec = spec(entry, load, goal, cpus);
+        spec.version = version;
+        spec.notes.push(match sides.beside_ns() {
+            Some([tcp_ns, put_and_poll_ns]) => format!(
+                "beside it, in the same run: {tcp_ns:.0} ns over a TCP socket whose ends sleep; {put_and_poll_ns:.0} ns \
+                 by put and a look at the word that the peer puts"
+            ),
+            None if is_stream => iperf.note(),
+            None => "each put is confirmed by the owner's thread, which sleeps between two puts on both sides".to_owned(),
+        });
+        spec
+    })
+}
+
+fn spec(entry: &Entry, load: Load, goal: Goal, cpus: [usize; 2]) -> Spec {
+    let (unit, size_bytes, reference) = match load {
+        Load::Echo => ("ns", 8, "a bare loop of fi_tsend and fi_trecv"),
+        Load::Put => ("ns", 8, "a bare loop of fi_write, each with its completion"),
+        Load::Stream { size_bytes } => ("GB/s", size_bytes, "a bare loop of fi_write, 16 at a time"),
+    };
+    Spec {
+        id: entry.id.to_owned(),
+        unit,
+        stat: Stat::P50,
+        size_bytes: Some(size_bytes),
+        cpus: cpus.to_vec(),
+        path: "ofi".to_owned(),
+        kind: ReferenceKind::Rival,
+        reference: reference.to_owned(),
+        version: String::new(),
+        argv: alone(entry.id),
+        goal,
+        distribution: None,
+        notes: vec![
+            entry.what.to_owned(),
+            format!(
+                "two hosts in network namespaces, joined by a veth pair; provider {PROVIDER}; each end has one processor"
+            ),
+        ],
+    }
+}

@@ -1,0 +1,94 @@
+//! One end of bare loops of libfabric's calls: the reference of the figures of link `ofi` (`tieline bench acceptance --only ofi`).
+//!
+//! `tieline-fabric-measure PROVIDER ADDRESS BYTES` opens an end point at this address with BYTES of memory that the peer may write, and
+//! prints its card. The first line of its input is the card of the peer; then each line is an order, answered by one line. It ends with
+//! its input. The orders: see [`obey`].
+//!
+//! It shares no code with crate `ofi`. Like a program that uses `ofi`, it has a thread that makes progress while the program itself does
+//! something else; during a loop that thread sleeps, as a program that is written for one purpose can arrange it.
+#![allow(clippy::print_stdout)]
+
+mod end_point;
+mod loops;
+mod tcp;
+
+use std::error::Error;
+use std::io::{BufRead, Write};
+
+use end_point::EndPoint;
+use loops::Loops;
+
+type Answer = Result<String, Box<dyn Error>>;
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let mut input = std::io::stdin().lock().lines().map_while(Result::ok);
+    let mut ready = || -> Result<Loops, Box<dyn Error>> {
+        let [provider, address, bytes] = words.as_slice() else {
+            return Err("usage: tieline-fabric-measure PROVIDER ADDRESS BYTES".into());
+        };
+        let end_point = EndPoint::open(provider, address, bytes.parse()?)?;
+        say(&format!("{} {:x}", hex(&end_point.address()?), end_point.key()));
+        let card = input.next().ok_or("the peer's card is missing")?;
+        let (peer, key) = card.split_once(' ').ok_or("the peer's card is cut off")?;
+        let peer = end_point.insert(&unhex(peer)?)?;
+        Ok(Loops::new(end_point, peer, u64::from_str_radix(key, 16)?))
+    };
+    let mut loops = match ready() {
+        Ok(loops) => loops,
+        Err(error) => return say(&format!("error {error}")),
+    };
+    say("ready");
+    for line in input {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match obey(&mut loops, &words) {
+            Ok(said) => say(&said),
+            Err(error) => say(&format!("error {error}")),
+        }
+    }
+}
+
+/// The orders. Times are in nanoseconds.
+///
+/// - `version`: of libfabric
+/// - `echo N`, while the peer does `answer N`: N messages of 8 bytes and their answers; half the time of one of them
+/// - `put BYTES N`: N writes one after the other, each of which is there when the next begins; the time of one
+/// - `stream BYTES N`: N writes, several at a time; the time of one
+/// - `fill BYTES SEED`: what the next writes write
+/// - `check BYTES SEED`: whether the peer has written that
+/// - `tcp-listen`, then `tcp-connect ADDRESS:PORT` at the peer, `tcp-echo N` and `tcp-answer N`: the same echo over a TCP socket
+fn obey(loops: &mut Loops, words: &[&str]) -> Answer {
+    let number = |nth: usize| -> Result<u64, Box<dyn Error>> {
+        Ok(words.get(nth).ok_or("a number is missing")?.parse()?)
+    };
+    let ns = |time: f64| Ok(format!("{time:.1}"));
+    match words.first().copied().unwrap_or("") {
+        "version" => Ok(fabric_sys::Library::load()?.version()),
+        "echo" => ns(loops.echo(number(1)?)?),
+        "answer" => loops.answer(number(1)?).map(|()| "done".to_owned()),
+        "put" => ns(loops.put(number(1)? as usize, number(2)?)?),
+        "stream" => ns(loops.stream(number(1)? as usize, number(2)?)?),
+        "fill" => loops.fill(number(1)? as usize, number(2)?).map(|()| "done".to_owned()),
+        "check" => loops.check(number(1)? as usize, number(2)?).map(|()| "same".to_owned()),
+        "tcp-listen" => loops.tcp.listen(words.get(1).ok_or("an address is missing")?),
+        "tcp-connect" => loops.tcp.connect(words.get(1).ok_or("an address is missing")?),
+        "tcp-echo" => ns(loops.tcp.echo(number(1)?)?),
+        "tcp-answer" => loops.tcp.answer(number(1)?).map(|()| "done".to_owned()),
+        other => Err(format!("`{other}` is no order").into()),
+    }
+}
+
+fn say(line: &str) {
+    println!("{line}");
+    // Whoever reads it has ended: there is nothing to do for anyone.
+    let _ = std::io::stdout().flush();
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Result<Vec<u8>, Box<dyn Error>> {
+    let pairs = text.as_bytes().chunks_exact(2);
+    pairs.map(|pair| Ok(u8::from_str_radix(std::str::from_utf8(pair)?, 16)?)).collect()
+}
