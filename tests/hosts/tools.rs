@@ -42,6 +42,13 @@ fn status_shows_the_nodes_of_all_hosts() {
         let (is_well, _, error) = first.run(command);
         assert!(!is_well && error.contains("node 8 is on ") && error.contains("run it there"), "{error}");
     }
+    for command in [&["node", "start", "--node", "8"][..], &["node", "restart", "--node", "8"], &["up"]] {
+        let (is_well, _, error) = first.run(command);
+        let here = "start this host's node with `tieline node start --node 4`";
+        assert!(!is_well && error.contains("node 8 is on another host") && error.contains(here), "{error}");
+    }
+    let (is_well, said, _) = first.run(&["diag"]);
+    assert!(is_well && said.contains("the link to node 8 on ") && said.contains("not tested here"), "{said}");
     second.kill_manager();
     until("its loss", || first.session(8) != "valid");
     let (is_well, report) = status(&first);
@@ -49,6 +56,10 @@ fn status_shows_the_nodes_of_all_hosts() {
     let far = &report["other_hosts"][0];
     assert!(far["status"].is_null() && far["error"].as_str().unwrap().contains("session"), "{far}");
     assert!(report["problems"][0].as_str().unwrap().contains("node 4: session with node 8"), "{report}");
+    let (is_well, said, _) = first.run(&["diag"]);
+    assert!(!is_well && said.contains("the session with node 8 on "), "{said}");
+    let (_, said, error) = second.run(&["status"]);
+    assert!((said + &error).contains("start it with `tieline node start --node 8`"));
     let (_, table, _) = first.run(&["status"]);
     assert!(table.contains("     8  unknown: the session with it is"), "{table}");
 }

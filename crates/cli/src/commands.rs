@@ -93,6 +93,12 @@ fn target(common: &Common) -> Result<Target, Failure> {
     let all: Vec<NodeId> = list_nodes(&dir)?.into_iter().map(|entry| entry.node).collect();
     let cluster = dir.cluster().clone();
     if all.is_empty() {
+        if let [here, ..] = ::node::hosts::nodes_here(cluster.as_str())[..] {
+            return Err(anyhow::anyhow!(
+                "the manager of node {here}, which is this host's, does not run: start it with `tieline node start --node {here}`"
+            )
+            .into());
+        }
         return Err(ClientError::NoManager { cluster, dir: dir.path().into() }.into());
     }
     let nodes = match common.node {

@@ -88,6 +88,7 @@ pub(crate) fn inside(words: &[OsString]) -> u8 {
         return CANNOT;
     }
     if std::env::set_current_dir(here).is_err() {
+        tell(&format!("{} is not there in {}: the command runs in /", here.display(), name.display()));
         let _ = std::env::set_current_dir(Path::new("/"));
     }
     let mut command = Command::new(program);

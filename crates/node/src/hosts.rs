@@ -129,6 +129,22 @@ pub enum HostsError {
         /// The authority's host.
         at: String,
     },
+    /// The node that is to be started here is another host's.
+    #[error(
+        "node {node} is on another host ({address}), not on this one: {}",
+        match here {
+            Some(here) => format!("start this host's node with `tieline node start --node {here}`"),
+            None => "start it there, or let this host join with `tieline cluster join`".to_owned(),
+        }
+    )]
+    OfAnotherHost {
+        /// The node.
+        node: NodeId,
+        /// Where other hosts reach it.
+        address: SocketAddr,
+        /// The first node of this host.
+        here: Option<NodeId>,
+    },
     /// There is no place for keys.
     #[error("there is no directory for the cluster's keys: set HOME or XDG_CONFIG_HOME to an absolute path")]
     NoDirectory,
@@ -205,6 +221,27 @@ pub fn address_warning(address: SocketAddr) -> Option<String> {
 pub fn address_warning_of(cluster: &str, node: NodeId) -> Option<String> {
     let store = Store::open(&place(cluster).ok()?).ok()??;
     address_warning(Identity::load(&store, node).ok()??.address)
+}
+
+/// The nodes of a cluster that have a certificate on this host; none if it is not one of several hosts.
+pub fn nodes_here(cluster: &str) -> Vec<NodeId> {
+    let Some(Ok(Some(store))) = directory(cluster).map(|dir| Store::open(&dir)) else { return Vec::new() };
+    let Ok(hosts) = HostMap::load(&store) else { return Vec::new() };
+    hosts.nodes().filter(|node| matches!(Identity::load(&store, *node), Ok(Some(_)))).collect()
+}
+
+/// Whether managers of these nodes may run on this host: none is the node of another host.
+pub fn check_here(cluster: &str, nodes: &[NodeId]) -> Result<()> {
+    let Some(dir) = directory(cluster) else { return Ok(()) };
+    let Some(store) = Store::open(&dir)? else { return Ok(()) };
+    let hosts = HostMap::load(&store)?;
+    let here = nodes_here(cluster);
+    for &node in nodes.iter().filter(|node| !here.contains(node)) {
+        if let Some(address) = hosts.get(node) {
+            return Err(HostsError::OfAnotherHost { node, address, here: here.first().copied() });
+        }
+    }
+    Ok(())
 }
 
 /// Makes the cluster's authority, and a certificate for the first node, which is on this host.

@@ -72,6 +72,14 @@ pub(super) fn up(common: &Common, arguments: &Up, output: Output) -> Outcome {
     Ok(PASS)
 }
 
+/// Whether managers of these nodes may run here: not beside hosts in namespaces, and no node of another host.
+pub(super) fn may_run_here(common: &Common, nodes: &[NodeId]) -> Result<(), Failure> {
+    let dir = cluster_dir(common)?;
+    in_namespaces::refuse_beside(&dir)?;
+    node::hosts::check_here(dir.cluster().as_str(), nodes)?;
+    Ok(())
+}
+
 /// Starts nodes and shows progress.
 pub(super) fn start(
     common: &Common,
@@ -79,7 +87,7 @@ pub(super) fn start(
     faults: bool,
     output: Output,
 ) -> Result<UpReport, Failure> {
-    in_namespaces::refuse_beside(&cluster_dir(common)?)?;
+    may_run_here(common, &nodes)?;
     // A manager that is only just being started leaves its files if nobody is there to take them away.
     interrupt::end_with_what_there_is()?;
     let options = UpOptions {

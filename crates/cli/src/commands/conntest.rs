@@ -39,7 +39,7 @@ pub(crate) struct Conntest {
     /// Limit each node to this many megabytes per second, on a cluster in use
     #[arg(long, value_name = "MB/S")]
     pub throttle: Option<f64>,
-    /// Test only these nodes: at least two, or with --node at least one other [default: all that run here]
+    /// Test only these nodes: at least two, or with --node at least one other [default: all that run here; with --node, all of the cluster]
     #[arg(long, value_name = "ID,…", value_delimiter = ',')]
     pub peers: Vec<NodeId>,
     /// How long to wait for the instances of other nodes, in seconds

@@ -3,7 +3,8 @@
 use node::daemon::settings_for;
 use node::{Daemon, DaemonOptions};
 
-use super::cluster::{list, start, stop};
+use super::cluster::{list, may_run_here, start, stop};
+use super::in_namespaces::refuse_beside;
 use super::{cluster_dir, usage};
 use crate::args::{Common, NodeAction};
 use crate::exit::{Outcome, PASS};
@@ -31,6 +32,7 @@ pub(super) fn run(common: &Common, action: &NodeAction, output: Output) -> Outco
             say(output, id, if report.started.contains(&id) { "started" } else { "was running already" })
         }
         NodeAction::Stop => {
+            refuse_beside(&cluster_dir(common)?)?;
             let report = stop(common, Some(&[id]), output)?;
             if report.is_empty() {
                 let dir = cluster_dir(common)?;
@@ -39,6 +41,7 @@ pub(super) fn run(common: &Common, action: &NodeAction, output: Output) -> Outco
             say(output, id, if report.is_empty() { "was not running" } else { "stopped" })
         }
         NodeAction::Restart => {
+            may_run_here(common, &[id])?;
             let stopped = stop(common, Some(&[id]), output)?;
             start(common, vec![id], false, output)?;
             let ran = stopped.stopped.contains(&id) || stopped.killed.contains(&id);
@@ -58,6 +61,9 @@ fn say(output: Output, node: tieline::NodeId, what: &str) -> Outcome {
 
 fn foreground(common: &Common, background: bool) -> Outcome {
     let (mut settings, id) = settings_for(common.config.as_deref(), common.node)?;
+    if !background {
+        may_run_here(common, &[id])?;
+    }
     tracing_subscriber::fmt()
         .with_max_level(crate::environment::log_level()?)
         .with_target(false)

@@ -23,6 +23,10 @@ pub(super) fn run(common: &Common, arguments: &Query, output: Output) -> Outcome
         Some(host) => &on_host(common, host)?,
         None => common,
     };
+    if common.node.is_some() {
+        // For its error, if that is a node of another host.
+        target(common)?;
+    }
     let node = Node::attach_with(&node_options(common, "tieline-query"))?;
     let (info, other_hosts) = (node.info(), OtherHosts::of(&node)?);
     let text = || {

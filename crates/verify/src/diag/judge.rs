@@ -1,6 +1,6 @@
 //! The findings against a node: from its manager's report, the tests, and a host file.
 
-use proto::wire::status::LinkStatus;
+use proto::wire::status::{LinkStatus, SessionState};
 use tieline::NodeId;
 
 use super::{HostFile, Level, LinkTest, NodeDiag};
@@ -77,6 +77,7 @@ fn links(diag: &mut NodeDiag) {
     let mut found: Vec<(Level, String)> = Vec::new();
     for link in &diag.links {
         let LinkStatus { peer, partner, adapter, .. } = link;
+        found.extend(other_host(node, link));
         if link.taken_down {
             let down_s = link.since_ns as f64 / 1e9;
             found.push((Level::Error, format!(
@@ -102,6 +103,31 @@ fn links(diag: &mut NodeDiag) {
         }
     }
     found.into_iter().for_each(|(level, text)| diag.found(level, text));
+}
+
+/// What there is to say of a link to another host, which is not tested.
+fn other_host(node: NodeId, link: &LinkStatus) -> Option<(Level, String)> {
+    let LinkStatus { peer, peer_host, .. } = link;
+    let host = if peer_host.is_empty() { "another host" } else { peer_host };
+    match link.session {
+        _ if !link.other_host => None,
+        SessionState::Valid => Some((
+            Level::Note,
+            format!(
+                "the link to node {peer} on {host} is not tested here: `tieline conntest --node {node} --peers {node},{peer}` on this \
+                 host and the same with `--node {peer}` there test it"
+            ),
+        )),
+        SessionState::Revoked => None,
+        lost => {
+            let why = link.reason.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
+            let state = session_name(lost);
+            let text = format!(
+                "the session with node {peer} on {host} is {state}{why}: see `tieline status` on that host"
+            );
+            Some((Level::Error, text))
+        }
+    }
 }
 
 /// Links that lead elsewhere by the word of the node at their other end.

@@ -46,7 +46,8 @@ pub(super) fn run(
 ) -> Result<(), CouldNotRun> {
     let mut pairs = Pairs::new();
     for node in nodes.iter() {
-        let stand = node.links.iter().filter(|link| carries(link));
+        // Nobody here can attach to the node at the other end of a link to another host.
+        let stand = node.links.iter().filter(|link| carries(link) && !link.other_host);
         pairs.extend(stand.map(|link| (node.node, link.peer)));
     }
     let mut near: Vec<NodeId> = pairs.iter().map(|(a, b)| *a.min(b)).collect();
