@@ -49,6 +49,22 @@ fn a_reset_is_known_where_a_writer_was_waited_for() {
 }
 
 #[test]
+fn a_connection_that_was_reset_behind_another_program_connects_again() {
+    let fork = ("a0 fork actor=a1", "= %<0>");
+    let vfork = ("a0 vfork actor=a2 close=- fd=s3 onto=s1", "= %<1> child -,-,-");
+    let connect = ("a0 connect fd=s1 name=n0", "");
+    let of = |lines: &[_], library| classified(lines, "= -1 EISCONN", library);
+    assert_eq!(of(&[fork, SEND, vfork, connect], "= 0"), Some("waits-for-a-writer"));
+    assert_eq!(of(&[fork, vfork, connect], "= 0"), None, "nobody has written");
+    assert_eq!(of(&[fork, SEND, connect], "= 0"), None, "no other program");
+    assert_eq!(of(&[fork, SEND, vfork, connect], "= -1 EINPROGRESS"), None);
+    let poll = ("a0 poll by=poll set=s1:in+out+rdhup timeout=0", "");
+    let told = |library| classified(&[fork, SEND, vfork, poll], "= 1 s1:IN|OUT|ERR|HUP|RDHUP", library);
+    assert_eq!(told("= 1 s1:OUT|ERR|HUP"), Some("waits-for-a-writer"));
+    assert_eq!(told("= 1 s1:OUT"), None, "no reset");
+}
+
+#[test]
 fn an_edge_that_was_not_told_before_is_not_known() {
     let add = ("a0 epoll_ctl fd=s3 op=add member=s1 events=in+edge", "= 0");
     let wait = "a0 epoll_wait fd=s3 by=wait max=8 timeout=0";

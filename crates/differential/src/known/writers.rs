@@ -79,11 +79,17 @@ fn is_of_a_reset(case: &Case<'_>) -> bool {
     let (plain, library) = (case.first.one.as_str(), case.first.other.as_str());
     let is_new = |word: &str| library.contains(word) && !plain.contains(word);
     match case.call() {
-        // `select` tells of it as of bytes.
-        "poll" | "epoll_wait" => is_new("HUP") || plain.starts_with("blocks") && library.starts_with("= 1 "),
+        // `select` tells of it as of bytes. What the other end does afterwards makes no end of bytes of it.
+        "poll" | "epoll_wait" => {
+            is_new("HUP")
+                || plain.starts_with("blocks") && library.starts_with("= 1 ")
+                || library.contains("ERR|HUP") && plain.replace("IN|", "").replace("|RDHUP", "") == library
+        }
         "queued" => library == "= 0 count=0",
         "aio" => is_new("ECONNRESET"),
         "shutdown" => is_new("ENOTCONN"),
+        // It can be connected anew.
+        "connect" => plain.contains("EISCONN") && library == "= 0",
         // Its own address is none any more.
         "address" => {
             library.starts_with("= 0 :@") || library.starts_with("= 0 0.0.0.0:@") || is_new("ENOTCONN")
