@@ -97,7 +97,8 @@ impl Patience {
 
     /// Waits as `poll` does. False: a handler has run, or it was as long as the program wanted.
     fn finds_more(&mut self, fd: c_int) -> bool {
-        wait::one_to_read(fd, self.wait.left(self.limit)) > 0
+        let left = self.wait.left(self.limit);
+        left.may_wait() && wait::one_to_read(fd, left) > 0
     }
 }
 
@@ -114,6 +115,8 @@ pub(super) fn all(
     let errno = get_errno();
     let mut done = 0_usize;
     let mut patience = None;
+    // A wait has told of bytes, and then there were none: the other end does not keep to the rules, and a read that waits deals with that.
+    let (mut is_told, mut is_in_vain) = (false, false);
     loop {
         let mut slices = [libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; PARTS];
         let used = bytes.slice(done, usize::MAX, &mut slices);
@@ -134,7 +137,7 @@ pub(super) fn all(
             read(known, fd, Some(&rest), some, &mut Native::of(&mut whole))
         } else {
             // With some bytes any handler ends the wait, also one that lets calls go on. A read would go on.
-            let some = if done > 0 { some | libc::MSG_DONTWAIT } else { some };
+            let some = if done > 0 && !is_in_vain { some | libc::MSG_DONTWAIT } else { some };
             let mut part = || {
                 let got = kernel::receive(fd, &rest, usize::MAX, some);
                 if got > 0 {
@@ -148,14 +151,19 @@ pub(super) fn all(
             Err(Gone) if done > 0 => return Ok(done as isize),
             got => got?,
         };
-        if done > 0 && got < 0 && get_errno() == libc::EAGAIN {
-            let patience = patience.get_or_insert_with(|| Patience::of(fd));
-            let finds = patience.finds_more(fd);
+        if done > 0 && got < 0 && get_errno() == libc::EAGAIN && !is_in_vain {
             set_errno(errno);
-            if finds {
+            if is_told {
+                is_in_vain = true;
+                continue;
+            }
+            is_told = patience.get_or_insert_with(|| Patience::of(fd)).finds_more(fd);
+            set_errno(errno);
+            if is_told {
                 continue;
             }
         }
+        (is_told, is_in_vain) = (false, false);
         match usize::try_from(got) {
             Ok(0) | Err(_) if done > 0 => {
                 set_errno(errno);
