@@ -232,7 +232,12 @@ fn a_command_on_a_host_ends_with_its_own_status_and_gets_signals() {
     assert!(status == 2 && err.contains("there is no host `host9`: the hosts are host1, host2"), "{err}");
     let (status, _, err) = text(&hosts.cluster.tieline(&["up", "--hosts-in-namespaces", "2"]).unwrap());
     assert!(status == 4 && err.contains("cluster `test` has hosts in namespaces already (process "), "{err}");
-    for words in [&["up"][..], &["node", "start", "--node", "4"]] {
+    for words in [
+        &["up"][..],
+        &["node", "start", "--node", "4"],
+        &["node", "run", "--node", "4"],
+        &["node", "stop", "--node", "4"],
+    ] {
         let (status, _, err) = text(&hosts.cluster.tieline(words).unwrap());
         assert!(
             status == 4 && err.contains("cluster `test` has hosts in namespaces: end them"),

@@ -4,13 +4,13 @@
 use std::ffi::OsString;
 use std::io::Write;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use node::cluster::{Launcher, UpOptions};
 use node::hosts::{JoinOptions, USUAL_LIFE};
-use node_client::runtime_dir::{ClusterDir, ClusterName, ENV_CLUSTER, ENV_NODE, ENV_RUNTIME_DIR};
+use node_client::runtime_dir::{ClusterDir, ENV_CLUSTER, ENV_NODE, ENV_RUNTIME_DIR};
 use proto::ids::NodeId;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::retry_on_intr;
@@ -19,11 +19,10 @@ use shm::process::{Namespaces, unshare};
 use signal_hook::consts::SIGCHLD;
 
 use crate::error::{NamespacesError, Result};
-use crate::plan::{self, Range};
+use crate::plan;
 use crate::process::Identity;
-use crate::rate::Rate;
 use crate::words::{Order, Said};
-use crate::{HOST, ip, line, mounts, wait};
+use crate::{HOST, hub, ip, line, mounts, wait};
 
 /// Where the managers of a host have their sockets, and their keys.
 const RUNTIME: &str = "/run/tieline";
@@ -36,38 +35,21 @@ const STOP_LIMIT: Duration = Duration::from_secs(5);
 /// What a host is started with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Arguments {
-    /// The machine's runtime directory.
-    pub(crate) root: PathBuf,
-    pub(crate) cluster: ClusterName,
     /// From 0 on.
     pub(crate) index: usize,
-    pub(crate) count: usize,
-    pub(crate) range: Range,
-    pub(crate) rate: Option<Rate>,
-    pub(crate) config: Option<PathBuf>,
+    /// The same for all.
+    pub(crate) all: hub::Arguments,
 }
 
 impl Arguments {
     /// For the start of that process.
     pub(crate) fn words(&self) -> Vec<OsString> {
-        let config = self.config.clone().unwrap_or_default();
-        let rate = self.rate.map(|rate| rate.to_string()).unwrap_or_default();
-        let numbers = [self.index, self.count, self.range.0.into()].map(|number| number.to_string().into());
-        let first = [HOST.into(), self.root.clone().into(), self.cluster.as_str().into()];
-        first.into_iter().chain(numbers).chain([rate.into(), config.into()]).collect()
+        self.all.words([HOST.into(), self.index.to_string().into()])
     }
 
     fn of(words: &[OsString]) -> Option<Self> {
-        let [root, cluster, index, count, range, rate, config] = words else { return None };
-        Some(Self {
-            root: root.into(),
-            cluster: ClusterName::new(cluster.to_str()?).ok()?,
-            index: index.to_str()?.parse().ok()?,
-            count: count.to_str()?.parse().ok()?,
-            range: Range(range.to_str()?.parse().ok()?),
-            rate: Some(rate.to_str()?).filter(|text| !text.is_empty()).map(str::parse).transpose().ok()?,
-            config: Some(config).filter(|path| !path.is_empty()).map(PathBuf::from),
-        })
+        let (index, all) = words.split_first()?;
+        Some(Self { index: index.to_str()?.parse().ok()?, all: hub::Arguments::of(all)? })
     }
 }
 
@@ -94,8 +76,13 @@ pub(crate) fn run(words: &[OsString]) -> u8 {
         say(&Said::Failed(error.to_string()));
         return 1;
     }
-    let dir = ClusterDir::new(RUNTIME.into(), arguments.cluster.clone());
+    let dir = own_dir(&arguments);
     serve(&Host { dir, arguments }).unwrap_or(1)
+}
+
+/// The cluster's directory in the host.
+fn own_dir(arguments: &Arguments) -> ClusterDir {
+    ClusterDir::new(RUNTIME.into(), arguments.all.dir.cluster().clone())
 }
 
 fn say(said: &Said) {
@@ -106,7 +93,7 @@ fn say(said: &Said) {
 fn begin(arguments: &Arguments) -> Result<()> {
     // What needs the machine's `/proc` and runtime directory comes first.
     let own = Identity::own().map_err(NamespacesError::io("read", "/proc/self"))?;
-    let copies = std::fs::read(node::copy_plan::path(&arguments.root));
+    let copies = std::fs::read(node::copy_plan::path(arguments.all.dir.root()));
     let program = std::env::current_exe().map_err(NamespacesError::io("read", "/proc/self/exe"))?;
     unshare(Namespaces::OfAHost)
         .map_err(|source| NamespacesError::Namespace { what: "the namespaces of a host", source })?;
@@ -115,7 +102,7 @@ fn begin(arguments: &Arguments) -> Result<()> {
         .map_err(|source| NamespacesError::Namespace { what: "a host name", source })?;
     mounts::make_own(program.parent().unwrap_or(Path::new("/")))?;
     mounts::name_hosts(&names(arguments))?;
-    let dir = ClusterDir::new(RUNTIME.into(), arguments.cluster.clone());
+    let dir = own_dir(arguments);
     node::runtime_dir::prepare_root_of(&dir)?;
     // Measured once on the machine, and not by each manager.
     if let Ok(copies) = copies {
@@ -128,8 +115,8 @@ fn begin(arguments: &Arguments) -> Result<()> {
 
 /// What `/etc/hosts` has there.
 fn names(arguments: &Arguments) -> String {
-    let of = |index| format!("{} {}\n", arguments.range.address(index), plan::name(index));
-    "127.0.0.1 localhost\n".to_owned() + &(0..arguments.count).map(of).collect::<String>()
+    let of = |index| format!("{} {}\n", arguments.all.range.address(index), plan::name(index));
+    "127.0.0.1 localhost\n".to_owned() + &(0..arguments.all.count).map(of).collect::<String>()
 }
 
 /// A host that has its namespaces.
@@ -173,13 +160,13 @@ impl Host {
         let cluster = self.dir.cluster().as_str();
         match order {
             Order::Address => {
-                let Arguments { range, index, count, rate, .. } = self.arguments;
-                ip::address(range, index, count)?;
+                let hub::Arguments { range, count, rate, .. } = self.arguments.all;
+                ip::address(range, self.arguments.index, count)?;
                 // What this host sends.
                 rate.map_or(Ok(()), |rate| ip::limit(&["eth0"], rate))?;
             }
             Order::Found(node) => {
-                let address = self.arguments.range.address(self.arguments.index).to_string();
+                let address = self.arguments.all.range.address(self.arguments.index).to_string();
                 node::hosts::init(cluster, node, address.parse().map_err(NamespacesError::Said)?)?;
                 self.start(node)?;
             }
@@ -204,7 +191,7 @@ impl Host {
             dir: self.dir.clone(),
             nodes: vec![node],
             launcher: Launcher::this_binary()?,
-            config: self.arguments.config.clone(),
+            config: self.arguments.all.config.clone(),
             limit: LIMIT,
             keep_files: false,
             stop: || false,
@@ -216,20 +203,17 @@ impl Host {
 
 #[cfg(test)]
 mod tests {
+    use node_client::runtime_dir::ClusterName;
+
     use super::*;
+    use crate::plan::Range;
 
     #[test]
     fn a_host_is_started_with_what_it_is_told() {
         for (rate, config) in [(None, None), ("1gbit".parse().ok(), Some("/etc/x y".into()))] {
-            let arguments = Arguments {
-                root: "/run/tieline".into(),
-                cluster: ClusterName::new("lab").unwrap(),
-                index: 1,
-                count: 3,
-                range: Range(78),
-                rate,
-                config,
-            };
+            let dir = ClusterDir::new("/run/tieline".into(), ClusterName::new("lab").unwrap());
+            let all = hub::Arguments { dir, count: 3, range: Range(78), rate, config };
+            let arguments = Arguments { index: 1, all };
             assert_eq!(Arguments::of(&arguments.words()[1..]), Some(arguments.clone()));
             let names = names(&arguments);
             assert_eq!(names, "127.0.0.1 localhost\n10.78.0.1 host1\n10.78.0.2 host2\n10.78.0.3 host3\n");

@@ -25,7 +25,7 @@ use crate::process::{Identity, own_pids};
 use crate::rate::Rate;
 use crate::state::{self, HubLock, Lab};
 use crate::words::{Order, Said};
-use crate::{HUB, host, ip, line};
+use crate::{host, ip, line};
 
 /// Written by `up` when all is well: the hosts stay.
 pub(crate) const KEEP: &str = "keep";
@@ -33,9 +33,10 @@ pub(crate) const KEEP: &str = "keep";
 const STOP_LIMIT: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// What the hub is started with.
-#[derive(Debug, Clone)]
+/// What the hub is started with, and each host by it.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Arguments {
+    /// Of the cluster on this machine.
     pub(crate) dir: ClusterDir,
     pub(crate) count: usize,
     pub(crate) range: Range,
@@ -44,16 +45,16 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// For the start of that process.
-    pub(crate) fn words(&self) -> Vec<OsString> {
+    /// For the start of that process, whose words begin with these.
+    pub(crate) fn words(&self, first: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
         let config = self.config.clone().unwrap_or_default();
         let rate = self.rate.map(|rate| rate.to_string()).unwrap_or_default();
+        let place = [self.dir.root().into(), self.dir.cluster().as_str().into()];
         let numbers = [self.count, self.range.0.into()].map(|number| number.to_string().into());
-        let first = [HUB.into(), self.dir.root().into(), self.dir.cluster().as_str().into()];
-        first.into_iter().chain(numbers).chain([rate.into(), config.into()]).collect()
+        first.into_iter().chain(place).chain(numbers).chain([rate.into(), config.into()]).collect()
     }
 
-    fn of(words: &[OsString]) -> Option<Self> {
+    pub(crate) fn of(words: &[OsString]) -> Option<Self> {
         let [root, cluster, count, range, rate, config] = words else { return None };
         Some(Self {
             dir: ClusterDir::new(root.into(), ClusterName::new(cluster.to_str()?).ok()?),
@@ -223,18 +224,10 @@ fn process_of(said: Said) -> Result<Identity> {
 /// Starts the first process of a host, in a namespace of processes below this one's.
 fn start(arguments: &Arguments, index: usize, back: &File) -> Result<Started> {
     let no_pids = |source| NamespacesError::Namespace { what: "a namespace of processes", source };
-    let words = host::Arguments {
-        root: arguments.dir.root().into(),
-        cluster: arguments.dir.cluster().clone(),
-        index,
-        count: arguments.count,
-        range: arguments.range,
-        rate: arguments.rate,
-        config: arguments.config.clone(),
-    };
+    let words = host::Arguments { index, all: arguments.clone() }.words();
     let program = std::env::current_exe().map_err(NamespacesError::io("read", "/proc/self/exe"))?;
     let mut command = Command::new(&program);
-    command.args(words.words()).stdin(Stdio::piped()).stdout(Stdio::piped());
+    command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped());
     host::environment(&mut command);
     unshare(Namespaces::ProcessesOfChildren).map_err(no_pids)?;
     let spawned = command.spawn();
@@ -288,6 +281,7 @@ fn connect(hosts: &mut [Started], nodes: &[NodeId]) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::HUB;
 
     #[test]
     fn the_hub_is_started_with_what_it_is_told() {
@@ -299,9 +293,8 @@ mod tests {
             rate: "1gbit".parse().ok(),
             config: Some("/etc/x".into()),
         };
-        let words = arguments.words();
-        let read = Arguments::of(&words[1..]).unwrap();
-        assert_eq!(read.words(), words);
+        let words = arguments.words([HUB.into()]);
+        assert_eq!(Arguments::of(&words[1..]), Some(arguments));
         assert!(Arguments::of(&[]).is_none());
     }
 }

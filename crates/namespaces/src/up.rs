@@ -19,7 +19,7 @@ use crate::plan::{self, Range};
 use crate::rate::Rate;
 use crate::state::{self, Host};
 use crate::words::Said;
-use crate::{hub, line, mounts};
+use crate::{HUB, hub, line, mounts};
 
 /// Between two looks at whether the caller wants no more.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
@@ -156,7 +156,7 @@ impl Hub {
     fn start(arguments: &hub::Arguments, log: File) -> Result<Self> {
         let program = std::env::current_exe().map_err(NamespacesError::io("read", "/proc/self/exe"))?;
         let mut command = Command::new(&program);
-        command.args(arguments.words()).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
+        command.args(arguments.words([HUB.into()])).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
         // A thread that has put its children elsewhere can start no threads any more: so it is none of this process's others.
         let start = || {
             unshare(Namespaces::ProcessesOfChildren)

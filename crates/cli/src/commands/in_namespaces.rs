@@ -63,13 +63,14 @@ pub(super) fn up(common: &Common, count: usize, rate: Option<Rate>, output: Outp
     Ok(PASS)
 }
 
-/// Nodes of this machine are not started in the place of hosts.
+/// Nodes of this machine take no part in a cluster of such hosts, and theirs are not reached from outside of them.
 pub(super) fn refuse_beside(dir: &ClusterDir) -> Result<(), Failure> {
     if !are_up(dir) {
         return Ok(());
     }
     let error = anyhow!(
-        "cluster `{}` has hosts in namespaces: end them with `tieline down`, or give the new nodes another name with --cluster",
+        "cluster `{}` has hosts in namespaces: end them with `tieline down`, name another cluster with --cluster, or run the \
+         command in a host (`tieline on host1 -- tieline …`)",
         dir.cluster()
     );
     Err(Failure { status: CANNOT, error })
