@@ -5,6 +5,7 @@ use std::fmt::Write;
 use node::NodeError;
 use node_client::ClientError;
 use node_client::runtime_dir::ClusterDir;
+use proto::wire::program::Refusal;
 use proto::wire::status::{LinkKind, LinkStatus, NodeStatus, SessionState};
 use serde::{Deserialize, Serialize};
 use tieline::NodeId;
@@ -74,6 +75,8 @@ fn why(error: &NodeError) -> String {
         NodeError::Client(ClientError::TimedOut { limit, .. }) => {
             format!("no response within {} ms", limit.as_millis())
         }
+        // The next step is the report's to say.
+        NodeError::Client(ClientError::Refused(Refusal::Unreachable { why, .. })) => why.clone(),
         other => other.to_string(),
     }
 }
@@ -88,10 +91,10 @@ pub(super) fn problems(all: &[FarNode]) -> impl Iterator<Item = String> {
         let silent = far.status.is_none() && far.session == SessionState::Valid;
         let why = far.error.as_deref().unwrap_or_default();
         let silent = silent.then(|| {
-            let (node, via) = (far.node, far.via);
+            let (node, via, host) = (far.node, far.via, &far.host);
             format!(
-                "node {node} on {}: its manager did not tell node {via} its state: {why}: run `tieline status` there",
-                far.host
+                "node {node} on {host}: its manager did not tell node {via} its state ({why}): check the network to {host}, and run \
+                 `tieline status` there"
             )
         });
         silent.into_iter().chain(of_links)
@@ -108,7 +111,8 @@ impl FarNode {
             }
             None => {
                 let why = self.error.as_deref().unwrap_or("not asked");
-                writeln!(text, "{:>6}  unknown: {why}", self.node.get())
+                let host = if self.host.is_empty() { String::new() } else { format!(", on {}", self.host) };
+                writeln!(text, "{:>6}  unknown: {why}{host}", self.node.get())
             }
         };
     }
