@@ -48,7 +48,11 @@ fn all_namespaces(hosts: &Hosts) -> BTreeSet<String> {
 
 /// The process that holds the hosts.
 fn hub_of(cluster: &Cluster) -> Option<u32> {
-    let text = std::fs::read_to_string(cluster.cluster_dir().join("hosts.lock")).ok()?;
+    hub_in(&cluster.cluster_dir())
+}
+
+fn hub_in(dir: &Path) -> Option<u32> {
+    let text = std::fs::read_to_string(dir.join("hosts.lock")).ok()?;
     text.split_whitespace().next()?.parse().ok()
 }
 
@@ -166,6 +170,38 @@ fn an_up_that_is_killed_or_interrupted_leaves_nothing() {
         }
         until("the end of all", || inside(&all).is_empty() && !cluster.cluster_dir().exists());
         // Those of hosts were not known: none has another parent namespace left.
+        assert_eq!(machine(), before);
+        watchdog.progress();
+    }
+}
+
+#[test]
+fn hosts_of_a_measurement_end_with_it_however_it_ends() {
+    let watchdog = Watchdog::usual("hosts of a measurement that is interrupted");
+    if !can() {
+        return;
+    }
+    let before = machine();
+    for (file, signal) in [
+        ("hosts.lock", Signal::KILL),
+        ("hosts.toml", Signal::KILL),
+        ("hosts.lock", Signal::INT),
+        ("hosts.toml", Signal::TERM),
+    ] {
+        let cluster = Cluster::empty().unwrap();
+        let mut bench = cluster.command(&["bench", "acceptance", "--only", "hosts.idle"]).unwrap();
+        bench.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut bench = bench.spawn().unwrap();
+        let dir = cluster.runtime_dir().join(format!("acceptance-{}", bench.id()));
+        let is_there = |path: &Path| std::fs::read(path).is_ok_and(|bytes| !bytes.is_empty());
+        until("the file", || is_there(&dir.join(file)) || bench.try_wait().unwrap().is_some());
+        let hub = hub_in(&dir).expect("the measurement has hosts").to_string();
+        let all: BTreeSet<_> = namespaces(&hub).difference(&namespaces("self")).cloned().collect();
+        kill(bench.id(), signal);
+        let (status, _, err) = text(&bench.wait_with_output().unwrap());
+        let wanted = if signal == Signal::KILL { -1 } else { 128 + signal.as_raw() };
+        assert_eq!(status, wanted, "{signal:?} at {file}: {err}");
+        until("the end of all", || inside(&all).is_empty() && !dir.exists());
         assert_eq!(machine(), before);
         watchdog.progress();
     }

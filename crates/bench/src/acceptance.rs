@@ -145,8 +145,10 @@ pub fn run(
     fabric::measure(&mut context, &of(Needs::Nothing));
     let mut cluster = cluster;
     pair::measure(&mut context, &of(Needs::Pair), &mut cluster);
-    managers::measure_idle(&mut context, &of(Needs::Nine), &mut cluster);
-    managers::measure_up(&mut context, &of(Needs::SixtyFour), &mut cluster);
+    managers::measure_idle(&mut context, &of(Needs::Nine), &mut cluster, managers::IDLE);
+    managers::measure_up(&mut context, &of(Needs::SixtyFour), &mut cluster, managers::MANY);
+    managers::measure_idle(&mut context, &of(Needs::SixteenHosts), &mut cluster, managers::IDLE_HOSTS);
+    managers::measure_up(&mut context, &of(Needs::SixtyFourHosts), &mut cluster, managers::MANY_HOSTS);
     let partial = context.progress.stop();
     let Context { mut figures, missing, .. } = context;
     let place = |id: &str| entries.iter().position(|entry| entry.id == id);

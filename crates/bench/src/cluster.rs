@@ -40,6 +40,9 @@ pub trait ClusterControl {
     /// are valid. There is one at a time.
     fn up(&mut self, nodes: usize) -> Result<Running, ControlError>;
 
+    /// The same on hosts that share nothing (`tieline up --hosts-in-namespaces`), a node on each.
+    fn up_hosts(&mut self, hosts: usize) -> Result<Running, ControlError>;
+
     /// Runs a test of the running cluster, and returns its result in the unit of the test. A test
     /// that does not pass is an error.
     fn test(&mut self, test: ClusterTest) -> Result<f64, ControlError>;

@@ -268,7 +268,7 @@ fn builtin(entry: &Entry) -> Threshold {
         Kind::Sockets(Sockets::Twin(Twin::IdleMemory { at_most })) => absolute(at_most, "kB", false),
         Kind::Connect { at_most } => absolute(at_most, "us", false),
         Kind::IdleCpu { at_most } => absolute(at_most, "ms/min", false),
-        Kind::IdlePss { at_most } | Kind::UpPss { at_most } => absolute(at_most, "MB", false),
+        Kind::IdlePss { at_most } | Kind::UpPss { at_most, .. } => absolute(at_most, "MB", false),
         Kind::Up { at_most } | Kind::Verify { at_most, .. } => absolute(at_most, "s", false),
     };
     Threshold { pattern: entry.id.to_owned(), line: 0, ratio, value, dimension }

@@ -162,6 +162,10 @@ pub(crate) fn hold_if_interrupted() {
 fn take_away(dir: &ClusterDir) {
     let mut calm = 0;
     for _ in 0..ROUNDS {
+        if namespaces::are_up(dir) {
+            // What cannot be ended now ends with this process.
+            drop(namespaces::down(dir));
+        }
         OwnCluster::remove(dir);
         std::thread::sleep(PAUSE);
         calm = if dir.path().exists() || has_children() { 0 } else { calm + 1 };

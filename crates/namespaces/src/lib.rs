@@ -35,7 +35,7 @@ pub use error::{NamespacesError, Result};
 pub use plan::{HOSTS_MAX, HOSTS_MIN};
 pub use rate::Rate;
 pub use state::{Host, are_up, clusters, find, is_there};
-pub use up::{Progress, UpOptions, UpReport, up};
+pub use up::{Lease, Progress, UpOptions, UpReport, up};
 
 /// First argument of the processes that this crate starts of its caller's binary.
 const HUB: &str = "hosts-in-namespaces-hub";

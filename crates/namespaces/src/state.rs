@@ -41,6 +41,20 @@ pub struct Host {
     pub process: Identity,
 }
 
+impl Host {
+    /// The children of its first process, by their numbers outside: as long as nothing else was started on it, this is its node
+    /// manager.
+    ///
+    /// # Errors
+    /// The host is gone, or the kernel does not name children (`CONFIG_PROC_CHILDREN`).
+    pub fn children(&self) -> Result<Vec<u32>> {
+        let first = self.process.pid;
+        let path = format!("/proc/{first}/task/{first}/children");
+        let text = std::fs::read_to_string(&path).map_err(NamespacesError::io("read", path))?;
+        Ok(text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect())
+    }
+}
+
 fn lock_path(dir: &ClusterDir) -> PathBuf {
     dir.path().join("hosts.lock")
 }

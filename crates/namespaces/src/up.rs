@@ -64,11 +64,37 @@ pub struct UpReport {
     pub took: Duration,
 }
 
+/// Hosts that were started: they end when this is dropped, and with this process, until they are kept.
+#[derive(Debug)]
+pub struct Lease {
+    hub: Option<Hub>,
+    dir: ClusterDir,
+}
+
+impl Lease {
+    /// The hosts stay when this process ends.
+    ///
+    /// # Errors
+    /// The process that holds them is gone, and they with it.
+    pub fn keep(mut self) -> Result<()> {
+        self.hub.take().map_or(Ok(()), Hub::keep)
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if let Some(mut hub) = self.hub.take() {
+            hub.undo();
+            clean(&self.dir);
+        }
+    }
+}
+
 /// Starts the hosts. If it fails, or this process ends before that, what it has started ends too, and nothing is left.
 ///
 /// # Errors
 /// This process may not, something that is needed is missing, the name is in use, or the hosts do not connect in time.
-pub fn up(options: &UpOptions, progress: &mut dyn FnMut(Progress)) -> Result<UpReport> {
+pub fn up(options: &UpOptions, progress: &mut dyn FnMut(Progress)) -> Result<(UpReport, Lease)> {
     let began = Instant::now();
     plan::nodes(options.count)?;
     root_only("hosts in namespaces")?;
@@ -86,8 +112,8 @@ pub fn up(options: &UpOptions, progress: &mut dyn FnMut(Progress)) -> Result<UpR
     if report.is_err() {
         clean(dir);
     }
-    let hosts = report?;
-    Ok(UpReport { hosts, took: began.elapsed() })
+    let (hosts, hub) = report?;
+    Ok((UpReport { hosts, took: began.elapsed() }, Lease { hub: Some(hub), dir: dir.clone() }))
 }
 
 /// Only root may do that.
@@ -117,7 +143,7 @@ fn begin(
     options: &UpOptions,
     arguments: hub::Arguments,
     progress: &mut dyn FnMut(Progress),
-) -> Result<Vec<Host>> {
+) -> Result<(Vec<Host>, Hub)> {
     let dir = &options.dir;
     let cluster = || dir.cluster().clone();
     remove_stale(dir)?;
@@ -134,19 +160,17 @@ fn begin(
     let log = log.write(true).create(true).truncate(true).mode(0o600).open(&path);
     let log = log.map_err(NamespacesError::io("open the log", path))?;
     let mut hub = Hub::start(&arguments, log)?;
-    match hub.follow(options, progress) {
-        Ok(()) => {}
+    match hub.follow(options, progress).and_then(|()| state::read(dir)) {
+        Ok(lab) => Ok((lab.map(|lab| lab.host).unwrap_or_default(), hub)),
         Err(error) => {
             hub.undo();
-            return Err(error);
+            Err(error)
         }
     }
-    let hosts = state::read(dir)?.map(|lab| lab.host).unwrap_or_default();
-    hub.keep()?;
-    Ok(hosts)
 }
 
 /// The process that holds the hosts, just started.
+#[derive(Debug)]
 struct Hub {
     child: Child,
     said: ChildStdout,
@@ -206,7 +230,7 @@ impl Hub {
         NamespacesError::HubEnded { status: status.unwrap_or_else(|error| error.to_string()), log }
     }
 
-    /// The hosts stay when this process ends.
+    /// They stay when this process ends.
     fn keep(mut self) -> Result<()> {
         let mut lease = self.child.stdin.take();
         let kept = lease.as_mut().map_or(Ok(()), |lease| writeln!(lease, "{}", hub::KEEP));

@@ -8,6 +8,7 @@ use crate::{
     verdict::Goal,
 };
 
+mod clusters;
 mod hosts;
 mod kinds;
 mod select;
@@ -88,7 +89,7 @@ const fn dma(id: &'static str, size_bytes: usize, cold: bool) -> Entry {
 const OWN_LINES_GOAL: Goal = Goal::at_most(1.10);
 
 /// All figures.
-pub const ALL: [Entry; 136] = [
+pub const ALL: [Entry; 139] = [
     entry(
         "scipp.half_rtt.4B",
         Needs::Pair,
@@ -381,43 +382,16 @@ pub const ALL: [Entry; 136] = [
         "cost of a sample, besides its clock readings",
         Kind::Overhead { at_most: 5.0 },
     ),
-    entry(
-        "manager.idle",
-        Needs::Nine,
-        "processor time per minute of a manager with 8 sessions",
-        Kind::IdleCpu { at_most: 60.0 },
-    ),
-    entry(
-        "manager.idle.pss",
-        Needs::Nine,
-        "memory of a manager with 8 sessions",
-        Kind::IdlePss { at_most: 8.0 },
-    ),
-    entry(
-        "conntest.9nodes",
-        Needs::Nine,
-        "data generated, moved and checked between nine nodes, compared with a cold copy",
-        Kind::Load { goal: Goal::at_least(0.25) },
-    ),
-    entry(
-        "verify.quick.9nodes",
-        Needs::Nine,
-        "verify --quick of nine running nodes",
-        Kind::Verify { quick: true, at_most: 60.0 },
-    ),
-    entry(
-        "verify.health.9nodes",
-        Needs::Nine,
-        "verify --health of nine nodes",
-        Kind::Verify { quick: false, at_most: 5.0 },
-    ),
-    entry(
-        "up.64",
-        Needs::SixtyFour,
-        "time until 64 nodes are up, all sessions valid",
-        Kind::Up { at_most: 5.0 },
-    ),
-    entry("up.64.pss", Needs::SixtyFour, "memory of 64 managers", Kind::UpPss { at_most: 512.0 }),
+    clusters::MANAGER_IDLE,
+    clusters::MANAGER_IDLE_PSS,
+    clusters::CONNTEST,
+    clusters::VERIFY_QUICK,
+    clusters::VERIFY_HEALTH,
+    clusters::UP,
+    clusters::UP_PSS,
+    clusters::HOSTS_IDLE,
+    clusters::HOSTS_UP,
+    clusters::HOSTS_UP_PSS,
     fabric(
         "route.fattree.11664",
         "LFTs of a fat tree of 11,664 hosts, computed and checked",

@@ -19,22 +19,54 @@ use crate::{
     verdict::Goal,
 };
 
-/// Nodes of the idle cluster: each manager has eight sessions.
-const IDLE_NODES: usize = 9;
+/// The idle clusters: each manager has eight sessions, or fifteen with TLS.
+pub(super) const IDLE: Size = Size::Nodes(9);
+pub(super) const IDLE_HOSTS: Size = Size::Hosts(16);
+/// The large clusters.
+pub(super) const MANY: Size = Size::Nodes(64);
+pub(super) const MANY_HOSTS: Size = Size::Hosts(64);
 /// After the start managers may still be busy with it.
 const SETTLE: Duration = Duration::from_secs(2);
 /// Windows of the idle measurement: 12 s in all.
 const WINDOWS: u32 = 6;
 const WINDOW: Duration = Duration::from_secs(2);
-/// Nodes of the large cluster, and how often it is started.
-const MANY_NODES: usize = 64;
+/// How often a large cluster is started.
 const STARTS: usize = 3;
 const MEGABYTE: f64 = 1e6;
+
+/// A cluster that is started to be measured.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Size {
+    /// All nodes on this host.
+    Nodes(usize),
+    /// A node on each of so many hosts in namespaces.
+    Hosts(usize),
+}
+
+impl Size {
+    fn start(self, cluster: &mut dyn ClusterControl) -> Result<Running> {
+        let running = match self {
+            Self::Nodes(nodes) => cluster.up(nodes),
+            Self::Hosts(hosts) => cluster.up_hosts(hosts),
+        };
+        running.map_err(control_error)
+    }
+}
+
+impl std::fmt::Display for Size {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Nodes(nodes) => write!(f, "{nodes} nodes"),
+            Self::Hosts(hosts) => write!(f, "{hosts} hosts in namespaces"),
+        }
+    }
+}
 
 pub(super) fn measure_idle(
     context: &mut Context<'_>,
     entries: &[Entry],
     cluster: &mut Option<&mut dyn ClusterControl>,
+    size: Size,
 ) {
     let Some(first) = entries.first() else { return };
     if context.progress.stop() {
@@ -44,7 +76,7 @@ pub(super) fn measure_idle(
         Ok(cluster) => cluster,
         Err(error) => return context.miss_all(entries, &error),
     };
-    match cluster.up(IDLE_NODES) {
+    match size.start(cluster) {
         Ok(running) => {
             thread::sleep(SETTLE);
             for entry in entries {
@@ -59,7 +91,7 @@ pub(super) fn measure_idle(
                 context.keep(entry.id, figure);
             }
         }
-        Err(error) => context.miss_all(entries, &control_error(error)),
+        Err(error) => context.miss_all(entries, &error),
     }
     if let Err(error) = cluster.down() {
         context.miss("cluster.down", &control_error(error));
@@ -120,6 +152,7 @@ pub(super) fn measure_up(
     context: &mut Context<'_>,
     entries: &[Entry],
     cluster: &mut Option<&mut dyn ClusterControl>,
+    size: Size,
 ) {
     let Some(first) = entries.first() else { return };
     if context.progress.stop() {
@@ -132,7 +165,7 @@ pub(super) fn measure_up(
     context.tell(first.id);
     let mut starts = Vec::new();
     for _ in 0..STARTS {
-        let start = one_start(cluster);
+        let start = one_start(cluster, size);
         if let Err(error) = cluster.down() {
             context.miss("cluster.down", &control_error(error));
         }
@@ -142,29 +175,35 @@ pub(super) fn measure_up(
         }
     }
     for entry in entries {
-        let figure = up(context, entry, &starts);
+        let figure = up(context, entry, &starts, size);
         context.keep(entry.id, figure);
     }
 }
 
 struct Start {
     seconds: f64,
-    pss_bytes: u64,
+    /// Of each manager.
+    pss_bytes: Vec<u64>,
 }
 
-fn one_start(cluster: &mut dyn ClusterControl) -> Result<Start> {
+fn one_start(cluster: &mut dyn ClusterControl, size: Size) -> Result<Start> {
     let began = Instant::now();
-    let running = cluster.up(MANY_NODES).map_err(control_error)?;
+    let running = size.start(cluster)?;
     let seconds = began.elapsed().as_secs_f64();
-    let pss_bytes = running.manager_pids.iter().map(|pid| pss_bytes(*pid)).sum::<Result<u64>>()?;
+    let pss_bytes = running.manager_pids.iter().map(|pid| pss_bytes(*pid)).collect::<Result<_>>()?;
     Ok(Start { seconds, pss_bytes })
 }
 
-fn up(context: &Context<'_>, entry: &Entry, starts: &[Start]) -> Result<Figure> {
-    let note = format!("the worst of {STARTS} starts of {MANY_NODES} nodes");
+fn up(context: &Context<'_>, entry: &Entry, starts: &[Start], size: Size) -> Result<Figure> {
+    let note = format!("the worst of {STARTS} starts of {size}");
     let (unit, at_most, value): (_, _, &dyn Fn(&Start) -> f64) = match entry.kind {
         Kind::Up { at_most } => ("s", at_most, &|start| start.seconds),
-        Kind::UpPss { at_most } => ("MB", at_most, &|start| start.pss_bytes as f64 / MEGABYTE),
+        Kind::UpPss { each: false, at_most } => {
+            ("MB", at_most, &|start| start.pss_bytes.iter().sum::<u64>() as f64 / MEGABYTE)
+        }
+        Kind::UpPss { each: true, at_most } => {
+            ("MB", at_most, &|start| start.pss_bytes.iter().max().map_or(0.0, |most| *most as f64) / MEGABYTE)
+        }
         _ => return Err(BenchError::Usage(format!("{} is no figure of a start", entry.id))),
     };
     let blocks = starts.iter().map(|start| Block { ours: value(start), reference: at_most }).collect();

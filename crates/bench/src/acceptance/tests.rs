@@ -9,6 +9,7 @@ use crate::{
 #[derive(Default)]
 struct Broken {
     ups: Vec<usize>,
+    hosts: Vec<usize>,
     downs: usize,
 }
 
@@ -16,6 +17,11 @@ impl ClusterControl for Broken {
     fn up(&mut self, nodes: usize) -> std::result::Result<Running, ControlError> {
         self.ups.push(nodes);
         Err("the socket directory is not writable".into())
+    }
+
+    fn up_hosts(&mut self, hosts: usize) -> std::result::Result<Running, ControlError> {
+        self.hosts.push(hosts);
+        Err("the socket directory of the hosts is not writable".into())
     }
 
     fn test(&mut self, _: ClusterTest) -> std::result::Result<f64, ControlError> {
@@ -37,7 +43,8 @@ fn options(only: &[&str]) -> Options {
 fn what_cannot_be_measured_is_missing_and_fails() {
     let mut broken = Broken::default();
     let all =
-        run(&options(&["put.1MiB", "put.64MiB", "manager", "up"]), Some(&mut broken), &mut Quiet).unwrap();
+        run(&options(&["put.1MiB", "put.64MiB", "manager", "up", "hosts"]), Some(&mut broken), &mut Quiet)
+            .unwrap();
     assert!(all.figures.is_empty());
     let ids: Vec<&str> = all.missing.iter().map(|missing| missing.id.as_str()).collect();
     let want = [
@@ -49,16 +56,19 @@ fn what_cannot_be_measured_is_missing_and_fails() {
         "manager.idle.pss",
         "up.64",
         "up.64.pss",
+        "hosts.idle",
+        "hosts.up.64",
+        "hosts.up.64.pss",
     ];
     assert_eq!(ids, want);
     assert!(
-        all.missing.iter().all(|missing| missing.reason.contains("socket directory")),
+        all.missing.iter().all(|missing| missing.reason.contains("the socket directory")),
         "{:?}",
         all.missing
     );
     assert_eq!(all.verdict(), Verdict::Fail);
     // What was begun is ended, even if it failed.
-    assert_eq!((broken.ups, broken.downs), (vec![2, 9, 64], 3));
+    assert_eq!((broken.ups, broken.hosts, broken.downs), (vec![2, 9, 64], vec![16, 64], 5));
 }
 
 #[test]

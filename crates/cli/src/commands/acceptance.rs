@@ -43,7 +43,8 @@ pub(super) fn run(common: &Common, arguments: &Acceptance, output: Output) -> Ou
             thresholds.expect_some("the figures of acceptance that were chosen", "\0")?;
         }
     }
-    let mut control = Control { own: own_cluster(common, "acceptance", 2)?, running: None, target: None };
+    let mut control =
+        Control { own: own_cluster(common, "acceptance", 2)?, running: None, hosts: None, target: None };
     let mut measuring = Measuring::begin(output)?;
     let figures = acceptance::run(&options, Some(&mut control), &mut measuring)?;
     output.progress_done();
@@ -56,6 +57,7 @@ pub(super) fn run(common: &Common, arguments: &Acceptance, output: Output) -> Ou
 struct Control {
     own: OwnCluster,
     running: Option<Removal>,
+    hosts: Option<namespaces::Lease>,
     target: Option<Target>,
 }
 
@@ -110,6 +112,34 @@ impl ClusterControl for Control {
         Ok(Running { place, nodes: target.nodes, manager_pids })
     }
 
+    fn up_hosts(&mut self, hosts: usize) -> Result<Running, ControlError> {
+        (self.running, self.target) = (None, None);
+        let options = namespaces::UpOptions {
+            dir: self.own.dir()?,
+            count: hosts,
+            rate: None,
+            config: self.own.config.clone(),
+            limit: self.own.limit,
+            stop: has_arrived,
+        };
+        let (report, lease) = namespaces::up(&options, &mut |_| ())?;
+        self.hosts = Some(lease);
+        let (mut nodes, mut manager_pids) = (Vec::new(), Vec::new());
+        for host in &report.hosts {
+            nodes.push(host.node);
+            // Nothing else runs on it.
+            manager_pids.extend(host.children()?);
+        }
+        // Nobody attaches from outside of the hosts.
+        let place = Where {
+            runtime_dir: Some(options.dir.root().into()),
+            cluster: Some(options.dir.cluster().as_str().into()),
+            near: None,
+            far: None,
+        };
+        Ok(Running { place, nodes, manager_pids })
+    }
+
     fn test(&mut self, test: ClusterTest) -> Result<f64, ControlError> {
         let target = self.target.clone().ok_or("no cluster is up")?;
         match test {
@@ -121,7 +151,7 @@ impl ClusterControl for Control {
 
     fn down(&mut self) -> Result<(), ControlError> {
         let dir = self.own.dir()?;
-        self.running = None;
+        (self.running, self.hosts, self.target) = (None, None, None);
         // The removal itself cannot say so.
         if fs::exists(dir.path())? {
             return Err(anyhow!(

@@ -34,7 +34,8 @@ pub(super) fn up(common: &Common, count: usize, rate: Option<Rate>, output: Outp
         Progress::Ready(ready) => output.passing(&format!("{ready} of {count} hosts connected")),
     });
     output.progress_done();
-    let report = report?;
+    let (report, lease) = report?;
+    lease.keep()?;
     let (hosts, took_s) = (&report.hosts, report.took.as_secs_f64());
     let nodes: Vec<_> = hosts.iter().map(|host| host.node).collect();
     output.result(

@@ -21,6 +21,10 @@ pub enum Needs {
     Nine,
     /// Sixty-four nodes.
     SixtyFour,
+    /// Sixteen hosts, a node on each: fifteen TLS sessions each.
+    SixteenHosts,
+    /// Sixty-four hosts, a node on each.
+    SixtyFourHosts,
 }
 
 /// One figure.
@@ -343,8 +347,10 @@ pub enum Kind {
         /// The limit, in s.
         at_most: f64,
     },
-    /// Memory of all managers, in MB at most.
+    /// Memory of the managers, in MB at most.
     UpPss {
+        /// Of the largest; else of all together.
+        each: bool,
         /// The limit, in MB.
         at_most: f64,
     },
