@@ -4,6 +4,7 @@
 #[allow(dead_code, reason = "shared with the tests of one host, which use all of it")]
 #[path = "../sisci/c.rs"]
 mod c;
+mod groups;
 mod lab;
 mod namespaces;
 mod namespaces_ended;

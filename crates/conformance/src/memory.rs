@@ -24,6 +24,11 @@ pub const BODIES: &[(&str, Capabilities, Body)] = &[
     ("puts_arrive_in_order", Capabilities::PUT, puts_arrive_in_order),
     ("fetch_add_loses_nothing", Capabilities::ATOMICS, fetch_add_loses_nothing),
     ("compare_swap_swaps_only_the_expected", Capabilities::ATOMICS, compare_swap_swaps_only_the_expected),
+    (
+        "a_store_comes_whole_and_after_what_was_put",
+        Capabilities::ATOMICS,
+        a_store_comes_whole_and_after_what_was_put,
+    ),
     ("atomics_need_alignment", Capabilities::ATOMICS, atomics_need_alignment),
 ];
 
@@ -202,8 +207,41 @@ fn compare_swap_swaps_only_the_expected(subject: &Subject) {
     assert_eq!(subject.remote.compare_swap_u32(24, 1, 8).unwrap(), 7);
 }
 
+fn a_store_comes_whole_and_after_what_was_put(subject: &Subject) {
+    use shm::sync::Ordering;
+    /// The same in each of its four bytes.
+    const fn word(round: u8) -> u32 {
+        u32::from_ne_bytes([round; 4])
+    }
+    subject.owner.window().put(0, &[0; 4096]).unwrap();
+    let own = subject.owner.window();
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            for round in 1..=u8::MAX {
+                subject.remote.put(1000, &[round; 500]).unwrap();
+                subject.remote.store_u32(64, word(round)).unwrap();
+            }
+        });
+        loop {
+            let has_ended = writer.is_finished();
+            let seen = own.atomic_u32(64).unwrap().load(Ordering::Acquire);
+            let round = seen.to_ne_bytes()[0];
+            assert_eq!(seen, word(round), "parts of two stores");
+            let mut block = [0; 500];
+            own.get(1000, &mut block).unwrap();
+            assert!(block.iter().all(|byte| *byte >= round), "the store {round} came before the block");
+            if has_ended {
+                return assert_eq!(round, u8::MAX);
+            }
+            std::thread::yield_now();
+        }
+    });
+}
+
 fn atomics_need_alignment(subject: &Subject) {
     assert!(matches!(subject.remote.fetch_add_u64(4, 1), Err(LinkError::Misaligned { align: 8, .. })));
     assert!(matches!(subject.remote.compare_swap_u32(2, 0, 1), Err(LinkError::Misaligned { align: 4, .. })));
     assert!(matches!(subject.remote.fetch_add_u32(SIZE_BYTES, 1), Err(LinkError::OutOfRange { .. })));
+    assert!(matches!(subject.remote.store_u32(2, 1), Err(LinkError::Misaligned { align: 4, .. })));
+    assert!(matches!(subject.remote.store_u32(SIZE_BYTES, 1), Err(LinkError::OutOfRange { .. })));
 }

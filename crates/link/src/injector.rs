@@ -315,6 +315,10 @@ impl RemoteMemory for InjectorMemory {
         self.atomic(|| self.inside.compare_swap_u64(offset, expected, new))
     }
 
+    fn store_u32(&self, offset: usize, value: u32) -> Result<()> {
+        self.atomic(|| self.inside.store_u32(offset, value))
+    }
+
     fn barrier(&self) -> Result<()> {
         count(&self.counters.barriers, 1);
         self.condition()?;

@@ -61,6 +61,10 @@ pub trait RemoteMemory: Send + Sync + Debug {
     /// Puts `new` where `expected` is; answers what was there (equal to `expected`: it was swapped).
     fn compare_swap_u64(&self, offset: usize, expected: u64, new: u64) -> Result<u64>;
 
+    /// Stores 4 bytes at once and whole, after all that this thread has put; needs [`Capabilities::ATOMICS`]; `offset` is a multiple
+    /// of 4.
+    fn store_u32(&self, offset: usize, value: u32) -> Result<()>;
+
     /// Everything that this thread has written to this memory is visible to its owner when this returns.
     fn barrier(&self) -> Result<()>;
 

@@ -155,6 +155,12 @@ impl RemoteMemory for ShmMemory {
         Ok(was)
     }
 
+    fn store_u32(&self, offset: usize, value: u32) -> Result<()> {
+        // Release: pairs with the Acquire load of an owner that polls this word for data put before it.
+        self.word_u32(offset)?.store(value, Ordering::Release);
+        Ok(())
+    }
+
     fn barrier(&self) -> Result<()> {
         // Copies with non-temporal stores end with their own store fence; this one orders plain stores through maps,
         // and later loads, too.

@@ -14,6 +14,7 @@ pub(crate) fn carry_out(region: &Region, offset: u64, width: Width, op: AtomicOp
             let word = window.atomic_u32(offset).ok()?;
             let was = match op {
                 AtomicOp::FetchAdd { add } => word.fetch_add(add as u32, order),
+                AtomicOp::Swap { new } => word.swap(new as u32, order),
                 AtomicOp::CompareSwap { expected, new } => {
                     let (Ok(was) | Err(was)) =
                         word.compare_exchange(expected as u32, new as u32, order, order);
@@ -26,6 +27,7 @@ pub(crate) fn carry_out(region: &Region, offset: u64, width: Width, op: AtomicOp
             let word = window.atomic_u64(offset).ok()?;
             Some(match op {
                 AtomicOp::FetchAdd { add } => word.fetch_add(add, order),
+                AtomicOp::Swap { new } => word.swap(new, order),
                 AtomicOp::CompareSwap { expected, new } => {
                     let (Ok(was) | Err(was)) = word.compare_exchange(expected, new, order, order);
                     was

@@ -107,6 +107,11 @@ impl RemoteMemory for OfiMemory {
         self.peer.compare_swap_u64(&self.card, offset, expected, new).map_err(|error| self.failed(error))
     }
 
+    fn store_u32(&self, offset: usize, value: u32) -> Result<()> {
+        self.word(offset, 4)?;
+        self.peer.store_u32(&self.card, offset, value).map_err(|error| self.failed(error))
+    }
+
     fn barrier(&self) -> Result<()> {
         self.peer.barrier().map_err(|error| self.failed(error))
     }

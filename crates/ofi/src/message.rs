@@ -17,6 +17,7 @@ const DATA: u8 = 4;
 
 const FETCH_ADD: u8 = 1;
 const COMPARE_SWAP: u8 = 2;
+const SWAP: u8 = 3;
 
 const WAS: u8 = 0;
 const REFUSED: u8 = 1;
@@ -29,6 +30,8 @@ pub(crate) enum AtomicOp {
     FetchAdd { add: u64 },
     /// Puts `new` where `expected` is.
     CompareSwap { expected: u64, new: u64 },
+    /// Puts `new` there.
+    Swap { new: u64 },
 }
 
 /// Bytes of the word that an atomic operation changes.
@@ -116,6 +119,7 @@ impl Message {
                 let (code, first, second) = match op {
                     AtomicOp::FetchAdd { add } => (FETCH_ADD, add, 0),
                     AtomicOp::CompareSwap { expected, new } => (COMPARE_SWAP, expected, new),
+                    AtomicOp::Swap { new } => (SWAP, new, 0),
                 };
                 ([ATOMIC, code, width.bytes() as u8], [request, memory, offset, first, second])
             }
@@ -163,6 +167,7 @@ impl Message {
                 op: match code {
                     FETCH_ADD => AtomicOp::FetchAdd { add: word(4) },
                     COMPARE_SWAP => AtomicOp::CompareSwap { expected: word(4), new: word(5) },
+                    SWAP => AtomicOp::Swap { new: word(4) },
                     _ => return None,
                 },
             },
@@ -187,7 +192,11 @@ mod tests {
     use super::*;
 
     fn all() -> Vec<Message> {
-        let ops = [AtomicOp::FetchAdd { add: 7 }, AtomicOp::CompareSwap { expected: 1, new: u64::MAX }];
+        let ops = [
+            AtomicOp::FetchAdd { add: 7 },
+            AtomicOp::CompareSwap { expected: 1, new: u64::MAX },
+            AtomicOp::Swap { new: 8 },
+        ];
         let atomic = |op, width| Body::Atomic { memory: 3, offset: 16, width, op, request: 9 };
         let mut bodies = vec![
             Body::Ring { bell: u64::MAX - 1 },

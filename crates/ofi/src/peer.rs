@@ -374,6 +374,11 @@ impl Peer {
         self.atomic(card, offset, Width::Eight, AtomicOp::CompareSwap { expected, new })
     }
 
+    /// Stores 4 bytes at the owner at once and whole. Blocks that this thread has put before are there by then.
+    pub fn store_u32(&self, card: &MemoryCard, offset: usize, value: u32) -> Result<()> {
+        self.atomic(card, offset, Width::Four, AtomicOp::Swap { new: u64::from(value) }).map(drop)
+    }
+
     /// All that this thread has put, and rung, has arrived when this returns.
     #[inline]
     pub fn barrier(&self) -> Result<()> {

@@ -10,6 +10,8 @@
 //! - A member that joins later starts with zeroes, and gets what is put after the writer has noticed it:
 //!   [`Group::members`] lists them. There is no history.
 //! - A member that dies is left out from the next put on; [`Delivered`] has the number of members reached.
+//! - A member on another host whose connection fails is left out like one that died, and connected again with the next
+//!   write: it may lack what was put since the last barrier. Its copy's words are stored by its owner's processor.
 //! - A member whose copy does not take a put, because it is smaller, makes it an error; all others have got it.
 
 use std::collections::BTreeMap;
@@ -125,16 +127,18 @@ impl Copies {
 }
 
 /// Writes to every copy. One that does not take it (it is smaller than the others, say) keeps no other member from being
-/// reached. Returns the members that are gone, and the first other error.
+/// reached. Returns the members that are gone or whose connection `has_ended`, and the first other error.
 fn write_to_all<'a, C: 'a>(
     copies: impl IntoIterator<Item = (&'a NodeId, &'a C)>,
     mut write: impl FnMut(&C) -> Result<()>,
+    has_ended: impl Fn(&C) -> bool,
 ) -> (Vec<NodeId>, Option<Error>) {
     let (mut lost, mut refused) = (Vec::new(), None);
     for (node, copy) in copies {
         match write(copy) {
             Ok(()) => {}
             Err(Error::Lost { .. }) => lost.push(*node),
+            Err(_) if has_ended(copy) => lost.push(*node),
             Err(other) => refused = refused.or(Some(other)),
         }
     }
@@ -185,7 +189,8 @@ impl Group {
 
     fn each(&self, write: impl FnMut(&RemoteSegment) -> Result<()>) -> Result<Delivered> {
         let mut copies = self.copies()?;
-        let (lost, refused) = write_to_all(&copies.connected, write);
+        let has_ended = |copy: &RemoteSegment| copy.connection_failure().is_some();
+        let (lost, refused) = write_to_all(&copies.connected, write, has_ended);
         for node in &lost {
             copies.connected.remove(node);
             copies.generation += 1;
@@ -262,13 +267,7 @@ impl Group {
 
     /// Stores one aligned word to all copies, each at once and whole.
     pub fn store_u32(&self, offset: usize, value: u32) -> Result<Delivered> {
-        self.each(|copy| {
-            copy.check()?;
-            let word = copy.inner.memory.map()?;
-            // Release: pairs with the Acquire load of a member that polls this word for data put before it.
-            word.atomic_u32(offset)?.store(value, shm::sync::Ordering::Release);
-            Ok(())
-        })
+        self.each(|copy| copy.store_u32(offset, value))
     }
 
     /// Everything put so far is visible to the members that are reached.
@@ -312,11 +311,13 @@ mod tests {
 
     #[test]
     fn a_copy_that_refuses_keeps_nobody_else_from_being_reached() {
-        let nodes = [4, 8, 12, 16].map(|id| NodeId::new(id).unwrap());
-        let copies: BTreeMap<_, _> = nodes.into_iter().zip([4096, 1, 0, 4096]).collect();
+        let nodes = [4, 8, 12, 16, 20].map(|id| NodeId::new(id).unwrap());
+        let copies: BTreeMap<_, _> = nodes.into_iter().zip([4096, 1, 0, 4096, 2]).collect();
         let mut written = Vec::new();
-        let (lost, refused) = write_to_all(&copies, |size_bytes| match size_bytes {
+        let write = |size_bytes: &i32| match size_bytes {
             1 => Err(Error::Invalid("too small".into())),
+            // A connection to another host that has failed: connected again with the next write.
+            2 => Err(Error::Invalid("failed".into())),
             0 => {
                 let reason = proto::wire::program::LossReason::OwnerDied;
                 Err(Error::Lost { what: "copy".into(), node: nodes[2], reason })
@@ -325,8 +326,9 @@ mod tests {
                 written.push(*size_bytes);
                 Ok(())
             }
-        });
-        assert_eq!((written.len(), lost), (2, vec![nodes[2]]));
-        assert!(matches!(refused, Some(Error::Invalid(_))), "{refused:?}");
+        };
+        let (lost, refused) = write_to_all(&copies, write, |size_bytes| *size_bytes == 2);
+        assert_eq!((written.len(), lost), (2, vec![nodes[2], nodes[4]]));
+        assert!(matches!(refused, Some(Error::Invalid(text)) if text == "too small"));
     }
 }

@@ -314,6 +314,13 @@ impl RemoteSegment {
         Ok(self.inner.memory.compare_swap_u64(offset, expected, new)?)
     }
 
+    /// Stores the 4 bytes at `offset` (a multiple of 4) at once and whole. A program that polls them finds what this thread has put
+    /// before.
+    pub fn store_u32(&self, offset: usize, value: u32) -> Result<()> {
+        self.inner.check_usable()?;
+        Ok(self.inner.memory.store_u32(offset, value)?)
+    }
+
     /// Tells the owner that the memory is used by this connection, or is so no more, for owners that ask with
     /// [`Segment::is_used`](crate::Segment::is_used). It ends with the connection, and with the process.
     pub fn tell_use(&self, is_used: bool) -> Result<()> {

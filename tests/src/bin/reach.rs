@@ -1,4 +1,5 @@
-//! Programs on two hosts, for tests: `own ID SIZE` owns an available segment, `reach NODE ID` is connected to it.
+//! Programs on two hosts, for tests: `own ID SIZE` owns an available segment, `reach NODE ID` is connected to it;
+//! `member GROUP SIZE` has a copy of a group, `group GROUP` writes to all copies.
 //!
 //! Each says a line when it is ready, obeys lines on standard input, answers each with a line, and ends when that closes. What is
 //! written is a pattern, which the other end checks byte by byte.
@@ -8,9 +9,10 @@ use std::io::{BufRead, Write};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
+use shm::sync::Ordering;
 use tieline::{
-    DataInterrupt, Direction, DmaEntry, DmaState, InterruptNo, InterruptOptions, Node, RemoteSegment,
-    Segment, SegmentId,
+    DataInterrupt, Direction, DmaEntry, DmaState, Group, GroupId, InterruptNo, InterruptOptions, Node,
+    RemoteSegment, Segment, SegmentId,
 };
 
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -27,6 +29,16 @@ fn main() -> Result<()> {
             segment.make_available()?;
             say("ready")?;
             obey(|words| own(&segment, words))
+        }
+        ["member", group, size] => {
+            let member = node.join_group(GroupId(group.parse()?), size.parse()?)?;
+            say("ready")?;
+            obey(|words| own(member.segment(), words))
+        }
+        ["group", group] => {
+            let group = node.connect_group(GroupId(group.parse()?))?;
+            say("ready")?;
+            obey(|words| write_to_all(&group, words))
         }
         ["own-interrupt", number] => {
             let options =
@@ -138,6 +150,13 @@ fn own(segment: &Segment, words: &[&str]) -> Result<String> {
             segment.window().put(offset, &pattern(seed, offset, len.parse()?)?)?;
             Ok("done".to_owned())
         }
+        ["poll", offset, wanted] => {
+            let (offset, wanted) = (offset.parse()?, wanted.parse()?);
+            while segment.window().atomic_u32(offset)?.load(Ordering::Acquire) != wanted {
+                std::thread::yield_now();
+            }
+            Ok("there".to_owned())
+        }
         ["withdraw"] => segment.withdraw(true).map(|()| "done".to_owned()).map_err(Into::into),
         ["available"] => segment.make_available().map(|()| "done".to_owned()).map_err(Into::into),
         ["event"] => Ok(format!("{:?}", segment.wait_event(TIMEOUT)?)),
@@ -171,6 +190,24 @@ fn reach(node: &Node, remote: &RemoteSegment, words: &[&str]) -> Result<String> 
         ["event"] => Ok(format!("{:?}", remote.wait_event(TIMEOUT)?)),
         other => bail!("unknown order {other:?}"),
     }
+}
+
+/// To all copies of a group: how many were reached.
+fn write_to_all(group: &Group, words: &[&str]) -> Result<String> {
+    let delivered = match words {
+        ["members", count] => {
+            let found = group.wait_members(count.parse()?, TIMEOUT)?;
+            return Ok(found.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "));
+        }
+        ["put", seed, offset, len] => {
+            let offset = offset.parse()?;
+            group.put(offset, &pattern(seed, offset, len.parse()?)?)?
+        }
+        ["store", offset, value] => group.store_u32(offset.parse()?, value.parse()?)?,
+        ["barrier"] => group.barrier()?,
+        other => bail!("unknown order {other:?}"),
+    };
+    Ok(format!("{} reached, {} lost", delivered.members, delivered.lost))
 }
 
 /// Pushes a local segment and pulls it back.
