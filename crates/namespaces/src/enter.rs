@@ -101,9 +101,20 @@ pub(crate) fn inside(words: &[OsString]) -> u8 {
 }
 
 fn not_run(name: &OsStr, program: &OsStr, error: &std::io::Error) -> String {
+    let path = Path::new(program);
     let next = match error.kind() {
-        ErrorKind::NotFound => "give its path; files in /tmp and /run of the machine are not seen in a host",
-        _ => "see whether it is a program that root may execute",
+        ErrorKind::NotFound if path.components().count() < 2 => {
+            "no folder of PATH has it: install it, or give its path"
+        }
+        ErrorKind::NotFound if path.exists() => {
+            "its interpreter is not there: see the first line of the script, or `file` for a program's loader"
+        }
+        ErrorKind::NotFound => {
+            "correct the path; a host does not see the machine's files in /tmp, /var/tmp, /run and /dev/shm"
+        }
+        ErrorKind::PermissionDenied if path.is_dir() => "it is a folder: name a program in it",
+        ErrorKind::PermissionDenied => "make it executable (`chmod +x`)",
+        _ => "it is no program of this machine, and no script that begins with `#!`",
     };
     let errno = rustix::io::Errno::from_io_error(error);
     let why = errno.map_or_else(|| error.to_string(), |errno| errno.to_string());
@@ -132,8 +143,24 @@ mod tests {
     fn the_status_is_that_of_the_command() {
         let status = |raw| status_of(ExitStatus::from_raw(raw));
         assert_eq!((status(0), status(3 << 8), status(9)), (0, 3, 137));
-        let error = std::io::Error::from_raw_os_error(2);
-        let said = not_run("host1".as_ref(), "x".as_ref(), &error);
-        assert!(said.starts_with("x cannot be run in host1: No such file"), "{said}");
+    }
+
+    #[test]
+    fn what_to_do_depends_on_what_is_wrong() {
+        let said = |program: &str, errno| {
+            not_run("host1".as_ref(), program.as_ref(), &std::io::Error::from_raw_os_error(errno))
+        };
+        for (program, errno, wanted) in [
+            ("x", 2, "no folder of PATH has it"),
+            ("/tmp/nothing-there/x", 2, "correct the path"),
+            ("/proc/self/exe", 2, "its interpreter is not there"),
+            ("/proc", 13, "it is a folder"),
+            ("/proc/version", 13, "make it executable"),
+            ("/proc/version", 8, "no script that begins with `#!`"),
+        ] {
+            let said = said(program, errno);
+            assert!(said.starts_with(&format!("{program} cannot be run in host1: ")), "{said}");
+            assert!(said.contains(wanted), "{said}");
+        }
     }
 }

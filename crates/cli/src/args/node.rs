@@ -15,9 +15,10 @@ pub(crate) enum NodeAction {
         background: bool,
     },
     /// Start the manager of a node in the background, and wait until it is connected with all other
-    /// nodes of the cluster
+    /// nodes of the cluster on this host
     #[command(
-        after_help = "Examples:\n  tieline node start --node 12\n  tieline node start --cluster lab --node 4"
+        after_help = "Examples:\n  tieline node start --node 12\n  tieline node start --cluster lab --node 4\n\n\
+                      `tieline status` shows whether it is connected with nodes of other hosts."
     )]
     Start,
     /// Stop the manager of a node; established connections of its programs continue
