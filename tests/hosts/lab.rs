@@ -37,9 +37,10 @@ impl Namespace {
         command
     }
 
-    fn run(&self, words: &[&str]) {
+    fn run(&self, words: &[&str]) -> String {
         let output = self.command(words[0].as_ref()).args(&words[1..]).output().unwrap();
         assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
     }
 }
 
@@ -93,10 +94,14 @@ impl Host {
         self.tieline(&["node", "start", "--node", &self.node.to_string()]);
     }
 
+    pub(crate) fn manager_pid(&self) -> u32 {
+        let info: Value = serde_json::from_str(&self.tieline(&["query", "--json"])).unwrap();
+        info["manager_pid"].as_u64().unwrap().try_into().unwrap()
+    }
+
     /// As a crash ends it.
     pub(crate) fn kill_manager(&self) {
-        let info: Value = serde_json::from_str(&self.tieline(&["query", "--json"])).unwrap();
-        let pid = info["manager_pid"].as_u64().unwrap().to_string();
+        let pid = self.manager_pid().to_string();
         assert!(Command::new("kill").args(["-KILL", &pid]).status().unwrap().success());
         // Until then it holds its lock.
         let state = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -124,6 +129,11 @@ impl Host {
         let mut command = self.command(env!("CARGO_BIN_EXE_tieline-reach"));
         command.args(arguments).envs(variables.iter().copied());
         Program(Peer::of(command).unwrap())
+    }
+
+    /// What `ip` prints in the host's namespace.
+    pub(crate) fn ip(&self, words: &[&str]) -> String {
+        self.space.run(&[&["ip"], words].concat())
     }
 
     /// Takes the cable out, or puts it back.

@@ -8,6 +8,7 @@ mod groups;
 mod lab;
 mod namespaces;
 mod namespaces_ended;
+mod network_faults;
 mod sisci;
 mod tools;
 
