@@ -5,6 +5,7 @@
 #[path = "../sisci/c.rs"]
 mod c;
 mod groups;
+mod killed;
 mod lab;
 mod namespaces;
 mod namespaces_ended;

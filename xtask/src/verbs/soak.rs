@@ -90,6 +90,8 @@ pub fn run(options: &[&str], target: &Path) -> Outcome {
     // Rings: random sizes, kills and demotions, every byte checked.
     if amounts.minutes > 0 {
         succeeds(cargo_test(&amounts).args(["--test", "sockets", "killed::", "--", "--nocapture"]))?;
+        // Between hosts in namespaces, where this user may make them.
+        succeeds(cargo_test(&amounts).args(["--test", "hosts", "killed::", "--", "--nocapture"]))?;
     }
     if amounts.programs == 0 { Ok(()) } else { differential(amounts.programs, target) }
 }
@@ -102,6 +104,7 @@ fn cargo_test(amounts: &Amounts) -> Command {
         .args(["test", "--release", "--locked", "--package", "tieline-tests"])
         .env("TIELINE_SOAK_SECONDS", &seconds)
         .env("TIELINE_RINGS_SOAK_SECONDS", &seconds)
+        .env("TIELINE_HOSTS_SOAK_SECONDS", &seconds)
         .env("TIELINE_JUDGEMENT_RUNS", amounts.judgements.to_string());
     if amounts.busy > 0 {
         command.env("TIELINE_JUDGEMENT_BUSY", amounts.busy.to_string());
