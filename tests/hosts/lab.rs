@@ -174,6 +174,18 @@ impl Program {
 
 /// Two hosts whose managers have a session: the nodes 4 and 8. `None` if this machine cannot: the reason is printed.
 pub(crate) fn two_hosts() -> Option<(Host, Host)> {
+    let (first, second) = two_machines()?;
+    first.tieline(&["cluster", "init", "--address", &first.address]);
+    first.start();
+    let token = first.tieline(&["cluster", "token"]);
+    second.tieline(&["cluster", "join", &first.address, "--token", token.trim()]);
+    second.start();
+    see_each_other(&first, &second);
+    Some((first, second))
+}
+
+/// The same before anything of tieline runs on them.
+pub(crate) fn two_machines() -> Option<(Host, Host)> {
     let works = |words: &[&str]| {
         Command::new(words[0]).args(&words[1..]).output().is_ok_and(|output| output.status.success())
     };
@@ -197,12 +209,6 @@ pub(crate) fn two_hosts() -> Option<(Host, Host)> {
         host.space.run(&["ip", "link", "set", "lo", "up"]);
         host.space.run(&["ip", "link", "set", "eth0", "up"]);
     }
-    first.tieline(&["cluster", "init", "--address", &first.address]);
-    first.start();
-    let token = first.tieline(&["cluster", "token"]);
-    second.tieline(&["cluster", "join", &first.address, "--token", token.trim()]);
-    second.start();
-    see_each_other(&first, &second);
     Some((first, second))
 }
 

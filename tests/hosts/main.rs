@@ -11,6 +11,7 @@ mod namespaces;
 mod namespaces_ended;
 mod network_faults;
 mod sisci;
+mod ssh;
 mod tools;
 
 use std::time::Duration;

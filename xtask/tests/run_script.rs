@@ -281,7 +281,7 @@ fn the_subnet_manager_is_unpacked_and_never_installed() {
     let source = fs::read_to_string(script()).unwrap().replace(":/usr/sbin", "");
     let body = source.split("\nverb=${1:-help}\n").next().unwrap();
     let lone = pretence.folder.join("lone");
-    fs::write(&lone, format!("{body}\nunpack_opensm\nunpack_opensm\n")).unwrap();
+    fs::write(&lone, format!("{body}\nunpack opensm opensm\nunpack opensm opensm\n")).unwrap();
     let path = format!("{}:/usr/bin:/bin", pretence.folder.display());
     let mut command = Command::new("bash");
     command.arg(&lone).env("PATH", path).env("CARGO_TARGET_DIR", pretence.folder.join("target"));

@@ -91,6 +91,7 @@ pub(crate) enum Command {
     /// Start nodes on this machine, each with its own manager, and wait until all are connected
     #[command(after_help = "Examples:\n  tieline up                     two nodes, 4 and 8\n  \
                             tieline up --nodes 9\n  tieline --cluster lab up --nodes 2\n  \
+                            tieline up --hosts hosts.txt   a node on each host of a list, over ssh\n  \
                             sudo tieline up --hosts-in-namespaces 3      three hosts that share nothing, on this machine\n  \
                             sudo tieline up --hosts-in-namespaces 3 --rate 1gbit\n  \
                             sudo tieline on host1 -- tieline status      a command on one of them")]
@@ -98,7 +99,7 @@ pub(crate) enum Command {
     /// Stop all nodes of a cluster on this machine
     #[command(after_help = "Examples:\n  tieline down\n  tieline down --cluster lab\n  \
                             tieline node stop --node 8     only one node")]
-    Down,
+    Down(Down),
     /// Run a command on a host of `tieline up --hosts-in-namespaces`; its exit status is the command's
     #[command(
         after_help = "Examples:\n  sudo tieline on host1 -- tieline status\n  sudo tieline on host2 -- bash\n  \
@@ -242,6 +243,10 @@ pub(crate) struct Up {
     /// through mapped segments
     #[arg(long)]
     pub faults: bool,
+    /// Start a node on each host of this file, over ssh: a line for each, as `ssh` takes it, and behind it, if need be, address=IP
+    /// and node=ID. The first one makes the cluster, the others join it
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["nodes", "faults", "hosts_in_namespaces"])]
+    pub hosts: Option<PathBuf>,
     /// Start so many hosts, 2 to 64, with a node each, in namespaces of the kernel: they share no memory, file or socket, and are
     /// joined by a network of their own; needs root
     #[arg(long, value_name = "N", conflicts_with_all = ["nodes", "faults"], value_parser = clap::value_parser!(u32).range(HOSTS))]
@@ -249,6 +254,14 @@ pub(crate) struct Up {
     /// With --hosts-in-namespaces: each host may send so many bits per second, and receive as many, such as 1gbit or 100mbit
     #[arg(long, value_name = "RATE", requires = "hosts_in_namespaces", conflicts_with_all = ["nodes", "faults"])]
     pub rate: Option<namespaces::Rate>,
+}
+
+/// `down`.
+#[derive(Debug, Args)]
+pub(crate) struct Down {
+    /// Stop the nodes on each host of this file, over ssh (see `tieline up --help`); their keys stay
+    #[arg(long, value_name = "FILE")]
+    pub hosts: Option<PathBuf>,
 }
 
 /// How many hosts there may be.

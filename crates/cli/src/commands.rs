@@ -15,6 +15,7 @@ mod hosts;
 mod in_namespaces;
 mod link;
 mod node;
+mod over_ssh;
 mod query;
 mod run;
 mod sockets;
@@ -62,7 +63,7 @@ fn dispatch(cli: &Cli, output: Output) -> Outcome {
     let common = &cli.common;
     match &cli.command {
         Command::Up(arguments) => cluster::up(common, arguments, output),
-        Command::Down => cluster::down(common, output),
+        Command::Down(arguments) => cluster::down(common, arguments, output),
         Command::On(arguments) => in_namespaces::on(common, arguments),
         Command::Status => status::run(common, output),
         Command::Clusters => clusters::run(common, output),

@@ -36,13 +36,21 @@ const NO_CLUSTER_OF_SOCKETS: &str = "sockets of programs belong to no cluster";
 fn meaning(command: &Command) -> Meaning {
     let of = |name, node| Meaning { name, node, no_cluster: None, no_runtime_dir: false };
     match command {
+        Command::Up(arguments) if arguments.hosts.is_some() => Meaning {
+            no_runtime_dir: true,
+            ..of("up --hosts", Node::Nothing("the file says which node a host becomes (`node=ID`)"))
+        },
+        Command::Down(arguments) if arguments.hosts.is_some() => Meaning {
+            no_runtime_dir: true,
+            ..of("down --hosts", Node::Nothing("it stops all nodes of each host"))
+        },
         Command::Up(_) => of(
             "up",
             Node::Nothing(
                 "it starts as many nodes as --nodes says; for one node: `tieline node start --node ID`",
             ),
         ),
-        Command::Down => {
+        Command::Down(_) => {
             of("down", Node::Nothing("it stops all nodes; for one: `tieline node stop --node ID`"))
         }
         Command::On(_) => {
@@ -84,6 +92,10 @@ fn meaning(command: &Command) -> Meaning {
         Command::Cluster { action: ClusterAction::Revoke { .. } } => {
             of("cluster revoke", Node::Nothing("the node is an argument, such as `tieline cluster revoke 8`"))
         }
+        Command::Cluster { action: ClusterAction::Show } => Meaning {
+            no_runtime_dir: true,
+            ..of("cluster show", Node::Nothing("it shows all nodes that this host has"))
+        },
         Command::Cluster { action: ClusterAction::Leave(_) } => of("cluster leave", Node::Narrows),
         Command::Cluster { action } => Meaning {
             no_runtime_dir: true,
@@ -91,6 +103,7 @@ fn meaning(command: &Command) -> Meaning {
                 .then_some("the cluster's name comes from the other host"),
             ..of(
                 match action {
+                    ClusterAction::Show => "cluster show",
                     ClusterAction::Init(_) => "cluster init",
                     ClusterAction::Token { .. } => "cluster token",
                     ClusterAction::Join(_) => "cluster join",

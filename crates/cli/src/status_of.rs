@@ -4,6 +4,7 @@
 use bench::error::BenchError;
 use bench::results::DocumentError;
 use bench::thresholds::ThresholdsError;
+use fleet::FleetError;
 use namespaces::NamespacesError;
 use node::NodeError;
 use node::config::ConfigError;
@@ -62,6 +63,9 @@ fn is_usage(cause: &(dyn std::error::Error + 'static)) -> bool {
     }
     if let Some(error) = cause.downcast_ref::<NodeError>() {
         return of_node(error);
+    }
+    if let Some(error) = cause.downcast_ref::<FleetError>() {
+        return error.is_usage();
     }
     if let Some(error) = cause.downcast_ref::<NamespacesError>() {
         return error.is_usage();

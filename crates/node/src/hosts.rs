@@ -230,6 +230,33 @@ pub fn nodes_here(cluster: &str) -> Vec<NodeId> {
     hosts.nodes().filter(|node| matches!(Identity::load(&store, *node), Ok(Some(_)))).collect()
 }
 
+/// What this host has of a cluster of several hosts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shown {
+    /// Where its keys are, or would be.
+    pub dir: PathBuf,
+    /// It has the authority's key: it is the host where the cluster was made.
+    pub is_authority: bool,
+    /// The nodes that have a certificate here, and where their managers listen.
+    pub nodes: Vec<(NodeId, SocketAddr)>,
+    /// All nodes whose addresses are known here.
+    pub hosts: Vec<(NodeId, SocketAddr)>,
+}
+
+/// What this host has of the cluster: nothing is no error.
+pub fn show(cluster: &str) -> Result<Shown> {
+    let dir = place(cluster)?;
+    let nothing = || Shown { dir: dir.clone(), is_authority: false, nodes: Vec::new(), hosts: Vec::new() };
+    let Some(store) = Store::open(&dir)? else { return Ok(nothing()) };
+    let mut nodes = Vec::new();
+    for node in Identity::nodes(&store)? {
+        nodes.extend(Identity::load(&store, node)?.map(|identity| (node, identity.address)));
+    }
+    let map = HostMap::load(&store)?;
+    let hosts = map.nodes().filter_map(|node| Some((node, map.get(node)?))).collect();
+    Ok(Shown { is_authority: Authority::is_in(&store), nodes, hosts, ..nothing() })
+}
+
 /// Whether managers of these nodes may run on this host: none is the node of another host.
 pub fn check_here(cluster: &str, nodes: &[NodeId]) -> Result<()> {
     let Some(dir) = directory(cluster) else { return Ok(()) };

@@ -9,7 +9,7 @@ use clap::{Arg, Command, CommandFactory};
 use super::Cli;
 
 /// Common options that a command never uses; `meaning` refuses them with the reason.
-const MEANINGLESS: [(&[&str], &[&str]); 33] = [
+const MEANINGLESS: [(&[&str], &[&str]); 34] = [
     (&["up"], &["node"]),
     (&["down"], &["node"]),
     (&["on"], &["node"]),
@@ -19,6 +19,7 @@ const MEANINGLESS: [(&[&str], &[&str]); 33] = [
     // `--cluster` is of use with `--running`.
     (&["verify"], &["node"]),
     (&["cluster", "renew"], &["runtime_dir"]),
+    (&["cluster", "show"], &["node", "runtime_dir"]),
     (&["cluster", "init"], &["runtime_dir"]),
     (&["cluster", "token"], &["runtime_dir"]),
     (&["cluster", "join"], &["cluster", "runtime_dir"]),

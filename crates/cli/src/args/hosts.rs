@@ -14,6 +14,9 @@ pub(crate) enum ClusterAction {
                             tieline cluster init --cluster lab --node 16 --address 10.0.0.1:7500\n\n\
                             Keys are in $XDG_CONFIG_HOME/tieline/hosts/CLUSTER, which only this user can read. The next steps are printed.")]
     Init(Init),
+    /// Show what this host has of the cluster: its node, whether the authority is here, the known hosts
+    #[command(after_help = "Examples:\n  tieline cluster show\n  tieline cluster show --cluster lab --json")]
+    Show,
     /// Print a token that lets one other host join, once
     #[command(after_help = "Examples:\n  tieline cluster token\n  \
                             tieline cluster token --expires 600s --node 12   for node 12, even if it has a certificate already\n  \

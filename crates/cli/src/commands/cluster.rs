@@ -11,8 +11,8 @@ use node_client::runtime_dir::ClusterDir;
 use serde_json::json;
 use tieline::NodeId;
 
-use super::{cluster_dir, in_namespaces};
-use crate::args::{Common, Up};
+use super::{cluster_dir, in_namespaces, over_ssh};
+use crate::args::{Common, Down, Up};
 use crate::exit::{Failure, Outcome, PASS};
 use crate::interrupt;
 use crate::output::Output;
@@ -23,6 +23,9 @@ const STOP_LIMIT: Duration = Duration::from_secs(5);
 const UP_LIMIT: Duration = Duration::from_secs(60);
 
 pub(super) fn up(common: &Common, arguments: &Up, output: Output) -> Outcome {
+    if let Some(file) = &arguments.hosts {
+        return over_ssh::up(common, file, output);
+    }
     if let Some(count) = arguments.hosts_in_namespaces {
         return in_namespaces::up(common, count as usize, arguments.rate, output);
     }
@@ -149,7 +152,10 @@ pub(super) fn stop(
     Ok(report?)
 }
 
-pub(super) fn down(common: &Common, output: Output) -> Outcome {
+pub(super) fn down(common: &Common, arguments: &Down, output: Output) -> Outcome {
+    if let Some(file) = &arguments.hosts {
+        return over_ssh::down(common, file, output);
+    }
     let dir = cluster_dir(common)?;
     if namespaces::is_there(&dir) {
         return in_namespaces::down(&dir, output);

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::time::Duration;
 
 use node::hosts::{
-    JoinOptions, LeaveOptions, Token, address_warning, init, join, leave, renew, revoke, token,
+    JoinOptions, LeaveOptions, Token, address_warning, init, join, leave, renew, revoke, show, token,
 };
 use node_client::runtime_dir::{ClusterName, DEFAULT_CLUSTER};
 use tieline::NodeId;
@@ -23,6 +23,7 @@ const TOKEN_BYTES_MAX: u64 = 4096;
 
 pub(super) fn run(common: &Common, action: &ClusterAction, output: Output) -> Outcome {
     match action {
+        ClusterAction::Show => shown(common, output),
         ClusterAction::Init(arguments) => make(common, arguments, output),
         ClusterAction::Token { expires } => print_token(common, *expires, output),
         ClusterAction::Join(arguments) => let_in(common, arguments, output),
@@ -63,6 +64,45 @@ fn make(common: &Common, arguments: &Init, output: Output) -> Outcome {
                 made.address,
                 made.dir.display()
             )
+        },
+    )?;
+    Ok(PASS)
+}
+
+fn shown(common: &Common, output: Output) -> Outcome {
+    let cluster = cluster(common)?;
+    let shown = show(cluster.as_str())?;
+    let named = option_of(&cluster);
+    output.result(
+        || {
+            let list = |nodes: &[(NodeId, std::net::SocketAddr)]| {
+                let each = nodes.iter();
+                let each = each
+                    .map(|(node, address)| serde_json::json!({ "node": node, "address": address.to_string() }));
+                each.collect::<Vec<_>>()
+            };
+            Ok(serde_json::json!({ "schema": SCHEMA, "cluster": cluster.as_str(), "directory": shown.dir,
+                                   "is_authority": shown.is_authority, "nodes": list(&shown.nodes),
+                                   "hosts": list(&shown.hosts) }))
+        },
+        || {
+            if shown.nodes.is_empty() && !shown.is_authority {
+                return format!(
+                    "this host is in no cluster {cluster} of several hosts: there are no keys in {}\n\
+                     next: `tieline cluster init --address IP{named}` makes one, `tieline cluster join HOST` joins one\n",
+                    shown.dir.display()
+                );
+            }
+            let mut text = format!("cluster {cluster}, keys in {}\n", shown.dir.display());
+            for (node, address) in &shown.nodes {
+                text += &format!("this host is node {node}, whose manager listens at {address}\n");
+            }
+            if shown.is_authority {
+                text += "the cluster was made here: the authority's key is on this host\n";
+            }
+            let others = shown.hosts.iter().filter(|host| !shown.nodes.contains(host));
+            others.for_each(|(node, address)| text += &format!("node {node} is at {address}\n"));
+            text
         },
     )?;
     Ok(PASS)

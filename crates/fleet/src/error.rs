@@ -1,0 +1,71 @@
+//! What can go wrong.
+
+use std::path::PathBuf;
+
+/// As everywhere.
+pub type Result<T> = std::result::Result<T, FleetError>;
+
+/// Each names what it concerns, the cause, and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum FleetError {
+    /// The list of hosts cannot be read.
+    #[error("{path} cannot be read: {source}: name a file with a line for each host")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// A line of it is wrong.
+    #[error("{path}, line {line}: {why}")]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// Counted from 1.
+        line: usize,
+        /// With what to do.
+        why: String,
+    },
+    /// It has no host.
+    #[error("{path} names no host: write a line for each, as in `ssh HOST`")]
+    NoHosts {
+        /// The file.
+        path: PathBuf,
+    },
+    /// There is no ssh.
+    #[error("`{program}` cannot be run: {source}: install it (Debian: apt-get install openssh-client)")]
+    NoSsh {
+        /// Its name.
+        program: String,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// A command on a host failed.
+    #[error("{host}: {why}")]
+    OnHost {
+        /// As it is in the file.
+        host: String,
+        /// The first line that it printed, or what else went wrong; with what to do.
+        why: String,
+    },
+    /// No host can make the cluster.
+    #[error("{host} is to make the cluster, being the first of the list, and cannot: {why}")]
+    First {
+        /// As it is in the file.
+        host: String,
+        /// Why not, with what to do.
+        why: String,
+    },
+    /// The caller wants no more.
+    #[error(
+        "interrupted before all hosts were connected: `tieline up --hosts` continues, `tieline down --hosts` ends what runs"
+    )]
+    Stopped,
+}
+
+impl FleetError {
+    /// Whether the user can correct it in the file or on the command line.
+    pub fn is_usage(&self) -> bool {
+        matches!(self, Self::File { .. } | Self::Line { .. } | Self::NoHosts { .. })
+    }
+}

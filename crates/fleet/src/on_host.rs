@@ -1,0 +1,121 @@
+//! What is asked of a host: tieline's own commands, by their JSON.
+
+use node_client::runtime_dir::ClusterName;
+use proto::ids::NodeId;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::{FleetError, Result};
+use crate::ssh::Ssh;
+
+/// A host, and the cluster that is meant on it.
+#[derive(Clone, Copy)]
+pub(crate) struct OnHost<'a> {
+    pub(crate) ssh: &'a Ssh,
+    pub(crate) host: &'a str,
+    pub(crate) cluster: &'a ClusterName,
+}
+
+/// What `tieline cluster show` says.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Shown {
+    pub(crate) is_authority: bool,
+    pub(crate) nodes: Vec<NodeAt>,
+}
+
+/// A node, and where its manager listens.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct NodeAt {
+    pub(crate) node: NodeId,
+    pub(crate) address: String,
+}
+
+#[derive(Deserialize)]
+struct Token {
+    token: String,
+}
+
+#[derive(Deserialize)]
+struct Started {
+    outcome: String,
+}
+
+#[derive(Deserialize)]
+struct Stopped {
+    stopped: Vec<NodeId>,
+    killed: Vec<NodeId>,
+}
+
+impl OnHost<'_> {
+    fn ask<T: DeserializeOwned>(&self, words: &[&str], input: &str) -> Result<T> {
+        self.read(&[words, &["--cluster", self.cluster.as_str()]].concat(), input)
+    }
+
+    fn read<T: DeserializeOwned>(&self, words: &[&str], input: &str) -> Result<T> {
+        let all = [&["tieline"], words, &["--json"]].concat();
+        let said = self.ssh.run(self.host, &all, input)?;
+        serde_json::from_str(&said).map_err(|error| FleetError::OnHost {
+            host: self.host.to_owned(),
+            why: format!(
+                "`{}` prints what is not understood here ({error}): install the same tieline on all hosts, and let the \
+                 shell of `ssh {} COMMAND` print nothing",
+                all.join(" "),
+                self.host
+            ),
+        })
+    }
+
+    pub(crate) fn show(&self) -> Result<Shown> {
+        self.ask(&["cluster", "show"], "")
+    }
+
+    pub(crate) fn init(&self, address: &str, node: Option<NodeId>) -> Result<NodeAt> {
+        let node = node.map(|node| node.to_string());
+        let mut words = vec!["cluster", "init", "--address", address];
+        words.extend(node.iter().flat_map(|node| ["--node", node]));
+        self.ask(&words, "")
+    }
+
+    pub(crate) fn token(&self, node: Option<NodeId>) -> Result<String> {
+        let node = node.map(|node| node.to_string());
+        let mut words = vec!["cluster", "token", "--expires", "600s"];
+        words.extend(node.iter().flat_map(|node| ["--node", node]));
+        Ok(self.ask::<Token>(&words, "")?.token)
+    }
+
+    /// The token travels on standard input: a command line can be read by all users of the host.
+    pub(crate) fn join(&self, at: &str, address: Option<&str>, token: &str) -> Result<NodeAt> {
+        let mut words = vec!["cluster", "join", at, "--token", "-"];
+        words.extend(address.into_iter().flat_map(|address| ["--address", address]));
+        // The token says which cluster.
+        self.read(&words, &format!("{token}\n"))
+    }
+
+    /// Whether it was started; else it was running.
+    pub(crate) fn start(&self, node: NodeId) -> Result<bool> {
+        let said: Started = self.ask(&["node", "start", "--node", &node.to_string()], "")?;
+        Ok(said.outcome == "started")
+    }
+
+    /// Nodes to which the manager of `node` has no valid session, of `others`.
+    pub(crate) fn not_connected(&self, node: NodeId, others: &[NodeId]) -> Result<Vec<NodeId>> {
+        // Its exit status is 1 while anything is wrong; then nothing is known.
+        let value: serde_json::Value = match self.ask(&["node", "status", "--node", &node.to_string()], "") {
+            Ok(value) => value,
+            Err(FleetError::OnHost { .. }) => return Ok(others.to_vec()),
+            Err(error) => return Err(error),
+        };
+        let links = value["nodes"][0]["status"]["links"].as_array().cloned().unwrap_or_default();
+        let valid = |other: &NodeId| {
+            links.iter().any(|link| link["peer"] == u64::from(other.get()) && link["session"] == "valid")
+        };
+        Ok(others.iter().filter(|other| **other != node && !valid(other)).copied().collect())
+    }
+
+    /// The nodes that were stopped there.
+    pub(crate) fn down(&self) -> Result<Vec<NodeId>> {
+        let Stopped { mut stopped, killed } = self.ask(&["down"], "")?;
+        stopped.extend(killed);
+        Ok(stopped)
+    }
+}
