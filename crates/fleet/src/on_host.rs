@@ -1,5 +1,7 @@
 //! What is asked of a host: tieline's own commands, by their JSON.
 
+use std::net::SocketAddr;
+
 use node_client::runtime_dir::ClusterName;
 use proto::ids::NodeId;
 use serde::Deserialize;
@@ -27,7 +29,7 @@ pub(crate) struct Shown {
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct NodeAt {
     pub(crate) node: NodeId,
-    pub(crate) address: String,
+    pub(crate) address: SocketAddr,
 }
 
 #[derive(Deserialize)]

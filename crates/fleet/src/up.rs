@@ -1,6 +1,6 @@
 //! Makes a cluster of hosts, or starts the one that they have: the first host of the list makes it, the others join it.
 
-use std::net::{IpAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
 use node_client::runtime_dir::ClusterName;
@@ -62,7 +62,7 @@ pub struct HostReport {
     /// As it is in the list.
     pub host: String,
     /// Its node, and where its manager listens.
-    pub node: Option<(NodeId, String)>,
+    pub node: Option<(NodeId, SocketAddr)>,
     /// What became of it.
     pub state: HostState,
     /// It made the cluster or joined it now.
@@ -98,50 +98,60 @@ pub fn up(options: &UpOptions<'_>, progress: &(dyn Fn(Progress) + Sync)) -> Resu
     if (options.ssh.stop)() {
         return Err(FleetError::Stopped);
     }
-    let (first, at, made) = authority(options, &shown)?;
+    let first = authority(options, &shown)?;
+    // The others ask its manager.
+    let head = options.on(&lines[first.index]);
+    let was_started = head.start(first.node.node)?;
     let running = AtomicUsize::new(0);
-    let one = |line: &Line| -> Result<(NodeAt, bool, bool)> {
-        let index = lines.iter().position(|other| other == line).unwrap_or_default();
-        let (node, is_new) = match (&shown[index], &made) {
-            (_, Some(made)) if index == first => (made.clone(), true),
-            (Err(error), _) => return Err(again(error)),
-            (Ok(shown), _) => match shown.nodes.first() {
+    let numbers: Vec<usize> = (0..lines.len()).collect();
+    let outcomes = at_once(&numbers, |&index| -> Result<Running> {
+        let (line, host) = (&lines[index], options.on(&lines[index]));
+        let (node, is_new) = match &shown[index] {
+            _ if index == first.index => (first.node.clone(), first.is_new),
+            Err(error) => return Err(again(error)),
+            Ok(shown) => match shown.nodes.first() {
                 Some(node) => (node.clone(), false),
                 None => {
-                    let token = options.on(&lines[first]).token(line.node)?;
-                    (options.on(line).join(&at, line.address.as_deref(), &token)?, true)
+                    let at = first.node.address.to_string();
+                    (host.join(&at, line.address.as_deref(), &head.token(line.node)?)?, true)
                 }
             },
         };
-        let started = index == first || options.on(line).start(node.node)?;
+        let is_started = if index == first.index { was_started } else { host.start(node.node)? };
         // Relaxed: it is only shown.
         progress(Progress::Running(running.fetch_add(1, Ordering::Relaxed) + 1));
-        Ok((node, is_new, started))
-    };
-    // The others ask its manager.
-    let of_first = made.as_ref().map(|made| made.node);
-    let of_first = of_first.or_else(|| shown[first].as_ref().ok()?.nodes.first().map(|node| node.node));
-    let was_started = match of_first {
-        Some(node) => options.on(&lines[first]).start(node)?,
-        None => false,
-    };
-    let outcomes = at_once(lines, one);
+        Ok(Running { node, is_new, is_started })
+    });
     let mut hosts: Vec<HostReport> =
         lines.iter().zip(outcomes).map(|(line, outcome)| report(line, outcome)).collect();
-    if !was_started && matches!(hosts[first].state, HostState::Started) {
-        hosts[first].state = HostState::AlreadyRunning;
-    }
     connect(options, &mut hosts, progress)?;
     Ok(UpReport { hosts, took: began.elapsed() })
 }
 
-fn report(line: &Line, outcome: Result<(NodeAt, bool, bool)>) -> HostReport {
+/// A host whose manager runs.
+struct Running {
+    node: NodeAt,
+    /// It made the cluster or joined it now.
+    is_new: bool,
+    /// Its manager did not run before.
+    is_started: bool,
+}
+
+/// The host with the authority's key.
+struct Authority {
+    index: usize,
+    node: NodeAt,
+    /// It made the cluster now.
+    is_new: bool,
+}
+
+fn report(line: &Line, outcome: Result<Running>) -> HostReport {
     let host = line.destination.clone();
     match outcome {
-        Ok((node, is_new, started)) => HostReport {
+        Ok(Running { node, is_new, is_started }) => HostReport {
             host,
             node: Some((node.node, node.address)),
-            state: if started { HostState::Started } else { HostState::AlreadyRunning },
+            state: if is_started { HostState::Started } else { HostState::AlreadyRunning },
             is_new,
             missing: Vec::new(),
         },
@@ -170,13 +180,15 @@ fn again(error: &FleetError) -> FleetError {
     }
 }
 
-/// The host with the authority's key, where its manager listens, and what was made if no host had one.
-fn authority(options: &UpOptions<'_>, shown: &[Result<Shown>]) -> Result<(usize, String, Option<NodeAt>)> {
+/// The host that made the cluster; if none has, the first one of the list makes it.
+fn authority(options: &UpOptions<'_>, shown: &[Result<Shown>]) -> Result<Authority> {
     let lines = options.lines;
     let has = |of: fn(&Shown) -> bool| shown.iter().position(|shown| shown.as_ref().is_ok_and(of));
-    if let Some(first) = has(|shown| shown.is_authority) {
-        let node = shown[first].as_ref().ok().and_then(|shown| shown.nodes.first());
-        return Ok((first, node.map(|node| node.address.clone()).unwrap_or_default(), None));
+    let known = has(|shown| shown.is_authority && !shown.nodes.is_empty());
+    if let Some(index) = known
+        && let Some(node) = shown[index].as_ref().ok().and_then(|shown| shown.nodes.first())
+    {
+        return Ok(Authority { index, node: node.clone(), is_new: false });
     }
     let host = || lines[0].destination.clone();
     if let Some(member) = has(|shown| !shown.nodes.is_empty()) {
@@ -204,8 +216,8 @@ fn authority(options: &UpOptions<'_>, shown: &[Result<Shown>]) -> Result<(usize,
             .map_err(|why| FleetError::First { host: host(), why })?
             .to_string(),
     };
-    let made = options.on(&lines[0]).init(&address, lines[0].node)?;
-    Ok((0, made.address.clone(), Some(made)))
+    let node = options.on(&lines[0]).init(&address, lines[0].node)?;
+    Ok(Authority { index: 0, node, is_new: true })
 }
 
 /// The address of a host that others can connect to.

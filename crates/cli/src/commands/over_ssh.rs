@@ -48,7 +48,7 @@ fn to_json(cluster: &ClusterName, report: &UpReport) -> serde_json::Value {
             HostState::AlreadyRunning => ("already-running", None),
             HostState::Failed(why) => ("failed", Some(why)),
         };
-        let (node, address) = host.node.as_ref().map(|(node, address)| (node, address)).unzip();
+        let (node, address) = host.node.map(|(node, address)| (node, address.to_string())).unzip();
         json!({ "host": host.host, "node": node, "address": address, "state": state, "new": host.is_new,
                 "not_connected_with": host.missing, "error": error })
     });
