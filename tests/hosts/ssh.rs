@@ -175,7 +175,7 @@ fn a_list_of_hosts_becomes_a_cluster_over_ssh() {
     owner.must("check 1 0 4096", "same");
     drop((owner, reach));
 
-    // They stop, and their keys stay: the next `up` starts them. A host that is not there is named and delays nobody.
+    // They stop, and their keys stay: the next `up` starts them. A host that is not there is named, and the others run.
     let down = user.run(&first, &["down", "--hosts", &hosts]);
     said(&down, 0, &["alpha: stopped 4\n", "beta: stopped 12\n"]);
     watchdog.progress();

@@ -4,7 +4,7 @@
 //! being asked for a password. Everything that ssh is configured to do (names, keys, agents, jump hosts, known hosts) holds.
 //!
 //! What it must never do: ask for a password; put a token or a key on a command line; let a host that does not respond delay the
-//! others; take a line of a file for an option of ssh.
+//! others without limit; take a line of a file for an option of ssh.
 //!
 //! Where to start reading: [`up()`]; `hosts_file` reads the list, `ssh` runs a command on a host.
 #![forbid(unsafe_code)]

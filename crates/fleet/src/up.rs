@@ -87,7 +87,7 @@ impl UpReport {
     }
 }
 
-/// Starts them. A host that fails is in the report, and delays no other.
+/// Starts them. A host that fails is in the report; the others wait for it as long as one command may take.
 ///
 /// # Errors
 /// There is no ssh, no host can make the cluster, or the caller has stopped it.
