@@ -262,6 +262,10 @@ fn what_cannot_be_is_refused_with_the_reason_and_nothing_is_left() {
     }
     refused(&["up", "--hosts-in-namespaces", "2", "--nodes", "2"], 2, "--nodes");
     refused(&["up", "--rate", "1gbit"], 2, "--hosts-in-namespaces");
+    refused(&["up", "--rails", "2"], 2, "--hosts-in-namespaces");
+    for rails in ["0", "5"] {
+        refused(&["up", "--hosts-in-namespaces", "2", "--rails", rails], 2, "--rails");
+    }
     for rate in ["1", "1kbit", "fast"] {
         refused(&["up", "--hosts-in-namespaces", "2", "--rate", rate], 2, "give ");
     }
@@ -291,7 +295,8 @@ fn what_cannot_be_is_refused_with_the_reason_and_nothing_is_left() {
     let (status, _, err) =
         with(&["unshare", "--net", "sh", "-c", "ip address add 10.1.2.3/8 dev lo; exec \"$@\"", "sh"]);
     assert!(
-        status == 4 && err.contains("interfaces of this machine have addresses in each of 10.77.0.0/24 to "),
+        status == 4
+            && err.contains("interfaces of this machine have addresses in too many of 10.77.0.0/24 to "),
         "{err}"
     );
     let (_, _, err) = with(&["setpriv", "--reuid", "65534", "--clear-groups"]);
@@ -308,6 +313,34 @@ fn what_cannot_be_is_refused_with_the_reason_and_nothing_is_left() {
     assert_eq!(cluster.run(&["status"]).unwrap().0, 0);
 }
 
+/// Whether an address answers from a host, by a connection to a port that nobody listens at.
+fn is_reached(hosts: &Hosts, host: &str, address: &str) -> bool {
+    let words = ["timeout", "2", "bash", "-c", "exec 3<>/dev/tcp/$0/9", address];
+    hosts.run(host, &words).2.contains("Connection refused")
+}
+
+#[test]
+fn each_rail_is_a_network_of_its_own() {
+    let _watchdog = Watchdog::usual("hosts in namespaces with several rails");
+    let Some(hosts) = Hosts::up_with(2, &["--rails", "3"]) else { return };
+    let addresses = |host: usize| -> Vec<String> {
+        serde_json::from_value(hosts.said["hosts"][host]["addresses"].clone()).unwrap()
+    };
+    assert_eq!(addresses(1)[0], hosts.said["hosts"][1]["address"]);
+    let network = |address: &String| address.rsplit_once('.').unwrap().0.to_owned();
+    let networks: BTreeSet<_> = addresses(1).iter().map(network).collect();
+    assert_eq!(networks.len(), 3, "{networks:?}");
+    for (rail, address) in addresses(1).iter().enumerate() {
+        let shown = hosts.must("host2", &["ip", "-brief", "address", "show", "dev", &format!("eth{rail}")]);
+        assert!(shown.contains(&format!("{address}/24")), "{shown}");
+        assert!(is_reached(&hosts, "host1", address), "{address}");
+    }
+    // A rail that is cut takes no other with it, and no other stands in for it.
+    hosts.must("host2", &["ip", "link", "set", "eth1", "down"]);
+    let reached: Vec<_> = addresses(1).iter().map(|address| is_reached(&hosts, "host1", address)).collect();
+    assert_eq!(reached, [true, false, true]);
+}
+
 #[test]
 fn a_rate_is_set_at_both_ends_of_each_cable() {
     let _watchdog = Watchdog::usual("hosts in namespaces with a rate");
@@ -320,19 +353,19 @@ fn a_rate_is_set_at_both_ends_of_each_cable() {
         println!("skipped: this user may not set token buckets, or the kernel or `tc` has none");
         return;
     }
-    let Some(hosts) = Hosts::up_with(2, &["--rate", "200mbit"]) else { return };
+    let Some(hosts) = Hosts::up_with(2, &["--rate", "200mbit", "--rails", "2"]) else { return };
     assert_eq!(hosts.said["rate_bits_per_s"], 200_000_000);
-    for host in ["host1", "host2"] {
-        let sent = hosts.must(host, &["tc", "qdisc", "show", "dev", "eth0"]);
+    for (host, interface) in [("host1", "eth0"), ("host2", "eth0"), ("host1", "eth1"), ("host2", "eth1")] {
+        let sent = hosts.must(host, &["tc", "qdisc", "show", "dev", interface]);
         assert!(sent.starts_with("qdisc tbf ") && sent.contains("rate 200Mbit"), "{sent}");
     }
     let lock = std::fs::read_to_string(hosts.cluster.cluster_dir().join("hosts.lock")).unwrap();
     let hub = format!("--net=/proc/{}/ns/net", lock.split(' ').next().unwrap());
     let output = Command::new("nsenter").args([&hub, "tc", "qdisc", "show"]).output().unwrap();
     let received = text(&output).1;
-    for host in ["host1", "host2"] {
+    for end in ["host1", "host2", "host1-1", "host2-1"] {
         let is_limited =
-            |line: &str| line.contains(&format!("dev {host} root")) && line.contains("rate 200Mbit");
+            |line: &str| line.contains(&format!("dev {end} root")) && line.contains("rate 200Mbit");
         assert!(received.lines().any(is_limited), "{received}");
     }
     // Without one there is none.

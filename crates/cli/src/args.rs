@@ -94,6 +94,7 @@ pub(crate) enum Command {
                             tieline up --hosts hosts.txt   a node on each host of a list, over ssh\n  \
                             sudo tieline up --hosts-in-namespaces 3      three hosts that share nothing, on this machine\n  \
                             sudo tieline up --hosts-in-namespaces 3 --rate 1gbit\n  \
+                            sudo tieline up --hosts-in-namespaces 2 --rails 2      each has two interfaces, eth0 and eth1\n  \
                             sudo tieline on host1 -- tieline status      a command on one of them")]
     Up(Up),
     /// Stop all nodes of a cluster on this machine
@@ -251,7 +252,12 @@ pub(crate) struct Up {
     /// joined by a network of their own; needs root
     #[arg(long, value_name = "N", conflicts_with_all = ["nodes", "faults"], value_parser = clap::value_parser!(u32).range(HOSTS))]
     pub hosts_in_namespaces: Option<u32>,
-    /// With --hosts-in-namespaces: each host may send so many bits per second, and receive as many, such as 1gbit or 100mbit
+    /// With --hosts-in-namespaces: so many networks join the hosts, 1 to 4, with an interface of each host: eth0, eth1, …
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "hosts_in_namespaces", conflicts_with_all = ["nodes", "faults"],
+          value_parser = clap::value_parser!(u32).range(RAILS))]
+    pub rails: u32,
+    /// With --hosts-in-namespaces: each host may send so many bits per second over each of its interfaces, and receive as many, such
+    /// as 1gbit or 100mbit
     #[arg(long, value_name = "RATE", requires = "hosts_in_namespaces", conflicts_with_all = ["nodes", "faults"])]
     pub rate: Option<namespaces::Rate>,
 }
@@ -263,6 +269,9 @@ pub(crate) struct Down {
     #[arg(long, value_name = "FILE")]
     pub hosts: Option<PathBuf>,
 }
+
+/// How many rails hosts may have.
+const RAILS: std::ops::RangeInclusive<i64> = 1..=namespaces::RAILS_MAX as i64;
 
 /// How many hosts there may be.
 const HOSTS: std::ops::RangeInclusive<i64> = namespaces::HOSTS_MIN as i64..=namespaces::HOSTS_MAX as i64;

@@ -6,7 +6,7 @@ use node::NodeError;
 use node_client::runtime_dir::{ClusterName, RuntimeDirError};
 use rustix::io::Errno;
 
-use crate::plan::{HOSTS_MAX, HOSTS_MIN};
+use crate::plan::{HOSTS_MAX, HOSTS_MIN, RAILS_MAX};
 
 /// What went wrong.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +26,12 @@ pub enum NamespacesError {
     Count {
         /// How many were wanted.
         count: usize,
+    },
+    /// No link has so many rails.
+    #[error("hosts cannot have {rails} rails: give a number from 1 to {RAILS_MAX}")]
+    Rails {
+        /// How many were wanted.
+        rails: usize,
     },
     /// The kernel refuses a namespace.
     #[error("cannot make {what}: {source}{}", hint(*.source))]
@@ -63,10 +69,12 @@ pub enum NamespacesError {
     },
     /// All ranges that are tried belong to the machine.
     #[error(
-        "no range of addresses is free for the hosts: interfaces of this machine have addresses in each of {first} to {last}: take one \
-         of them away"
+        "the hosts need a free range of addresses for each rail ({rails}), and interfaces of this machine have addresses in too many of \
+         {first} to {last}: take some of them away"
     )]
     NoRange {
+        /// As many are needed.
+        rails: usize,
         /// The first that was tried.
         first: String,
         /// The last.

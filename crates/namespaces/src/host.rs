@@ -115,7 +115,7 @@ fn begin(arguments: &Arguments) -> Result<()> {
 
 /// What `/etc/hosts` has there.
 fn names(arguments: &Arguments) -> String {
-    let of = |index| format!("{} {}\n", arguments.all.range.address(index), plan::name(index));
+    let of = |index| format!("{} {}\n", arguments.all.address(index), plan::name(index));
     "127.0.0.1 localhost\n".to_owned() + &(0..arguments.all.count).map(of).collect::<String>()
 }
 
@@ -160,13 +160,14 @@ impl Host {
         let cluster = self.dir.cluster().as_str();
         match order {
             Order::Address => {
-                let hub::Arguments { range, count, rate, .. } = self.arguments.all;
-                ip::address(range, self.arguments.index, count)?;
+                let hub::Arguments { rails, count, rate, .. } = &self.arguments.all;
+                ip::addresses(rails, self.arguments.index, *count)?;
                 // What this host sends.
-                rate.map_or(Ok(()), |rate| ip::limit(&["eth0"], rate))?;
+                let interfaces = (0..rails.len()).map(ip::interface);
+                rate.map_or(Ok(()), |rate| ip::limit(interfaces, rate))?;
             }
             Order::Found(node) => {
-                let address = self.arguments.all.range.address(self.arguments.index).to_string();
+                let address = self.arguments.all.address(self.arguments.index).to_string();
                 node::hosts::init(cluster, node, address.parse().map_err(NamespacesError::Said)?)?;
                 self.start(node)?;
             }
@@ -212,7 +213,7 @@ mod tests {
     fn a_host_is_started_with_what_it_is_told() {
         for (rate, config) in [(None, None), ("1gbit".parse().ok(), Some("/etc/x y".into()))] {
             let dir = ClusterDir::new("/run/tieline".into(), ClusterName::new("lab").unwrap());
-            let all = hub::Arguments { dir, count: 3, range: Range(78), rate, config };
+            let all = hub::Arguments { dir, count: 3, rails: vec![Range(78), Range(79)], rate, config };
             let arguments = Arguments { index: 1, all };
             assert_eq!(Arguments::of(&arguments.words()[1..]), Some(arguments.clone()));
             let names = names(&arguments);

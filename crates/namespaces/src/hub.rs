@@ -6,6 +6,7 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write;
+use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -39,7 +40,8 @@ pub(crate) struct Arguments {
     /// Of the cluster on this machine.
     pub(crate) dir: ClusterDir,
     pub(crate) count: usize,
-    pub(crate) range: Range,
+    /// Of each rail.
+    pub(crate) rails: Vec<Range>,
     pub(crate) rate: Option<Rate>,
     pub(crate) config: Option<PathBuf>,
 }
@@ -50,16 +52,23 @@ impl Arguments {
         let config = self.config.clone().unwrap_or_default();
         let rate = self.rate.map(|rate| rate.to_string()).unwrap_or_default();
         let place = [self.dir.root().into(), self.dir.cluster().as_str().into()];
-        let numbers = [self.count, self.range.0.into()].map(|number| number.to_string().into());
+        let rails: Vec<_> = self.rails.iter().map(|range| range.0.to_string()).collect();
+        let numbers = [self.count.to_string().into(), rails.join(",").into()];
         first.into_iter().chain(place).chain(numbers).chain([rate.into(), config.into()]).collect()
     }
 
+    /// By which the others know the `index`-th host.
+    pub(crate) fn address(&self, index: usize) -> Ipv4Addr {
+        self.rails.first().map_or(Ipv4Addr::UNSPECIFIED, |range| range.address(index))
+    }
+
     pub(crate) fn of(words: &[OsString]) -> Option<Self> {
-        let [root, cluster, count, range, rate, config] = words else { return None };
+        let [root, cluster, count, rails, rate, config] = words else { return None };
+        let rails = rails.to_str()?.split(',').map(|range| range.parse().ok().map(Range));
         Some(Self {
             dir: ClusterDir::new(root.into(), ClusterName::new(cluster.to_str()?).ok()?),
             count: count.to_str()?.parse().ok()?,
-            range: Range(range.to_str()?.parse().ok()?),
+            rails: rails.collect::<Option<_>>()?,
             rate: Some(rate.to_str()?).filter(|text| !text.is_empty()).map(str::parse).transpose().ok()?,
             config: Some(config).filter(|path| !path.is_empty()).map(PathBuf::from),
         })
@@ -189,7 +198,8 @@ fn build(arguments: &Arguments) -> Result<Vec<Started>> {
     let back = own_pids().map_err(NamespacesError::io("open", "/proc/self/ns/pid"))?;
     unshare(Namespaces::Network)
         .map_err(|source| NamespacesError::Namespace { what: "a network namespace", source })?;
-    ip::bridge()?;
+    let rails = arguments.rails.len();
+    ip::bridges(rails)?;
     let mut hosts = Vec::with_capacity(arguments.count);
     for index in 0..arguments.count {
         hosts.push(start(arguments, index, &back)?);
@@ -197,14 +207,17 @@ fn build(arguments: &Arguments) -> Result<Vec<Started>> {
     let mut lab = Lab { host: Vec::with_capacity(arguments.count) };
     for (index, (host, node)) in hosts.iter_mut().zip(&nodes).enumerate() {
         let process = process_of(host.answer()?)?;
-        let (name, address) = (host.name.clone(), arguments.range.address(index));
-        lab.host.push(state::Host { name, address, node: *node, process });
+        let addresses = arguments.rails.iter().map(|range| range.address(index)).collect();
+        lab.host.push(state::Host { name: host.name.clone(), addresses, node: *node, process });
     }
     say(&Said::Started(hosts.len()));
-    ip::connect(&hosts.iter().map(|host| (host.name.clone(), host.child.id())).collect::<Vec<_>>())?;
-    if let Some(rate) = arguments.rate {
-        // What a host receives.
-        ip::limit(&hosts.iter().map(|host| host.name.as_str()).collect::<Vec<_>>(), rate)?;
+    let names: Vec<_> = hosts.iter().map(|host| (host.name.clone(), host.child.id())).collect();
+    for rail in 0..rails {
+        ip::connect(&names, rail)?;
+        if let Some(rate) = arguments.rate {
+            // What a host receives.
+            ip::limit(names.iter().map(|(host, _)| ip::on_rail(host, rail)), rate)?;
+        }
     }
     hosts.iter_mut().for_each(|host| host.order(&Order::Address));
     hosts.iter_mut().try_for_each(|host| host.answer().map(drop))?;
@@ -260,7 +273,7 @@ fn join(hosts: &mut [Started], lab: &Lab) -> Result<()> {
                 )));
             }
         };
-        host.order(&Order::Join { node: of.node, at: of_first.address, token });
+        host.order(&Order::Join { node: of.node, at: of_first.address(), token });
     }
     others.iter_mut().try_for_each(|host| host.answer().map(drop))
 }
@@ -289,7 +302,7 @@ mod tests {
         let arguments = Arguments {
             dir,
             count: 3,
-            range: Range(78),
+            rails: vec![Range(78), Range(80)],
             rate: "1gbit".parse().ok(),
             config: Some("/etc/x".into()),
         };

@@ -48,48 +48,64 @@ fn refused(program: &'static str, stderr: &[u8]) -> NamespacesError {
     NamespacesError::Ip { program, said: said.lines().map(str::trim).collect::<Vec<_>>().join("; ") }
 }
 
-/// The hub's part of the network: a bridge, to which the hosts are connected.
-pub(crate) fn bridge() -> Result<()> {
-    batch(&["link set lo up", "link add hub type bridge", "link set hub up"].map(str::to_owned))
+/// The hub's part of the network: a bridge for each rail, to which the hosts are connected.
+pub(crate) fn bridges(rails: usize) -> Result<()> {
+    let of_rail = |rail| {
+        let bridge = on_rail("hub", rail);
+        [format!("link add {bridge} type bridge"), format!("link set {bridge} up")]
+    };
+    let lines = ["link set lo up".to_owned()].into_iter().chain((0..rails).flat_map(of_rail));
+    batch(&lines.collect::<Vec<_>>())
 }
 
-/// Connects hosts to the bridge: `eth0` in the network of each process, and an interface with the host's name here.
-pub(crate) fn connect(hosts: &[(String, u32)]) -> Result<()> {
-    let lines = hosts.iter().enumerate().flat_map(|(index, (name, pid))| {
+/// Connects hosts to the bridge of a rail: `eth0`, or `eth1` and so on, in the network of each process, and an interface with the
+/// host's name here.
+pub(crate) fn connect(hosts: &[(String, u32)], rail: usize) -> Result<()> {
+    let bridge = on_rail("hub", rail);
+    let lines = hosts.iter().enumerate().flat_map(|(index, (host, pid))| {
+        let (name, there, hardware) = (on_rail(host, rail), interface(rail), hardware_address(index, rail));
         [
-            format!(
-                "link add {name} type veth peer name eth0 address {} netns {pid}",
-                hardware_address(index)
-            ),
-            format!("link set {name} master hub"),
+            format!("link add {name} type veth peer name {there} address {hardware} netns {pid}"),
+            format!("link set {name} master {bridge}"),
             format!("link set {name} up"),
         ]
     });
     batch(&lines.collect::<Vec<_>>())
 }
 
-/// Of the interface of the `index`-th host: one of those that nobody gives out.
-fn hardware_address(index: usize) -> String {
-    format!("02:00:00:00:00:{:02x}", index + 1)
+/// What the hub calls its end of a host's cable, or a bridge: the first rail has the plain name.
+pub(crate) fn on_rail(name: &str, rail: usize) -> String {
+    if rail == 0 { name.to_owned() } else { format!("{name}-{rail}") }
+}
+
+/// What a host calls its end.
+pub(crate) fn interface(rail: usize) -> String {
+    format!("eth{rail}")
+}
+
+/// Of an interface of the `index`-th host: one of those that nobody gives out.
+fn hardware_address(index: usize, rail: usize) -> String {
+    format!("02:00:00:00:{rail:02x}:{:02x}", index + 1)
 }
 
 /// A host's part of the network. It knows the hardware addresses of all others from the start: the kernel has one table for those that
 /// hosts ask each other for, of 1,024 entries for all namespaces together (`net.ipv4.neigh.default.gc_thresh3`), which 33 hosts fill.
-pub(crate) fn address(range: Range, index: usize, count: usize) -> Result<()> {
-    let mut lines = vec![
-        "link set lo up".to_owned(),
-        format!("address add {}/24 dev eth0", range.address(index)),
-        "link set eth0 up".to_owned(),
-    ];
-    lines.extend((0..count).filter(|other| *other != index).map(|other| {
-        let (address, hardware) = (range.address(other), hardware_address(other));
-        format!("neighbour add {address} lladdr {hardware} dev eth0 nud permanent")
-    }));
+pub(crate) fn addresses(rails: &[Range], index: usize, count: usize) -> Result<()> {
+    let mut lines = vec!["link set lo up".to_owned()];
+    for (rail, range) in rails.iter().enumerate() {
+        let interface = interface(rail);
+        lines.push(format!("address add {}/24 dev {interface}", range.address(index)));
+        lines.push(format!("link set {interface} up"));
+        lines.extend((0..count).filter(|other| *other != index).map(|other| {
+            let (address, hardware) = (range.address(other), hardware_address(other, rail));
+            format!("neighbour add {address} lladdr {hardware} dev {interface} nud permanent")
+        }));
+    }
     batch(&lines)
 }
 
 /// Limits what leaves through these interfaces of this thread's network namespace.
-pub(crate) fn limit(interfaces: &[&str], rate: Rate) -> Result<()> {
-    let lines = interfaces.iter().map(|name| format!("qdisc add dev {name} {}", rate.bucket()));
+pub(crate) fn limit(interfaces: impl IntoIterator<Item = String>, rate: Rate) -> Result<()> {
+    let lines = interfaces.into_iter().map(|name| format!("qdisc add dev {name} {}", rate.bucket()));
     batch_of("tc", &lines.collect::<Vec<_>>())
 }

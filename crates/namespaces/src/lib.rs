@@ -2,7 +2,7 @@
 //!
 //! What it is for: `tieline up --hosts-in-namespaces`, which tries and tests what happens between hosts where there is
 //! one machine. A host is a set of namespaces of the kernel, with a node manager that has joined the cluster as one on another
-//! machine would; a bridge of its own connects the hosts.
+//! machine would; a bridge of its own for each rail connects the hosts.
 //!
 //! What it must never do: leave anything when the hosts are ended, however they end; touch the machine's own network; let two
 //! hosts reach the same memory, file or socket.
@@ -32,7 +32,7 @@ use std::ffi::OsString;
 pub use down::{DownReport, down};
 pub use enter::enter;
 pub use error::{NamespacesError, Result};
-pub use plan::{HOSTS_MAX, HOSTS_MIN};
+pub use plan::{HOSTS_MAX, HOSTS_MIN, RAILS_MAX};
 pub use rate::Rate;
 pub use state::{Host, are_up, clusters, find, is_there};
 pub use up::{Lease, Progress, UpOptions, UpReport, up};

@@ -13,6 +13,9 @@ pub const HOSTS_MIN: usize = 2;
 /// More than a machine is likely to start in a minute.
 pub const HOSTS_MAX: usize = 64;
 
+/// More rails between two hosts a link does not use.
+pub const RAILS_MAX: usize = 4;
+
 /// The ranges that are tried: 10.77.0.0/24, 10.78.0.0/24 and so on.
 const RANGES: std::ops::RangeInclusive<u8> = 77..=92;
 
@@ -30,15 +33,24 @@ impl Range {
         Ipv4Addr::new(10, self.0, 0, 0)
     }
 
-    /// The first that no interface of this machine has an address of, so that no address means two things to its user.
-    pub(crate) fn free() -> Result<Self> {
+    /// The first ones that no interface of this machine has an address of, so that no address means two things to its user: one for each
+    /// rail.
+    pub(crate) fn free(rails: usize) -> Result<Vec<Self>> {
+        if !(1..=RAILS_MAX).contains(&rails) {
+            return Err(NamespacesError::Rails { rails });
+        }
         let taken = addresses(&ip::output(Command::new("ip").args(["-o", "-4", "address", "show"]))?);
-        Self::free_beside(&taken)
+        Self::free_beside(&taken, rails)
     }
 
-    fn free_beside(taken: &[(Ipv4Addr, u32)]) -> Result<Self> {
+    fn free_beside(taken: &[(Ipv4Addr, u32)], rails: usize) -> Result<Vec<Self>> {
         let is_free = |range: &Self| !taken.iter().any(|(address, bits)| range.meets(*address, *bits));
-        RANGES.map(Self).find(is_free).ok_or_else(|| NamespacesError::NoRange {
+        let free: Vec<_> = RANGES.map(Self).filter(is_free).take(rails).collect();
+        if free.len() == rails {
+            return Ok(free);
+        }
+        Err(NamespacesError::NoRange {
+            rails,
             first: format!("{}/24", Self(*RANGES.start()).network()),
             last: format!("{}/24", Self(*RANGES.end()).network()),
         })
@@ -91,13 +103,22 @@ mod tests {
     fn a_range_is_taken_if_an_interface_has_an_address_of_it_or_its_network_holds_it() {
         let taken = addresses(SHOWN);
         assert_eq!(taken.len(), 3);
-        assert_eq!(Range::free_beside(&[]).unwrap(), Range(77));
-        assert_eq!(Range::free_beside(&taken).unwrap(), Range(79));
+        assert_eq!(Range::free_beside(&[], 1).unwrap(), [Range(77)]);
+        assert_eq!(Range::free_beside(&taken, 1).unwrap(), [Range(79)]);
+        let between = addresses("1: x    inet 10.78.0.1/24 scope global\n");
+        assert_eq!(Range::free_beside(&between, 3).unwrap(), [77, 79, 80].map(Range));
         assert!(Range(80).meets("10.80.0.64".parse().unwrap(), 32));
         assert!(!Range(80).meets("10.80.1.64".parse().unwrap(), 24));
         assert!(Range(80).meets("0.0.0.0".parse().unwrap(), 0));
-        let error = Range::free_beside(&[("10.0.0.1".parse().unwrap(), 8)]).unwrap_err().to_string();
+        let error = Range::free_beside(&[("10.0.0.1".parse().unwrap(), 8)], 1).unwrap_err().to_string();
         assert!(error.contains("10.77.0.0/24 to 10.92.0.0/24"), "{error}");
+    }
+
+    #[test]
+    fn there_is_one_rail_at_least_and_four_at_most() {
+        for wrong in [0, RAILS_MAX + 1] {
+            assert!(Range::free(wrong).unwrap_err().to_string().contains("from 1 to 4"));
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@ const UNITS: [(&str, u64); 3] = [("kbit", 1_000), ("mbit", 1_000_000), ("gbit", 
 const BITS_PER_S_MIN: u64 = 100_000;
 const BITS_PER_S_MAX: u64 = 400_000_000_000;
 
-/// Of each host, in each direction.
+/// Of each host on each rail, in each direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
     bits_per_s: u64,

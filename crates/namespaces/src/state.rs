@@ -33,8 +33,8 @@ pub(crate) struct Lab {
 pub struct Host {
     /// Its host name.
     pub name: String,
-    /// Its address in the network of the hosts.
-    pub address: Ipv4Addr,
+    /// Its addresses in the networks of the hosts, one for each rail.
+    pub addresses: Vec<Ipv4Addr>,
     /// Its node.
     pub node: NodeId,
     /// Its first process, which holds its namespaces.
@@ -52,6 +52,11 @@ impl Host {
         let path = format!("/proc/{first}/task/{first}/children");
         let text = std::fs::read_to_string(&path).map_err(NamespacesError::io("read", path))?;
         Ok(text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect())
+    }
+
+    /// By which the others know it: that of the first rail.
+    pub fn address(&self) -> Ipv4Addr {
+        self.addresses.first().copied().unwrap_or(Ipv4Addr::UNSPECIFIED)
     }
 }
 
@@ -212,7 +217,7 @@ mod tests {
         let process = Identity { pid: 7, start: 9 };
         let host = Host {
             name: "host1".into(),
-            address: Ipv4Addr::new(10, 77, 0, 1),
+            addresses: vec![Ipv4Addr::new(10, 77, 0, 1), Ipv4Addr::new(10, 78, 0, 1)],
             node: NodeId::new(4).unwrap(),
             process,
         };

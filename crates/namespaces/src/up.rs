@@ -36,7 +36,9 @@ pub struct UpOptions {
     pub dir: ClusterDir,
     /// How many hosts.
     pub count: usize,
-    /// How fast each host may send and receive, if there is a limit.
+    /// How many networks they share, each with an interface and an address of every host.
+    pub rails: usize,
+    /// How fast each host may send and receive on a rail, if there is a limit.
     pub rate: Option<Rate>,
     /// The configuration of all managers, if not the usual one.
     pub config: Option<PathBuf>,
@@ -99,14 +101,14 @@ pub fn up(options: &UpOptions, progress: &mut dyn FnMut(Progress)) -> Result<(Up
     plan::nodes(options.count)?;
     root_only("hosts in namespaces")?;
     let config = options.config.as_deref().map(visible).transpose()?;
-    let range = Range::free()?;
+    let rails = Range::free(options.rails)?;
     let dir = &options.dir;
     // A mistake in it is reported once, here, and not by every manager.
     let settings = node::config::load(options.config.as_deref()).map_err(node::NodeError::from)?;
     prepare(dir, &settings.sharing())?;
     let report = begin(
         options,
-        hub::Arguments { dir: dir.clone(), count: options.count, range, rate: options.rate, config },
+        hub::Arguments { dir: dir.clone(), count: options.count, rails, rate: options.rate, config },
         progress,
     );
     if report.is_err() {

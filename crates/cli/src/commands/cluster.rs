@@ -27,7 +27,7 @@ pub(super) fn up(common: &Common, arguments: &Up, output: Output) -> Outcome {
         return over_ssh::up(common, file, output);
     }
     if let Some(count) = arguments.hosts_in_namespaces {
-        return in_namespaces::up(common, count as usize, arguments.rate, output);
+        return in_namespaces::up(common, arguments, count as usize, output);
     }
     let nodes = node_ids(arguments.nodes as usize, None)?;
     let report = start(common, nodes, arguments.faults, output)?;

@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use anyhow::anyhow;
-use namespaces::{Progress, Rate, UpOptions, are_up, down as end_hosts, enter, find, up as start_hosts};
+use namespaces::{
+    Host, Progress, Rate, UpOptions, are_up, down as end_hosts, enter, find, up as start_hosts,
+};
 use node_client::runtime_dir::ClusterDir;
 use serde_json::json;
 
 use super::cluster::named;
 use super::cluster_dir;
-use crate::args::{Common, On};
+use crate::args::{Common, On, Up};
 use crate::exit::{CANNOT, Failure, Outcome, PASS};
 use crate::interrupt;
 use crate::output::Output;
@@ -17,13 +19,15 @@ use crate::output::Output;
 /// How long hosts may take to be connected: a machine under load is slow, not broken.
 const UP_LIMIT: Duration = Duration::from_secs(120);
 
-pub(super) fn up(common: &Common, count: usize, rate: Option<Rate>, output: Output) -> Outcome {
+pub(super) fn up(common: &Common, arguments: &Up, count: usize, output: Output) -> Outcome {
+    let rate = arguments.rate;
     let dir = cluster_dir(common)?;
     // What is only just being started is undone by this process.
     interrupt::end_with_what_there_is()?;
     let options = UpOptions {
         dir: dir.clone(),
         count,
+        rails: arguments.rails as usize,
         rate,
         config: common.config.clone(),
         limit: UP_LIMIT,
@@ -41,7 +45,13 @@ pub(super) fn up(common: &Common, count: usize, rate: Option<Rate>, output: Outp
     output.result(
         || {
             let each = hosts.iter().map(|host| {
-                json!({ "name": host.name, "address": host.address.to_string(), "node": host.node, "pid": host.process.pid })
+                json!({
+                    "name": host.name,
+                    "address": host.address().to_string(),
+                    "addresses": host.addresses,
+                    "node": host.node,
+                    "pid": host.process.pid,
+                })
             });
             Ok(json!({
                 "schema": "tieline.up/1",
@@ -55,7 +65,10 @@ pub(super) fn up(common: &Common, count: usize, rate: Option<Rate>, output: Outp
             }))
         },
         || {
-            let each = hosts.iter().map(|host| format!("{}: {}, node {}\n", host.name, host.address, host.node));
+            let addresses = |host: &Host| host.addresses.iter().map(ToString::to_string).collect::<Vec<_>>();
+            let each = hosts
+                .iter()
+                .map(|host| format!("{}: {}, node {}\n", host.name, addresses(host).join(", "), host.node));
             each.collect::<String>()
                 + &format!("all sessions valid after {took_s:.2} s\n")
                 + "next: `tieline on host1 -- COMMAND` runs a command on a host, `tieline down` ends them\n"
