@@ -7,7 +7,7 @@ use conformance::memory::{BODIES, SIZE_BYTES};
 use conformance::{Outcome, Subject};
 use link::error::Result;
 use link::{Capabilities, Grant, Link, LinkError, RemoteMemory};
-use ofi::{Endpoint, OfiError, OfiMemory, Settings, Wanted, random_u64};
+use ofi::{Endpoint, OfiError, OfiMemory, Peer, Rails, Settings, Wanted, random_u64};
 use proto::ids::NodeId;
 use shm::region::{MemoryId, Region, RegionOptions};
 
@@ -37,24 +37,39 @@ impl Link for Loopback {
     }
 }
 
-fn end(provider: &str) -> std::result::Result<Endpoint, OfiError> {
-    let source = (provider != "shm").then(|| [127, 0, 0, 1].into());
+fn end(provider: &str, rail: u8) -> std::result::Result<Endpoint, OfiError> {
+    let source = (provider != "shm").then(|| [127, 0, 0, rail + 1].into());
     Endpoint::open(&Wanted { provider: Some(provider.to_owned()), source }, Settings::default())
 }
 
-fn run_all(provider: &str) {
-    let (own, other) = match end(provider).and_then(|own| Ok((own, end(provider)?))) {
-        Ok(ends) => ends,
+/// One rail of both ends: this one and the other, and the peers of each.
+struct Rail {
+    other: Endpoint,
+    peer: Arc<Peer>,
+    _back: Peer,
+}
+
+fn rail(provider: &str, nth: u8) -> std::result::Result<Rail, OfiError> {
+    let (own, other) = (end(provider, nth)?, end(provider, nth)?);
+    let session = random_u64()?;
+    let peer = Arc::new(own.connect("the other end", &other.card()?, session)?);
+    let back = other.connect("this end", &own.card()?, session)?;
+    Ok(Rail { other, peer, _back: back })
+}
+
+fn run_all(provider: &str, rails: u8) {
+    let rails = match (0..rails).map(|nth| rail(provider, nth)).collect::<std::result::Result<Vec<_>, _>>() {
+        Ok(rails) => rails,
         Err(error) => return println!("skipped: {error}"),
     };
-    let session = random_u64().unwrap();
-    let peer = Arc::new(own.connect("the other end", &other.card().unwrap(), session).unwrap());
-    let back = other.connect("this end", &own.card().unwrap(), session).unwrap();
+    let peers = rails.iter().map(|rail| Arc::clone(&rail.peer)).collect();
+    let link = Arc::new(Rails::new(peers).unwrap());
     let mut skipped = 0;
     for (name, needs, body) in BODIES {
         let owner = Arc::new(Region::create(&RegionOptions::new("conformance", SIZE_BYTES)).unwrap());
-        let exported = other.export(&owner).unwrap();
-        let remote = OfiMemory::new(Arc::clone(&peer), NodeId::new(8).unwrap(), exported.card().clone());
+        let exported: Vec<_> = rails.iter().map(|rail| rail.other.export(&owner).unwrap()).collect();
+        let cards = exported.iter().map(|exported| exported.card().clone()).collect();
+        let remote = OfiMemory::over(Arc::clone(&link), NodeId::new(8).unwrap(), cards).unwrap();
         let subject = Subject { link: Arc::new(Loopback), owner, remote: Arc::new(remote) };
         match subject.run(*needs, *body) {
             Outcome::Passed => println!("ofi over {provider}: {name}: passed"),
@@ -66,20 +81,25 @@ fn run_all(provider: &str) {
     }
     // Those that need a map.
     assert_eq!(skipped, 3);
-    drop(back);
 }
 
 #[test]
 fn over_tcp_with_rxm() {
-    run_all("tcp;ofi_rxm");
+    run_all("tcp;ofi_rxm", 1);
+}
+
+#[test]
+fn over_rails_of_tcp_with_rxm() {
+    run_all("tcp;ofi_rxm", 2);
+    run_all("tcp;ofi_rxm", 4);
 }
 
 #[test]
 fn over_net() {
-    run_all("net");
+    run_all("net", 1);
 }
 
 #[test]
 fn over_shm() {
-    run_all("shm");
+    run_all("shm", 1);
 }

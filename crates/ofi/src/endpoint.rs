@@ -192,6 +192,11 @@ pub struct Exported {
 }
 
 impl Exported {
+    /// Whether this end point leads to it.
+    pub fn is_of(&self, end_point: &Endpoint) -> bool {
+        Arc::ptr_eq(&self.inside, &end_point.0)
+    }
+
     /// For the peers that may reach it.
     pub fn card(&self) -> &MemoryCard {
         &self.card

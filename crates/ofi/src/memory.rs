@@ -11,13 +11,15 @@ use shm::window::Window;
 use crate::card::MemoryCard;
 use crate::error::OfiError;
 use crate::peer::Peer;
+use crate::rails::Rails;
 
 /// Memory of a peer.
 #[derive(Debug)]
 pub struct OfiMemory {
-    peer: Arc<Peer>,
+    rails: Arc<Rails>,
     node: NodeId,
-    card: MemoryCard,
+    /// One for each rail.
+    cards: Vec<MemoryCard>,
     size_bytes: usize,
 }
 
@@ -28,7 +30,14 @@ impl OfiMemory {
     /// The memory of a card; the card has been checked when it was read.
     pub fn new(peer: Arc<Peer>, node: NodeId, card: MemoryCard) -> Self {
         let size_bytes = usize::try_from(card.size_bytes).unwrap_or(usize::MAX);
-        Self { peer, node, card, size_bytes }
+        Self { rails: Arc::new(Rails::from(peer)), node, cards: vec![card], size_bytes }
+    }
+
+    /// The same memory over several rails, by a card for each of them; `None`: there are not as many.
+    pub fn over(rails: Arc<Rails>, node: NodeId, cards: Vec<MemoryCard>) -> Option<Self> {
+        let size_bytes = cards.iter().map(|card| card.size_bytes).min()?;
+        let size_bytes = usize::try_from(size_bytes).unwrap_or(usize::MAX);
+        (cards.len() == rails.count()).then_some(Self { rails, node, cards, size_bytes })
     }
 
     /// What links over libfabric can do.
@@ -43,6 +52,10 @@ impl OfiMemory {
     fn word(&self, offset: usize, align: usize) -> Result<()> {
         self.range(offset, align)?;
         if offset.is_multiple_of(align) { Ok(()) } else { Err(LinkError::Misaligned { offset, align }) }
+    }
+
+    fn atomic<T>(&self, act: impl FnOnce(&Peer, &MemoryCard) -> crate::Result<T>) -> crate::Result<T> {
+        act(self.rails.for_atomic()?, &self.cards[0])
     }
 
     fn failed(&self, error: OfiError) -> LinkError {
@@ -69,42 +82,44 @@ impl RemoteMemory for OfiMemory {
 
     fn put(&self, offset: usize, from: &[u8]) -> Result<()> {
         self.range(offset, from.len())?;
-        self.peer.put(&self.card, offset, from).map_err(|error| self.failed(error))
+        self.rails.put(&self.cards, offset, from).map_err(|error| self.failed(error))
     }
 
     fn get(&self, offset: usize, into: &mut [u8]) -> Result<()> {
         self.range(offset, into.len())?;
-        self.peer.get(&self.card, offset, into).map_err(|error| self.failed(error))
+        self.rails.get(&self.cards, offset, into).map_err(|error| self.failed(error))
     }
 
     fn put_from(&self, offset: usize, source: Window<'_>) -> Result<()> {
         self.range(offset, source.len())?;
-        self.peer.put_from(&self.card, offset, &source).map_err(|error| self.failed(error))
+        self.rails.put_from(&self.cards, offset, &source).map_err(|error| self.failed(error))
     }
 
     fn get_to(&self, offset: usize, target: Window<'_>) -> Result<()> {
         self.range(offset, target.len())?;
-        self.peer.get_to(&self.card, offset, &target).map_err(|error| self.failed(error))
+        self.rails.get_to(&self.cards, offset, &target).map_err(|error| self.failed(error))
     }
 
     fn fetch_add_u32(&self, offset: usize, add: u32) -> Result<u32> {
         self.word(offset, 4)?;
-        self.peer.fetch_add_u32(&self.card, offset, add).map_err(|error| self.failed(error))
+        self.atomic(|peer, card| peer.fetch_add_u32(card, offset, add)).map_err(|error| self.failed(error))
     }
 
     fn fetch_add_u64(&self, offset: usize, add: u64) -> Result<u64> {
         self.word(offset, 8)?;
-        self.peer.fetch_add_u64(&self.card, offset, add).map_err(|error| self.failed(error))
+        self.atomic(|peer, card| peer.fetch_add_u64(card, offset, add)).map_err(|error| self.failed(error))
     }
 
     fn compare_swap_u32(&self, offset: usize, expected: u32, new: u32) -> Result<u32> {
         self.word(offset, 4)?;
-        self.peer.compare_swap_u32(&self.card, offset, expected, new).map_err(|error| self.failed(error))
+        self.atomic(|peer, card| peer.compare_swap_u32(card, offset, expected, new))
+            .map_err(|error| self.failed(error))
     }
 
     fn compare_swap_u64(&self, offset: usize, expected: u64, new: u64) -> Result<u64> {
         self.word(offset, 8)?;
-        self.peer.compare_swap_u64(&self.card, offset, expected, new).map_err(|error| self.failed(error))
+        self.atomic(|peer, card| peer.compare_swap_u64(card, offset, expected, new))
+            .map_err(|error| self.failed(error))
     }
 
     fn store_u32(&self, offset: usize, value: u32) -> Result<()> {
@@ -113,7 +128,7 @@ impl RemoteMemory for OfiMemory {
     }
 
     fn barrier(&self) -> Result<()> {
-        self.peer.barrier().map_err(|error| self.failed(error))
+        self.rails.barrier().map_err(|error| self.failed(error))
     }
 
     fn map_part(&self, _options: &PartialMapOptions) -> Result<Arc<PartialMap>> {

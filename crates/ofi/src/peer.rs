@@ -4,8 +4,9 @@
 //! [`Peer::barrier`] tells it. What was put before may or may not have arrived. A new [`Peer`] begins anew.
 
 use std::sync::{Arc, OnceLock, PoisonError};
+use std::time::Duration;
 
-use shm::sync::{AtomicBool, AtomicU32, Ordering};
+use shm::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use shm::window::Window;
 
 use fabric_sys::constants::{FI_ORDER_RAW, FI_ORDER_SAS, FI_ORDER_SAW, FI_ORDER_WAW};
@@ -29,6 +30,8 @@ pub(crate) struct PeerState {
     pub(crate) outstanding: AtomicU32,
     /// Slots that its operations have.
     pub(crate) held: AtomicU32,
+    /// Bytes of chunks that are under way ([`crate::Rails`]).
+    pub(crate) chunk_bytes: AtomicU64,
     /// A doorbell was rung since the last [`Peer::confirm_rings`].
     has_rung: AtomicBool,
     pub(crate) failure: OnceLock<OfiError>,
@@ -43,6 +46,7 @@ impl PeerState {
             number,
             outstanding: AtomicU32::new(0),
             held: AtomicU32::new(0),
+            chunk_bytes: AtomicU64::new(0),
             has_rung: AtomicBool::new(false),
             failure: OnceLock::new(),
         }
@@ -81,10 +85,12 @@ pub struct Peer {
 
 /// What one read or write of remote memory is about.
 #[derive(Clone, Copy)]
-struct Piece {
-    at: usize,
-    len: usize,
-    address: u64,
+pub(crate) struct Piece {
+    /// From the start of the block on.
+    pub(crate) at: usize,
+    pub(crate) len: usize,
+    /// At the peer.
+    pub(crate) address: u64,
 }
 
 /// Operations of one get, at most as many as a peer may have.
@@ -111,7 +117,7 @@ impl Queue {
 }
 
 /// Pieces as long as a slot. The card and the caller's check of the range keep them within an address space; the owner checks them again.
-fn pieces(card: &MemoryCard, offset: usize, len: usize) -> impl Iterator<Item = Piece> + use<> {
+pub(crate) fn pieces(card: &MemoryCard, offset: usize, len: usize) -> impl Iterator<Item = Piece> + use<> {
     let start = card.base.wrapping_add(offset as u64);
     (0..len).step_by(SEND_SLOT_BYTES).map(move |at| Piece {
         at,
@@ -190,6 +196,36 @@ impl Peer {
         Ok(())
     }
 
+    /// Begins to write a chunk, if there is room for it now: it is confirmed by itself, and in no order with others.
+    pub(crate) fn try_put_chunk(
+        &self,
+        card: &MemoryCard,
+        piece: Piece,
+        fill: impl Fn(&Window<'_>, Piece) -> Result<()>,
+    ) -> Result<bool> {
+        let (engine, peer) = (&self.inside.engine, &self.state);
+        peer.check()?;
+        let Some(slot) = engine.slots.claim(peer, Kind::Put) else { return Ok(false) };
+        if let Err(error) = engine.port.slot(slot).and_then(|memory| fill(&memory, piece)) {
+            engine.slots.unclaim(slot);
+            return Err(error);
+        }
+        engine.slots.count_bytes(slot, piece.len);
+        let target = Target { address: piece.address, len: piece.len, key: card.key };
+        let post = || engine.port.write(slot, peer.address, target, WriteEnd::Arrived);
+        engine.post_if_room(slot, peer, Kind::Put, post)
+    }
+
+    /// Begins to read a chunk, if there is room for it now: its slot, for [`Peer::end_get`].
+    pub(crate) fn try_get_chunk(&self, card: &MemoryCard, piece: Piece) -> Result<Option<usize>> {
+        let (engine, peer) = (&self.inside.engine, &self.state);
+        peer.check()?;
+        let Some(slot) = engine.slots.claim(peer, Kind::Get) else { return Ok(None) };
+        engine.slots.count_bytes(slot, piece.len);
+        let post = || engine.port.read(slot, piece.len, peer.address, piece.address, card.key);
+        Ok(engine.post_if_room(slot, peer, Kind::Get, post)?.then_some(slot))
+    }
+
     /// Reads a block; the caller has checked the range.
     pub fn get(&self, card: &MemoryCard, offset: usize, into: &mut [u8]) -> Result<()> {
         let len = into.len();
@@ -258,7 +294,7 @@ impl Peer {
         Ok(())
     }
 
-    fn end_get(
+    pub(crate) fn end_get(
         &self,
         slot: usize,
         piece: Piece,
@@ -383,6 +419,17 @@ impl Peer {
     #[inline]
     pub fn barrier(&self) -> Result<()> {
         self.inside.engine.barrier(&self.state)
+    }
+
+    /// Whether the peer responds within that time: it answers a question about memory that nobody has. If not, it has failed.
+    pub fn responds_within(&self, limit: Duration) -> Result<()> {
+        let op = AtomicOp::FetchAdd { add: 0 };
+        let nobody = |request| Body::Atomic { memory: 0, offset: 0, width: Width::Four, op, request };
+        let engine = &self.inside.engine;
+        let slot = self.send(Kind::Atomic, nobody, &[])?;
+        engine.finish_within(slot, &self.state, Kind::Atomic, limit)?;
+        engine.slots.let_go(slot);
+        Ok(())
     }
 
     /// Waits until a connection stands: the first operation pays for it otherwise.

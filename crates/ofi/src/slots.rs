@@ -70,6 +70,8 @@ struct Slot {
 #[derive(Debug, Default)]
 struct Inner {
     operation: Option<(Arc<PeerState>, Kind)>,
+    /// Bytes of a chunk, where the peer counts them.
+    bytes: u32,
     is_abandoned: bool,
     completed: Option<Result<()>>,
     reply: Option<Answer>,
@@ -146,7 +148,7 @@ impl Slots {
     }
 
     fn free_again(&self, slot: usize, mut inner: MutexGuard<'_, Inner>) {
-        let operation = std::mem::take(&mut *inner).operation;
+        let Inner { operation, bytes, .. } = std::mem::take(&mut *inner);
         drop(inner);
         self.slots[slot].generation.fetch_add(1, Ordering::SeqCst);
         // Release: pairs with the Acquire in `claim_free`.
@@ -156,6 +158,19 @@ impl Slots {
             if !kind.is_waited_for() {
                 peer.outstanding.fetch_sub(1, Ordering::SeqCst);
             }
+            if bytes > 0 {
+                // Relaxed: it affects the choice of a rail only.
+                peer.chunk_bytes.fetch_sub(u64::from(bytes), Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// The peer counts these bytes until the operation of the slot, a chunk, has ended. Before it is posted.
+    pub(crate) fn count_bytes(&self, slot: usize, bytes: usize) {
+        let (mut inner, bytes) = (self.inner(slot), u32::try_from(bytes).unwrap_or(u32::MAX));
+        if let Some((peer, _)) = &inner.operation {
+            peer.chunk_bytes.fetch_add(u64::from(bytes), Ordering::Relaxed);
+            inner.bytes = bytes;
         }
     }
 
@@ -329,5 +344,23 @@ mod tests {
         assert_eq!(slots.claim(&peer, Kind::Get), None);
         slots.complete(5, Ok(()));
         assert_eq!(slots.claim(&peer, Kind::Get), Some(5));
+    }
+
+    #[test]
+    fn bytes_of_chunks_are_counted_until_they_have_ended() {
+        let (slots, peer) = (Slots::new(), peer(1));
+        let bytes = || peer.chunk_bytes.load(Ordering::Relaxed);
+        let [first, second] = [(); 2].map(|()| slots.claim(&peer, Kind::Put).unwrap());
+        slots.count_bytes(first, 1000);
+        slots.count_bytes(second, 24);
+        assert_eq!(bytes(), 1024);
+        slots.complete(first, Ok(()));
+        assert_eq!(bytes(), 24);
+        slots.unclaim(second);
+        assert_eq!(bytes(), 0);
+        // The same slot without.
+        let again = slots.claim(&peer, Kind::Put).unwrap();
+        slots.complete(again, Ok(()));
+        assert_eq!(bytes(), 0);
     }
 }

@@ -1,6 +1,7 @@
 //! One end of link `ofi` for its figures (`tieline bench acceptance --only ofi`): put, barrier and doorbells, timed.
 //!
-//! `tieline-ofi-measure PROVIDER ADDRESS BYTES` opens an end point at this address, exports BYTES of memory, and prints its card. The
+//! `tieline-ofi-measure PROVIDER ADDRESS[,ADDRESS] BYTES` opens an end point at each of these addresses, exports BYTES of memory, and
+//! prints its card. With several addresses the link has as many rails. The
 //! first line of its input is the card of the peer; then each line is an order, answered by one line. It ends with its input. The
 //! orders: see [`End::obey`].
 #![forbid(unsafe_code)]
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use link::RemoteMemory;
-use ofi::{Bell, Endpoint, EndpointCard, Exported, MemoryCard, OfiMemory, Peer, Settings, Wanted};
+use ofi::{Bell, Endpoint, EndpointCard, Exported, MemoryCard, OfiMemory, Rails, Settings, Wanted};
 use proto::ids::NodeId;
 use shm::region::{Region, RegionOptions};
 use shm::sync::Ordering;
@@ -63,7 +64,7 @@ fn pattern(len: usize, seed: u64) -> Vec<u8> {
 
 struct End {
     memory: OfiMemory,
-    peer: Arc<Peer>,
+    rails: Arc<Rails>,
     its_bell: u64,
     bell: Bell,
     /// How often the own doorbell was rung.
@@ -72,8 +73,8 @@ struct End {
     polled: u64,
     source: Vec<u8>,
     region: Arc<Region>,
-    _exported: Exported,
-    _endpoint: Endpoint,
+    _exported: Vec<Exported>,
+    _endpoints: Vec<Endpoint>,
 }
 
 impl End {
@@ -81,26 +82,36 @@ impl End {
         let [provider, address, bytes] = words else {
             return Err("usage: tieline-ofi-measure PROVIDER ADDRESS BYTES".into());
         };
-        let wanted = Wanted { provider: Some(provider.clone()), source: Some(address.parse()?) };
         let settings = Settings { give_up_after: GIVE_UP_AFTER, ..Settings::default() };
-        let endpoint = Endpoint::open(&wanted, settings)?;
+        let open = |address: &str| -> Fallible<Endpoint> {
+            let wanted = Wanted { provider: Some(provider.clone()), source: Some(address.parse()?) };
+            Ok(Endpoint::open(&wanted, settings)?)
+        };
+        let endpoints = address.split(',').map(open).collect::<Fallible<Vec<_>>>()?;
         let region = Arc::new(Region::create(&RegionOptions::new("measure", bytes.parse()?))?);
-        let (exported, bell) = (endpoint.export(&region)?, endpoint.bell()?);
-        let own =
-            [hex(&endpoint.card()?.to_bytes()), hex(&exported.card().to_bytes()), bell.id().to_string()];
-        say(&own.join(" "));
+        let exported: Vec<_> =
+            endpoints.iter().map(|endpoint| endpoint.export(&region)).collect::<Result<_, _>>()?;
+        let bell = endpoints.first().ok_or("no address")?.bell()?;
+        let cards = endpoints.iter().map(|endpoint| Ok(hex(&endpoint.card()?.to_bytes())));
+        let cards = cards.collect::<Fallible<Vec<_>>>()?;
+        let memory: Vec<_> = exported.iter().map(|exported| hex(&exported.card().to_bytes())).collect();
+        say(&[cards.join(","), memory.join(","), bell.id().to_string()].join(" "));
         let card = input.next().ok_or("the peer's card is missing")?;
         let its: Vec<&str> = card.split(' ').collect();
-        let [end_point, memory, its_bell] = its.as_slice() else {
+        let [end_points, memory, its_bell] = its.as_slice() else {
             return Err("the peer's card is cut off".into());
         };
-        let card = EndpointCard::from_bytes(&unhex(end_point)?)?;
-        let peer = Arc::new(endpoint.connect("the other end", &card, SESSION)?);
-        let memory = MemoryCard::from_bytes(&unhex(memory)?)?;
-        let memory = OfiMemory::new(Arc::clone(&peer), NodeId::new(8)?, memory);
+        let peers = endpoints.iter().zip(end_points.split(',')).map(|(endpoint, card)| {
+            let card = EndpointCard::from_bytes(&unhex(card)?)?;
+            Ok(Arc::new(endpoint.connect("the other end", &card, SESSION)?))
+        });
+        let rails = Rails::new(peers.collect::<Fallible<_>>()?).map(Arc::new).ok_or("no rail")?;
+        let memory = memory.split(',').map(|card| Ok(MemoryCard::from_bytes(&unhex(card)?)?));
+        let memory = OfiMemory::over(Arc::clone(&rails), NodeId::new(8)?, memory.collect::<Fallible<_>>()?);
+        let memory = memory.ok_or("there is not a card of memory for each rail")?;
         Ok(Self {
             memory,
-            peer,
+            rails,
             its_bell: its_bell.parse()?,
             bell,
             rung: 0,
@@ -108,7 +119,7 @@ impl End {
             source: vec![0; bytes.parse()?],
             region,
             _exported: exported,
-            _endpoint: endpoint,
+            _endpoints: endpoints,
         })
     }
 
@@ -157,7 +168,7 @@ impl End {
     fn echo(&mut self, rounds: u64) -> Fallible<f64> {
         let started = Instant::now();
         for _ in 0..rounds {
-            self.peer.ring(self.its_bell)?;
+            self.rails.ring(self.its_bell)?;
             self.await_bell()?;
         }
         Ok(started.elapsed().as_nanos() as f64 / (2 * rounds.max(1)) as f64)
@@ -166,7 +177,7 @@ impl End {
     fn answer(&mut self, rounds: u64) -> Fallible<()> {
         for _ in 0..rounds {
             self.await_bell()?;
-            self.peer.ring(self.its_bell)?;
+            self.rails.ring(self.its_bell)?;
         }
         Ok(())
     }
