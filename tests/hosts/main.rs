@@ -10,6 +10,7 @@ mod lab;
 mod namespaces;
 mod namespaces_ended;
 mod network_faults;
+mod rails;
 mod sisci;
 mod ssh;
 mod tools;

@@ -3,8 +3,9 @@
 
 use std::ffi::OsString;
 use std::io::Write;
+use std::net::Ipv4Addr;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -187,12 +188,37 @@ impl Host {
         Ok(Said::Done)
     }
 
+    /// Of the host's managers: the one that was named, or the usual one, and the host's rails beside it.
+    fn configuration(&self) -> Result<Option<PathBuf>> {
+        let named = self.arguments.all.config.clone();
+        if self.arguments.all.rails.len() < 2 {
+            return Ok(named);
+        }
+        let Some(path) = named else {
+            // What the user's own configuration is on a machine: nobody else has one on a host.
+            write_rails(&Path::new(CONFIG_HOME).join("tieline"), &self.rails())?;
+            return Ok(None);
+        };
+        let folder = Path::new(CONFIG_HOME).join("named");
+        write_rails(&folder, &self.rails())?;
+        let files = node::config::files(Some(&path)).map_err(node::NodeError::from)?;
+        for (nth, file) in files.iter().enumerate() {
+            let copy = folder.join(format!("{nth:03}.toml"));
+            std::fs::copy(file, &copy).map_err(NamespacesError::io("copy", file))?;
+        }
+        Ok(Some(folder))
+    }
+
+    fn rails(&self) -> Vec<Ipv4Addr> {
+        self.arguments.all.rails.iter().map(|range| range.address(self.arguments.index)).collect()
+    }
+
     fn start(&self, node: NodeId) -> Result<()> {
         let options = UpOptions {
             dir: self.dir.clone(),
             nodes: vec![node],
             launcher: Launcher::this_binary()?,
-            config: self.arguments.all.config.clone(),
+            config: self.configuration()?,
             limit: LIMIT,
             keep_files: false,
             stop: || false,
@@ -200,6 +226,15 @@ impl Host {
         node::cluster::up(&options, &mut |_| {})?;
         Ok(())
     }
+}
+
+/// Into a file of this folder that is read after all others.
+fn write_rails(folder: &Path, rails: &[Ipv4Addr]) -> Result<()> {
+    std::fs::create_dir_all(folder).map_err(NamespacesError::io("make", folder))?;
+    let quoted: Vec<_> = rails.iter().map(|rail| format!("\"{rail}\"")).collect();
+    let path = folder.join("rails.toml");
+    let text = format!("[node]\nrails = [{}]\n", quoted.join(", "));
+    std::fs::write(&path, text).map_err(NamespacesError::io("write", path))
 }
 
 #[cfg(test)]

@@ -47,8 +47,8 @@ pub enum ClientEvent {
         connection: ConnectionId,
         /// The importer's end of the link.
         end: ImporterEnd,
-        /// At which address managers of other hosts reach this node's.
-        address: Option<IpAddr>,
+        /// This host's addresses for data, one of each rail.
+        addresses: Vec<IpAddr>,
     },
     /// A program disconnected.
     Disconnected {

@@ -22,8 +22,8 @@ pub enum Found {
     Here(Import, OwnedFd, u64),
     /// On another host: nothing is connected yet, see [`Client::connect_by_network`].
     OnOtherHost {
-        /// At which address managers of other hosts reach this node's.
-        address: Option<IpAddr>,
+        /// This host's addresses for data, one of each rail.
+        addresses: Vec<IpAddr>,
     },
 }
 
@@ -35,7 +35,7 @@ pub enum FoundInterrupt {
     /// As of a segment.
     OnOtherHost {
         /// As of a segment.
-        address: Option<IpAddr>,
+        addresses: Vec<IpAddr>,
     },
 }
 
@@ -71,8 +71,8 @@ impl Client {
     /// [`Self::connect_segment_within`] does; zero: an error at once.
     pub fn find_segment(&self, node: NodeId, key: SegmentKey, limit: Duration) -> Result<Found> {
         let answer = self.ask_for(Request::ConnectSegment { node, key }, limit)?;
-        if let Reply::OnOtherHost { address } = answer.reply {
-            return Ok(Found::OnOtherHost { address });
+        if let Reply::OnOtherHost { addresses } = answer.reply {
+            return Ok(Found::OnOtherHost { addresses });
         }
         self.segment_of(answer).map(|(import, memory, size_bytes)| Found::Here(import, memory, size_bytes))
     }
@@ -85,8 +85,8 @@ impl Client {
         limit: Duration,
     ) -> Result<FoundInterrupt> {
         let answer = self.ask_for(Request::ConnectInterrupt { node, number }, limit)?;
-        if let Reply::OnOtherHost { address } = answer.reply {
-            return Ok(FoundInterrupt::OnOtherHost { address });
+        if let Reply::OnOtherHost { addresses } = answer.reply {
+            return Ok(FoundInterrupt::OnOtherHost { addresses });
         }
         self.interrupt_of(answer).map(FoundInterrupt::Here)
     }

@@ -224,8 +224,8 @@ impl Registry {
                 self.connected.insert(connection, (what, node, importer));
                 ClientEvent::Connected { what, node, connection, producer, sender }
             }
-            Event::WantedByNetwork { what, node, connection, end, address } => {
-                ClientEvent::WantedByNetwork { what, node, connection, end, address }
+            Event::WantedByNetwork { what, node, connection, end, addresses } => {
+                ClientEvent::WantedByNetwork { what, node, connection, end, addresses }
             }
             Event::Disconnected { what, node, connection, died } => {
                 self.connected.remove(&connection);

@@ -8,6 +8,7 @@ mod place;
 #[cfg(test)]
 mod tests;
 
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -75,6 +76,8 @@ pub struct Settings {
     pub id: Option<NodeId>,
     /// `[node] name`: what others see as the host.
     pub name: Option<String>,
+    /// `[node] rails`: addresses of this host that data to other hosts goes over; none: the one by which the others know it.
+    pub rails: Vec<IpAddr>,
     /// `[manager] heartbeat_interval_ms`.
     pub heartbeat_interval: Duration,
     /// `[manager] heartbeat_limit_ms`.
@@ -114,6 +117,7 @@ impl Default for Settings {
         Self {
             id: None,
             name: None,
+            rails: Vec::new(),
             // A dead manager is noticed by its socket; heartbeats are for one that hangs, so they may be rare.
             heartbeat_interval: Duration::from_secs(1),
             heartbeat_limit: Duration::from_secs(5),

@@ -4,6 +4,7 @@
 //! loads libfabric nor has its threads. What a peer asks for is dealt with by a thread of its own, because opening an end point
 //! takes long, and the library's thread must not wait.
 
+mod ends;
 mod jobs;
 
 use std::collections::{BTreeMap, HashMap};
@@ -15,10 +16,10 @@ use node_client::{ByNetwork, ClientEvent, Import, ImportId, OwnLock, WeakClient}
 use ofi::provider::RANKS;
 use ofi::{
     Bell, DATA_BYTES_MAX, Delivery, Endpoint, EndpointCard, Exported, MemoryCard, OfiError, OfiMemory, Peer,
-    Settings, Wanted, random_u64,
+    Rails, random_u64,
 };
 use proto::ids::{InterruptNo, NodeId};
-use proto::wire::network::{ImporterEnd, OwnerEnd};
+use proto::wire::network::{ImporterEnd, ImporterRail, MAX_RAILS, OwnerEnd, OwnerRail};
 use proto::wire::program::Imported;
 use shm::process::SignalsBlocked;
 
@@ -27,14 +28,18 @@ use crate::interrupt::{Inlet, OwnerWords};
 use crate::node::Node;
 use crate::remote::lost;
 use crate::segment::SegmentMemory;
+use ends::Ends;
 use jobs::{Job, Jobs, Queue, Request, queue};
+
+/// How long a rail other than the first one may take to respond when a program connects. One that needs longer is not used.
+const RAIL_LIMIT: Duration = Duration::from_secs(1);
 
 /// Memory of this program that other hosts may reach.
 #[derive(Debug)]
 pub(crate) struct Reachable {
     memory: Arc<SegmentMemory>,
-    /// By provider. Empty until a program of another host connects.
-    exported: OwnLock<Vec<(String, Exported)>>,
+    /// One for each end point. Empty until a program of another host connects.
+    exported: OwnLock<Vec<Exported>>,
 }
 
 impl Reachable {
@@ -50,17 +55,16 @@ impl Reachable {
     }
 
     fn card_at(&self, end_point: &Endpoint) -> std::result::Result<MemoryCard, OfiError> {
-        let provider = end_point.offer().provider;
         let Some(mut exported) = self.exported.lock() else { return Err(of_parent()) };
-        let known = exported.iter().position(|(of, _)| *of == provider);
+        let known = exported.iter().position(|exported| exported.is_of(end_point));
         let index = match known {
             Some(index) => index,
             None => {
-                exported.push((provider, end_point.export(self.memory.shared_region())?));
+                exported.push(end_point.export(self.memory.shared_region())?);
                 exported.len() - 1
             }
         };
-        let mut card = exported[index].1.card().clone();
+        let mut card = exported[index].card().clone();
         // The region may be longer, by less than a page.
         card.size_bytes = self.memory.size_bytes() as u64;
         Ok(card)
@@ -71,11 +75,11 @@ impl Reachable {
 #[derive(Debug, Default)]
 pub(crate) struct Network {
     client: OnceLock<WeakClient>,
-    end_points: OwnLock<Vec<Endpoint>>,
+    ends: Ends,
     segments: OwnLock<BTreeMap<Imported, Weak<Reachable>>>,
     interrupts: OwnLock<BTreeMap<Imported, Triggered>>,
     /// Whom this program reaches.
-    peers: OwnLock<BTreeMap<ImportId, Weak<Peer>>>,
+    peers: OwnLock<BTreeMap<ImportId, Weak<Rails>>>,
     worker: OwnLock<Option<Jobs>>,
 }
 
@@ -89,25 +93,33 @@ pub(crate) enum Triggered {
 /// An object on another host.
 pub(crate) struct Connected {
     pub(crate) import: Import,
-    pub(crate) peer: Arc<Peer>,
+    pub(crate) rails: Arc<Rails>,
     to: NodeId,
     size_bytes: u64,
-    key: Vec<u8>,
+    /// One for each rail.
+    keys: Vec<Vec<u8>>,
 }
 
 impl Connected {
     /// Of a segment.
     pub(crate) fn memory(&self) -> std::result::Result<OfiMemory, OfiError> {
-        let mut memory = MemoryCard::from_bytes(&self.key)?;
-        // The managers' word counts for what a program may touch, and the owner's for what there is.
-        memory.size_bytes = memory.size_bytes.min(self.size_bytes);
-        Ok(OfiMemory::new(Arc::clone(&self.peer), self.to, memory))
+        let card = |key: &Vec<u8>| -> std::result::Result<MemoryCard, OfiError> {
+            let mut card = MemoryCard::from_bytes(key)?;
+            // The managers' word counts for what a program may touch, and the owner's for what there is.
+            card.size_bytes = card.size_bytes.min(self.size_bytes);
+            Ok(card)
+        };
+        let cards = self.keys.iter().map(card).collect::<std::result::Result<Vec<_>, _>>()?;
+        let len = cards.len();
+        let memory = OfiMemory::over(Arc::clone(&self.rails), self.to, cards);
+        memory.ok_or(OfiError::BadCard { len, why: "there is not a key for each rail" })
     }
 
     /// Of an interrupt.
     pub(crate) fn doorbell(&self) -> std::result::Result<Doorbell, OfiError> {
-        Doorbell::from_bytes(&self.key).ok_or(OfiError::BadCard {
-            len: self.key.len(),
+        let key = self.keys.first().map(Vec::as_slice).unwrap_or_default();
+        Doorbell::from_bytes(key).ok_or(OfiError::BadCard {
+            len: key.len(),
             why: "a doorbell has 8 bytes, one that takes messages 12",
         })
     }
@@ -140,7 +152,7 @@ impl Doorbell {
 
 /// What one connection of a peer needs here.
 struct Exposed {
-    _peer: Peer,
+    _peers: Vec<Peer>,
     /// Of an interrupt: it is gone with the connection.
     _bell: Option<Bell>,
 }
@@ -196,13 +208,13 @@ impl Network {
     /// Called by the library's thread with each event.
     pub(crate) fn notice(self: &Arc<Self>, event: &ClientEvent) {
         match event {
-            ClientEvent::WantedByNetwork { what, node, connection, end, address } => {
+            ClientEvent::WantedByNetwork { what, node, connection, end, addresses } => {
                 self.hand_on(Request {
                     what: *what,
                     node: *node,
                     connection: *connection,
                     end: end.clone(),
-                    address: *address,
+                    addresses: addresses.clone(),
                 });
             }
             ClientEvent::Disconnected { connection, .. } => {
@@ -239,94 +251,88 @@ impl Network {
         }
     }
 
-    /// The end point of a provider, or the one that is there, or the best that can be had.
-    fn end_point(
-        &self,
-        provider: Option<&str>,
-        address: Option<IpAddr>,
-    ) -> std::result::Result<Endpoint, OfiError> {
-        let Some(mut end_points) = self.end_points.lock() else { return Err(of_parent()) };
-        let fits = |end: &&Endpoint| provider.is_none_or(|provider| end.offer().provider == provider);
-        if let Some(end_point) = end_points.iter().find(fits) {
-            return Ok(end_point.clone());
+    /// This program's end, for one importer.
+    fn expose(&self, request: &Request) -> std::result::Result<(OwnerEnd, Exposed), String> {
+        let in_words = |error: OfiError| error.to_string();
+        let cards = request.end.rails.iter().map(|rail| EndpointCard::from_bytes(&rail.end_point));
+        let cards = cards.collect::<std::result::Result<Vec<_>, _>>().map_err(in_words)?;
+        let provider = cards.first().map(|card| card.provider.as_str()).ok_or("no end point was named")?;
+        // What others name is not opened unless it is one that could have been chosen here.
+        if !RANKS.contains(&provider) {
+            return Err(format!("provider `{}` is not one that tieline uses", provider.escape_debug()));
         }
-        let wanted = Wanted { provider: provider.map(str::to_owned), source: address };
-        let _quiet = SignalsBlocked::here();
-        let opened = match Endpoint::open(&wanted, Settings::default()) {
-            // Networks that have no addresses of the internet.
-            Err(OfiError::NoProvider { .. }) if address.is_some() => {
-                Endpoint::open(&Wanted { source: None, ..wanted }, Settings::default())
-            }
-            other => other,
-        }?;
-        end_points.push(opened.clone());
-        Ok(opened)
+        let end_points =
+            self.ends.of_rails(Some(provider), &request.addresses, cards.len()).map_err(in_words)?;
+        let (mut rails, mut peers, mut first_bell) = (Vec::new(), Vec::new(), None);
+        for (nth, (end_point, card)) in end_points.iter().zip(&cards).enumerate() {
+            let (key, bell) = self.open(request.what, end_point)?;
+            first_bell = first_bell.or(bell);
+            let (name, session) = (name_of_rail(request.node, nth), request.end.rails[nth].session);
+            peers.push(end_point.connect(&name, card, session).map_err(in_words)?);
+            rails.push(OwnerRail { end_point: end_point.card().map_err(in_words)?.to_bytes(), key });
+        }
+        Ok((OwnerEnd { rails }, Exposed { _peers: peers, _bell: first_bell }))
     }
 
-    /// This program's end, for one importer.
-    fn expose(
+    /// What opens an object over an end point.
+    fn open(
         &self,
         what: Imported,
-        node: NodeId,
-        end: &ImporterEnd,
-        address: Option<IpAddr>,
-    ) -> std::result::Result<(OwnerEnd, Exposed), String> {
+        end_point: &Endpoint,
+    ) -> std::result::Result<(Vec<u8>, Option<Bell>), String> {
         let in_words = |error: OfiError| error.to_string();
-        let card = EndpointCard::from_bytes(&end.end_point).map_err(in_words)?;
-        // What others name is not opened unless it is one that could have been chosen here.
-        if !RANKS.contains(&card.provider.as_str()) {
-            return Err(format!("provider `{}` is not one that tieline uses", card.provider.escape_debug()));
-        }
-        let end_point = self.end_point(Some(&card.provider), address).map_err(in_words)?;
         let removed = || "it is just being removed".to_owned();
-        let (key, bell) = match what {
+        match what {
             Imported::Segment(_) => {
                 let reachable = self.segments.lock().and_then(|segments| segments.get(&what)?.upgrade());
-                let card = reachable.ok_or_else(removed)?.card_at(&end_point).map_err(in_words)?;
-                (card.to_bytes().to_vec(), None)
+                let card = reachable.ok_or_else(removed)?.card_at(end_point).map_err(in_words)?;
+                Ok((card.to_bytes().to_vec(), None))
             }
             Imported::Interrupt(_) => {
                 let triggered = self.interrupts.lock().and_then(|all| all.get(&what).cloned());
                 let (doorbell, bell) =
-                    open_doorbell(&end_point, triggered.ok_or_else(removed)?).map_err(in_words)?;
-                (doorbell.to_bytes(), Some(bell))
+                    open_doorbell(end_point, triggered.ok_or_else(removed)?).map_err(in_words)?;
+                Ok((doorbell.to_bytes(), Some(bell)))
             }
-        };
-        let peer = end_point.connect(&format!("node {node}"), &card, end.session).map_err(in_words)?;
-        let end_point = end_point.card().map_err(in_words)?.to_bytes();
-        Ok((OwnerEnd { end_point, key }, Exposed { _peer: peer, _bell: bell }))
+        }
     }
 
-    /// Connects to an object on another host.
+    /// Connects to an object on another host: a segment over all rails that respond, an interrupt over the first one.
     pub(crate) fn connect(
         &self,
         node: &Node,
         to: NodeId,
         what: Imported,
-        address: Option<IpAddr>,
+        addresses: &[IpAddr],
         limit: Duration,
     ) -> Result<Connected> {
         let failed = |error: OfiError| no_data_link(what, to, &error);
-        let end_point = self.end_point(None, address).map_err(failed)?;
-        let session = random_u64().map_err(failed)?;
-        let card = end_point.card().map_err(failed)?;
-        let end = ImporterEnd { end_point: card.to_bytes(), session };
-        let connected = node.client().connect_by_network(to, what, &end, limit)?;
-        let ByNetwork { import, size_bytes, end } = connected;
-        let card = EndpointCard::from_bytes(&end.end_point);
-        let peer = card.and_then(|card| end_point.connect(&format!("node {to}"), &card, session));
-        let peer = peer.map(Arc::new).map_err(|error| {
+        let most = if matches!(what, Imported::Segment(_)) { MAX_RAILS } else { 1 };
+        let end_points = self.ends.of_rails(None, addresses, most).map_err(failed)?;
+        let rails = end_points.iter().map(|end_point| {
+            Ok(ImporterRail { end_point: end_point.card()?.to_bytes(), session: random_u64()? })
+        });
+        let own = ImporterEnd { rails: rails.collect::<std::result::Result<_, _>>().map_err(failed)? };
+        let ByNetwork { import, size_bytes, end } =
+            node.client().connect_by_network(to, what, &own, limit)?;
+        let lanes = lanes(to, &end_points, &own, &end);
+        let reached = lanes.map_err(|error| {
             drop(node.client().disconnect(&import));
             failed(error)
         })?;
+        let (lanes, keys): (Vec<_>, Vec<_>) = reached.into_iter().unzip();
+        let Some(rails) = Rails::new(lanes).map(Arc::new) else {
+            drop(node.client().disconnect(&import));
+            return Err(failed(OfiError::BadCard { len: 0, why: "the owner has named no end point" }));
+        };
         if let Some(mut peers) = self.peers.lock() {
-            peers.insert(import.id(), Arc::downgrade(&peer));
+            peers.insert(import.id(), Arc::downgrade(&rails));
         }
         // It may have ended before it was in the table.
         if let Some(reason) = lost(&import) {
-            peer.lost(why(reason));
+            rails.lost(why(reason));
         }
-        Ok(Connected { import, peer, to, size_bytes, key: end.key })
+        Ok(Connected { import, rails, to, size_bytes, keys })
     }
 
     /// An import that is given up.
@@ -335,6 +341,33 @@ impl Network {
             peers.remove(&import.id());
         }
     }
+}
+
+/// A peer over a rail, and what opens an object there.
+type Lane = (Arc<Peer>, Vec<u8>);
+
+/// A peer over each rail, with what opens the object there. The first one is taken as it is; another that does not respond is left
+/// out, so that a rail that is cut already does not stand in the way of those that are not.
+fn lanes(
+    to: NodeId,
+    end_points: &[Endpoint],
+    own: &ImporterEnd,
+    its: &OwnerEnd,
+) -> std::result::Result<Vec<Lane>, OfiError> {
+    let mut lanes = Vec::new();
+    for (nth, (end_point, rail)) in end_points.iter().zip(&its.rails).enumerate() {
+        let card = EndpointCard::from_bytes(&rail.end_point)?;
+        let peer = end_point.connect(&name_of_rail(to, nth), &card, own.rails[nth].session)?;
+        if nth == 0 || peer.responds_within(RAIL_LIMIT).is_ok() {
+            lanes.push((Arc::new(peer), rail.key.clone()));
+        }
+    }
+    Ok(lanes)
+}
+
+/// In errors: the first rail is what a link without others has.
+fn name_of_rail(node: NodeId, nth: usize) -> String {
+    if nth == 0 { format!("node {node}") } else { format!("node {node} (rail {})", nth + 1) }
 }
 
 /// A doorbell for one importer of an interrupt.
@@ -362,8 +395,8 @@ fn serve(network: &Weak<Network>, queue: &Queue) {
     while let Some(job) = queue.next() {
         let Some(network) = network.upgrade() else { return };
         match job {
-            Job::Wanted(Request { what, node, connection, end, address }) => {
-                let exposed = network.expose(what, node, &end, address);
+            Job::Wanted(request) => {
+                let (connection, exposed) = (request.connection, network.expose(&request));
                 let Some(client) = network.client.get().and_then(WeakClient::upgrade) else { return };
                 let (end, exposed) = match exposed {
                     Ok((end, exposed)) => (Ok(end), Some(exposed)),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use link::page::LinkWord;
 use link::{Capabilities, Grant, LinkError, RemoteMemory};
 use node_client::{Found, Import, ImportState};
-use ofi::{OfiMemory, Peer};
+use ofi::{OfiMemory, Rails};
 use proto::ids::{NodeId, SegmentKey};
 use proto::wire::program::{Imported, LossReason};
 use shm::origin::Origin;
@@ -41,7 +41,7 @@ pub struct RemoteInner {
     origin: Origin,
     pub(crate) memory: Arc<dyn RemoteMemory>,
     /// On another host only: the owner's program.
-    far: Option<Arc<Peer>>,
+    far: Option<Arc<Rails>>,
     events: Arc<Queue<RemoteEvent>>,
     _registration: Registration,
     /// Only on nodes with faults: makes maps follow the link.
@@ -165,16 +165,16 @@ impl RemoteSegment {
                     }
                 }
             }
-            Found::OnOtherHost { address } => {
+            Found::OnOtherHost { addresses } => {
                 let left = until.map_or(timeout, |until| until.saturating_duration_since(Instant::now()));
                 let what = Imported::Segment(key);
-                let connected = node.network().connect(node, peer, what, address, left)?;
+                let connected = node.network().connect(node, peer, what, &addresses, left)?;
                 let memory = connected.memory().map_err(|error| {
                     drop(node.client().disconnect(&connected.import));
                     no_data_link(what, peer, &error)
                 })?;
                 let memory: Arc<dyn RemoteMemory> = Arc::new(memory);
-                (connected.import, memory, Some(connected.peer))
+                (connected.import, memory, Some(connected.rails))
             }
         };
         let events = Arc::new(Queue::default());

@@ -429,7 +429,11 @@ impl ClusterReport {
         for far in &self.other_hosts {
             far.write_row(&mut text);
         }
-        far::write(&mut text, self.nodes.iter().filter_map(|report| report.status.as_ref()));
+        far::write(
+            &mut text,
+            self.nodes.iter().filter_map(|report| report.status.as_ref()),
+            &self.other_hosts,
+        );
         self.write_problems(&mut text);
         text
     }

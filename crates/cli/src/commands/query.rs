@@ -1,6 +1,7 @@
 //! `tieline query`.
 
 use std::fmt::Write;
+use std::net::IpAddr;
 
 use ::verify::status::nodes_on_host;
 use proto::wire::status::NodeInfo;
@@ -61,6 +62,8 @@ struct OtherHosts {
     nodes: usize,
     kind: &'static str,
     capabilities: Vec<&'static str>,
+    /// Addresses of this host, one of each rail.
+    rails: Vec<IpAddr>,
     #[serde(flatten)]
     offer: Offer,
 }
@@ -87,7 +90,7 @@ impl OtherHosts {
             Err(error) => Offer::Missing { problem: error.to_string() },
         };
         let capabilities = ofi::OfiMemory::capabilities().names();
-        Ok(Some(Self { nodes, kind: ofi::OfiMemory::NAME, capabilities, offer }))
+        Ok(Some(Self { nodes, kind: ofi::OfiMemory::NAME, capabilities, rails: node.info().rails, offer }))
     }
 
     fn write(&self, text: &mut String) {
@@ -98,6 +101,10 @@ impl OtherHosts {
             }
             Offer::Missing { problem } => writeln!(text, "Link to other hosts: {}: {problem}", self.kind),
         };
+        if self.rails.len() > 1 {
+            let rails: Vec<_> = self.rails.iter().map(ToString::to_string).collect();
+            let _ = writeln!(text, "Rails              : {}", rails.join(", "));
+        }
         let _ = writeln!(text, "Capabilities       : {}", self.capabilities.join(", "));
     }
 }

@@ -21,6 +21,7 @@ fn a_fork_is_told_to_attach_for_itself() {
         incarnation: 1,
         adapters: Vec::new(),
         faults: false,
+        rails: Vec::new(),
     };
     let state = State {
         connection: Connection::Up(Arc::new(Seqpacket::from_fd(ours))),

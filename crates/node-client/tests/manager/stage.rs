@@ -108,6 +108,7 @@ pub(crate) fn info() -> NodeInfo {
         incarnation: 1,
         adapters: Vec::new(),
         faults: false,
+        rails: Vec::new(),
     }
 }
 

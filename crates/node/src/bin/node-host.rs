@@ -100,10 +100,7 @@ fn obey(words: &[&str]) -> Answer {
             let key = SegmentKey::Segment(SegmentId(segment.parse()?));
             Ok(match client.find_segment(node(to)?, key, Duration::ZERO)? {
                 Found::Here(..) => "connected".to_owned(),
-                Found::OnOtherHost { address: Some(address) } => format!("on another host than {address}"),
-                Found::OnOtherHost { address: None } => {
-                    "on another host than one without an address".to_owned()
-                }
+                Found::OnOtherHost { addresses } => format!("on another host than {addresses:?}"),
             })
         }
         ["disturb", address] => disturb(address),

@@ -1,9 +1,11 @@
 //! The keys of a configuration file, and how later files override earlier ones.
 
+use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
 use proto::ids::NodeId;
+use proto::wire::network::MAX_RAILS;
 use proto::wire::{MAX_NAME_BYTES, is_printable};
 use serde::Deserialize;
 
@@ -28,6 +30,7 @@ struct Document {
 struct NodeSection {
     id: Option<NodeId>,
     name: Option<String>,
+    rails: Option<Vec<IpAddr>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -85,6 +88,10 @@ pub(super) fn apply(settings: &mut Settings, path: &Path, text: &str) -> Result<
             return Err(wrong("node.name", message));
         }
         settings.name = Some(name);
+    }
+
+    if let Some(rails) = document.node.rails {
+        settings.rails = checked_rails(rails).map_err(|message| wrong("node.rails", message))?;
     }
 
     let manager = document.manager;
@@ -148,6 +155,22 @@ pub(super) fn apply(settings: &mut Settings, path: &Path, text: &str) -> Result<
         settings.attach.uids = uids;
     }
     Ok(())
+}
+
+/// One address for each rail, none of them twice.
+fn checked_rails(rails: Vec<IpAddr>) -> Result<Vec<IpAddr>, String> {
+    if !(1..=MAX_RAILS).contains(&rails.len()) {
+        return Err(format!("{} addresses, but 1 to {MAX_RAILS} are possible", rails.len()));
+    }
+    for (nth, rail) in rails.iter().enumerate() {
+        if rail.is_unspecified() || rail.is_multicast() {
+            return Err(format!("{rail} is not an address of an interface of this host"));
+        }
+        if rails[..nth].contains(rail) {
+            return Err(format!("{rail} is named twice, but each rail needs an interface of its own"));
+        }
+    }
+    Ok(rails)
 }
 
 pub(super) fn gid_of(name: &str, groups: &str) -> Option<u32> {

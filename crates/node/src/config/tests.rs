@@ -35,7 +35,7 @@ fn errors_name_file_line_key_and_what_is_wrong() {
     for (text, expected) in [
         (
             "[node]\n\nnmae = \"x\"\n",
-            "t.toml, line 3, node.nmae: unknown field `nmae`, expected `id` or `name`: \
+            "t.toml, line 3, node.nmae: unknown field `nmae`, expected one of `id`, `name`, `rails`: \
              correct it, or name another configuration with --config",
         ),
         (
@@ -128,5 +128,22 @@ fn default_limits_fit_the_descriptors() {
         let limits = limits(&LimitSettings::default(), descriptors);
         let worst = limits.programs * 2 + limits.segments + limits.interrupts * 3;
         assert!(worst <= descriptors * 3 / 4 + 32, "{descriptors}: {worst}");
+    }
+}
+
+#[test]
+fn rails_are_up_to_four_addresses_each_once() {
+    let rails = |text: &str| read(&format!("[node]\nrails = {text}\n")).map(|settings| settings.rails);
+    let two: [IpAddr; 2] = [[10, 77, 0, 1].into(), "fd00::1".parse().unwrap()];
+    assert_eq!(rails("[\"10.77.0.1\", \"fd00::1\"]").unwrap(), two);
+    for (wrong, why) in [
+        ("[]", "0 addresses, but 1 to 4 are possible"),
+        ("[\"10.0.0.1\", \"10.0.0.2\", \"10.0.0.3\", \"10.0.0.4\", \"10.0.0.5\"]", "5 addresses"),
+        ("[\"10.0.0.1\", \"10.0.0.1\"]", "10.0.0.1 is named twice"),
+        ("[\"0.0.0.0\"]", "0.0.0.0 is not an address of an interface"),
+        ("[\"eth0\"]", "line 2, node.rails: "),
+    ] {
+        let error = rails(wrong).unwrap_err();
+        assert!(error.contains(why), "{wrong}: {error}");
     }
 }

@@ -81,8 +81,12 @@ fn behind_the_lock(options: &DaemonOptions, sharing: &Sharing) -> Result<Daemon>
         Some(dir) => Network::open(dir, node, &mut directory_watch)?,
         None => None,
     };
-    let address = network.as_ref().map(|network| network.identity.address.ip());
-    config.address = address.filter(|address| !address.is_unspecified());
+    if let Some(network) = &network {
+        let address = Some(network.identity.address.ip()).filter(|address| !address.is_unspecified());
+        let configured = &options.settings.rails;
+        config.info.rails =
+            if configured.is_empty() { address.into_iter().collect() } else { configured.clone() };
+    }
     if !door.is_by_list() {
         tracing::warn!(
             node = %node,
@@ -207,13 +211,13 @@ fn machine_config(options: &DaemonOptions, incarnation: u64, descriptor_limit: u
                 capabilities: ["map", "put", "get", "atomics", "doorbell"].map(str::to_owned).to_vec(),
             }],
             faults: settings.faults || std::env::var_os(ENV_FAULTS).is_some_and(|value| value == "1"),
+            rails: Vec::new(),
         },
         uid: geteuid().as_raw(),
         attach: settings.attach.clone(),
         heartbeat_interval: settings.heartbeat_interval,
         heartbeat_limit: settings.heartbeat_limit,
         resume_grace: settings.resume_grace,
-        address: None,
         limits: limits(&settings.limits, descriptor_limit),
     }
 }

@@ -110,10 +110,10 @@ impl Manager {
         let incarnation = grant.shown.incarnation;
         self.owners_asked.insert(connection, OwnerAsked { importer, id, size_bytes, incarnation });
         self.timers.set(Timer::OwnerAsked(connection), self.now + self.owner_limit());
-        let address = self.config.address;
+        let addresses = self.config.info.rails.clone();
         self.event(
             owner,
-            Event::WantedByNetwork { what, node: importer, connection, end, address },
+            Event::WantedByNetwork { what, node: importer, connection, end, addresses },
             Vec::new(),
         );
         Ok(())

@@ -1,6 +1,5 @@
 //! The configuration of a manager.
 
-use std::net::IpAddr;
 use std::time::Duration;
 
 use crate::wire::program::Access;
@@ -21,8 +20,6 @@ pub struct ManagerConfig {
     pub heartbeat_limit: Duration,
     /// How long after a start re-attaching programs are waited for before a peer's `Resume` is answered `NotFound`.
     pub resume_grace: Duration,
-    /// At which address managers of other hosts reach this one, if any do.
-    pub address: Option<IpAddr>,
     /// Limits; reaching one is [`crate::wire::program::Refusal::Limit`].
     pub limits: Limits,
 }

@@ -158,7 +158,7 @@ impl Manager {
             return Ok(Some((grant.body.with_import(import), grant.tokens)));
         }
         if self.is_elsewhere(node) {
-            return Ok(Some((Reply::OnOtherHost { address: self.config.address }, Vec::new())));
+            return Ok(Some((Reply::OnOtherHost { addresses: self.config.info.rails.clone() }, Vec::new())));
         }
         self.check_reachable(node)?;
         self.check_pending(program)?;

@@ -11,19 +11,35 @@ use serde::{Deserialize, Serialize};
 pub const MAX_END_POINT_BYTES: usize = 1100;
 /// No key is longer.
 pub const MAX_KEY_BYTES: usize = 64;
+/// No link has more rails.
+pub const MAX_RAILS: usize = 4;
 
-/// The end point of a program that connects.
+/// The end points of a program that connects: one for each of its rails, the first at least.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImporterEnd {
+    /// In the order of the importer's rails.
+    pub rails: Vec<ImporterRail>,
+}
+
+/// One of them.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImporterRail {
     /// Its address, in the link's own form.
     pub end_point: Vec<u8>,
-    /// Random; messages of this connection are known by it.
+    /// Random; messages of this connection on this rail are known by it.
     pub session: u64,
 }
 
-/// The end point of the owner, and what opens the object.
+/// The end points of the owner, and what opens the object. The n-th belongs to the n-th rail of the importer; there may be fewer.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnerEnd {
+    /// In the order of the importer's rails.
+    pub rails: Vec<OwnerRail>,
+}
+
+/// One of them.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OwnerRail {
     /// Its address, in the link's own form.
     pub end_point: Vec<u8>,
     /// In the link's own form, with random numbers.
@@ -31,28 +47,46 @@ pub struct OwnerEnd {
 }
 
 impl ImporterEnd {
-    /// It is no longer than one can be.
+    /// There are as many rails as there can be, and none is longer than one can be.
     pub fn is_bounded(&self) -> bool {
-        self.end_point.len() <= MAX_END_POINT_BYTES
+        has_bounded(&self.rails, |rail| rail.end_point.len() <= MAX_END_POINT_BYTES)
     }
 }
 
 impl OwnerEnd {
-    /// It is no longer than one can be.
+    /// There are as many rails as there can be, and none is longer than one can be.
     pub fn is_bounded(&self) -> bool {
-        self.end_point.len() <= MAX_END_POINT_BYTES && self.key.len() <= MAX_KEY_BYTES
+        has_bounded(&self.rails, |rail| {
+            rail.end_point.len() <= MAX_END_POINT_BYTES && rail.key.len() <= MAX_KEY_BYTES
+        })
     }
+}
+
+fn has_bounded<T>(rails: &[T], is_bounded: impl Fn(&T) -> bool) -> bool {
+    (1..=MAX_RAILS).contains(&rails.len()) && rails.iter().all(is_bounded)
 }
 
 impl fmt::Debug for ImporterEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ImporterEnd").field("end_point_bytes", &self.end_point.len()).finish_non_exhaustive()
+        f.debug_struct("ImporterEnd").field("rails", &self.rails.len()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for ImporterRail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ImporterRail").field("end_point_bytes", &self.end_point.len()).finish_non_exhaustive()
     }
 }
 
 impl fmt::Debug for OwnerEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OwnerEnd").field("end_point_bytes", &self.end_point.len()).finish_non_exhaustive()
+        f.debug_struct("OwnerEnd").field("rails", &self.rails.len()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for OwnerRail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OwnerRail").field("end_point_bytes", &self.end_point.len()).finish_non_exhaustive()
     }
 }
 
@@ -62,9 +96,28 @@ mod tests {
 
     #[test]
     fn what_opens_memory_is_not_printed() {
-        let importer = ImporterEnd { end_point: vec![201, 202], session: 987_654_321 };
-        let owner = OwnerEnd { end_point: vec![201], key: vec![233, 234] };
-        let said = format!("{importer:?} {owner:?}");
+        let importer = ImporterRail { end_point: vec![201, 202], session: 987_654_321 };
+        let owner = OwnerRail { end_point: vec![201], key: vec![233, 234] };
+        let (of_importer, of_owner) = (importer.clone(), owner.clone());
+        let ends = (ImporterEnd { rails: vec![of_importer] }, OwnerEnd { rails: vec![of_owner] });
+        let said = format!("{importer:?} {owner:?} {ends:?}");
         assert!(!said.contains("987") && !said.contains("233") && !said.contains("201"), "{said}");
+    }
+
+    #[test]
+    fn there_is_one_rail_at_least_and_a_bound() {
+        let owner = |rails, end_point_bytes, key_bytes| {
+            let rail = OwnerRail { end_point: vec![1; end_point_bytes], key: vec![2; key_bytes] };
+            OwnerEnd { rails: vec![rail; rails] }.is_bounded()
+        };
+        let importer = |rails, end_point_bytes| {
+            let rail = ImporterRail { end_point: vec![1; end_point_bytes], session: 1 };
+            ImporterEnd { rails: vec![rail; rails] }.is_bounded()
+        };
+        assert!(importer(1, 0) && importer(MAX_RAILS, MAX_END_POINT_BYTES));
+        assert!(!importer(0, 0) && !importer(MAX_RAILS + 1, 0) && !importer(2, MAX_END_POINT_BYTES + 1));
+        assert!(owner(1, 0, 0) && owner(MAX_RAILS, MAX_END_POINT_BYTES, MAX_KEY_BYTES));
+        assert!(!owner(0, 0, 0) && !owner(MAX_RAILS + 1, 0, 0));
+        assert!(!owner(2, MAX_END_POINT_BYTES + 1, 0) && !owner(2, 0, MAX_KEY_BYTES + 1));
     }
 }

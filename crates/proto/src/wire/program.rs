@@ -322,8 +322,8 @@ pub enum Reply {
     },
     /// The node is on another host: ask again with an end point.
     OnOtherHost {
-        /// At which address managers of other hosts reach this one.
-        address: Option<IpAddr>,
+        /// This host's addresses for data, one of each rail ([`NodeInfo::rails`]).
+        addresses: Vec<IpAddr>,
     },
     /// The object is reached over the network.
     ByNetwork {
@@ -397,8 +397,8 @@ pub enum Event {
         connection: ConnectionId,
         /// The importer's end of the link.
         end: ImporterEnd,
-        /// At which address managers of other hosts reach this one.
-        address: Option<IpAddr>,
+        /// This host's addresses for data, one of each rail ([`NodeInfo::rails`]).
+        addresses: Vec<IpAddr>,
     },
     /// An importer disconnected (or died).
     Disconnected {

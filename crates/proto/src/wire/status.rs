@@ -1,5 +1,7 @@
 //! The status of a node; the same structures are printed as JSON.
 
+use std::net::IpAddr;
+
 use serde::{Deserialize, Serialize};
 
 use crate::fault::LinkFaults;
@@ -24,6 +26,10 @@ pub struct NodeInfo {
     pub adapters: Vec<AdapterInfo>,
     /// Programs of this node carry out the faults that are asked for.
     pub faults: bool,
+    /// Addresses of this host that data to other hosts goes over, one of each rail, at most [`MAX_RAILS`](crate::wire::network::MAX_RAILS); none: this node is reached
+    /// from no other host. Documents of before do not say.
+    #[serde(default)]
+    pub rails: Vec<IpAddr>,
 }
 
 /// One adapter.

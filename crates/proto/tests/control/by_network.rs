@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use proto::ids::{InterruptNo, SegmentId, SegmentKey};
-use proto::wire::network::{ImporterEnd, MAX_END_POINT_BYTES, OwnerEnd};
+use proto::wire::network::{ImporterEnd, ImporterRail, MAX_END_POINT_BYTES, OwnerEnd, OwnerRail};
 use proto::wire::program::{
     Access, ConnectionId, Event, ImportSlot, Imported, Incarnation, InterruptKind, LossReason, Refusal,
     Reply, Request, RequestId,
@@ -17,12 +17,15 @@ use crate::world::{GRACE, LIMIT, World};
 const SEGMENT_1: Imported = Imported::Segment(SegmentKey::Segment(SegmentId(1)));
 const MOMENT: Duration = Duration::from_millis(20);
 
+/// The one address of each node of the simulation.
+const RAIL: std::net::IpAddr = std::net::IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
+
 fn importer_end() -> ImporterEnd {
-    ImporterEnd { end_point: vec![1, 2, 3], session: 77 }
+    ImporterEnd { rails: vec![ImporterRail { end_point: vec![1, 2, 3], session: 77 }] }
 }
 
 fn owner_end() -> OwnerEnd {
-    OwnerEnd { end_point: vec![4, 5], key: vec![6; 32] }
+    OwnerEnd { rails: vec![OwnerRail { end_point: vec![4, 5], key: vec![6; 32] }] }
 }
 
 /// Two hosts, an owner on the first that offers segment 1, an importer on the second.
@@ -45,8 +48,9 @@ fn wanted(world: &mut World, owner: usize) -> ConnectionId {
     match &world.events(owner)[..] {
         [
             Event::Connected { connection: first, .. },
-            Event::WantedByNetwork { what: SEGMENT_1, node: importer, connection, end, address: None },
+            Event::WantedByNetwork { what: SEGMENT_1, node: importer, connection, end, addresses },
         ] => {
+            assert_eq!(addresses[..], [RAIL]);
             assert_eq!((first, *importer, end), (connection, node(8), &importer_end()));
             *connection
         }
@@ -80,7 +84,7 @@ fn connections(world: &World) -> u32 {
 fn both_ends_learn_of_each_other_by_way_of_their_managers() {
     let (mut world, owner, importer) = two_hosts();
     let asked = world.ask(importer, Request::ConnectSegment { node: node(4), key: segment(1) });
-    assert_eq!(asked, Ok(Reply::OnOtherHost { address: None }));
+    assert_eq!(asked, Ok(Reply::OnOtherHost { addresses: vec![RAIL] }));
     let (import, connection) = connect(&mut world, owner, importer);
     assert!(world.nodes[1].page.alive(import));
     assert_eq!(connections(&world), 1);
@@ -204,12 +208,12 @@ fn only_the_owner_answers_and_once() {
 fn addresses_that_are_too_long_are_refused() {
     let (mut world, owner, importer) = two_hosts();
     let long = vec![0; MAX_END_POINT_BYTES + 1];
-    let end = ImporterEnd { end_point: long.clone(), session: 1 };
+    let end = ImporterEnd { rails: vec![ImporterRail { end_point: long.clone(), session: 1 }] };
     let body = Request::ConnectByNetwork { node: node(4), what: SEGMENT_1, end };
     assert!(matches!(world.ask(importer, body), Err(Refusal::Invalid(_))));
     let id = ask_for(&mut world, importer, SEGMENT_1);
     let connection = wanted(&mut world, owner);
-    let end = Ok(OwnerEnd { end_point: long, key: vec![] });
+    let end = Ok(OwnerEnd { rails: vec![OwnerRail { end_point: long, key: vec![] }] });
     assert_eq!(world.ask(owner, Request::AnswerByNetwork { connection, end }), Ok(Reply::Done));
     assert!(matches!(world.answer(importer, id), Err(Refusal::NoDataLink { .. })));
 }

@@ -122,6 +122,7 @@ impl Rig {
                 capabilities: vec![],
             }],
             faults: true,
+            rails: Vec::new(),
         };
         let config = ManagerConfig {
             info,
@@ -130,7 +131,6 @@ impl Rig {
             heartbeat_interval: Duration::from_millis(200),
             heartbeat_limit: Duration::from_secs(1),
             resume_grace: Duration::from_secs(2),
-            address: None,
             limits: Limits { programs: 6, segments: 6, interrupts: 6, imports: 8, pending_per_program: 4 },
         };
         let now = Instant::from_nanos(5_000_000_000);

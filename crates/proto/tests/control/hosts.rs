@@ -89,12 +89,15 @@ fn a_program_is_told_at_once_that_an_object_is_on_another_host() {
     let mut world = with_far_node();
     let program = world.attach(0);
     let body = || Request::ConnectSegment { node: node(8), key: segment(7) };
-    assert_eq!(world.ask(program, body()), Ok(Reply::OnOtherHost { address: None }));
+    assert_eq!(world.ask(program, body()), Ok(Reply::OnOtherHost { addresses: vec![[10, 0, 0, 1].into()] }));
     let body_of_interrupt = Request::ConnectInterrupt { node: node(8), number: proto::ids::InterruptNo(3) };
-    assert_eq!(world.ask(program, body_of_interrupt), Ok(Reply::OnOtherHost { address: None }));
+    assert_eq!(
+        world.ask(program, body_of_interrupt),
+        Ok(Reply::OnOtherHost { addresses: vec![[10, 0, 0, 1].into()] })
+    );
     // While the session is down too: the next question says so.
     world.input(0, Input::PeerGone { peer: FAR });
-    assert_eq!(world.ask(program, body()), Ok(Reply::OnOtherHost { address: None }));
+    assert_eq!(world.ask(program, body()), Ok(Reply::OnOtherHost { addresses: vec![[10, 0, 0, 1].into()] }));
 }
 
 #[test]

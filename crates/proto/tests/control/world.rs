@@ -177,13 +177,13 @@ impl World {
                     capabilities: vec!["map".to_owned()],
                 }],
                 faults: true,
+                rails: vec![[10, 0, 0, 1].into()],
             },
             uid: node.uid,
             attach: node.attach.clone(),
             heartbeat_interval: INTERVAL,
             heartbeat_limit: LIMIT,
             resume_grace: GRACE,
-            address: None,
             limits: node.limits,
         };
         node.life += 1;

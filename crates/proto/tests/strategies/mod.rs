@@ -7,7 +7,7 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::result::maybe_err;
 use proto::ids::{GroupId, InterruptNo, NodeId, SegmentId, SegmentKey};
-use proto::wire::network::{ImporterEnd, OwnerEnd};
+use proto::wire::network::{ImporterEnd, ImporterRail, OwnerEnd, OwnerRail};
 use proto::wire::peer::{Echo, PeerMessage, PeerReply, PeerRequest, Requester};
 use proto::wire::program::{
     Access, ConnectionId, ImportSlot, Imported, Importer, Incarnation, InterruptKind, LossReason, Refusal,
@@ -182,14 +182,16 @@ pub fn refusal() -> impl Strategy<Value = Refusal> {
 
 /// Some are longer than is allowed.
 pub fn importer_end() -> impl Strategy<Value = ImporterEnd> {
-    (vec(any::<u8>(), 0..1110), any::<u64>())
-        .prop_map(|(end_point, session)| ImporterEnd { end_point, session })
+    let rail = (vec(any::<u8>(), 0..1110), any::<u64>())
+        .prop_map(|(end_point, session)| ImporterRail { end_point, session });
+    vec(rail, 0..6).prop_map(|rails| ImporterEnd { rails })
 }
 
 /// Some are longer than is allowed.
 pub fn owner_end() -> impl Strategy<Value = OwnerEnd> {
-    (vec(any::<u8>(), 0..1110), vec(any::<u8>(), 0..66))
-        .prop_map(|(end_point, key)| OwnerEnd { end_point, key })
+    let rail = (vec(any::<u8>(), 0..1110), vec(any::<u8>(), 0..66))
+        .prop_map(|(end_point, key)| OwnerRail { end_point, key });
+    vec(rail, 0..6).prop_map(|rails| OwnerEnd { rails })
 }
 
 fn peer_request() -> impl Strategy<Value = PeerRequest> {

@@ -1,5 +1,7 @@
 //! Arbitrary states of nodes.
 
+use std::net::IpAddr;
+
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -16,8 +18,17 @@ pub fn info() -> impl Strategy<Value = NodeInfo> {
     let adapter = (any::<u32>(), text(), vec(text(), 0..3)).prop_map(|(number, kind, capabilities)| {
         AdapterInfo { number: AdapterNo(number), kind, capabilities }
     });
-    (node(), text(), text(), text(), any::<u32>(), any::<u64>(), vec(adapter, 0..3)).prop_map(
-        |(node, cluster, host, version, manager_pid, incarnation, adapters)| NodeInfo {
+    (
+        node(),
+        text(),
+        text(),
+        text(),
+        any::<u32>(),
+        any::<u64>(),
+        vec(adapter, 0..3),
+        vec(any::<IpAddr>(), 0..5),
+    )
+        .prop_map(|(node, cluster, host, version, manager_pid, incarnation, adapters, rails)| NodeInfo {
             node,
             cluster,
             host,
@@ -26,8 +37,8 @@ pub fn info() -> impl Strategy<Value = NodeInfo> {
             incarnation,
             adapters,
             faults: incarnation.is_multiple_of(2),
-        },
-    )
+            rails,
+        })
 }
 
 fn session_state() -> impl Strategy<Value = SessionState> {

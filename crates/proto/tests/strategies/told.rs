@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use proptest::collection::btree_set;
+use proptest::collection::{btree_set, vec};
 use proptest::prelude::*;
 use proto::wire::program::{Event, Reply, ToProgram};
 
@@ -34,7 +34,7 @@ fn reply() -> impl Strategy<Value = Reply> {
                 pollable
             }
         ),
-        any::<Option<IpAddr>>().prop_map(|address| Reply::OnOtherHost { address }),
+        vec(any::<IpAddr>(), 0..5).prop_map(|addresses| Reply::OnOtherHost { addresses }),
         (slot(), connection(), any::<u64>(), incarnation(), owner_end()).prop_map(
             |(import, connection, size_bytes, incarnation, end)| Reply::ByNetwork {
                 import,
@@ -63,13 +63,13 @@ fn event() -> impl Strategy<Value = Event> {
                 importer
             }
         ),
-        (imported(), node(), connection(), importer_end(), any::<Option<IpAddr>>()).prop_map(
-            |(what, node, connection, end, address)| Event::WantedByNetwork {
+        (imported(), node(), connection(), importer_end(), vec(any::<IpAddr>(), 0..5)).prop_map(
+            |(what, node, connection, end, addresses)| Event::WantedByNetwork {
                 what,
                 node,
                 connection,
                 end,
-                address
+                addresses
             }
         ),
         (imported(), node(), connection(), any::<bool>())

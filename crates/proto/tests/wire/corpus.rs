@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use proto::ids::{GroupId, InterruptNo, NodeId, SegmentId, SegmentKey};
-use proto::wire::network::{ImporterEnd, OwnerEnd};
+use proto::wire::network::{ImporterEnd, ImporterRail, OwnerEnd, OwnerRail};
 use proto::wire::peer::{Echo, PeerMessage, PeerReply, PeerRequest, Requester};
 use proto::wire::program::{
     Access, ConnectionId, Event, ImportSlot, Imported, Importer, Incarnation, InterruptKind, LossReason,
@@ -65,11 +65,12 @@ fn node(number: u32) -> NodeId {
 }
 
 fn importer_end() -> ImporterEnd {
-    ImporterEnd { end_point: vec![1, 2, 3], session: 0x0123_4567_89ab_cdef }
+    let rail = |end_point, session| ImporterRail { end_point, session };
+    ImporterEnd { rails: vec![rail(vec![1, 2, 3], 0x0123_4567_89ab_cdef), rail(vec![7], 8)] }
 }
 
 fn owner_end() -> OwnerEnd {
-    OwnerEnd { end_point: vec![4, 5], key: vec![6; 32] }
+    OwnerEnd { rails: vec![OwnerRail { end_point: vec![4, 5], key: vec![6; 32] }; 2] }
 }
 
 fn requests() -> Vec<Request> {
@@ -143,7 +144,7 @@ fn to_program() -> Vec<ToProgram> {
             producer: 2,
             pollable: true,
         },
-        Reply::OnOtherHost { address: Some([10, 0, 0, 1].into()) },
+        Reply::OnOtherHost { addresses: vec![[10, 0, 0, 1].into(), [10, 0, 1, 1].into()] },
         Reply::ByNetwork { import, connection, size_bytes: 4096, incarnation, end: owner_end() },
         Reply::Resumed { import },
         Reply::Probed { reachable: true },
@@ -177,7 +178,7 @@ fn to_program() -> Vec<ToProgram> {
             node: node(8),
             connection,
             end: importer_end(),
-            address: Some([10, 0, 0, 1].into()),
+            addresses: vec![[10, 0, 0, 1].into()],
         },
         Event::Disconnected { what, node: node(8), connection, died: true },
         Event::Lost { import, reason: LossReason::OwnerDied },

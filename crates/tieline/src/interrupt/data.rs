@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use link::LinkError;
 use node_client::{Import, InterruptOffer};
-use ofi::{Delivery, OfiMemory, Peer};
+use ofi::{Delivery, OfiMemory, Rails};
 use proto::ids::{InterruptNo, NodeId};
 use proto::wire::program::{Imported, InterruptKind};
 use shm::doorbell::{Deadline, Rang, Spin};
@@ -340,7 +340,7 @@ pub struct RemoteDataInterrupt {
 #[derive(Debug)]
 enum Outlet {
     Here { ring: Producer, latch: Option<LatchRinger> },
-    OnOtherHost { peer: Arc<Peer>, doorbell: u64, message_bytes: usize },
+    OnOtherHost { rails: Arc<Rails>, doorbell: u64, message_bytes: usize },
 }
 
 impl RemoteDataInterrupt {
@@ -348,9 +348,9 @@ impl RemoteDataInterrupt {
         let until = Instant::now().checked_add(timeout);
         let grant = match connect_grant(node, peer, number, InterruptKind::Data, timeout)? {
             Way::Here(grant) => grant,
-            Way::OnOtherHost { address } => {
+            Way::OnOtherHost { addresses } => {
                 let left = until.map_or(timeout, |until| until.saturating_duration_since(Instant::now()));
-                return Self::connect_elsewhere(node, peer, number, address, left);
+                return Self::connect_elsewhere(node, peer, number, &addresses, left);
             }
         };
         let open = || -> Result<_> {
@@ -373,13 +373,13 @@ impl RemoteDataInterrupt {
         node: &Node,
         peer: NodeId,
         number: InterruptNo,
-        address: Option<IpAddr>,
+        addresses: &[IpAddr],
         limit: Duration,
     ) -> Result<Self> {
         let kind = InterruptKind::Data;
-        let (connected, doorbell) = words::connect_elsewhere(node, peer, number, kind, address, limit)?;
+        let (connected, doorbell) = words::connect_elsewhere(node, peer, number, kind, addresses, limit)?;
         let message_bytes = doorbell.message_bytes.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0);
-        let outlet = Outlet::OnOtherHost { peer: connected.peer, doorbell: doorbell.id, message_bytes };
+        let outlet = Outlet::OnOtherHost { rails: connected.rails, doorbell: doorbell.id, message_bytes };
         let (node, origin) = (node.clone(), Origin::here());
         Ok(Self { node, peer, number, import: connected.import, origin, outlet })
     }
@@ -408,8 +408,8 @@ impl RemoteDataInterrupt {
         check_link(&self.import, self.peer)?;
         match &self.outlet {
             Outlet::Here { ring, latch } => self.enter(ring, latch.as_ref(), message),
-            Outlet::OnOtherHost { peer, doorbell, .. } => {
-                let became = peer.deliver(*doorbell, message).map_err(|error| {
+            Outlet::OnOtherHost { rails, doorbell, .. } => {
+                let became = rails.deliver(*doorbell, message).map_err(|error| {
                     let (link, why) = (OfiMemory::NAME, error.to_string());
                     LinkError::Failed { link, node: self.peer, why }
                 })?;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use link::LinkError;
 use node_client::Import;
-use ofi::{OfiMemory, Peer};
+use ofi::{OfiMemory, Rails};
 use proto::ids::{InterruptNo, NodeId};
 use proto::wire::program::InterruptKind;
 use shm::doorbell::{Spin, Waiter};
@@ -203,7 +203,7 @@ pub struct RemoteInterrupt {
 #[derive(Debug)]
 enum RemoteBell {
     Here(RemoteWords),
-    OnOtherHost { peer: Arc<Peer>, number: u64 },
+    OnOtherHost { rails: Arc<Rails>, number: u64 },
 }
 
 impl RemoteInterrupt {
@@ -211,9 +211,9 @@ impl RemoteInterrupt {
         let until = Instant::now().checked_add(timeout);
         let grant = match connect_grant(node, peer, number, InterruptKind::Plain, timeout)? {
             Way::Here(grant) => grant,
-            Way::OnOtherHost { address } => {
+            Way::OnOtherHost { addresses } => {
                 let left = until.map_or(timeout, |until| until.saturating_duration_since(Instant::now()));
-                return Self::connect_elsewhere(node, peer, number, address, left);
+                return Self::connect_elsewhere(node, peer, number, &addresses, left);
             }
         };
         match RemoteWords::open(grant.trigger, grant.waiter, grant.event) {
@@ -232,12 +232,12 @@ impl RemoteInterrupt {
         node: &Node,
         peer: NodeId,
         number: InterruptNo,
-        address: Option<IpAddr>,
+        addresses: &[IpAddr],
         limit: Duration,
     ) -> Result<Self> {
         let kind = InterruptKind::Plain;
-        let (connected, doorbell) = words::connect_elsewhere(node, peer, number, kind, address, limit)?;
-        let bell = RemoteBell::OnOtherHost { peer: connected.peer, number: doorbell.id };
+        let (connected, doorbell) = words::connect_elsewhere(node, peer, number, kind, addresses, limit)?;
+        let bell = RemoteBell::OnOtherHost { rails: connected.rails, number: doorbell.id };
         let (node, origin) = (node.clone(), Origin::here());
         Ok(Self { node, peer, number, import: connected.import, origin, bell })
     }
@@ -257,7 +257,7 @@ impl RemoteInterrupt {
                 check_link(&self.import, self.peer)?;
                 match &self.bell {
                     RemoteBell::Here(words) => words.ring(),
-                    RemoteBell::OnOtherHost { peer, number } => peer.ring(*number).map_err(|error| {
+                    RemoteBell::OnOtherHost { rails, number } => rails.ring(*number).map_err(|error| {
                         let (link, why) = (OfiMemory::NAME, error.to_string());
                         LinkError::Failed { link, node: self.peer, why }.into()
                     }),
@@ -270,9 +270,9 @@ impl RemoteInterrupt {
 
 impl Drop for RemoteInterrupt {
     fn drop(&mut self) {
-        if let RemoteBell::OnOtherHost { peer, .. } = &self.bell {
+        if let RemoteBell::OnOtherHost { rails, .. } = &self.bell {
             // Nobody could do anything about a failure, which the owner's end mostly is.
-            drop(peer.confirm_rings());
+            drop(rails.confirm_rings());
         }
         drop(self.node.client().disconnect(&self.import));
         if matches!(self.bell, RemoteBell::OnOtherHost { .. }) {

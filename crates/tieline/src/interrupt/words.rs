@@ -119,7 +119,7 @@ pub(super) enum Way {
     Here(InterruptGrant),
     /// Nothing is connected yet.
     OnOtherHost {
-        address: Option<IpAddr>,
+        addresses: Vec<IpAddr>,
     },
 }
 
@@ -133,7 +133,7 @@ pub(super) fn connect_grant(
 ) -> Result<Way> {
     let grant = match node.client().find_interrupt(peer, number, timeout)? {
         FoundInterrupt::Here(grant) => grant,
-        FoundInterrupt::OnOtherHost { address } => return Ok(Way::OnOtherHost { address }),
+        FoundInterrupt::OnOtherHost { addresses } => return Ok(Way::OnOtherHost { addresses }),
     };
     if grant.kind == kind {
         return Ok(Way::Here(grant));
@@ -159,11 +159,11 @@ pub(super) fn connect_elsewhere(
     peer: NodeId,
     number: InterruptNo,
     kind: InterruptKind,
-    address: Option<IpAddr>,
+    addresses: &[IpAddr],
     limit: Duration,
 ) -> Result<(Connected, Doorbell)> {
     let what = Imported::Interrupt(number);
-    let connected = node.network().connect(node, peer, what, address, limit)?;
+    let connected = node.network().connect(node, peer, what, addresses, limit)?;
     let doorbell = connected.doorbell().map_err(|error| no_data_link(what, peer, &error)).and_then(|bell| {
         let found = if bell.message_bytes.is_some() { InterruptKind::Data } else { InterruptKind::Plain };
         if found == kind { Ok(bell) } else { Err(is_of_kind(peer, number, found)) }

@@ -20,7 +20,8 @@ pub(super) struct Request {
     pub(super) node: NodeId,
     pub(super) connection: ConnectionId,
     pub(super) end: ImporterEnd,
-    pub(super) address: Option<IpAddr>,
+    /// This host's, one of each rail.
+    pub(super) addresses: Vec<IpAddr>,
 }
 
 /// What is to be done.
@@ -104,8 +105,8 @@ mod tests {
             what: Imported::Interrupt(InterruptNo(1)),
             node: NodeId::new(8).unwrap(),
             connection: ConnectionId(number),
-            end: ImporterEnd { end_point: Vec::new(), session: number },
-            address: None,
+            end: ImporterEnd { rails: Vec::new() },
+            addresses: Vec::new(),
         }
     }
 

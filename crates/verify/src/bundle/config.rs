@@ -94,7 +94,7 @@ fn effective(settings: &Settings, manager: Option<&Process>) -> Value {
         })
     });
     json!({
-        "node": { "id": settings.id, "name": settings.name },
+        "node": { "id": settings.id, "name": settings.name, "rails": settings.rails },
         "manager": {
             "heartbeat_interval_ms": settings.heartbeat_interval.as_millis() as u64,
             "heartbeat_limit_ms": settings.heartbeat_limit.as_millis() as u64,

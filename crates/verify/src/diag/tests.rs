@@ -19,6 +19,7 @@ fn info() -> NodeInfo {
         incarnation: 9,
         adapters: Vec::new(),
         faults: false,
+        rails: Vec::new(),
     }
 }
 

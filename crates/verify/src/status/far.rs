@@ -5,6 +5,7 @@ use std::fmt::Write;
 use node::NodeError;
 use node_client::ClientError;
 use node_client::runtime_dir::ClusterDir;
+use proto::wire::network::MAX_RAILS;
 use proto::wire::program::Refusal;
 use proto::wire::status::{LinkKind, LinkStatus, NodeStatus, SessionState};
 use serde::{Deserialize, Serialize};
@@ -141,8 +142,21 @@ fn round_trip(link: &LinkStatus) -> String {
     }
 }
 
+/// Over how many rails data goes, where one of the two ends has several; the other one has fewer, if that is said.
+fn rails(own: &NodeStatus, peer: NodeId, far: &[FarNode]) -> String {
+    let count = |status: &NodeStatus| status.info.rails.len().min(MAX_RAILS);
+    let there = far.iter().find(|far| far.node == peer).and_then(|far| far.status.as_ref());
+    let (here, Some(there)) = (count(own), there.map(count)) else { return String::new() };
+    let (few, fewer) = if here < there { (here, own.info.node) } else { (there, peer) };
+    match here.max(there) {
+        0 | 1 => String::new(),
+        many if many == few => format!(", {many} rails"),
+        many => format!(", {few} of {many} rails (node {fewer} has {few})"),
+    }
+}
+
 /// A line for each node of another host, as each node of this host sees it.
-pub(super) fn write<'s>(text: &mut String, nodes: impl Iterator<Item = &'s NodeStatus>) {
+pub(super) fn write<'s>(text: &mut String, nodes: impl Iterator<Item = &'s NodeStatus>, far: &[FarNode]) {
     for status in nodes {
         for link in links(status) {
             let host = if link.peer_host.is_empty() { "another host" } else { &link.peer_host };
@@ -152,9 +166,11 @@ pub(super) fn write<'s>(text: &mut String, nodes: impl Iterator<Item = &'s NodeS
                 let _ = writeln!(text, "node {node}: node {peer} on {host}: {why}");
                 continue;
             }
-            let (kind, trip) = (link.kind.name(), round_trip(link));
-            let _ =
-                writeln!(text, "node {node}: node {peer} on {host}: session {session}, link {kind}{trip}");
+            let (kind, rails, trip) = (link.kind.name(), rails(status, peer, far), round_trip(link));
+            let _ = writeln!(
+                text,
+                "node {node}: node {peer} on {host}: session {session}, link {kind}{rails}{trip}"
+            );
         }
     }
 }

@@ -75,6 +75,7 @@ fn report() -> DiagReport {
             capabilities: ["map", "put"].map(str::to_owned).into(),
         }],
         faults: false,
+        rails: Vec::new(),
     };
     let part = |name: &str| SelfTest { name: name.into(), error: None, in_doubt: false, duration_ns: 1500 };
     let mut node = NodeDiag {
