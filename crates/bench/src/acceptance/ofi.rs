@@ -19,13 +19,16 @@ use crate::{
     verdict::Goal,
 };
 
+/// As many times as long as others a figure with a rate is measured.
+const RAILS_TIMES: u32 = 4;
 const WHAT: &str = "the link between hosts";
 
 pub(super) fn measure(context: &mut Context<'_>, entry: &Entry, Ofi { load, goal }: Ofi) -> Result<Figure> {
     let cpus = cpus::pair(context.options.cpus, WHAT)?;
     let wanted = ofi::Wanted { provider: Some(PROVIDER.to_owned()), source: None };
     ofi::offers(&wanted).map_err(|error| BenchError::Absent { what: WHAT, reason: error.to_string() })?;
-    let hosts = Arc::new(Hosts::new()?);
+    let is_rails = matches!(load, Load::TwoRails { .. });
+    let hosts = Arc::new(if is_rails { Hosts::with_rails(2)? } else { Hosts::new()? });
     let mut iperf = Iperf::default();
     let is_stream = matches!(load, Load::Stream { .. });
     if is_stream {
@@ -33,11 +36,10 @@ pub(super) fn measure(context: &mut Context<'_>, entry: &Entry, Ofi { load, goal
     }
     let mut sides = Beside::start(load, cpus, Arc::clone(&hosts), &context.progress.waiter())?;
     let version = sides.version()?;
+    // At 1 Gbit/s a reading takes long.
+    let max_time = context.options.max_time * if is_rails { RAILS_TIMES } else { 1 };
     // Each reading of a kernel's connection scatters by itself.
-    let plan = BlockPlan {
-        disturbed_above: 0.5,
-        ..BlockPlan::against_rival(context.options.max_time, context.options.seed)
-    };
+    let plan = BlockPlan { disturbed_above: 0.5, ..BlockPlan::against_rival(max_time, context.options.seed) };
     context.paired(&plan, sides, load.count(), |sides| {
         if is_stream {
             iperf.measure(&hosts, cpus);
@@ -50,6 +52,9 @@ pub(super) fn measure(context: &mut Context<'_>, entry: &Entry, Ofi { load, goal
                  by put and a look at the word that the peer puts"
             ),
             None if is_stream => iperf.note(),
+            None if is_rails => {
+                "each cable lets 1 Gbit/s through in each direction (tbf); both sides run by turns, never at once".to_owned()
+            }
             None => "each put is confirmed by the owner's thread, which sleeps between two puts on both sides".to_owned(),
         });
         spec
@@ -61,7 +66,9 @@ fn spec(entry: &Entry, load: Load, goal: Goal, cpus: [usize; 2]) -> Spec {
         Load::Echo => ("ns", 8, "a bare loop of fi_tsend and fi_trecv"),
         Load::Put => ("ns", 8, "a bare loop of fi_write, each with its completion"),
         Load::Stream { size_bytes } => ("GB/s", size_bytes, "a bare loop of fi_write, 16 at a time"),
+        Load::TwoRails { size_bytes } => ("GB/s", size_bytes, "the same link over one of the two rails"),
     };
+    let cables = if matches!(load, Load::TwoRails { .. }) { "two veth pairs" } else { "a veth pair" };
     Spec {
         id: entry.id.to_owned(),
         unit,
@@ -78,7 +85,7 @@ fn spec(entry: &Entry, load: Load, goal: Goal, cpus: [usize; 2]) -> Spec {
         notes: vec![
             entry.what.to_owned(),
             format!(
-                "two hosts in network namespaces, joined by a veth pair; provider {PROVIDER}; each end has one processor"
+                "two hosts in network namespaces, joined by {cables}; provider {PROVIDER}; each end has one processor"
             ),
         ],
     }

@@ -1,4 +1,4 @@
-//! Two hosts on this machine: network namespaces that are joined by a cable (a veth pair).
+//! Two hosts on this machine: network namespaces that are joined by cables (veth pairs), one for each rail.
 //!
 //! A namespace has no name: it vanishes with the process that holds it, which ends with its input, so with this one, however that
 //! ends. Nothing outside of the two namespaces changes.
@@ -15,11 +15,19 @@ use crate::error::{BenchError, Result};
 const WHAT: &str = "the link between hosts";
 /// The addresses of the two; nobody outside of the namespaces sees them.
 pub const ADDRESSES: [&str; 2] = ["10.79.0.1", "10.79.0.2"];
+/// What the kernel's token buckets let through at each end of each cable, where cables have a rate: 1 Gbit/s. A bucket holds two of the
+/// largest pieces that the kernel hands to an interface: a full one is sent at once, and two rails have two of them.
+const BUCKET: &str = "tbf rate 1gbit burst 131072b latency 50ms";
 /// Longest until a process is in its namespace.
 const START: Duration = Duration::from_secs(10);
 
 fn absent(reason: impl std::fmt::Display) -> BenchError {
     BenchError::Absent { what: WHAT, reason: reason.to_string() }
+}
+
+/// The address of a host on a rail: those of the first rail are [`ADDRESSES`].
+pub fn address(host: usize, rail: usize) -> String {
+    format!("10.{}.0.{}", 79 + rail, host + 1)
 }
 
 /// The two hosts.
@@ -33,18 +41,40 @@ struct Namespace {
 }
 
 impl Hosts {
-    /// Makes them. Needs root, and the programs of the packages util-linux and iproute2.
+    /// Makes them, with one cable. Needs root, and the programs of the packages util-linux and iproute2.
     pub fn new() -> Result<Self> {
         let hosts = Self([Namespace::new()?, Namespace::new()?]);
-        let [first, second] = &hosts.0;
-        let there = second.holder.id().to_string();
-        first.ip(&["link", "add", "eth0", "type", "veth", "peer", "name", "eth0", "netns", &there])?;
-        for (space, address) in hosts.0.iter().zip(ADDRESSES) {
-            space.ip(&["address", "add", &format!("{address}/24"), "dev", "eth0"])?;
-            space.ip(&["link", "set", "lo", "up"])?;
-            space.ip(&["link", "set", "eth0", "up"])?;
+        hosts.connect(0)?;
+        Ok(hosts)
+    }
+
+    /// The same with so many cables, each of which lets 1 Gbit/s through in each direction.
+    pub fn with_rails(rails: usize) -> Result<Self> {
+        let hosts = Self([Namespace::new()?, Namespace::new()?]);
+        for rail in 0..rails {
+            hosts.connect(rail)?;
+            let interface = format!("eth{rail}");
+            for space in &hosts.0 {
+                let words = ["qdisc", "add", "dev", &interface, "root"].into_iter();
+                let next = "token buckets need the kernel's module `sch_tbf`";
+                let mut command = space.command("tc");
+                run(command.args(words.chain(BUCKET.split(' '))), "tc", "iproute2", next).map_err(absent)?;
+            }
         }
         Ok(hosts)
+    }
+
+    fn connect(&self, rail: usize) -> Result<()> {
+        let [first, second] = &self.0;
+        let (interface, there) = (format!("eth{rail}"), second.holder.id().to_string());
+        let words = ["link", "add", &interface, "type", "veth", "peer", "name", &interface, "netns", &there];
+        first.ip(&words)?;
+        for (host, space) in self.0.iter().enumerate() {
+            space.ip(&["address", "add", &format!("{}/24", address(host, rail)), "dev", &interface])?;
+            space.ip(&["link", "set", "lo", "up"])?;
+            space.ip(&["link", "set", &interface, "up"])?;
+        }
+        Ok(())
     }
 
     /// A program on one of them, on one processor.
@@ -142,6 +172,12 @@ mod tests {
         let paths = hosts.0.each_ref().map(Namespace::path);
         drop(hosts);
         assert!(paths.iter().all(|path| fs::read_link(path).is_err()), "a holder is still there");
+    }
+
+    #[test]
+    fn each_rail_has_a_range_of_its_own() {
+        assert_eq!([address(0, 0), address(1, 0)], ADDRESSES);
+        assert_eq!([address(0, 1), address(1, 1)], ["10.80.0.1", "10.80.0.2"]);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::{
     error::{BenchError, Result},
     patterns::{
         child_driver::{self, ChildDriver},
-        hosts::{ADDRESSES, Hosts},
+        hosts::{ADDRESSES, Hosts, address},
     },
     progress::Waiter,
     run::Sides,
@@ -33,6 +33,8 @@ const ORDER: Duration = Duration::from_secs(60);
 const ROUNDS: u64 = 300;
 /// Bytes of a reading of bandwidth, and puts at least.
 const STREAM_BYTES: u64 = 64 << 20;
+/// The same where a cable has a rate: a full bucket is less than a hundredth of it.
+const RAILS_BYTES: u64 = 16 << 20;
 const STREAM_PUTS: u64 = 3;
 /// Memory of each end at least.
 const MEMORY_BYTES: u64 = 4096;
@@ -51,12 +53,17 @@ pub enum Load {
         /// The size of one.
         size_bytes: u64,
     },
+    /// The same over two rails of 1 Gbit/s, beside one of them.
+    TwoRails {
+        /// The size of one.
+        size_bytes: u64,
+    },
 }
 
 impl Load {
     fn memory_bytes(self) -> u64 {
         match self {
-            Self::Stream { size_bytes } => size_bytes.max(MEMORY_BYTES),
+            Self::Stream { size_bytes } | Self::TwoRails { size_bytes } => size_bytes.max(MEMORY_BYTES),
             Self::Echo | Self::Put => MEMORY_BYTES,
         }
     }
@@ -65,6 +72,7 @@ impl Load {
     pub fn count(self) -> u64 {
         match self {
             Self::Stream { size_bytes } => (STREAM_BYTES / size_bytes).max(STREAM_PUTS),
+            Self::TwoRails { size_bytes } => (RAILS_BYTES / size_bytes).max(STREAM_PUTS),
             Self::Echo | Self::Put => ROUNDS,
         }
     }
@@ -82,13 +90,15 @@ impl Ends {
         hosts: &Hosts,
         program: &'static str,
         cpus: [usize; 2],
+        rails: usize,
         memory_bytes: u64,
         waiter: &Arc<dyn Waiter>,
     ) -> Result<Self> {
         let path = child_driver::find(program, WHAT)?;
         let start = |host: usize| {
             let mut command: Command = hosts.command(host, cpus[host], &path);
-            command.args([PROVIDER, ADDRESSES[host], &memory_bytes.to_string()]);
+            let addresses: Vec<_> = (0..rails).map(|rail| address(host, rail)).collect();
+            command.args([PROVIDER, &addresses.join(","), &memory_bytes.to_string()]);
             ChildDriver::start(command, program, WHAT)
         };
         let mut ends = Self { near: start(0)?, far: start(1)?, waiter: Arc::clone(waiter) };
@@ -144,7 +154,7 @@ impl Ends {
         match load {
             Load::Echo => self.half_round_trip_ns("", count),
             Load::Put => self.time(&format!("put 8 {count}")),
-            Load::Stream { size_bytes } => {
+            Load::Stream { size_bytes } | Load::TwoRails { size_bytes } => {
                 Ok(size_bytes as f64 / self.time(&format!("stream {size_bytes} {count}"))?)
             }
         }
@@ -155,7 +165,7 @@ impl Ends {
         let (size_bytes, order) = match load {
             Load::Echo => return Ok(()),
             Load::Put => (8, "put"),
-            Load::Stream { size_bytes } => (size_bytes, "stream"),
+            Load::Stream { size_bytes } | Load::TwoRails { size_bytes } => (size_bytes, "stream"),
         };
         for seed in [1, 2] {
             self.near(&format!("fill {size_bytes} {seed}"))?;
@@ -167,7 +177,7 @@ impl Ends {
     }
 }
 
-/// Ours, compared with the bare loop.
+/// Ours, compared with the bare loop; or over two rails, compared with ours over one.
 pub struct Beside {
     ours: Ends,
     bare: Ends,
@@ -182,8 +192,11 @@ pub struct Beside {
 impl Beside {
     /// Starts both pairs, and checks that bytes arrive.
     pub fn start(load: Load, cpus: [usize; 2], hosts: Arc<Hosts>, waiter: &Arc<dyn Waiter>) -> Result<Self> {
-        let start = |program| Ends::start(&hosts, program, cpus, load.memory_bytes(), waiter);
-        let (mut ours, mut bare) = (start(OURS)?, start(BARE)?);
+        let start = |program, rails| Ends::start(&hosts, program, cpus, rails, load.memory_bytes(), waiter);
+        let (mut ours, mut bare) = match load {
+            Load::TwoRails { .. } => (start(OURS, 2)?, start(OURS, 1)?),
+            Load::Echo | Load::Put | Load::Stream { .. } => (start(OURS, 1)?, start(BARE, 1)?),
+        };
         ours.check(load)?;
         bare.check(load)?;
         if load == Load::Echo {

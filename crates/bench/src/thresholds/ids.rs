@@ -71,7 +71,7 @@ const fn dimension(kind: &Kind) -> Dimension {
         | Kind::Store { .. }
         | Kind::Load { .. }
         | Kind::Sisci(Sisci::Copy { .. })
-        | Kind::Ofi(Ofi { load: ofi::Load::Stream { .. }, .. })
+        | Kind::Ofi(Ofi { load: ofi::Load::Stream { .. } | ofi::Load::TwoRails { .. }, .. })
         | Kind::Copies(Copies::Worst { .. }) => Dimension::Bandwidth,
         Kind::IdleCpu { .. } => Dimension::Processor,
         Kind::IdlePss { .. } | Kind::UpPss { .. } => Dimension::Memory,

@@ -131,6 +131,7 @@ impl End {
     /// - `stream BYTES N`: N puts and a barrier; the time of one
     /// - `fill BYTES SEED`: what the next puts write
     /// - `check BYTES SEED`: whether the peer has written that
+    /// - `version`: libfabric's
     fn obey(&mut self, words: &[&str]) -> Fallible<String> {
         let number =
             |nth: usize| -> Fallible<u64> { Ok(words.get(nth).ok_or("a number is missing")?.parse()?) };
@@ -150,6 +151,7 @@ impl End {
                     .copy_from_slice(&bytes);
                 Ok("done".to_owned())
             }
+            "version" => Ok(fabric_sys::Library::load()?.version()),
             "check" => self.check(number(1)? as usize, number(2)?),
             other => Err(format!("`{other}` is no order").into()),
         }

@@ -19,6 +19,9 @@ pub(super) const fn between_hosts(id: &'static str, load: Load) -> Entry {
             "link between hosts: bandwidth of puts one after the other, with a barrier at the end",
             Goal::at_least(0.95),
         ),
+        Load::TwoRails { .. } => {
+            ("link between hosts: bandwidth of puts over two rails, beside one of them", Goal::at_least(1.9))
+        }
     };
     entry(id, Needs::Nothing, what, Kind::Ofi(Ofi { load, goal }))
 }
