@@ -6,6 +6,8 @@
 //! peer. The first failure of any rail is that of the link, as of a peer. docs/adr/0015 has the reasons.
 
 mod choice;
+#[cfg(test)]
+mod recovery;
 
 use std::collections::VecDeque;
 use std::sync::Arc;

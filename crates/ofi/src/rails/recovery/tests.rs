@@ -1,0 +1,315 @@
+//! The decisions by a clock of the test, and a search through all that can happen to late bytes.
+
+use std::collections::{HashSet, VecDeque};
+
+use super::super::choice::{self, may_take};
+use super::*;
+
+const LIMITS: Limits = Limits { silence_ms: 100, pause_ms: 50, longest_pause_ms: 150 };
+
+fn chunk(block: u32, nth: u32) -> Chunk {
+    Chunk { block, nth }
+}
+
+#[test]
+fn a_rail_that_fails_is_closed_first_and_what_it_had_is_sent_again_then() {
+    let mut link = Recovery::new(2, LIMITS, 0);
+    for nth in [0, 2, 3] {
+        link.begun(1, chunk(1, nth), 5);
+    }
+    link.begun(0, chunk(1, 1), 5);
+    assert!(link.confirmed(1, 0, chunk(1, 0), 6));
+    let asked = vec![Action::AskToClose { rail: 1, generation: 0, over: 0 }];
+    assert_eq!(link.failed(1, 0, "reset", 7), asked);
+    assert_eq!((link.reduced(1), link.generation_if_up(1)), (Some((7, "reset")), None));
+    // Once more, and what it confirms too late.
+    assert!(link.failed(1, 0, "reset", 8).is_empty() && !link.confirmed(1, 0, chunk(1, 2), 8));
+    assert!(link.has_earlier(1, 2), "nothing of a later block may pass it");
+    // Another end point, another rail.
+    assert!(link.closed(1, 1, &[], 9).is_empty() && link.closed(0, 0, &[], 9).is_empty());
+    // What has landed is not sent again.
+    assert_eq!(link.closed(1, 0, &[chunk(1, 0), chunk(1, 2)], 9), [Action::SendAgain(chunk(1, 3))]);
+    assert!(link.closed(1, 0, &[], 10).is_empty(), "twice");
+}
+
+#[test]
+fn a_rail_comes_back_by_itself_after_ever_longer_pauses() {
+    let mut link = Recovery::new(2, LIMITS, 0);
+    let mut now_ms = 0;
+    for (round, pause_ms) in [50, 100, 150, 150].into_iter().enumerate() {
+        let generation = round as u32;
+        link.failed(1, generation, "reset", now_ms);
+        link.closed(1, generation, &[], now_ms);
+        assert!(link.tick(now_ms + pause_ms - 1).is_empty(), "round {round}");
+        now_ms += pause_ms;
+        assert_eq!(link.tick(now_ms), [Action::Open { rail: 1, generation: generation + 1 }]);
+        assert!(link.reduced(1).is_some());
+        link.opened(1, generation + 1, now_ms);
+        assert_eq!((link.reduced(1), link.generation_if_up(1)), (None, Some(generation + 1)));
+    }
+    // What it confirms makes the next pause short again.
+    link.begun(1, chunk(9, 0), now_ms);
+    assert!(link.confirmed(1, 4, chunk(9, 0), now_ms));
+    link.failed(1, 4, "reset", now_ms);
+    link.closed(1, 4, &[], now_ms);
+    assert_eq!(link.tick(now_ms + 50), [Action::Open { rail: 1, generation: 5 }]);
+    // An end point that does not come is asked for again, under another number.
+    assert!(link.tick(now_ms + 150).is_empty());
+    assert_eq!(link.tick(now_ms + 250), [Action::Open { rail: 1, generation: 6 }]);
+    link.opened(1, 5, now_ms + 251);
+    assert_eq!(link.generation_if_up(1), None);
+}
+
+#[test]
+fn silence_with_work_is_a_failure_and_without_work_it_is_none() {
+    let mut link = Recovery::new(3, LIMITS, 0);
+    assert!(link.tick(10_000).is_empty());
+    link.begun(2, chunk(1, 0), 10_000);
+    assert!(link.tick(10_099).is_empty());
+    assert_eq!(link.tick(10_100), [Action::AskToClose { rail: 2, generation: 0, over: 0 }]);
+    assert_eq!(link.reduced(2), Some((10_100, "it confirmed nothing")));
+    // The rail of the question is silent, too: both are to be closed over the third.
+    let asked = link.tick(10_200);
+    let ask = |rail| Action::AskToClose { rail, generation: 0, over: 1 };
+    assert_eq!(asked, [ask(0), ask(2)]);
+    assert_eq!(link.reduced(0), Some((10_200, "it did not answer")));
+    // And then nobody is left.
+    assert_eq!(link.tick(10_300), [Action::PeerFailed]);
+    assert!(
+        link.is_peer_failed() && link.closed(2, 0, &[], 10_301).is_empty() && link.tick(99_999).is_empty()
+    );
+}
+
+/// A message about an end point.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Said {
+    Close { rail: usize, generation: u32, over: usize },
+    IsClosed { rail: usize, generation: u32, landed: Vec<Chunk> },
+    Open { rail: usize, generation: u32 },
+    IsOpen { rail: usize, generation: u32 },
+}
+
+/// How the two ends keep to the rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Conduct {
+    Right,
+    /// The sender does not wait for the answer.
+    SendsAtOnce,
+    /// The receiver takes back the key only: what it has begun to receive still lands.
+    RevokesOnly,
+    /// The receiver closes, and does not say what has landed.
+    TellsNothing,
+}
+
+/// Both ends and what is between them. Each block writes the same cells.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct World {
+    sender: Recovery,
+    now_ms: u64,
+    to_send: Vec<Chunk>,
+    /// By rail: end point and chunk, in their order.
+    under_way: Vec<VecDeque<(u32, Chunk)>>,
+    confirming: Vec<VecDeque<(u32, Chunk)>>,
+    said: Vec<Said>,
+    /// The receiver's end point of each rail.
+    open: Vec<Option<u32>>,
+    cells: Vec<u32>,
+    /// What has landed, by rail and end point.
+    landed: Vec<(usize, u32, Chunk)>,
+    errors_left: u32,
+    pauses_left: u32,
+}
+
+impl World {
+    fn new(rails: usize, blocks: u32, chunks: u32, errors: u32) -> Self {
+        let of_block = |block| (0..chunks).map(move |nth| chunk(block, nth));
+        Self {
+            sender: Recovery::new(rails, LIMITS, 0),
+            now_ms: 0,
+            to_send: (1..=blocks).flat_map(of_block).collect(),
+            under_way: vec![VecDeque::new(); rails],
+            confirming: vec![VecDeque::new(); rails],
+            said: Vec::new(),
+            open: vec![Some(0); rails],
+            cells: vec![0; chunks as usize],
+            landed: Vec::new(),
+            errors_left: errors,
+            pauses_left: 2,
+        }
+    }
+
+    fn carry_out(&mut self, actions: Vec<Action>, conduct: Conduct) {
+        for action in actions {
+            match action {
+                Action::AskToClose { rail, generation, over } => {
+                    self.said.push(Said::Close { rail, generation, over });
+                    if conduct == Conduct::SendsAtOnce {
+                        let actions = self.sender.closed(rail, generation, &[], self.now_ms);
+                        self.carry_out(actions, conduct);
+                    }
+                }
+                Action::SendAgain(chunk) => {
+                    self.to_send.push(chunk);
+                    self.to_send.sort();
+                }
+                Action::Open { rail, generation } => self.said.push(Said::Open { rail, generation }),
+                Action::PeerFailed => {}
+            }
+        }
+    }
+
+    /// The receiver and the sender deal with a message.
+    fn hear(&mut self, said: Said, conduct: Conduct) {
+        match said {
+            Said::Close { rail, generation, .. } => {
+                if self.open[rail] == Some(generation) && conduct != Conduct::RevokesOnly {
+                    self.open[rail] = None;
+                }
+                let its = |(at, of, _): &&(usize, u32, Chunk)| (*at, *of) == (rail, generation);
+                let mut landed: Vec<_> = self.landed.iter().filter(its).map(|(.., chunk)| *chunk).collect();
+                if conduct == Conduct::TellsNothing {
+                    landed.clear();
+                }
+                self.said.push(Said::IsClosed { rail, generation, landed });
+            }
+            Said::IsClosed { rail, generation, landed } => {
+                let actions = self.sender.closed(rail, generation, &landed, self.now_ms);
+                self.carry_out(actions, conduct);
+            }
+            Said::Open { rail, generation } => {
+                if self.open[rail].is_none_or(|there| there < generation) {
+                    self.open[rail] = Some(generation);
+                    self.said.push(Said::IsOpen { rail, generation });
+                }
+            }
+            Said::IsOpen { rail, generation } => self.sender.opened(rail, generation, self.now_ms),
+        }
+    }
+
+    /// The oldest chunk of a rail lands, or meets a closed door; false: it has landed before, or overwrites what was put later.
+    fn land(&mut self, rail: usize, conduct: Conduct) -> bool {
+        let Some((generation, chunk)) = self.under_way[rail].pop_front() else { return true };
+        if self.open[rail] != Some(generation) && conduct != Conduct::RevokesOnly {
+            return true;
+        }
+        let cell = &mut self.cells[chunk.nth as usize];
+        let is_late = *cell > chunk.block;
+        *cell = chunk.block;
+        let is_second = self.landed.iter().any(|(.., there)| *there == chunk);
+        self.landed.push((rail, generation, chunk));
+        self.landed.sort();
+        self.confirming[rail].push_back((generation, chunk));
+        !is_late && !is_second
+    }
+
+    /// Where the next chunk may be begun.
+    fn may_begin(&self, rail: usize) -> Option<(u32, Chunk)> {
+        let (generation, chunk) = (self.sender.generation_if_up(rail)?, *self.to_send.first()?);
+        let state = |nth: usize| choice::Rail {
+            has_earlier: self.sender.has_earlier(nth, chunk.block),
+            is_ordered: true,
+            bytes: 0,
+        };
+        let rails: Vec<_> = (0..self.open.len()).map(state).collect();
+        may_take(&rails, rail).then_some((generation, chunk))
+    }
+
+    /// All that can happen next; `None`: something has landed too late, or twice.
+    fn next(&self, conduct: Conduct) -> Option<Vec<Self>> {
+        let mut all = Vec::new();
+        for rail in 0..self.open.len() {
+            if let Some((generation, chunk)) = self.may_begin(rail) {
+                let mut after = self.clone();
+                after.to_send.remove(0);
+                after.sender.begun(rail, chunk, self.now_ms);
+                after.under_way[rail].push_back((generation, chunk));
+                all.push(after);
+            }
+            if !self.under_way[rail].is_empty() {
+                let mut after = self.clone();
+                if !after.land(rail, conduct) {
+                    return None;
+                }
+                all.push(after);
+            }
+            if !self.confirming[rail].is_empty() {
+                let mut after = self.clone();
+                if let Some((generation, chunk)) = after.confirming[rail].pop_front() {
+                    after.sender.confirmed(rail, generation, chunk, self.now_ms);
+                }
+                all.push(after);
+            }
+            if let Some(generation) = self.sender.generation_if_up(rail).filter(|_| self.errors_left > 0) {
+                let mut after = self.clone();
+                after.errors_left -= 1;
+                // Questions that it was to carry may be lost, or may not.
+                for is_lost in [false, true] {
+                    let mut after = after.clone();
+                    if is_lost {
+                        after.said.retain(|said| !matches!(said, Said::Close { over, .. } if *over == rail));
+                    }
+                    let actions = after.sender.failed(rail, generation, "an error", self.now_ms);
+                    after.carry_out(actions, conduct);
+                    all.push(after);
+                }
+            }
+        }
+        for at in 0..self.said.len() {
+            let mut after = self.clone();
+            let said = after.said.remove(at);
+            after.hear(said, conduct);
+            all.push(after);
+        }
+        if self.pauses_left > 0 {
+            let mut after = self.clone();
+            after.pauses_left -= 1;
+            after.now_ms += 60;
+            let actions = after.sender.tick(after.now_ms);
+            after.carry_out(actions, conduct);
+            all.push(after);
+        }
+        Some(all)
+    }
+
+    fn is_done(&self, blocks: u32) -> bool {
+        let has_none = |rail| !self.sender.has_earlier(rail, blocks + 1);
+        let are_confirmed = self.to_send.is_empty() && (0..self.open.len()).all(has_none);
+        are_confirmed && self.cells.iter().all(|cell| *cell == blocks)
+    }
+}
+
+/// How many states there are; `None`: something has landed too late, or twice.
+fn search(rails: usize, blocks: u32, chunks: u32, errors: u32, conduct: Conduct) -> Option<usize> {
+    let start = World::new(rails, blocks, chunks, errors);
+    let mut seen = HashSet::from([start.clone()]);
+    let mut open = vec![start];
+    let mut has_recovered = false;
+    while let Some(world) = open.pop() {
+        let next = world.next(conduct)?;
+        if next.is_empty() && !world.sender.is_peer_failed() && conduct == Conduct::Right {
+            assert!(world.is_done(blocks), "it is stuck, or something is lost: {world:?}");
+        }
+        has_recovered |= world.is_done(blocks) && world.errors_left < errors;
+        open.extend(next.into_iter().filter(|next| seen.insert(next.clone())));
+    }
+    assert!(has_recovered || conduct != Conduct::Right, "nothing ever gets through");
+    Some(seen.len())
+}
+
+#[test]
+fn nothing_lands_late_or_twice_however_errors_questions_and_answers_interleave() {
+    for (rails, blocks, chunks, errors) in [(2, 2, 1, 2), (2, 2, 2, 1), (3, 2, 1, 1), (2, 3, 1, 1)] {
+        let states = search(rails, blocks, chunks, errors, Conduct::Right);
+        let states = states.unwrap_or_else(|| panic!("{rails} rails, {blocks} blocks of {chunks} chunks"));
+        println!("{rails} rails, {blocks} blocks of {chunks} chunks, {errors} errors: {states} states");
+        assert!(states > 1000, "the search looks at {states} states only");
+    }
+}
+
+/// All are found by the same search, so the search would notice.
+#[test]
+fn without_the_answer_the_closing_or_the_word_of_what_has_landed_something_lands_late_or_twice() {
+    for conduct in [Conduct::SendsAtOnce, Conduct::RevokesOnly, Conduct::TellsNothing] {
+        assert_eq!(search(2, 2, 1, 1, conduct), None, "{conduct:?}");
+    }
+}
