@@ -124,7 +124,7 @@ impl RemoteMemory for OfiMemory {
 
     fn store_u32(&self, offset: usize, value: u32) -> Result<()> {
         self.word(offset, 4)?;
-        self.peer.store_u32(&self.card, offset, value).map_err(|error| self.failed(error))
+        self.atomic(|peer, card| peer.store_u32(card, offset, value)).map_err(|error| self.failed(error))
     }
 
     fn barrier(&self) -> Result<()> {

@@ -117,6 +117,7 @@ impl ClusterControl for Control {
         let options = namespaces::UpOptions {
             dir: self.own.dir()?,
             count: hosts,
+            rails: 1,
             rate: None,
             config: self.own.config.clone(),
             limit: self.own.limit,
