@@ -13,6 +13,7 @@
 pub mod abi;
 pub mod calls;
 pub mod constants;
+mod dispositions;
 pub mod library;
 
 pub use library::{Library, LoadError};

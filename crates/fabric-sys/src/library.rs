@@ -3,11 +3,12 @@
 //! Without it a program starts all the same, and [`Library::load`] says which package brings it.
 
 use std::ffi::{CStr, CString};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use libc::{c_char, c_int, c_void};
 
 use crate::abi::{fi_fabric_attr, fi_info, fid_fabric};
+use crate::dispositions::Kept;
 
 /// The soname of libfabric 1.x and 2.x.
 pub const SONAME: &str = "libfabric.so.1";
@@ -70,8 +71,14 @@ impl Library {
     pub fn load_from(name: &str) -> Result<Self, LoadError> {
         let absent = |reason: String| LoadError::Absent { reason };
         let name = CString::new(name).map_err(|_| absent("its name has a zero byte".to_owned()))?;
+        // What another thread's library has changed is not what this process had.
+        static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+        let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = Kept::now();
         // SAFETY: a C string, and flags that `dlopen` knows. The library's constructors run; they are libfabric's.
         let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        drop(kept);
+        drop(alone);
         if handle.is_null() {
             return Err(absent(last_error()));
         }
