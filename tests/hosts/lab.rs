@@ -75,6 +75,11 @@ impl Host {
         command
     }
 
+    /// Where its files are.
+    pub(crate) fn folder(&self) -> &Path {
+        self.cluster.runtime_dir()
+    }
+
     /// A command of the binary under test: whether it succeeded, and what it printed.
     pub(crate) fn run(&self, arguments: &[&str]) -> (bool, String, String) {
         let program = tieline_tests::cluster::tieline_binary().unwrap();

@@ -1,6 +1,7 @@
 //! Programs on two hosts: one reaches the memory of the other over libfabric, and what happens when something is missing or dies.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
+mod agents;
 #[allow(dead_code, reason = "shared with the tests of one host, which use all of it")]
 #[path = "../sisci/c.rs"]
 mod c;

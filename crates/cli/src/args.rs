@@ -145,9 +145,11 @@ pub(crate) enum Command {
                             tieline diag --hosts hosts     compare with a list of the nodes")]
     Diag(Diag),
     /// Run the load test: every node sends checked data to every other
-    #[command(after_help = "Examples:\n  tieline conntest               all nodes here, ten seconds\n  \
+    #[command(
+        after_help = "Examples:\n  tieline conntest               all nodes of all hosts, ten seconds\n  \
                             tieline conntest -t 60 --throttle 100   a minute, 100 MB/s per node: for a cluster in use\n  \
-                            tieline conntest --node 4      one instance; start the others on their nodes")]
+                            tieline conntest --node 4      one instance; start the others on their nodes"
+    )]
     Conntest(crate::commands::conntest::Conntest),
     /// Inject link faults: down, flap, swap, degrade
     #[command(after_help = "Examples:\n  tieline link list\n  tieline link down 4 8\n  \

@@ -30,6 +30,10 @@ fn main() -> ExitCode {
         // It was started by this very program, for a host in namespaces.
         return ExitCode::from(status);
     }
+    if let Some(status) = verify::agent::is_agent(&words) {
+        // A manager has started it, for a tool on another host.
+        return ExitCode::from(status);
+    }
     let called = words.first().and_then(|name| classic::called(name));
     let arguments = classic::translate(words);
     let parsed = args::parse(&arguments);

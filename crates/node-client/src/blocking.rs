@@ -97,6 +97,23 @@ impl BlockingClient {
         }
     }
 
+    /// The next event; waits for it until `deadline`, which is `limit` after somebody began to wait for `what`.
+    pub(crate) fn event(&mut self, what: &'static str, limit: Duration, deadline: Instant) -> Result<Event> {
+        if let Some((event, _)) = self.events.pop_front() {
+            return Ok(event);
+        }
+        let mut waiting =
+            Waiting { node: self.node, socket: &self.socket, what, limit, deadline, reset: false };
+        loop {
+            match waiting.receive(&mut self.buffer)?.0 {
+                ToProgram::Event(event) => return Ok(event),
+                ToProgram::Rejected(refusal) => return Err(rejected(self.node, refusal)),
+                // The reply to a request that timed out.
+                _ => {}
+            }
+        }
+    }
+
     /// Takes the client apart, so that an attachment continues with its socket.
     pub(crate) fn into_parts(self) -> Parts {
         let Self { socket, buffer, next_id, info, events, .. } = self;
@@ -289,6 +306,7 @@ pub(crate) fn name_of(request: &Request) -> &'static str {
         Request::NodeInfo => "the facts of the node",
         Request::Status => "the state of the node",
         Request::StatusOf { .. } => "the state of another node",
+        Request::StartAgent { .. } => "the start of an agent",
         Request::ClearCounters => "clearing the counters",
         Request::ChangeLink { .. } => "the change of a link",
         Request::Shutdown => "the shutdown",

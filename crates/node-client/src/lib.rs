@@ -11,6 +11,7 @@
 //! restarted manager). [`BlockingClient`] is the simplest client: one request at a time.
 #![forbid(unsafe_code)]
 
+pub mod agent;
 mod blocking;
 mod client;
 mod connection;

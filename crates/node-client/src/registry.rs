@@ -235,6 +235,8 @@ impl Registry {
                 ClientEvent::Lost { import: *self.slots.get(&import.0)?, reason }
             }
             Event::Link { node, up } => ClientEvent::Link { node, up },
+            // This client asks for none.
+            Event::AgentEnded { .. } => return None,
             Event::Availability { key, available } => {
                 self.note_available(key, available);
                 return None;

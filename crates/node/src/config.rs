@@ -86,6 +86,8 @@ pub struct Settings {
     pub resume_grace: Duration,
     /// `[manager] max_…`.
     pub limits: LimitSettings,
+    /// `[manager] agents`: it runs agents for programs of other hosts.
+    pub agents: bool,
     /// `[faults] enabled`: programs of this node carry out faults that `tieline link` asks for.
     pub faults: bool,
     /// `[access]`: who may attach besides the manager's user.
@@ -124,6 +126,7 @@ impl Default for Settings {
             // Programs look for their manager every half second at least.
             resume_grace: Duration::from_secs(3),
             limits: LimitSettings::default(),
+            agents: true,
             faults: false,
             attach: Access::default(),
             copy_plan: None,

@@ -1,6 +1,7 @@
 //! The node manager's event loop: one thread, one epoll set. It carries messages to the machine of
 //! crate `proto` and carries out its outputs; it decides nothing itself.
 
+mod agents;
 mod inputs;
 mod network;
 mod outputs;
@@ -22,9 +23,11 @@ use foreign::Closer;
 use link::page::PageWriter;
 use proto::ids::NodeId;
 use proto::manager::{Input, Manager, PeerConn, ProgramConn};
+use proto::wire::agent::AgentNo;
 use rustix::event::epoll;
 use rustix::io::Errno;
 
+use crate::agent::LocalAgent;
 use crate::config::Settings;
 use crate::connection::Connection;
 use crate::descriptor::{DescriptorTable, Held};
@@ -90,6 +93,12 @@ enum Key {
     Network,
     /// A connection with another host.
     Remote(PeerConn),
+    /// The stream to an agent's local end.
+    Agent(AgentNo),
+    /// The pidfd of an agent that runs here.
+    AgentDeath(AgentNo),
+    /// What an agent prints on its standard error.
+    AgentErrors(AgentNo),
 }
 
 impl Key {
@@ -105,6 +114,9 @@ impl Key {
             Self::Peer(conn) => (6, conn.0),
             Self::Network => (8, 0),
             Self::Remote(conn) => (9, conn.0),
+            Self::Agent(agent) => (10, agent.0),
+            Self::AgentDeath(agent) => (11, agent.0),
+            Self::AgentErrors(agent) => (12, agent.0),
         };
         kind << 56 | number
     }
@@ -122,6 +134,9 @@ impl Key {
             7 => Self::Lease,
             8 => Self::Network,
             9 => Self::Remote(PeerConn(number)),
+            10 => Self::Agent(AgentNo(number)),
+            11 => Self::AgentDeath(AgentNo(number)),
+            12 => Self::AgentErrors(AgentNo(number)),
             _ => return None,
         })
     }
@@ -168,6 +183,7 @@ pub struct Daemon {
     counted_at: Option<Instant>,
     programs: HashMap<ProgramConn, ProgramEnd>,
     peers: HashMap<PeerConn, Connection>,
+    agents: HashMap<AgentNo, LocalAgent>,
     /// Connections that wait for a moment rather than for the kernel: few, and mostly none.
     timed: Vec<Key>,
     /// Inputs that carrying out has caused, for the machine after its present outputs.
@@ -257,6 +273,9 @@ impl Daemon {
             Key::ProgramDeath(conn) => self.program_died(conn),
             Key::Network => self.accept_hosts(),
             Key::Remote(conn) => self.remote_ready(conn),
+            Key::Agent(agent) => self.agent_ready(agent, flags),
+            Key::AgentDeath(agent) => self.agent_died(agent),
+            Key::AgentErrors(agent) => self.agent_errors(agent),
             Key::Peer(conn) => {
                 if flags.contains(epoll::EventFlags::OUT) {
                     self.flush(key);
@@ -342,6 +361,7 @@ impl Daemon {
             connection.flush();
         }
         self.say_last_words();
+        self.end_agents();
         // Our own removals are no news.
         self.watch = None;
         if let Some(lock) = self.lock.take()
@@ -414,6 +434,9 @@ mod tests {
             Key::Peer(PeerConn(0)),
             Key::Network,
             Key::Remote(PeerConn(9)),
+            Key::Agent(AgentNo(1)),
+            Key::AgentDeath(AgentNo(1)),
+            Key::AgentErrors(AgentNo(1)),
         ] {
             assert_eq!(Key::decode(key.encode()), Some(key));
         }

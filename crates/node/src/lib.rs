@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod acl;
+mod agent;
 pub mod cluster;
 pub mod config;
 mod connection;

@@ -47,6 +47,8 @@
 
 mod admin;
 mod admission;
+mod agent_stream;
+mod agents;
 mod audit;
 mod by_network;
 mod config;
@@ -87,6 +89,7 @@ pub use io::{
 };
 
 use admission::Shares;
+use agents::Agents;
 use by_network::OwnerAsked;
 use descriptors::Ledger;
 use exports::Exports;
@@ -155,6 +158,7 @@ pub struct Manager {
     gone_before: BTreeSet<(NodeId, ConnectionId)>,
     watchers: BTreeMap<GroupId, BTreeSet<ProgramConn>>,
     counters: Counters,
+    agents: Agents,
     /// What was logged of the last manager that was turned away.
     last_stranger: String,
     stopped: bool,
@@ -193,6 +197,7 @@ impl Manager {
             gone_before: BTreeSet::new(),
             watchers: BTreeMap::new(),
             counters: Counters::default(),
+            agents: Agents::default(),
             last_stranger: String::new(),
             stopped: false,
             config,
@@ -231,6 +236,11 @@ impl Manager {
             }
             Input::PeerGarbage { peer, error, descriptors } => self.peer_garbage(peer, &error, &descriptors),
             Input::PeerGone { peer } => self.peer_gone(peer),
+            Input::AgentReady { agent, result } => self.agent_ready(agent, result),
+            Input::AgentRead { agent, bytes } => self.agent_read(agent, bytes),
+            Input::AgentReadEnd { agent } => self.agent_read_end(agent),
+            Input::AgentWritten { agent, bytes } => self.agent_written(agent, bytes),
+            Input::AgentGone { agent, end } => self.agent_gone(agent, end),
             Input::Stop => self.stop(),
         }
     }

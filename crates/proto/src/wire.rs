@@ -5,6 +5,7 @@
 //! message's documentation gives. The first message in each direction is a hello; a peer of another version is
 //! answered with a refusal that names both versions.
 
+pub mod agent;
 pub mod network;
 pub mod peer;
 pub mod program;

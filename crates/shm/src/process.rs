@@ -4,12 +4,14 @@
 //! A number (pid) may belong to another process a moment later, and a time-out proves nothing about a process that is only
 //! slow. A [`PidFd`] names one process forever, and the kernel makes it readable when all its threads are gone.
 
+mod inheritance;
 mod namespaces;
 mod signals;
 // Its word is set before `main`, where no model of memory runs.
 #[cfg(not(loom))]
 mod startup;
 
+pub use inheritance::pass_on_no_descriptor;
 pub use namespaces::{Namespaces, unshare};
 pub use signals::SignalsBlocked;
 #[cfg(not(loom))]

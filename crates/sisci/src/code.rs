@@ -196,7 +196,7 @@ fn code_of_refusal(refusal: &Refusal) -> Code {
         }
         Refusal::Denied { .. } => Code::ACCESS,
         Refusal::Unreachable { .. } => Code::NODE_NOT_RESPONDING,
-        Refusal::NoDataLink { .. } => Code::NOT_AVAILABLE,
+        Refusal::NoDataLink { .. } | Refusal::NoAgents { .. } => Code::NOT_AVAILABLE,
         Refusal::Busy { .. } | Refusal::OwnerBusy { .. } => Code::BUSY,
         Refusal::Limit { .. } | Refusal::NoDescriptors { .. } => Code::NOSPC,
         Refusal::Invalid(_) => Code::ILLEGAL_PARAMETER,

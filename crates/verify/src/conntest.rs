@@ -6,6 +6,7 @@
 //!
 //! Where to start reading: `words` (what lies where), `outgoing` and `incoming` (the two halves), `instance` (the loop).
 
+mod far;
 mod incoming;
 mod instance;
 mod ledger;
@@ -25,6 +26,7 @@ use std::time::{Duration, Instant};
 use bench::noise::others::{Load, Meter};
 use tieline::NodeId;
 
+pub use far::run_everywhere;
 pub use ledger::Ledger;
 pub use report::{ConntestReport, InstanceReport, PeerReport, Presence, SCHEMA};
 
@@ -117,6 +119,8 @@ pub struct Progress {
     pub failures: u64,
     /// Instances that have met all their peers.
     pub ready: u64,
+    /// Instances.
+    pub of: u64,
 }
 
 /// Runs it. `tell` is called about every 100 ms.
@@ -165,7 +169,7 @@ pub fn run(target: &Target, options: &Options, tell: &mut dyn FnMut(Progress)) -
 }
 
 fn did_not_run(node: NodeId, error: String) -> InstanceReport {
-    InstanceReport { node, peers: Vec::new(), error: Some(error) }
+    InstanceReport { node, host: None, peers: Vec::new(), error: Some(error) }
 }
 
 fn instance(target: &Target, options: &Options, node: NodeId, shared: &Shared, crowd: u64) -> InstanceReport {
@@ -196,6 +200,7 @@ fn oversee(options: &Options, shared: &Shared, tell: &mut dyn FnMut(Progress)) -
         bytes_checked: shared.bytes.load(Ordering::Relaxed),
         failures: shared.failures.load(Ordering::Relaxed),
         ready: shared.ready.load(Ordering::Relaxed),
+        of: options.instances.len() as u64,
     };
     let asked_to_stop = || options.stop.load(Ordering::Relaxed);
     let tick = Duration::from_millis(10);

@@ -9,6 +9,7 @@
 //! Where to start reading: [`run`].
 #![forbid(unsafe_code)]
 
+pub mod agent;
 mod agreement;
 pub mod baseline;
 pub mod bundle;

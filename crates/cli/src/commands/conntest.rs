@@ -4,6 +4,7 @@ use shm::sync::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::verify::agent::nodes_elsewhere;
 use ::verify::conntest::{self, Options, Progress};
 use clap::Args;
 use tieline::NodeId;
@@ -39,7 +40,7 @@ pub(crate) struct Conntest {
     /// Limit each node to this many megabytes per second, on a cluster in use
     #[arg(long, value_name = "MB/S")]
     pub throttle: Option<f64>,
-    /// Test only these nodes: at least two, or with --node at least one other [default: all that run here; with --node, all of the cluster]
+    /// Test only these nodes: at least two, or with --node at least one other [default: all of the cluster, on all its hosts]
     #[arg(long, value_name = "ID,…", value_delimiter = ',')]
     pub peers: Vec<NodeId>,
     /// How long to wait for the instances of other nodes, in seconds
@@ -130,8 +131,14 @@ pub(super) fn run(common: &Common, arguments: &Conntest, output: Output) -> Outc
         ..Options::for_target(&everyone, seconds("time", arguments.time)?)
     };
     options.check().map_err(|wrong| usage(arguments.as_typed(wrong)))?;
-    let instances = options.instances.len();
-    let report = conntest::run(&everyone, &options, &mut |progress| tell(output, instances, progress));
+    let by_hand = common.node.is_some() || !arguments.peers.is_empty();
+    let dir = cluster_dir(common)?;
+    let elsewhere = if by_hand { Vec::new() } else { nodes_elsewhere(&dir, &everyone) };
+    let report = if elsewhere.is_empty() {
+        conntest::run(&everyone, &options, &mut |progress| tell(output, progress))
+    } else {
+        conntest::run_everywhere(&everyone, &dir, elsewhere, &options, &mut |progress| tell(output, progress))
+    };
     output.progress_done();
     output.result(|| serde_json::to_value(&report), || report.render())?;
     // Ended by a signal: what there is was printed as partial, and the signal's status is the command's.
@@ -141,7 +148,8 @@ pub(super) fn run(common: &Common, arguments: &Conntest, output: Output) -> Outc
     }
 }
 
-fn tell(output: Output, instances: usize, progress: Progress) {
+fn tell(output: Output, progress: Progress) {
+    let instances = progress.of;
     if progress.elapsed.is_zero() {
         let nodes = if instances == 1 { "node" } else { "nodes" };
         return output.progress(&format!("{} of {instances} {nodes} connected to all peers", progress.ready));

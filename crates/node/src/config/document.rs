@@ -44,6 +44,7 @@ struct ManagerSection {
     max_interrupts: Option<u64>,
     max_imports: Option<u64>,
     max_pending_per_program: Option<u64>,
+    agents: Option<bool>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -95,6 +96,7 @@ pub(super) fn apply(settings: &mut Settings, path: &Path, text: &str) -> Result<
     }
 
     let manager = document.manager;
+    settings.agents = manager.agents.unwrap_or(settings.agents);
     let milliseconds =
         |value: Option<u32>, before| value.map_or(before, |ms| Duration::from_millis(ms.into()));
     settings.heartbeat_interval = milliseconds(manager.heartbeat_interval_ms, settings.heartbeat_interval);

@@ -68,6 +68,12 @@ impl Daemon {
                     self.follow_up.push(Input::ProcessGone { pid });
                 }
             }
+            Output::StartAgent { agent } => self.start_agent(agent),
+            Output::OpenAgent { agent } => self.open_agent(agent),
+            Output::ToAgent { agent, bytes } => self.pass_to_agent(agent, &bytes),
+            Output::EndAgentInput { agent } => self.end_agent_input(agent),
+            Output::ReadAgent { agent } => self.watch_agent(agent),
+            Output::CloseAgent { agent } => self.close_agent(agent),
             Output::SetLink { node, up } => {
                 if let Err(error) = self.page.set_link(node, up, clock().as_nanos()) {
                     self.warn(format!("state page: {error}"));

@@ -32,7 +32,8 @@ impl Manager {
         self.audit_imports()?;
         self.audit_requests()?;
         self.audit_peers()?;
-        self.audit_groups()
+        self.audit_groups()?;
+        self.audit_agents()
     }
 
     /// Every token is held by exactly one program, object, or waiting resumption.
@@ -235,6 +236,21 @@ impl Manager {
             }
         }
         Ok(())
+    }
+
+    fn audit_agents(&self) -> Result<(), String> {
+        let asked = group_by(self.agents.of_programs());
+        let none = BTreeSet::new();
+        for (program, entry) in &self.programs {
+            same("agents of a program", &entry.agents, asked.get(program).unwrap_or(&none))?;
+        }
+        if let Some(program) = asked.keys().find(|program| !self.programs.contains_key(program)) {
+            return Err(format!("{program:?} has agents and is not there"));
+        }
+        self.agents.audit()?;
+        let lost =
+            self.agents.nodes().find(|node| self.peers.get(node).is_none_or(|peer| !peer.session.is_valid()));
+        lost.map_or(Ok(()), |node| Err(format!("agents of node {node} go on without a session")))
     }
 
     fn audit_groups(&self) -> Result<(), String> {

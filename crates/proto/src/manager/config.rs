@@ -20,6 +20,8 @@ pub struct ManagerConfig {
     pub heartbeat_limit: Duration,
     /// How long after a start re-attaching programs are waited for before a peer's `Resume` is answered `NotFound`.
     pub resume_grace: Duration,
+    /// Whether it runs agents for programs of other hosts.
+    pub agents: bool,
     /// Limits; reaching one is [`crate::wire::program::Refusal::Limit`].
     pub limits: Limits,
 }

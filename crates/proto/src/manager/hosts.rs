@@ -94,9 +94,10 @@ impl Manager {
         let what = match body {
             PeerRequest::ConnectSegment { key, .. } => Imported::Segment(*key),
             PeerRequest::ConnectInterrupt { number, .. } => Imported::Interrupt(*number),
-            PeerRequest::ConnectByNetwork { .. } | PeerRequest::Resume { .. } | PeerRequest::Status => {
-                return None;
-            }
+            PeerRequest::ConnectByNetwork { .. }
+            | PeerRequest::Resume { .. }
+            | PeerRequest::Status
+            | PeerRequest::StartAgent { .. } => return None,
         };
         self.log(LogLevel::Warn, format!("node {node} on another host asked for the memory of {what}"));
         Some(self.no_data_link(what, "its memory cannot be sent there: connect over the network"))

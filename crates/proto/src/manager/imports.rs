@@ -80,6 +80,7 @@ impl PeerReply {
             }
             Self::Resumed => Reply::Resumed { import },
             Self::Status(status) => Reply::Status(*status),
+            Self::Agent { agent } => Reply::Agent { agent },
         }
     }
 }

@@ -3,8 +3,9 @@
 use crate::fault::LinkFaults;
 use crate::ids::NodeId;
 use crate::wire::CodecError;
+use crate::wire::agent::{AgentEnd, AgentNo};
 use crate::wire::peer::PeerMessage;
-use crate::wire::program::{ImportSlot, LossReason, ToManager, ToProgram};
+use crate::wire::program::{ImportSlot, LossReason, Refusal, ToManager, ToProgram};
 
 /// A descriptor that the driver holds. Each token that reaches the machine leaves it exactly once as [`Output::CloseDescriptor`];
 /// being sent does not consume it (the driver sends a duplicate).
@@ -201,6 +202,41 @@ pub enum Input {
         /// The connection of the peer.
         peer: PeerConn,
     },
+    /// The answer to [`Output::StartAgent`] (no descriptor) or [`Output::OpenAgent`] (the program's end of the stream), before
+    /// any other input. After a refusal nothing follows.
+    AgentReady {
+        /// The agent.
+        agent: AgentNo,
+        /// What came of it.
+        result: Result<Option<Descriptor>, Refusal>,
+    },
+    /// Bytes from its local end: not more than [`Manager::agent_room`](super::Manager::agent_room) allows.
+    AgentRead {
+        /// The agent.
+        agent: AgentNo,
+        /// The bytes.
+        bytes: Vec<u8>,
+    },
+    /// No more bytes come from the program that has asked for it. (The end of an agent's output is its end.)
+    AgentReadEnd {
+        /// The agent.
+        agent: AgentNo,
+    },
+    /// So many bytes of [`Output::ToAgent`] were taken by its local end.
+    AgentWritten {
+        /// The agent.
+        agent: AgentNo,
+        /// How many.
+        bytes: u32,
+    },
+    /// Its local end is closed: the last input for it, exactly once. Of an agent that runs here: its process has ended, and all
+    /// of its output was read, unless it was closed.
+    AgentGone {
+        /// The agent.
+        agent: AgentNo,
+        /// How it ended, if it ran here.
+        end: Option<AgentEnd>,
+    },
     /// The administrator asks for an orderly end (SIGTERM).
     Stop,
 }
@@ -253,6 +289,38 @@ pub enum Output {
     CheckProcess {
         /// Its id, as the manager sees it.
         pid: u32,
+    },
+    /// Run an agent on this host. Answered by [`Input::AgentReady`].
+    StartAgent {
+        /// The agent.
+        agent: AgentNo,
+    },
+    /// Make a stream to a program, for an agent on another host. Answered by [`Input::AgentReady`].
+    OpenAgent {
+        /// The agent.
+        agent: AgentNo,
+    },
+    /// Pass these on to its local end; never more than its window without [`Input::AgentWritten`].
+    ToAgent {
+        /// The agent.
+        agent: AgentNo,
+        /// The bytes.
+        bytes: Vec<u8>,
+    },
+    /// Nothing more is passed on to its local end: its input ends, after what was passed on.
+    EndAgentInput {
+        /// The agent.
+        agent: AgentNo,
+    },
+    /// There is room again: read from its local end.
+    ReadAgent {
+        /// The agent.
+        agent: AgentNo,
+    },
+    /// An agent that runs here: kill it. Another one: close the stream after what was passed on. [`Input::AgentGone`] follows.
+    CloseAgent {
+        /// The agent.
+        agent: AgentNo,
     },
     /// Write the link word of this node in the state page: bumps the generation.
     SetLink {

@@ -89,6 +89,8 @@ impl Manager {
                 }
             }
             PeerMessage::Released { connection, died } => self.peer_released(node, connection, died),
+            PeerMessage::ToAgent { agent, word } => self.word_to_agent(node, agent, word),
+            PeerMessage::FromAgent { agent, word } => self.word_from_agent(node, agent, word),
             PeerMessage::Carrier { up } => self.heard_carrier(node, up),
             PeerMessage::Member { group, joined } => {
                 let full = self.peers.get(&node).is_some_and(|peer| peer.groups.len() >= MAX_GROUPS);
@@ -130,6 +132,9 @@ impl Manager {
                 return self.peer_resumes(node, id, shown, bounded(requester), pidfd);
             }
             PeerRequest::Status => return self.tell_status(node, id),
+            PeerRequest::StartAgent { requester } => {
+                return self.agent_wanted(node, id, &bounded(requester));
+            }
             PeerRequest::ConnectByNetwork { what, requester, end } => {
                 return self.wanted_by_network(node, id, what, &bounded(requester), end);
             }
@@ -206,6 +211,6 @@ pub(super) fn shorten(refusal: Refusal) -> Refusal {
         Refusal::NoDataLink { what, node, host, why } => {
             Refusal::NoDataLink { what: cut(what), node, host: cut(host), why: cut(why) }
         }
-        plain @ (Refusal::Version { .. } | Refusal::NoDescriptors { .. }) => plain,
+        plain @ (Refusal::Version { .. } | Refusal::NoDescriptors { .. } | Refusal::NoAgents { .. }) => plain,
     }
 }

@@ -197,6 +197,7 @@ impl Manager {
         if state == SessionState::Stopped {
             self.set_link(node, false);
         }
+        self.lose_agents_of(node, &why);
         self.fail_pending(node);
     }
 

@@ -28,6 +28,8 @@ pub(super) enum Aim {
     Resume { program: ProgramConn, id: RequestId, shown: Shown },
     /// A program wants to know how the node is.
     Status { program: ProgramConn, id: RequestId },
+    /// A program wants an agent there.
+    Agent { program: ProgramConn, id: RequestId },
     /// The session has returned, and the import may have ended meanwhile.
     Verify { slot: ImportSlot },
 }
@@ -35,9 +37,10 @@ pub(super) enum Aim {
 impl Aim {
     pub(super) fn program(&self) -> Option<ProgramConn> {
         match self {
-            Self::Connect { program, .. } | Self::Resume { program, .. } | Self::Status { program, .. } => {
-                Some(*program)
-            }
+            Self::Connect { program, .. }
+            | Self::Resume { program, .. }
+            | Self::Status { program, .. }
+            | Self::Agent { program, .. } => Some(*program),
             Self::Verify { .. } => None,
         }
     }
@@ -104,7 +107,8 @@ impl Manager {
         let why = format!("its manager did not respond within {} ms", self.answer_limit().as_millis());
         if let Aim::Connect { program, id, .. }
         | Aim::Resume { program, id, .. }
-        | Aim::Status { program, id } = aim
+        | Aim::Status { program, id }
+        | Aim::Agent { program, id } = aim
         {
             self.reply(program, id, Err(Refusal::Unreachable { node, why }), Vec::new());
         }
@@ -116,7 +120,11 @@ impl Manager {
         let stopped = peer.session.state() == SessionState::Stopped;
         for id in peer.pending.clone() {
             match self.forget_pending(id).map(|pending| pending.aim) {
-                Some(Aim::Connect { program, id, .. } | Aim::Status { program, id }) => {
+                Some(
+                    Aim::Connect { program, id, .. }
+                    | Aim::Status { program, id }
+                    | Aim::Agent { program, id },
+                ) => {
                     let refusal = self.check_reachable(node).err();
                     let why = "the session was lost".to_owned();
                     let refusal = refusal.unwrap_or(Refusal::Unreachable { node, why });
@@ -171,6 +179,7 @@ impl Manager {
                 let result = result.and_then(|reply| status_in(reply, node));
                 self.reply(program, id, result.map(Reply::Status), Vec::new());
             }
+            Aim::Agent { program, id } => self.agent_granted(program, id, node, result),
             Aim::Verify { slot } => {
                 if let Err(refusal) = result {
                     self.end_import(slot, loss_of(&refusal));
@@ -181,6 +190,9 @@ impl Manager {
 
     /// This connection is not wanted (any more).
     fn give_back(&mut self, node: NodeId, result: &Result<PeerReply, Refusal>) {
+        if let Ok(PeerReply::Agent { agent }) = result {
+            self.give_agent_back(node, *agent);
+        }
         if let Ok(
             PeerReply::Segment { connection, .. }
             | PeerReply::Interrupt { connection, .. }

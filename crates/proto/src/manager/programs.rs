@@ -8,6 +8,7 @@ use super::{
     Credentials, Descriptor, DescriptorKind, FdToken, LogLevel, Manager, Output, ProgramConn, Timer,
 };
 use crate::ids::GroupId;
+use crate::wire::agent::AgentNo;
 use crate::wire::peer::Requester;
 use crate::wire::program::{
     Access, Event, ImportSlot, Imported, LossReason, Refusal, RequestId, ToManager, ToProgram,
@@ -34,6 +35,8 @@ pub(super) struct Program {
     /// Its `ResumeImport`s of this node's objects that have yet to be there.
     pub(super) waiting: BTreeSet<(Imported, super::Asker)>,
     pub(super) watches: BTreeSet<GroupId>,
+    /// Agents on other hosts that run for it.
+    pub(super) agents: BTreeSet<AgentNo>,
     /// Much waits for it to be read.
     pub(super) crowded: bool,
 }
@@ -50,6 +53,7 @@ impl Program {
             pending: BTreeSet::new(),
             waiting: BTreeSet::new(),
             watches: BTreeSet::new(),
+            agents: BTreeSet::new(),
             crowded: false,
         }
     }
@@ -197,6 +201,7 @@ impl Manager {
         for group in watches {
             self.unwatch(program, group);
         }
+        self.stop_agents_of(program);
         for request in pending {
             self.abandon(request);
         }

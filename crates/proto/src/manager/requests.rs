@@ -117,6 +117,7 @@ impl Manager {
             Request::ChangeLink { peer, change } => now(self.change_link(program, peer, change)),
             Request::Status => now(Ok(Reply::Status(self.status(self.now)))),
             Request::StatusOf { node } => self.status_of(program, id, node),
+            Request::StartAgent { node } => self.ask_for_agent(program, id, node),
             Request::ClearCounters => {
                 self.counters = Default::default();
                 now(Ok(Reply::Done))

@@ -14,6 +14,7 @@ impl Manager {
         }
         self.stopped = true;
         self.log(LogLevel::Info, format!("manager of node {} stops", self.own));
+        self.close_all_agents();
         let slots: Vec<ImportSlot> = self.imports.by_connection.values().copied().collect();
         let exports: Vec<ConnectionId> = self.exports.by_id.keys().copied().collect();
         for connection in exports {
@@ -53,6 +54,7 @@ impl Manager {
         self.local_unconfirmed.clear();
         self.gone_before.clear();
         self.watchers.clear();
+        self.agents = Default::default();
         self.timers.clear_all();
     }
 }

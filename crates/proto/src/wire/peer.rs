@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::agent::{AgentNo, FromAgent, ToAgent};
 use super::network::{ImporterEnd, OwnerEnd};
 use super::program::{
     ConnectionId, Imported, Importer, Incarnation, InterruptKind, LossReason, Refusal, RequestId,
@@ -105,6 +106,20 @@ pub enum PeerMessage {
         /// Joined or left.
         joined: bool,
     },
+    /// For an agent that the receiver runs.
+    ToAgent {
+        /// As the receiver counts.
+        agent: AgentNo,
+        /// What is said.
+        word: ToAgent,
+    },
+    /// From an agent that the sender runs.
+    FromAgent {
+        /// As the sender counts.
+        agent: AgentNo,
+        /// What is said.
+        word: FromAgent,
+    },
 }
 
 /// What a manager asks another for, on behalf of a program.
@@ -147,6 +162,11 @@ pub enum PeerRequest {
     },
     /// The state of the node, for a program of the asking node.
     Status,
+    /// Run an agent on the receiver's host.
+    StartAgent {
+        /// The user on whose behalf.
+        requester: Requester,
+    },
 }
 
 /// What comes back.
@@ -189,4 +209,9 @@ pub enum PeerReply {
     Resumed,
     /// The state of the node.
     Status(Box<NodeStatus>),
+    /// The agent runs.
+    Agent {
+        /// As the sender counts.
+        agent: AgentNo,
+    },
 }

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
+use super::agent::{AgentEnd, AgentNo};
 use super::network::{ImporterEnd, OwnerEnd};
 
 pub use super::refusal::Refusal;
@@ -242,6 +243,11 @@ pub enum Request {
         /// Its end of the link, or why it has none.
         end: Result<OwnerEnd, String>,
     },
+    /// Runs an agent on the host of a node, which must be another host. It ends with this connection. Reply: [`Reply::Agent`].
+    StartAgent {
+        /// The node.
+        node: NodeId,
+    },
 }
 
 /// What an import is of.
@@ -354,6 +360,11 @@ pub enum Reply {
     Info(NodeInfo),
     /// State of this node.
     Status(NodeStatus),
+    /// Descriptors: a stream socket, whose other end is the agent's input and output. An [`Event::AgentEnded`] follows.
+    Agent {
+        /// As this manager counts.
+        agent: AgentNo,
+    },
 }
 
 /// Why a connection ended.
@@ -434,6 +445,13 @@ pub enum Event {
         node: NodeId,
         /// Joined or left.
         joined: bool,
+    },
+    /// An agent of this program has ended; what it said last may still be in its socket.
+    AgentEnded {
+        /// As in [`Reply::Agent`].
+        agent: AgentNo,
+        /// How.
+        end: AgentEnd,
     },
     /// A program that is attached to this program's segment has opened or closed it: what a restarted manager is to be told.
     Availability {

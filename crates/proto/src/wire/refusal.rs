@@ -125,6 +125,15 @@ pub enum Refusal {
         /// What is missing, and the next step.
         why: String,
     },
+    /// Its configuration does not allow agents.
+    #[error(
+        "node {node} runs no agents for other hosts (`agents = false` under [manager] in its configuration): allow them there and restart \
+         its manager, or run the command on that host"
+    )]
+    NoAgents {
+        /// The node.
+        node: NodeId,
+    },
 }
 
 fn host_in_words(host: &str) -> String {

@@ -431,7 +431,7 @@ impl Actor {
                 }
             }
             Event::Availability { key, available } => self.note_available(*key, *available),
-            Event::Link { .. } | Event::WantedByNetwork { .. } => {}
+            Event::Link { .. } | Event::WantedByNetwork { .. } | Event::AgentEnded { .. } => {}
         }
     }
 }

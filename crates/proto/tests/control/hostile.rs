@@ -1,6 +1,9 @@
 //! One manager among programs and managers that say whatever comes to their mind: it never panics, its tables always agree,
 //! every descriptor is given back, every request has at most one reply, and nothing is left when all have gone.
 
+mod agents;
+mod peers;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -14,10 +17,9 @@ use proto::manager::{
     PeerConn, ProgramConn,
 };
 use proto::time::Instant;
-use proto::wire::peer::{PeerMessage, PeerReply, PeerRequest};
-use proto::wire::program::{
-    Access, ConnectionId, Event, Imported, Incarnation, Reply, Request, RequestId, ToManager, ToProgram,
-};
+use proto::wire::agent::{AGENT_WINDOW_BYTES, AgentNo};
+use proto::wire::peer::{PeerMessage, PeerReply};
+use proto::wire::program::{Access, ConnectionId, Event, Reply, Request, RequestId, ToManager, ToProgram};
 use proto::wire::status::{AdapterInfo, NodeInfo};
 use proto::wire::{self, CodecError};
 
@@ -26,6 +28,7 @@ use crate::chaos::config;
 use crate::page::Page;
 use crate::strategies;
 use crate::tally::Tally;
+use agents::{Local, local};
 
 /// What happens; numbers choose among the connections that there are.
 #[derive(Debug, Clone)]
@@ -43,6 +46,7 @@ enum Act {
     PeerSays(u8, PeerMessage, Beside),
     PeerGarbage(u8, bool),
     PeerGoes(u8),
+    AgentDoes(u8, Local),
     Time(u32),
 }
 
@@ -86,6 +90,7 @@ fn act() -> impl Strategy<Value = Act> {
         90 => (pick(), strategies::peer_message(), beside()).prop_map(|(who, what, with)| Act::PeerSays(who, what, with)),
         1 => (pick(), any::<bool>()).prop_map(|(who, version)| Act::PeerGarbage(who, version)),
         3 => pick().prop_map(Act::PeerGoes),
+        8 => (pick(), local()).prop_map(|(which, does)| Act::AgentDoes(which, does)),
         12 => prop_oneof![12 => 0u32..100, 3 => 0u32..2_000, 1 => 0u32..60_000].prop_map(Act::Time),
     ]
 }
@@ -96,6 +101,8 @@ struct Rig {
     programs: BTreeSet<ProgramConn>,
     peers: BTreeSet<PeerConn>,
     dials: Vec<NodeId>,
+    /// Bytes that their local ends have not taken yet.
+    agents: BTreeMap<AgentNo, u32>,
     tokens: BTreeSet<FdToken>,
     next: u64,
     /// Requests that have no reply yet, per connection.
@@ -103,6 +110,7 @@ struct Rig {
     page: Page,
     /// Connection numbers that the manager has mentioned.
     connections: Vec<ConnectionId>,
+    exiting: bool,
     exited: bool,
     tally: Tally,
 }
@@ -131,6 +139,7 @@ impl Rig {
             heartbeat_interval: Duration::from_millis(200),
             heartbeat_limit: Duration::from_secs(1),
             resume_grace: Duration::from_secs(2),
+            agents: true,
             limits: Limits { programs: 6, segments: 6, interrupts: 6, imports: 8, pending_per_program: 4 },
         };
         let now = Instant::from_nanos(5_000_000_000);
@@ -140,11 +149,13 @@ impl Rig {
             programs: BTreeSet::new(),
             peers: BTreeSet::new(),
             dials: Vec::new(),
+            agents: BTreeMap::new(),
             tokens: BTreeSet::new(),
             next: 1,
             unanswered: BTreeMap::new(),
             page: Page::default(),
             connections: Vec::new(),
+            exiting: false,
             exited: false,
             tally: Tally::default(),
         }
@@ -214,6 +225,21 @@ impl Rig {
             }
             Output::ClosePeer { peer } => assert!(self.peers.remove(&peer), "{peer:?} is closed twice"),
             Output::Dial { node } => self.dials.push(node),
+            Output::StartAgent { agent } | Output::OpenAgent { agent } => self.agent_ready(agent, &output),
+            Output::ToAgent { agent, bytes } => {
+                let owed = self.agents.get_mut(&agent).expect("an agent that is there");
+                *owed += u32::try_from(bytes.len()).expect("few");
+                assert!(*owed <= AGENT_WINDOW_BYTES, "more waits than its window");
+            }
+            Output::EndAgentInput { agent } | Output::ReadAgent { agent } => {
+                assert!(self.agents.contains_key(&agent));
+            }
+            Output::CloseAgent { agent } => {
+                assert!(self.agents.remove(&agent).is_some(), "{agent:?} is closed twice");
+                if !self.exiting {
+                    self.manager.handle(self.now, Input::AgentGone { agent, end: None });
+                }
+            }
             Output::SetLink { node, up } => self.page.set_link(node, up),
             Output::SetImport { import, ended } => self.page.set_import(import, ended),
             Output::SuspendImport { import, suspended } => self.page.suspend(import, suspended),
@@ -321,87 +347,6 @@ impl Rig {
         self.input(Input::ProgramMessage { program, message, descriptors });
     }
 
-    fn perform_by_peer(&mut self, act: Act) {
-        match act {
-            Act::PeerSeen(node) => self.input(Input::PeerSeen { node }),
-            Act::PeerConnects(friend, node, life) => {
-                let peer = self.peer_connects(None, friend, node.filter(|_| life.is_multiple_of(2)));
-                if let Some(node) = node.filter(|_| self.peers.contains(&peer)) {
-                    self.peer_greets(peer, node, life);
-                }
-            }
-            Act::DialEnds(well, life) => {
-                let Some(node) = self.dials.pop() else { return };
-                if well {
-                    let peer = self.peer_connects(Some(node), true, None);
-                    self.peer_greets(peer, node, life);
-                } else {
-                    self.input(Input::DialFailed { node, why: "connection refused".to_owned() });
-                }
-            }
-            Act::PeerSays(pick, message, beside) => self.peer_says(pick, message, beside),
-            Act::PeerGarbage(pick, version) => {
-                let Some(peer) = self.peer(pick) else { return };
-                let error =
-                    if version { CodecError::OtherVersion { theirs: 9 } } else { CodecError::BadMagic };
-                self.input(Input::PeerGarbage { peer, error, descriptors: Vec::new() });
-            }
-            Act::PeerGoes(pick) => {
-                let Some(peer) = self.peer(pick) else { return };
-                self.peers.remove(&peer);
-                self.input(Input::PeerGone { peer });
-            }
-            _ => {}
-        }
-    }
-
-    fn peer_connects(&mut self, dialled: Option<NodeId>, friend: bool, host: Option<NodeId>) -> PeerConn {
-        let peer = PeerConn(self.number());
-        self.peers.insert(peer);
-        let credentials = Credentials { uid: if friend { 1000 } else { 3000 }, gids: vec![], pid: 5 };
-        self.input(match host {
-            Some(node) => Input::HostConnected { peer, dialled, node },
-            None => Input::PeerConnected { peer, dialled, credentials },
-        });
-        peer
-    }
-
-    fn peer_greets(&mut self, peer: PeerConn, node: NodeId, life: u64) {
-        let (cluster, host) = ("default".to_owned(), "there".to_owned());
-        let message = PeerMessage::Hello { node, incarnation: Incarnation(life), cluster, host };
-        self.input(Input::PeerMessage { peer, message, descriptors: Vec::new() });
-    }
-
-    fn peer_says(&mut self, pick: u8, mut message: PeerMessage, beside: Beside) {
-        let Some(peer) = self.peer(pick) else { return };
-        let mut proper = Vec::new();
-        match &mut message {
-            PeerMessage::Request { body, .. } => match body {
-                PeerRequest::ConnectInterrupt { .. } => proper = vec![DescriptorKind::Pid(5)],
-                PeerRequest::Resume { connection, what, .. } => {
-                    self.real(connection);
-                    if matches!(what, Imported::Interrupt(_)) {
-                        proper = vec![DescriptorKind::Pid(5)];
-                    }
-                }
-                _ => {}
-            },
-            PeerMessage::Reply { result: Ok(PeerReply::Segment { size_bytes, .. }), .. } => {
-                proper = vec![memory(*size_bytes)];
-            }
-            PeerMessage::Reply { result: Ok(PeerReply::Interrupt { pollable, .. }), .. } => {
-                proper = interrupt_parts(*pollable);
-            }
-            PeerMessage::Lost { connection, .. } | PeerMessage::Released { connection, .. } => {
-                self.real(connection);
-            }
-            _ => {}
-        }
-        let kinds = if let Beside::Anything(kinds) = beside { kinds } else { proper };
-        let descriptors = self.receive(&kinds);
-        self.input(Input::PeerMessage { peer, message, descriptors });
-    }
-
     /// Serves the timers in time, or (a long jump) late.
     fn pass(&mut self, time: Duration) {
         let until = self.now + time;
@@ -433,7 +378,9 @@ impl Rig {
     }
 
     fn stop(&mut self) {
+        self.exiting = true;
         self.input(Input::Stop);
+        assert!(self.agents.is_empty(), "agents are left at the end");
         assert!(self.exited && self.tokens.is_empty() && self.programs.is_empty() && self.peers.is_empty());
         assert_eq!(self.manager.next_timeout(), None);
     }
@@ -493,6 +440,12 @@ fn the_hostile_reach_what_they_are_for() {
         "asks ConnectInterrupt",
         "asks ConnectByNetwork",
         "denies NoDataLink",
+        "reply Agent",
+        "event AgentEnded",
+        "asks StartAgent",
+        "answers Agent",
+        "says ToAgent",
+        "says FromAgent",
         "says Rejected",
         "tells lost OwnerDied",
         "tells released died=true",

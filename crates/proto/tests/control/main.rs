@@ -19,6 +19,7 @@ mod world;
 
 // The tests; above is what they are made of.
 mod admission;
+mod agents;
 mod attach;
 mod by_network;
 mod chaos;

@@ -48,6 +48,10 @@ pub struct Node {
     /// What it puts before each message instead of the right version.
     pub version: u16,
     pub attach: Access,
+    /// It runs agents.
+    pub agents: bool,
+    /// What it was asked to do with agents.
+    pub agent_outputs: Vec<Output>,
 }
 
 /// Delays in microseconds.
@@ -104,6 +108,8 @@ impl World {
             limits: limits(),
             version: PROTOCOL_VERSION,
             attach: Access::default(),
+            agents: true,
+            agent_outputs: Vec::new(),
         };
         Self {
             now: Instant::from_nanos(1_000_000_000),
@@ -184,11 +190,13 @@ impl World {
             heartbeat_interval: INTERVAL,
             heartbeat_limit: LIMIT,
             resume_grace: GRACE,
+            agents: node.agents,
             limits: node.limits,
         };
         node.life += 1;
         node.hung = false;
         node.page = Page::default();
+        node.agent_outputs.clear();
         node.manager = Some(Manager::new(config, now));
         let (id, life) = (node.id, node.life);
         for other in 0..self.nodes.len() {
@@ -330,6 +338,12 @@ impl World {
                     manager.handle(now, Input::ProcessGone { pid });
                 }
             }
+            output @ (Output::StartAgent { .. }
+            | Output::OpenAgent { .. }
+            | Output::ToAgent { .. }
+            | Output::EndAgentInput { .. }
+            | Output::ReadAgent { .. }
+            | Output::CloseAgent { .. }) => self.agent_output(index, output),
             Output::SetLink { node, up } => self.nodes[index].page.set_link(node, up),
             Output::SetImport { import, ended } => self.nodes[index].page.set_import(import, ended),
             Output::SuspendImport { import, suspended } => self.nodes[index].page.suspend(import, suspended),

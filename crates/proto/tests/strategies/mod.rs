@@ -7,6 +7,7 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::result::maybe_err;
 use proto::ids::{GroupId, InterruptNo, NodeId, SegmentId, SegmentKey};
+use proto::wire::agent::{AGENT_WINDOW_BYTES, AgentEnd, AgentNo, FromAgent, ToAgent};
 use proto::wire::network::{ImporterEnd, ImporterRail, OwnerEnd, OwnerRail};
 use proto::wire::peer::{Echo, PeerMessage, PeerReply, PeerRequest, Requester};
 use proto::wire::program::{
@@ -146,6 +147,7 @@ pub fn request() -> impl Strategy<Value = Request> {
         1 => Just(Request::NodeInfo),
         1 => Just(Request::Status),
         1 => node().prop_map(|node| Request::StatusOf { node }),
+        3 => node().prop_map(|node| Request::StartAgent { node }),
         1 => Just(Request::ClearCounters),
     ]
 }
@@ -171,6 +173,7 @@ pub fn refusal() -> impl Strategy<Value = Refusal> {
         (text(), node()).prop_map(|(what, node)| Refusal::NotShared { what, node }),
         (text(), node()).prop_map(|(what, node)| Refusal::OwnerBusy { what, node }),
         option::of(any::<u64>()).prop_map(|limit| Refusal::NoDescriptors { limit }),
+        node().prop_map(|node| Refusal::NoAgents { node }),
         (text(), node(), text(), text()).prop_map(|(what, node, host, why)| Refusal::NoDataLink {
             what,
             node,
@@ -194,6 +197,44 @@ pub fn owner_end() -> impl Strategy<Value = OwnerEnd> {
     vec(rail, 0..6).prop_map(|rails| OwnerEnd { rails })
 }
 
+pub fn agent_no() -> impl Strategy<Value = AgentNo> {
+    small_u64().prop_map(AgentNo)
+}
+
+pub fn agent_end() -> impl Strategy<Value = AgentEnd> {
+    prop_oneof![
+        any::<i32>().prop_map(|status| AgentEnd::Exited { status }),
+        any::<i32>().prop_map(|signal| AgentEnd::Killed { signal }),
+        text().prop_map(|why| AgentEnd::Lost { why }),
+    ]
+}
+
+/// Some pieces are longer than is allowed.
+fn piece() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![8 => vec(any::<u8>(), 0..40), 1 => (0..=20_000usize).prop_map(|bytes| vec![7; bytes])]
+}
+
+fn credit() -> impl Strategy<Value = u32> {
+    prop_oneof![4 => 0..=AGENT_WINDOW_BYTES, 1 => any::<u32>()]
+}
+
+pub fn to_agent() -> impl Strategy<Value = ToAgent> {
+    prop_oneof![
+        4 => piece().prop_map(ToAgent::Bytes),
+        2 => credit().prop_map(ToAgent::Credit),
+        1 => Just(ToAgent::InputEnded),
+        1 => Just(ToAgent::Stop),
+    ]
+}
+
+pub fn from_agent() -> impl Strategy<Value = FromAgent> {
+    prop_oneof![
+        4 => piece().prop_map(FromAgent::Bytes),
+        2 => credit().prop_map(FromAgent::Credit),
+        1 => agent_end().prop_map(FromAgent::Ended),
+    ]
+}
+
 fn peer_request() -> impl Strategy<Value = PeerRequest> {
     prop_oneof![
         (segment_key(), requester())
@@ -211,6 +252,7 @@ fn peer_request() -> impl Strategy<Value = PeerRequest> {
             }
         ),
         Just(PeerRequest::Status),
+        requester().prop_map(|requester| PeerRequest::StartAgent { requester }),
     ]
 }
 
@@ -230,6 +272,7 @@ fn peer_reply() -> impl Strategy<Value = PeerReply> {
             }
         ),
         1 => Just(PeerReply::Resumed),
+        2 => agent_no().prop_map(|agent| PeerReply::Agent { agent }),
         1 => node_status::status().prop_map(|status| PeerReply::Status(Box::new(status))),
     ]
 }
@@ -254,5 +297,7 @@ pub fn peer_message() -> impl Strategy<Value = PeerMessage> {
         6 => (connection(), loss()).prop_map(|(connection, reason)| PeerMessage::Lost { connection, reason }),
         6 => (connection(), any::<bool>()).prop_map(|(connection, died)| PeerMessage::Released { connection, died }),
         8 => (group(), any::<bool>()).prop_map(|(group, joined)| PeerMessage::Member { group, joined }),
+        8 => (agent_no(), to_agent()).prop_map(|(agent, word)| PeerMessage::ToAgent { agent, word }),
+        8 => (agent_no(), from_agent()).prop_map(|(agent, word)| PeerMessage::FromAgent { agent, word }),
     ]
 }

@@ -4,12 +4,13 @@ use std::net::IpAddr;
 
 use proptest::collection::{btree_set, vec};
 use proptest::prelude::*;
+use proto::wire::agent::AgentNo;
 use proto::wire::program::{Event, Reply, ToProgram};
 
 use crate::strategies::node_status::{info, status};
 use crate::strategies::{
-    connection, group, imported, importer, importer_end, incarnation, interrupt, kind, loss, node, owner_end,
-    refusal, segment_key, slot,
+    agent_end, connection, group, imported, importer, importer_end, incarnation, interrupt, kind, loss, node,
+    owner_end, refusal, segment_key, slot, small_u64,
 };
 
 fn reply() -> impl Strategy<Value = Reply> {
@@ -47,6 +48,7 @@ fn reply() -> impl Strategy<Value = Reply> {
         slot().prop_map(|import| Reply::Resumed { import }),
         any::<bool>().prop_map(|reachable| Reply::Probed { reachable }),
         btree_set(node(), 0..8).prop_map(|nodes| Reply::Members(nodes.into_iter().collect())),
+        small_u64().prop_map(|agent| Reply::Agent { agent: AgentNo(agent) }),
         info().prop_map(Reply::Info),
         status().prop_map(Reply::Status),
     ]
@@ -76,6 +78,7 @@ fn event() -> impl Strategy<Value = Event> {
             .prop_map(|(what, node, connection, died)| Event::Disconnected { what, node, connection, died }),
         (slot(), loss()).prop_map(|(import, reason)| Event::Lost { import, reason }),
         (node(), any::<bool>()).prop_map(|(node, up)| Event::Link { node, up }),
+        (small_u64(), agent_end()).prop_map(|(agent, end)| Event::AgentEnded { agent: AgentNo(agent), end }),
         (group(), node(), any::<bool>()).prop_map(|(group, node, joined)| Event::Member {
             group,
             node,

@@ -9,6 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use proto::ids::{GroupId, InterruptNo, NodeId, SegmentId, SegmentKey};
+use proto::wire::agent::{AgentEnd, AgentNo, FromAgent, ToAgent};
 use proto::wire::network::{ImporterEnd, ImporterRail, OwnerEnd, OwnerRail};
 use proto::wire::peer::{Echo, PeerMessage, PeerReply, PeerRequest, Requester};
 use proto::wire::program::{
@@ -111,6 +112,7 @@ fn requests() -> Vec<Request> {
         Request::Status,
         Request::StatusOf { node: node(8) },
         Request::ClearCounters,
+        Request::StartAgent { node: node(8) },
         Request::Shutdown,
         Request::ResumeExport {
             what: Imported::Segment(key),
@@ -149,6 +151,7 @@ fn to_program() -> Vec<ToProgram> {
         Reply::Resumed { import },
         Reply::Probed { reachable: true },
         Reply::Members(vec![node(4), node(8)]),
+        Reply::Agent { agent: AgentNo(3) },
     ];
     let refusals = [
         Refusal::InUse { what: "segment 7".to_owned(), owner: "program `a` (pid 1)".to_owned() },
@@ -164,6 +167,7 @@ fn to_program() -> Vec<ToProgram> {
             why: "no".to_owned(),
         },
         Refusal::NoDescriptors { limit: Some(1024) },
+        Refusal::NoAgents { node: node(8) },
     ];
     let events = [
         Event::Connected {
@@ -185,6 +189,8 @@ fn to_program() -> Vec<ToProgram> {
         Event::Link { node: node(8), up: true },
         Event::Member { group: GroupId(1), node: node(12), joined: false },
         Event::Availability { key: SegmentKey::Segment(SegmentId(7)), available: true },
+        Event::AgentEnded { agent: AgentNo(3), end: AgentEnd::Exited { status: 0 } },
+        Event::AgentEnded { agent: AgentNo(3), end: AgentEnd::Killed { signal: 9 } },
     ];
     let mut all = vec![ToProgram::Rejected(Refusal::Invalid("no".to_owned()))];
     all.extend(replies.map(|reply| ToProgram::Reply { id: 300, result: Ok(reply) }));
@@ -214,6 +220,7 @@ fn peer_messages() -> Vec<PeerMessage> {
         },
         PeerRequest::Resume { connection, incarnation, what: Imported::Segment(key), requester: requester() },
         PeerRequest::Status,
+        PeerRequest::StartAgent { requester: requester() },
     ];
     let replies = [
         PeerReply::Segment { connection, size_bytes: 4096, incarnation },
@@ -226,6 +233,7 @@ fn peer_messages() -> Vec<PeerMessage> {
         },
         PeerReply::ByNetwork { connection, size_bytes: 4096, incarnation, end: owner_end() },
         PeerReply::Resumed,
+        PeerReply::Agent { agent: AgentNo(3) },
     ];
     let mut all = vec![
         hello,
@@ -238,6 +246,16 @@ fn peer_messages() -> Vec<PeerMessage> {
         PeerMessage::Lost { connection, reason: LossReason::Withdrawn },
         PeerMessage::Released { connection, died: true },
         PeerMessage::Member { group: GroupId(1), joined: true },
+        PeerMessage::ToAgent { agent: AgentNo(3), word: ToAgent::Bytes(vec![1, 2]) },
+        PeerMessage::ToAgent { agent: AgentNo(3), word: ToAgent::Credit(16_384) },
+        PeerMessage::ToAgent { agent: AgentNo(3), word: ToAgent::InputEnded },
+        PeerMessage::ToAgent { agent: AgentNo(3), word: ToAgent::Stop },
+        PeerMessage::FromAgent { agent: AgentNo(3), word: FromAgent::Bytes(vec![1, 2]) },
+        PeerMessage::FromAgent { agent: AgentNo(3), word: FromAgent::Credit(16_384) },
+        PeerMessage::FromAgent {
+            agent: AgentNo(3),
+            word: FromAgent::Ended(AgentEnd::Lost { why: "no".to_owned() }),
+        },
     ];
     all.extend(requests.map(|body| PeerMessage::Request { id: 5, body }));
     all.extend(replies.map(|reply| PeerMessage::Reply { id: 5, result: Ok(reply) }));

@@ -99,6 +99,7 @@ fn effective(settings: &Settings, manager: Option<&Process>) -> Value {
             "heartbeat_interval_ms": settings.heartbeat_interval.as_millis() as u64,
             "heartbeat_limit_ms": settings.heartbeat_limit.as_millis() as u64,
             "resume_grace_ms": settings.resume_grace.as_millis() as u64,
+            "agents": settings.agents,
             "limits": limits,
         },
         "faults": { "enabled": settings.faults || by_variable },

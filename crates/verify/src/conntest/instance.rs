@@ -177,7 +177,7 @@ impl<'a> Instance<'a> {
         self.leave(begun_ns);
         let now_ns = self.now_ns();
         let peers = std::mem::take(&mut self.peers).into_values().map(|peer| peer.finish(now_ns)).collect();
-        InstanceReport { node: self.own, peers, error: self.error }
+        InstanceReport { node: self.own, host: None, peers, error: self.error }
     }
 
     fn leave(&mut self, begun_ns: u64) {

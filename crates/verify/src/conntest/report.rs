@@ -50,6 +50,9 @@ pub struct PeerReport {
 pub struct InstanceReport {
     /// The node.
     pub node: NodeId,
+    /// Its host, where nodes of several hosts took part.
+    #[serde(default)]
+    pub host: Option<String>,
     /// Its peers, ascending.
     pub peers: Vec<PeerReport>,
     /// Why it did not run.
@@ -243,7 +246,8 @@ impl ConntestReport {
     pub fn render(&self) -> String {
         let mut text = String::new();
         for instance in &self.instances {
-            let _ = writeln!(text, " Local node-id      : {}", instance.node);
+            let host = instance.host.as_ref().map(|host| format!(" on {host}")).unwrap_or_default();
+            let _ = writeln!(text, " Local node-id      : {}{host}", instance.node);
             if let Some(error) = &instance.error {
                 let _ = writeln!(text, " did not run: {error}");
                 continue;
@@ -338,7 +342,7 @@ mod tests {
             error: None,
         };
         let right = Ledger { blocks_checked: 1, bytes_checked: 100, ..Ledger::default() };
-        let instance = |id, peers| InstanceReport { node: node(id), peers, error: None };
+        let instance = |id, peers| InstanceReport { node: node(id), host: None, peers, error: None };
         let mut report = ConntestReport {
             schema: SCHEMA.to_owned(),
             verdict: Verdict::Fail,

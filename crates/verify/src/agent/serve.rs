@@ -1,0 +1,156 @@
+//! The agent: does one job for a tool on another host, and ends.
+
+use std::ffi::OsString;
+use std::io::{Read, Write};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+use shm::sync::{AtomicBool, Ordering};
+use tieline::NodeId;
+
+use super::lines::{Lines, Look};
+use super::{ConntestJob, Job, MOST_ORDER_BYTES, Order, SCHEMA, Said};
+use crate::conntest::{self, Progress};
+use crate::target::Target;
+
+/// The word by which a manager starts this program as an agent.
+const WORD: &str = "agent";
+/// Between two lines of progress.
+const TELL: Duration = Duration::from_millis(500);
+
+/// Whether these are the words by which a manager starts an agent; then it has run, and this is its exit status.
+pub fn is_agent(words: &[OsString]) -> Option<u8> {
+    if words.get(1)? != WORD {
+        return None;
+    }
+    let [parent, node, cluster, root] = words.get(2..)? else { return None };
+    let parent: i32 = parent.to_str()?.parse().ok()?;
+    let node: NodeId = node.to_str()?.parse().ok()?;
+    let target = Target {
+        runtime_dir: Some(PathBuf::from(root)),
+        cluster: Some(cluster.to_str()?.to_owned()),
+        nodes: vec![node],
+    };
+    // It ends with its manager, and must not begin after that.
+    let is_tied = set_parent_process_death_signal(Some(Signal::KILL)).is_ok()
+        && getppid().is_some_and(|now| now.as_raw_nonzero().get() == parent);
+    Some(if is_tied {
+        u8::from(serve(&target, node, std::io::stdin(), std::io::stdout()).is_err())
+    } else {
+        1
+    })
+}
+
+/// Nobody listens any more.
+#[derive(Debug)]
+struct Unheard;
+
+/// Says lines; several threads may.
+struct Voice<W>(Mutex<W>);
+
+impl<W: Write> Voice<W> {
+    fn say(&self, said: &Said) -> Result<(), Unheard> {
+        let mut line = serde_json::to_vec(said).map_err(|_| Unheard)?;
+        line.push(b'\n');
+        let mut out = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        out.write_all(&line).and_then(|()| out.flush()).map_err(|_| Unheard)
+    }
+}
+
+/// Does what the input orders.
+fn serve(
+    target: &Target,
+    node: NodeId,
+    input: impl Read + Send + 'static,
+    output: impl Write,
+) -> Result<(), Unheard> {
+    let voice = Voice(Mutex::new(output));
+    voice.say(&Said::Ready { schema: SCHEMA.to_owned() })?;
+    let mut lines = Lines::new(input, MOST_ORDER_BYTES);
+    let order = loop {
+        match lines.look() {
+            Look::Line(line) => break understood(&line),
+            Look::Nothing => {}
+            // It was not wanted after all.
+            Look::End => return Ok(()),
+            Look::TooLong => break Err(format!("the job has more than {MOST_ORDER_BYTES} bytes")),
+        }
+    };
+    let refused = |why| voice.say(&Said::Refused { why });
+    match order {
+        Ok(Job::Conntest(job)) => match job.options(node) {
+            Ok(_) => conntest(target, node, &job, ends_with(lines), &voice),
+            Err(why) => refused(why),
+        },
+        Err(why) => refused(why),
+    }
+}
+
+/// The job, if it is one that this agent knows.
+fn understood(line: &[u8]) -> Result<Job, String> {
+    let plain: serde_json::Value =
+        serde_json::from_slice(line).map_err(|error| format!("the job is no JSON: {error}"))?;
+    // Of another version the rest may mean anything.
+    match plain.get("schema").and_then(serde_json::Value::as_str) {
+        Some(SCHEMA) => {}
+        Some(other) => return Err(format!("it speaks {SCHEMA} and the tool {other}")),
+        None => return Err(format!("the job names no schema, such as {SCHEMA}")),
+    }
+    let order: Order =
+        serde_json::from_value(plain).map_err(|error| format!("the job is unknown: {error}"))?;
+    Ok(order.job)
+}
+
+/// Set when the input ends.
+fn ends_with(mut lines: Lines<impl Read + Send + 'static>) -> Arc<AtomicBool> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let ended = Arc::clone(&stop);
+    let watching = std::thread::Builder::new().name("input".into()).spawn(move || {
+        // Nothing is to come but the end.
+        while matches!(lines.look(), Look::Nothing) {}
+        ended.store(true, Ordering::Relaxed);
+    });
+    if watching.is_err() {
+        // An end could not be noticed.
+        stop.store(true, Ordering::Relaxed);
+    }
+    stop
+}
+
+fn conntest(
+    target: &Target,
+    node: NodeId,
+    job: &ConntestJob,
+    stop: Arc<AtomicBool>,
+    voice: &Voice<impl Write>,
+) -> Result<(), Unheard> {
+    let Ok(mut options) = job.options(node) else { return Err(Unheard) };
+    options.stop = Arc::clone(&stop);
+    let mut told: Option<(Instant, bool)> = None;
+    let report = conntest::run(target, &options, &mut |progress: Progress| {
+        let is_ready = progress.ready > 0;
+        if told.is_some_and(|(at, was_ready)| at.elapsed() < TELL && was_ready == is_ready) {
+            return;
+        }
+        told = Some((Instant::now(), is_ready));
+        let Progress { bytes_checked, failures, .. } = progress;
+        if voice.say(&Said::Progress { bytes_checked, failures, ready: is_ready }).is_err() {
+            stop.store(true, Ordering::Relaxed);
+        }
+    });
+    match report.instances.into_iter().next() {
+        Some(instance) => voice.say(&Said::Conntest(instance)),
+        None => Err(Unheard),
+    }
+}
+
+/// What an agent answers to these bytes; for tests.
+#[cfg(test)]
+pub(super) fn answers(target: &Target, node: NodeId, input: &[u8]) -> Vec<String> {
+    let mut output = Vec::new();
+    let input = std::io::Cursor::new(input.to_vec());
+    assert!(serve(target, node, input, &mut output).is_ok());
+    String::from_utf8(output).unwrap().lines().map(str::to_owned).collect()
+}
