@@ -1,16 +1,17 @@
 //! Several peers that lead to one owner, each over a network interface of its own: one link.
 //!
-//! A block longer than a chunk goes over all of them at once, each chunk over the rail with the least outstanding bytes. All else goes
+//! A block longer than a chunk goes over all of them at once, each chunk over the rail with the least outstanding work. All else goes
 //! over the first rail, when what the others carry has been confirmed. So what programs rely on of one [`Peer`] holds: blocks of one
 //! thread arrive in their order, a doorbell rings and an atomic operation is carried out after them, a barrier waits for all. With one rail each call is that of the
 //! peer. The first failure of any rail is that of the link, as of a peer. docs/adr/0015 has the reasons.
 
 mod choice;
+mod pace;
 #[cfg(test)]
 mod recovery;
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use fabric_sys::constants::FI_ORDER_WAW;
@@ -24,6 +25,7 @@ use crate::message::Delivery;
 use crate::peer::{Peer, Piece, pieces};
 use crate::port::{SEND_SLOT_BYTES, SEND_SLOTS};
 use choice::Rail;
+use pace::Pace;
 
 /// No link has more rails.
 pub const RAILS_MAX: usize = 4;
@@ -37,6 +39,9 @@ pub struct Rails {
     lanes: Vec<Arc<Peer>>,
     /// Which of several equal rails comes first.
     turn: AtomicUsize,
+    /// How fast each is.
+    paces: Mutex<[Pace; RAILS_MAX]>,
+    opened: Instant,
 }
 
 /// What was under way on each rail when a block was begun.
@@ -44,7 +49,7 @@ type Earlier = Vec<[Option<u64>; SEND_SLOTS]>;
 
 impl From<Arc<Peer>> for Rails {
     fn from(only: Arc<Peer>) -> Self {
-        Self { lanes: vec![only], turn: AtomicUsize::new(0) }
+        Self::of(vec![only])
     }
 }
 
@@ -52,7 +57,36 @@ impl Rails {
     /// All lead to the same owner. Those after [`RAILS_MAX`] are left out; `None`: there is none.
     pub fn new(mut lanes: Vec<Arc<Peer>>) -> Option<Self> {
         lanes.truncate(RAILS_MAX);
-        (!lanes.is_empty()).then(|| Self { lanes, turn: AtomicUsize::new(0) })
+        (!lanes.is_empty()).then(|| Self::of(lanes))
+    }
+
+    fn of(lanes: Vec<Arc<Peer>>) -> Self {
+        Self { lanes, turn: AtomicUsize::new(0), paces: Mutex::default(), opened: Instant::now() }
+    }
+
+    fn now_ns(&self) -> u64 {
+        u64::try_from(self.opened.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// The rails for a chunk, the best one first. `earlier`: whether one has something of before the block.
+    fn order(&self, mut earlier: impl FnMut(usize, &Peer) -> bool) -> Vec<usize> {
+        let mut paces = self.paces.lock().unwrap_or_else(PoisonError::into_inner);
+        let now_ns = self.now_ns();
+        let rail = |(nth, (lane, pace)): (usize, (&Arc<Peer>, &mut Pace))| {
+            let bytes = bytes(lane);
+            pace.look(now_ns, bytes);
+            let is_ordered = lane.inside.order & FI_ORDER_WAW != 0;
+            Rail { has_earlier: earlier(nth, lane), is_ordered, bytes, rate: pace.rate(now_ns) }
+        };
+        let rails: Vec<Rail> = self.lanes.iter().zip(paces.iter_mut()).enumerate().map(rail).collect();
+        // Relaxed: any order will do.
+        choice::order(&rails, self.turn.fetch_add(1, Ordering::Relaxed)).collect()
+    }
+
+    /// A chunk of that length was begun on a rail.
+    fn begun(&self, nth: usize, len: usize) {
+        let mut paces = self.paces.lock().unwrap_or_else(PoisonError::into_inner);
+        paces[nth].begin(self.now_ns(), len as u64, bytes(&self.lanes[nth]));
     }
 
     /// How many they are.
@@ -148,12 +182,10 @@ impl Rails {
         fill: &impl Fn(&Window<'_>, Piece) -> Result<()>,
     ) -> Result<bool> {
         self.check()?;
-        let rails: Vec<Rail> =
-            self.lanes.iter().zip(earlier).map(|(lane, earlier)| state(lane, earlier)).collect();
-        // Relaxed: any order will do.
-        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-        for nth in choice::order(&rails, turn) {
+        let has_earlier = |nth: usize, lane: &Peer| !lane.inside.engine.slots.have_ended(&mut earlier[nth]);
+        for nth in self.order(has_earlier) {
             if self.lanes[nth].try_put_chunk(&cards[nth], at(&cards[nth], offset, whole), fill)? {
+                self.begun(nth, whole.len);
                 return Ok(true);
             }
         }
@@ -303,12 +335,10 @@ impl Rails {
         whole: Piece,
     ) -> Result<Option<(usize, usize, Piece)>> {
         self.check()?;
-        let free = |lane: &Arc<Peer>| Rail { has_earlier: false, is_ordered: true, bytes: bytes(lane) };
-        let rails: Vec<Rail> = self.lanes.iter().map(free).collect();
-        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-        for nth in choice::order(&rails, turn) {
+        for nth in self.order(|_, _| false) {
             let piece = at(&cards[nth], offset, whole);
             if let Some(slot) = self.lanes[nth].try_get_chunk(&cards[nth], piece)? {
+                self.begun(nth, piece.len);
                 return Ok(Some((nth, slot, piece)));
             }
         }
@@ -355,11 +385,6 @@ impl Rails {
 fn bytes(lane: &Peer) -> u64 {
     // Relaxed: it affects the choice only.
     lane.state.chunk_bytes.load(Ordering::Relaxed)
-}
-
-fn state(lane: &Peer, earlier: &mut [Option<u64>; SEND_SLOTS]) -> Rail {
-    let has_earlier = !lane.inside.engine.slots.have_ended(earlier);
-    Rail { has_earlier, is_ordered: lane.inside.order & FI_ORDER_WAW != 0, bytes: bytes(lane) }
 }
 
 /// The same piece by the card of another rail.

@@ -7,7 +7,7 @@
 use crate::port::SEND_SLOT_BYTES;
 
 /// What is known of a rail when a chunk is to be placed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Rail {
     /// What was begun on it before the block has not been confirmed.
     pub(crate) has_earlier: bool,
@@ -15,12 +15,15 @@ pub(crate) struct Rail {
     pub(crate) is_ordered: bool,
     /// Bytes of chunks that are under way.
     pub(crate) bytes: u64,
+    /// Bytes per nanosecond that it carries, if that is known.
+    pub(crate) rate: Option<f64>,
 }
 
-/// How much more outstanding work than the rail with the least a rail may have and still take a chunk: one chunk that is being sent,
-/// and one behind it. It limits a rail that may take chunks while the others still wait for what is earlier, which is soon over: they
-/// are to have their share of the block.
-const AHEAD_BYTES: u64 = 2 * SEND_SLOT_BYTES as u64;
+/// Rails that carry at least this share of what the best one carries count as equally fast: measurements scatter, and outstanding bytes
+/// tell the rest.
+const NEAR: f64 = 0.7;
+/// The length of a chunk, but for the last one of a block.
+const CHUNK_BYTES: f64 = SEND_SLOT_BYTES as f64;
 
 /// Whether a rail may take chunks of the block.
 pub(crate) fn may_take(rails: &[Rail], nth: usize) -> bool {
@@ -28,13 +31,23 @@ pub(crate) fn may_take(rails: &[Rail], nth: usize) -> bool {
     !rails.iter().enumerate().any(holds_up)
 }
 
-/// The rails that may take a chunk now, the one with the least outstanding work first; among equals in turn, so that none is preferred.
+/// The rails that may take a chunk now, the one that will have carried it first comes first: that with the least outstanding work. Among
+/// equals in turn, so that none is preferred.
+///
+/// A rail that would carry it later than the best one, by more than one chunk of its own, takes none, also if the best one has to wait
+/// for what is earlier: that is soon over, and it is to have its share of the block.
 pub(crate) fn order(rails: &[Rail], turn: usize) -> impl Iterator<Item = usize> {
+    // Of a rail of which nothing is known the best is expected, so that it is tried.
+    let best = rails.iter().filter_map(|rail| rail.rate).fold(0.0, f64::max);
+    let best = if best > 0.0 { best } else { 1.0 };
+    let rate = |rail: &Rail| rail.rate.filter(|rate| *rate < best * NEAR).unwrap_or(best);
+    let chunk_ns: Vec<f64> = rails.iter().map(|rail| CHUNK_BYTES / rate(rail)).collect();
+    let end_ns: Vec<f64> = rails.iter().map(|rail| (rail.bytes as f64 + CHUNK_BYTES) / rate(rail)).collect();
+    let first_ns = end_ns.iter().copied().fold(f64::INFINITY, f64::min);
     let count = rails.len();
-    let least = rails.iter().map(|rail| rail.bytes).min().unwrap_or(0);
-    let may = |nth: &usize| may_take(rails, *nth) && rails[*nth].bytes < least + AHEAD_BYTES;
+    let may = |nth: &usize| may_take(rails, *nth) && end_ns[*nth] <= first_ns + chunk_ns[*nth];
     let mut may: Vec<usize> = (0..count).map(|at| (at + turn) % count.max(1)).filter(may).collect();
-    may.sort_by_key(|nth| rails[*nth].bytes);
+    may.sort_by(|one, other| end_ns[*one].total_cmp(&end_ns[*other]));
     may.into_iter()
 }
 
@@ -45,7 +58,7 @@ mod tests {
     use super::*;
 
     fn rail(has_earlier: bool, bytes: u64) -> Rail {
-        Rail { has_earlier, is_ordered: true, bytes }
+        Rail { has_earlier, is_ordered: true, bytes, rate: None }
     }
 
     #[test]
@@ -55,6 +68,23 @@ mod tests {
         let equal = [rail(false, 5); 3];
         assert_eq!(order(&equal, 0).collect::<Vec<_>>(), [0, 1, 2]);
         assert_eq!(order(&equal, 2).collect::<Vec<_>>(), [2, 0, 1]);
+    }
+
+    #[test]
+    fn a_slow_rail_gets_as_much_as_it_carries_in_the_same_time() {
+        let mut rails = [4.0, 1.0].map(|rate| Rail { rate: Some(rate), ..rail(false, 0) });
+        let mut chunks = [0, 0];
+        for _ in 0..20 {
+            let nth = order(&rails, 0).next().unwrap();
+            chunks[nth] += 1;
+            rails[nth].bytes += SEND_SLOT_BYTES as u64;
+        }
+        assert_eq!(chunks, [16, 4]);
+        // A short block is left to the fast one, and one of which nothing is known is tried.
+        let rails = [4.0, 1.0].map(|rate| Rail { rate: Some(rate), ..rail(false, 0) });
+        assert_eq!(order(&rails, 1).next(), Some(0));
+        let rails = [Rail { bytes: 1, ..rails[0] }, rail(false, 0)];
+        assert_eq!(order(&rails, 0).next(), Some(1));
     }
 
     #[test]

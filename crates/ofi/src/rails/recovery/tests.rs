@@ -209,6 +209,7 @@ impl World {
             has_earlier: self.sender.has_earlier(nth, chunk.block),
             is_ordered: true,
             bytes: 0,
+            rate: None,
         };
         let rails: Vec<_> = (0..self.open.len()).map(state).collect();
         may_take(&rails, rail).then_some((generation, chunk))
