@@ -95,6 +95,22 @@ fn has_none_left(hosts: &Hosts) {
     until("the end of all agents", || agents(hosts).is_empty());
 }
 
+/// An agent has none of its manager's sockets, and of pipes only the one for its own errors.
+fn shares_no_descriptor(pid: u32) {
+    let of = |pid: &str| -> BTreeSet<String> {
+        let all = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
+        let links =
+            all.filter_map(|entry| Some(std::fs::read_link(entry.ok()?.path()).ok()?.to_str()?.to_owned()));
+        links.filter(|link| link.starts_with("socket:[") || link.starts_with("pipe:[")).collect()
+    };
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap().trim();
+    let (own, managers) = (of(&pid.to_string()), of(parent));
+    let errors = std::fs::read_link(format!("/proc/{pid}/fd/2")).unwrap();
+    let shared: Vec<&String> = own.intersection(&managers).collect();
+    assert_eq!(shared, [errors.to_str().unwrap()], "{own:?} {managers:?}");
+}
+
 #[test]
 fn one_command_tests_the_nodes_of_all_hosts() {
     let _watchdog = Watchdog::usual("conntest of all hosts");
@@ -106,6 +122,7 @@ fn one_command_tests_the_nodes_of_all_hosts() {
         BTreeSet::from(["12", "8"])
     );
     for (pid, _) in there {
+        shares_no_descriptor(pid);
         let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap();
         let environment = String::from_utf8_lossy(&environment).into_owned();
         assert!(
@@ -165,11 +182,12 @@ fn an_agent_that_is_killed_is_named_and_the_others_go_on() {
 fn a_manager_that_is_killed_takes_its_agent_along() {
     let _watchdog = Watchdog::usual("conntest and a killed manager");
     let Some(hosts) = Hosts::up(3) else { return };
-    for (killed, node) in [("host3", 12), ("host1", 4)] {
+    for (killed, node, in_order) in [("host3", 12, false), ("host3", 12, true), ("host1", 4, false)] {
         let running = Running::on(&hosts, "4");
         let (_, info, _) = hosts.tieline(killed, &["query", "--json"]);
         let info: Value = serde_json::from_str(&info).unwrap();
-        hosts.must(killed, &["kill", "-9", &info["manager_pid"].as_u64().unwrap().to_string()]);
+        let signal = if in_order { "-TERM" } else { "-KILL" };
+        hosts.must(killed, &["kill", signal, &info["manager_pid"].as_u64().unwrap().to_string()]);
         let (status, report) = running.report();
         assert_eq!((status, &report["verdict"]), (1, &"FAIL".into()), "{report}");
         // Of a host whose manager has gone, and of all the others if that was the manager of this host.
@@ -301,4 +319,44 @@ fn a_cable_that_is_out_for_a_while_is_an_outage_on_both_hosts() {
         assert!(ledger["failures"].as_u64().unwrap() >= 1, "{report}");
         assert_eq!((&ledger["lost"], &ledger["corrupt"]), (&0.into(), &0.into()), "{report}");
     }
+}
+
+#[test]
+fn diag_tests_the_nodes_of_all_hosts_and_names_one_that_cannot_be() {
+    let _watchdog = Watchdog::usual("diag of all hosts");
+    let Some(hosts) = Hosts::up(3) else { return };
+    let diag = || -> (i32, Value) {
+        let (status, said, error) = hosts.tieline("host2", &["diag", "--json"]);
+        (status, serde_json::from_str(&said).unwrap_or_else(|wrong| panic!("{wrong}: {said}{error}")))
+    };
+    let (_, report) = diag();
+    let nodes = report["nodes"].as_array().unwrap();
+    let tested: Vec<(u64, &str)> = nodes
+        .iter()
+        .map(|one| (one["node"].as_u64().unwrap(), one["info"]["host"].as_str().unwrap()))
+        .collect();
+    assert_eq!(tested, [(4, "host1"), (8, "host2"), (12, "host3")]);
+    for node in nodes {
+        assert!(!node["self_test"].as_array().unwrap().is_empty(), "{node}");
+        assert_eq!(node["nodes_seen"], serde_json::json!([4, 8, 12]));
+        assert!(node["verdict"] != "FAIL", "{node}");
+    }
+    assert_eq!(report["disagreements"], serde_json::json!([]));
+    let (_, info, _) = hosts.tieline("host3", &["query", "--json"]);
+    let info: Value = serde_json::from_str(&info).unwrap();
+    hosts.must("host3", &["kill", "-STOP", &info["manager_pid"].as_u64().unwrap().to_string()]);
+    until("its loss", || {
+        let (_, said, _) = hosts.tieline("host2", &["status", "--json"]);
+        let said: Value = serde_json::from_str(&said).unwrap_or_default();
+        said["other_hosts"][1]["session"] == "lost"
+    });
+    let (status, report) = diag();
+    let far = report["nodes"].as_array().unwrap().iter().find(|one| one["node"] == 12).unwrap();
+    let said = far["findings"][0]["text"].as_str().unwrap();
+    assert!(
+        status == 1 && said.contains("node 12 cannot be tested: the session with its manager is lost"),
+        "{said}"
+    );
+    hosts.must("host3", &["kill", "-CONT", &info["manager_pid"].as_u64().unwrap().to_string()]);
+    has_none_left(&hosts);
 }

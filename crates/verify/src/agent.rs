@@ -18,10 +18,11 @@ use serde::{Deserialize, Serialize};
 use tieline::NodeId;
 
 use crate::conntest::{InstanceReport, Options};
+use crate::diag::{HostFile, NodeDiag, NotCleared};
 
 pub use serve::is_agent;
 pub use team::{AgentError, Elsewhere, nodes_elsewhere};
-pub(crate) use team::{Started, shown, start_all};
+pub(crate) use team::{Started, start_all};
 
 /// What an agent and a tool say to each other.
 pub const SCHEMA: &str = "tieline-agent/1";
@@ -50,6 +51,20 @@ pub(crate) struct Order {
 pub(crate) enum Job {
     /// The instance of its node in a load test.
     Conntest(ConntestJob),
+    /// The static test of its node.
+    Diag(DiagJob),
+}
+
+/// Options of the static test.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DiagJob {
+    /// Move no data and trigger no interrupts.
+    pub(crate) prod: bool,
+    /// Which nodes should be there. No file is read: this is what the tool has read.
+    pub(crate) hosts: Option<HostFile>,
+    /// Set the manager's counters to zero afterwards.
+    pub(crate) clear: bool,
 }
 
 /// [`Options`] of the load test, as far as they are the same for all.
@@ -86,6 +101,13 @@ pub(crate) enum Said {
     },
     /// The load test is over.
     Conntest(InstanceReport),
+    /// The static test is over.
+    Diag {
+        /// What was found.
+        node: Box<NodeDiag>,
+        /// If that was asked for: where the counters could not be set to zero.
+        not_cleared: Vec<NotCleared>,
+    },
     /// The job is none for it. The last line.
     Refused {
         /// Why.

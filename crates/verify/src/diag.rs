@@ -6,6 +6,7 @@
 //! Where to start reading: `judge` (what is found), then [`run_with`].
 
 mod compare;
+mod far;
 mod hosts;
 mod judge;
 mod link_test;
@@ -31,6 +32,7 @@ use crate::capacity::{self, CouldNotRun, is_own_lack};
 use crate::status;
 use crate::verdict::Verdict;
 
+pub use far::{NotCleared, run_everywhere};
 pub use hosts::{HostEntry, HostFile, HostsError};
 pub use link_test::LinkTest;
 pub use render::View;

@@ -6,13 +6,15 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use node_client::runtime_dir::ClusterDir;
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use shm::sync::{AtomicBool, Ordering};
 use tieline::NodeId;
 
 use super::lines::{Lines, Look};
-use super::{ConntestJob, Job, MOST_ORDER_BYTES, Order, SCHEMA, Said};
+use super::{ConntestJob, DiagJob, Job, MOST_ORDER_BYTES, Order, SCHEMA, Said};
 use crate::conntest::{self, Progress};
+use crate::diag::{self, Expected};
 use crate::target::Target;
 
 /// The word by which a manager starts this program as an agent.
@@ -84,6 +86,7 @@ fn serve(
             Ok(_) => conntest(target, node, &job, ends_with(lines), &voice),
             Err(why) => refused(why),
         },
+        Ok(Job::Diag(job)) => diag(target, node, job, &voice),
         Err(why) => refused(why),
     }
 }
@@ -117,6 +120,26 @@ fn ends_with(mut lines: Lines<impl Read + Send + 'static>) -> Arc<AtomicBool> {
         stop.store(true, Ordering::Relaxed);
     }
     stop
+}
+
+fn diag(target: &Target, node: NodeId, job: DiagJob, voice: &Voice<impl Write>) -> Result<(), Unheard> {
+    let options = diag::Options { prod: job.prod, hosts: job.hosts };
+    // What should be there is what runs on this host, as for a tool here.
+    let dir = ClusterDir::locate(target.runtime_dir.as_deref(), target.cluster.as_deref());
+    let here = dir.ok().and_then(|dir| node::cluster::list_nodes(&dir).ok()).unwrap_or_default();
+    let mut nodes: Vec<NodeId> = here.into_iter().map(|entry| entry.node).collect();
+    nodes.sort_unstable();
+    let expected = Expected { nodes, silent: Vec::new() };
+    let report = match diag::run_with(target, &expected, &options) {
+        Ok(report) => report,
+        Err(error) => return voice.say(&Said::Refused { why: error.to_string() }),
+    };
+    let failed = if job.clear { diag::clear_counters(target) } else { Vec::new() };
+    let not_cleared = failed.into_iter().map(|(node, error)| (node, error.to_string())).collect();
+    match report.nodes.into_iter().find(|diag| diag.node == node) {
+        Some(node) => voice.say(&Said::Diag { node: Box::new(node), not_cleared }),
+        None => Err(Unheard),
+    }
 }
 
 fn conntest(

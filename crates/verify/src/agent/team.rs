@@ -177,8 +177,12 @@ impl Started {
     /// What it has said, after a moment at most.
     pub(crate) fn said(&mut self) -> Result<Option<Said>, AgentError> {
         let Some(line) = self.look()? else { return Ok(None) };
-        match serde_json::from_slice(&line) {
-            Ok(Said::Refused { why }) => Err(AgentError::Refused { why: shown(&why) }),
+        let said = serde_json::from_slice(&line).and_then(|mut plain| {
+            show(&mut plain);
+            serde_json::from_value(plain)
+        });
+        match said {
+            Ok(Said::Refused { why }) => Err(AgentError::Refused { why }),
             Ok(said) => Ok(Some(said)),
             Err(error) => Err(AgentError::Malformed { what: error.to_string() }),
         }
@@ -221,10 +225,22 @@ pub(super) fn check_ready(line: &[u8]) -> Result<(), AgentError> {
     }
 }
 
+/// Makes all text of another host such that it is shown, and does nothing else.
+pub(super) fn show(plain: &mut serde_json::Value) {
+    use serde_json::Value;
+    match plain {
+        Value::String(text) => *text = shown(text),
+        Value::Array(all) => all.iter_mut().for_each(show),
+        // Names of fields are those that this program knows, or no report.
+        Value::Object(fields) => fields.values_mut().for_each(show),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
 /// Text of another host as it may go to a terminal: shown, and nothing else.
-pub(crate) fn shown(text: &str) -> String {
+fn shown(text: &str) -> String {
     text.chars().map(|c| if proto::wire::is_printable(c) { c } else { '?' }).take(MOST_SHOWN).collect()
 }
 
 /// The longest text of another host that is shown, in characters.
-const MOST_SHOWN: usize = 500;
+const MOST_SHOWN: usize = 1000;

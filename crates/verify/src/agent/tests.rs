@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::serve::answers;
-use super::team::check_ready;
+use super::team::{check_ready, show};
 use super::*;
 use crate::target::Target;
 
@@ -93,4 +93,25 @@ fn an_agent_of_another_version_is_named_with_both_versions() {
     for line in [&b"hello"[..], b"{}", b"{\"ready\":1}"] {
         assert!(matches!(check_ready(line), Err(AgentError::Malformed { .. })));
     }
+}
+
+#[test]
+fn what_an_agent_says_is_shown_and_does_nothing_else() {
+    let mut said = json!({ "a": ["\u{1b}[2J", { "b": "x".repeat(5000) }], "n": 1 });
+    show(&mut said);
+    assert_eq!(said["a"][0], "?[2J");
+    assert_eq!(said["a"][1]["b"].as_str().unwrap().len(), 1000);
+    assert_eq!(said["n"], 1);
+}
+
+#[test]
+fn the_static_test_takes_no_other_options() {
+    let diag = |job: Value| order(move |order| order["job"] = json!({ "diag": job.clone() }));
+    let plain = json!({ "prod": true, "hosts": null, "clear": false });
+    let said = said_to(&format!("{}\n", diag(plain.clone())));
+    let found = &said["diag"]["node"]["findings"][0]["text"];
+    assert!(found.as_str().unwrap().starts_with("node 8 cannot be tested"), "{said}");
+    let mut more = plain;
+    more["file"] = json!("/tmp/x");
+    assert!(refused(&diag(more)).contains("unknown field `file`"));
 }

@@ -10,7 +10,7 @@ use tieline::NodeId;
 
 use super::report::{ConntestReport, InstanceReport};
 use super::{Options, Progress, did_not_run, run};
-use crate::agent::{AgentError, ConntestJob, Elsewhere, Job, Said, Started, shown, start_all};
+use crate::agent::{AgentError, ConntestJob, Elsewhere, Job, Said, Started, start_all};
 use crate::target::Target;
 
 /// How long an agent may take to report after the instances of this host have ended, before it is told to end.
@@ -122,7 +122,7 @@ fn listen(
     let outcome = started
         .order(Job::Conntest(job))
         .and_then(|()| report_of(index, &mut started, heard, options))
-        .and_then(|report| clean(report, one));
+        .and_then(|report| checked(report, one));
     match outcome {
         Ok(report) => report,
         Err(error) => missing(one, &error),
@@ -164,18 +164,11 @@ fn report_of(
     }
 }
 
-/// What an agent reports is of its own node, and text that does no more than show.
-fn clean(mut report: InstanceReport, one: &Elsewhere) -> Result<InstanceReport, AgentError> {
+/// What an agent reports is of its own node.
+fn checked(mut report: InstanceReport, one: &Elsewhere) -> Result<InstanceReport, AgentError> {
     if report.node != one.node {
         return Err(AgentError::Malformed { what: format!("the report of node {}", report.node) });
     }
-    let text = |text: &mut Option<String>| *text = text.take().map(|text| shown(&text));
     report.host = Some(one.host.clone());
-    text(&mut report.error);
-    for peer in &mut report.peers {
-        text(&mut peer.unreachable);
-        text(&mut peer.error);
-        peer.presence.iter_mut().for_each(|presence| presence.why = shown(&presence.why));
-    }
     Ok(report)
 }

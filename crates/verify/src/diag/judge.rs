@@ -77,7 +77,7 @@ fn links(diag: &mut NodeDiag) {
     let mut found: Vec<(Level, String)> = Vec::new();
     for link in &diag.links {
         let LinkStatus { peer, partner, adapter, .. } = link;
-        found.extend(other_host(node, link));
+        found.extend(other_host(link));
         if link.taken_down {
             let down_s = link.since_ns as f64 / 1e9;
             found.push((Level::Error, format!(
@@ -106,7 +106,7 @@ fn links(diag: &mut NodeDiag) {
 }
 
 /// What there is to say of a link to another host, which is not tested.
-fn other_host(node: NodeId, link: &LinkStatus) -> Option<(Level, String)> {
+fn other_host(link: &LinkStatus) -> Option<(Level, String)> {
     let LinkStatus { peer, peer_host, .. } = link;
     let host = if peer_host.is_empty() { "another host" } else { peer_host };
     match link.session {
@@ -114,8 +114,7 @@ fn other_host(node: NodeId, link: &LinkStatus) -> Option<(Level, String)> {
         SessionState::Valid => Some((
             Level::Note,
             format!(
-                "the link to node {peer} on {host} is not tested here: `tieline conntest --node {node} --peers {node},{peer}` on this \
-                 host and the same with `--node {peer}` there test it"
+                "the link to node {peer} on {host} is not tested here: `tieline conntest` tests it, with the links between all nodes"
             ),
         )),
         SessionState::Revoked => None,
