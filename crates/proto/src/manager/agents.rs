@@ -282,6 +282,10 @@ impl Manager {
         (program, id): (ProgramConn, RequestId),
         result: Result<Option<Descriptor>, Refusal>,
     ) {
+        if result.is_err() {
+            // There is nothing to be closed.
+            agent_state(&mut self.agents, no, State::Opening(id));
+        }
         let refusal = match result {
             Ok(Some(Descriptor { token, kind })) if kind != DescriptorKind::Unseen => {
                 return self.reply(program, id, Ok(Reply::Agent { agent: no }), vec![token]);

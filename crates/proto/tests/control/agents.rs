@@ -18,7 +18,12 @@ impl World {
     /// What a driver does, for which all goes well at once.
     pub fn agent_output(&mut self, index: usize, output: Output) {
         self.nodes[index].agent_outputs.push(output.clone());
+        let lacks = self.nodes[index].lacks_agents;
         let input = match output {
+            Output::StartAgent { agent } | Output::OpenAgent { agent } if lacks => {
+                let result = Err(Refusal::NoDescriptors { limit: Some(64) });
+                Input::AgentReady { agent, result }
+            }
             Output::StartAgent { agent } => Input::AgentReady { agent, result: Ok(None) },
             Output::OpenAgent { agent } => {
                 let stream = self.receive(index, &[DescriptorKind::Other]).first().copied();
@@ -201,6 +206,27 @@ fn only_root_and_the_managers_user_have_agents_and_only_where_they_are_allowed()
     assert_eq!(refused, Refusal::NoAgents { node: node(4) });
     assert!(refused.to_string().contains("`agents = false` under [manager]"), "{refused}");
     assert_eq!(world.told(0), []);
+}
+
+#[test]
+fn where_a_driver_can_do_nothing_the_program_is_told_and_nothing_is_left() {
+    for lacks in [0, 1] {
+        let mut world = World::up_apart(2, 1);
+        let program = world.attach(1);
+        world.nodes[lacks].lacks_agents = true;
+        let refused = world.ask(program, start()).unwrap_err();
+        assert_eq!(refused, Refusal::NoDescriptors { limit: Some(64) });
+        world.run_for(MOMENT);
+        let closed = |told: &[Output]| {
+            told.iter().filter(|output| matches!(output, Output::CloseAgent { .. })).count()
+        };
+        // What was started for it ends; what could not be made is not closed.
+        let told = [world.told(0), world.told(1)].map(|told| closed(&told));
+        assert_eq!(told, [lacks, 0]);
+        world.nodes[lacks].lacks_agents = false;
+        assert!(matches!(world.ask(program, start()), Ok(Reply::Agent { .. })));
+        assert!(world.events(program).iter().all(|event| !matches!(event, Event::AgentEnded { .. })));
+    }
 }
 
 #[test]

@@ -50,6 +50,8 @@ pub struct Node {
     pub attach: Access,
     /// It runs agents.
     pub agents: bool,
+    /// Its driver can neither start an agent nor make a stream to one.
+    pub lacks_agents: bool,
     /// What it was asked to do with agents.
     pub agent_outputs: Vec<Output>,
 }
@@ -109,6 +111,7 @@ impl World {
             version: PROTOCOL_VERSION,
             attach: Access::default(),
             agents: true,
+            lacks_agents: false,
             agent_outputs: Vec::new(),
         };
         Self {
