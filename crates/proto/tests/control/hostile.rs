@@ -18,7 +18,7 @@ use proto::manager::{
 };
 use proto::time::Instant;
 use proto::wire::agent::{AGENT_WINDOW_BYTES, AgentNo};
-use proto::wire::peer::{PeerMessage, PeerReply};
+use proto::wire::peer::{PeerMessage, PeerReply, PeerRequest};
 use proto::wire::program::{Access, ConnectionId, Event, Reply, Request, RequestId, ToManager, ToProgram};
 use proto::wire::status::{AdapterInfo, NodeInfo};
 use proto::wire::{self, CodecError};
@@ -103,6 +103,9 @@ struct Rig {
     dials: Vec<NodeId>,
     /// Bytes that their local ends have not taken yet.
     agents: BTreeMap<AgentNo, u32>,
+    /// Requests for an agent that peers have not answered, and the numbers of those that they have.
+    agents_wanted: Vec<(PeerConn, RequestId)>,
+    agents_given: Vec<(PeerConn, AgentNo)>,
     tokens: BTreeSet<FdToken>,
     next: u64,
     /// Requests that have no reply yet, per connection.
@@ -150,6 +153,8 @@ impl Rig {
             peers: BTreeSet::new(),
             dials: Vec::new(),
             agents: BTreeMap::new(),
+            agents_wanted: Vec::new(),
+            agents_given: Vec::new(),
             tokens: BTreeSet::new(),
             next: 1,
             unanswered: BTreeMap::new(),
@@ -214,6 +219,9 @@ impl Rig {
                 assert!(descriptors.iter().all(|token| self.tokens.contains(token)));
                 wire::encode(&message).expect("it can be encoded");
                 self.tally.note_peer(&message);
+                if let PeerMessage::Request { id, body: PeerRequest::StartAgent { .. } } = message {
+                    self.agents_wanted.push((peer, id));
+                }
                 if let PeerMessage::Reply {
                     result:
                         Ok(PeerReply::Segment { connection, .. } | PeerReply::Interrupt { connection, .. }),

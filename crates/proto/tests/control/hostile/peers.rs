@@ -82,6 +82,18 @@ impl Rig {
             PeerMessage::Reply { result: Ok(PeerReply::Interrupt { pollable, .. }), .. } => {
                 proper = interrupt_parts(*pollable);
             }
+            // A word about an agent that nobody knows does little: most are about one that is there.
+            PeerMessage::Reply { id, result: Ok(PeerReply::Agent { agent }) } => {
+                let wanted = self.agents_wanted.iter().rposition(|(of, _)| *of == peer);
+                if let Some(wanted) = wanted {
+                    *id = self.agents_wanted.remove(wanted).1;
+                    self.agents_given.push((peer, *agent));
+                }
+            }
+            PeerMessage::FromAgent { agent, .. } if agent.0.is_multiple_of(2) => {
+                let given = self.agents_given.iter().rev().find(|(of, _)| *of == peer);
+                *agent = given.map_or(*agent, |(_, given)| *given);
+            }
             PeerMessage::Lost { connection, .. } | PeerMessage::Released { connection, .. } => {
                 self.real(connection);
             }
