@@ -38,7 +38,8 @@ fn three_hosts_join_see_each_other_and_survive_a_death_and_a_cut_cable() {
     all_see_each_other(&lab);
 
     // Data does not pass through managers: programs open end points of their own, at the manager's address.
-    assert_eq!(lab.hosts[0].connect(8, 7), Ok(format!("on another host than {}", lab.hosts[0].address)));
+    let rails = format!("on another host than [{}]", lab.hosts[0].address);
+    assert_eq!(lab.hosts[0].connect(8, 7), Ok(rails));
 
     lab.hosts[1].kill();
     for at in [0, 2] {
