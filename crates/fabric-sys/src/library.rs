@@ -12,6 +12,8 @@ use crate::dispositions::Kept;
 
 /// The soname of libfabric 1.x and 2.x.
 pub const SONAME: &str = "libfabric.so.1";
+/// Held while a library is loaded.
+pub(crate) static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 /// Debian's package of it.
 pub const PACKAGE: &str = "libfabric1";
 
@@ -72,7 +74,6 @@ impl Library {
         let absent = |reason: String| LoadError::Absent { reason };
         let name = CString::new(name).map_err(|_| absent("its name has a zero byte".to_owned()))?;
         // What another thread's library has changed is not what this process had.
-        static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
         let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = Kept::now();
         // SAFETY: a C string, and flags that `dlopen` knows. The library's constructors run; they are libfabric's.
