@@ -54,6 +54,7 @@ mod tests {
 
     #[test]
     fn what_is_changed_meanwhile_is_put_back() {
+        let _nobody_loads = ONE_AT_A_TIME.lock().unwrap();
         let before = handler(libc::SIGWINCH);
         let kept = Kept::now();
         // SAFETY: to ignore a signal runs nothing.
