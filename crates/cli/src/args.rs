@@ -246,8 +246,8 @@ pub(crate) struct Up {
     /// through mapped segments
     #[arg(long)]
     pub faults: bool,
-    /// Start a node on each host of this file, over ssh: a line for each, as `ssh` takes it, and behind it, if need be, address=IP
-    /// and node=ID. The first one makes the cluster, the others join it
+    /// Start a node on each host of this file, over ssh: a line for each, as `ssh` takes it, and behind it, if need be,
+    /// address=IP[:PORT] and node=ID. The first one makes the cluster, the others join it
     #[arg(long, value_name = "FILE", conflicts_with_all = ["nodes", "faults", "hosts_in_namespaces"])]
     pub hosts: Option<PathBuf>,
     /// Start so many hosts, 2 to 64, with a node each, in namespaces of the kernel: they share no memory, file or socket, and are
@@ -255,12 +255,12 @@ pub(crate) struct Up {
     #[arg(long, value_name = "N", conflicts_with_all = ["nodes", "faults"], value_parser = clap::value_parser!(u32).range(HOSTS))]
     pub hosts_in_namespaces: Option<u32>,
     /// With --hosts-in-namespaces: so many networks join the hosts, 1 to 4, with an interface of each host: eth0, eth1, …
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "hosts_in_namespaces", conflicts_with_all = ["nodes", "faults"],
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "hosts_in_namespaces", conflicts_with_all = ["nodes", "faults", "hosts"],
           value_parser = clap::value_parser!(u32).range(RAILS))]
     pub rails: u32,
     /// With --hosts-in-namespaces: each host may send so many bits per second over each of its interfaces, and receive as many, such
     /// as 1gbit or 100mbit
-    #[arg(long, value_name = "RATE", requires = "hosts_in_namespaces", conflicts_with_all = ["nodes", "faults"])]
+    #[arg(long, value_name = "RATE", requires = "hosts_in_namespaces", conflicts_with_all = ["nodes", "faults", "hosts"])]
     pub rate: Option<namespaces::Rate>,
 }
 

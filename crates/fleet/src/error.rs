@@ -9,7 +9,9 @@ pub type Result<T> = std::result::Result<T, FleetError>;
 #[derive(Debug, thiserror::Error)]
 pub enum FleetError {
     /// The list of hosts cannot be read.
-    #[error("{path} cannot be read: {source}: name a file with a line for each host")]
+    #[error(
+        "{path} cannot be read: {source}: correct the path or its permissions; it is a file with a line for each host"
+    )]
     File {
         /// The file.
         path: PathBuf,
@@ -33,7 +35,9 @@ pub enum FleetError {
         path: PathBuf,
     },
     /// There is no ssh.
-    #[error("`{program}` cannot be run: {source}: install it (Debian: apt-get install openssh-client)")]
+    #[error(
+        "`{program}` cannot be run ({source}): install it, where PATH leads to it (Debian: apt-get install openssh-client)"
+    )]
     NoSsh {
         /// Its name.
         program: String,

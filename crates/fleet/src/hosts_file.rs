@@ -75,12 +75,10 @@ fn one(text: &str) -> std::result::Result<Line, String> {
                 line.node = node.parse().ok();
             }
             Some(("address", address)) => {
-                return Err(format!(
-                    "address={address} is none: give one IP address, with or without a port"
-                ));
+                return Err(format!("address={address} is no IP address: give one, with or without a port"));
             }
             Some(("node", node)) => {
-                return Err(format!("node={node} is none: give one ID, such as 4, 8 or 12"));
+                return Err(format!("node={node} is no node ID: give one multiple of 4, such as 4, 8 or 12"));
             }
             _ => {
                 return Err(format!(
@@ -118,9 +116,9 @@ mod tests {
             ("node=4", 1, "is no host"),
             ("alpha\n\nalpha", 3, "alpha is there twice"),
             ("alpha node=4\nbeta node=4", 2, "node 4 is there twice"),
-            ("alpha node=5000000000", 1, "give one ID"),
-            ("alpha node=4 node=8", 1, "give one ID"),
-            ("alpha address=here", 1, "give one IP address"),
+            ("alpha node=5000000000", 1, "give one multiple of 4"),
+            ("alpha node=4 node=8", 1, "give one multiple of 4"),
+            ("alpha address=here", 1, "is no IP address"),
             ("alpha beta", 1, "`beta` is not understood"),
             ("alpha rail=2", 1, "`rail=2` is not understood"),
         ] {

@@ -50,12 +50,12 @@ struct Stopped {
 
 impl OnHost<'_> {
     fn ask<T: DeserializeOwned>(&self, words: &[&str], input: &str) -> Result<T> {
-        self.read(&[words, &["--cluster", self.cluster.as_str()]].concat(), input)
+        self.read(&[words, &["--cluster", self.cluster.as_str()]].concat(), input, &[0])
     }
 
-    fn read<T: DeserializeOwned>(&self, words: &[&str], input: &str) -> Result<T> {
+    fn read<T: DeserializeOwned>(&self, words: &[&str], input: &str, fine: &[i32]) -> Result<T> {
         let all = [&["tieline"], words, &["--json"]].concat();
-        let said = self.ssh.run(self.host, &all, input)?;
+        let said = self.ssh.run(self.host, &all, input, fine)?;
         serde_json::from_str(&said).map_err(|error| FleetError::OnHost {
             host: self.host.to_owned(),
             why: format!(
@@ -90,7 +90,7 @@ impl OnHost<'_> {
         let mut words = vec!["cluster", "join", at, "--token", "-"];
         words.extend(address.into_iter().flat_map(|address| ["--address", address]));
         // The token says which cluster.
-        self.read(&words, &format!("{token}\n"))
+        self.read(&words, &format!("{token}\n"), &[0])
     }
 
     /// Whether it was started; else it was running.
@@ -101,10 +101,13 @@ impl OnHost<'_> {
 
     /// Nodes to which the manager of `node` has no valid session, of `others`.
     pub(crate) fn not_connected(&self, node: NodeId, others: &[NodeId]) -> Result<Vec<NodeId>> {
-        // Its exit status is 1 while anything is wrong; then nothing is known.
-        let value: serde_json::Value = match self.ask(&["node", "status", "--node", &node.to_string()], "") {
+        let node_id = node.to_string();
+        let words = ["node", "status", "--node", &node_id, "--cluster", self.cluster.as_str()];
+        let but_itself = || others.iter().filter(|other| **other != node).copied().collect();
+        // It ends with 1 while anything is wrong.
+        let value: serde_json::Value = match self.read(&words, "", &[0, 1]) {
             Ok(value) => value,
-            Err(FleetError::OnHost { .. }) => return Ok(others.to_vec()),
+            Err(FleetError::OnHost { .. }) => return Ok(but_itself()),
             Err(error) => return Err(error),
         };
         let links = value["nodes"][0]["status"]["links"].as_array().cloned().unwrap_or_default();

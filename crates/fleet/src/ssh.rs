@@ -37,18 +37,18 @@ impl Ssh {
         Self { program: "ssh".into(), limit, stop }
     }
 
-    /// Runs a command on a host with this input: what it prints.
+    /// Runs a command on a host with this input: what it prints, if it ends with one of these exit statuses.
     ///
     /// # Errors
     /// There is no ssh; the host cannot be reached; the command fails or takes too long, or is ended.
-    pub(crate) fn run(&self, host: &str, words: &[&str], input: &str) -> Result<String> {
+    pub(crate) fn run(&self, host: &str, words: &[&str], input: &str, fine: &[i32]) -> Result<String> {
         let mut command = Command::new(&self.program);
         // Nobody is there to answer a question.
         command.args(["-T", "-o", "BatchMode=yes", "-o", &format!("ConnectTimeout={CONNECT_S}"), "--", host]);
         command.arg(words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "));
         let ended = self.finish(command, input)?;
         match ended {
-            Ended::With(Some(0), out, _) => Ok(out),
+            Ended::With(Some(status), out, _) if fine.contains(&status) => Ok(out),
             Ended::With(status, out, err) => Err(on(host, why(host, status, &out, &err, words))),
             Ended::TooLate => Err(on(
                 host,
@@ -190,7 +190,7 @@ mod tests {
     fn run(script: &str, limit_ms: u64) -> std::result::Result<String, String> {
         let (_folder, ssh) = ssh(&format!("#!/bin/sh\n{script}\n"), Duration::from_millis(limit_ms));
         loop {
-            match ssh.run("alpha", &["tieline", "status", "it's"], "token\n") {
+            match ssh.run("alpha", &["tieline", "status", "it's"], "token\n", &[0]) {
                 Err(FleetError::NoSsh { source, .. }) if source.raw_os_error() == Some(26) => {}
                 other => return other.map_err(|error| error.to_string()),
             }
@@ -229,7 +229,7 @@ mod tests {
         let (_folder, ssh) = ssh("#!/bin/sh\nexec sleep 600\n", Duration::from_secs(600));
         let stopped = Ssh { stop: || true, ..ssh };
         let ended = loop {
-            match stopped.run("alpha", &["true"], "") {
+            match stopped.run("alpha", &["true"], "", &[0]) {
                 Err(FleetError::NoSsh { source, .. }) if source.raw_os_error() == Some(26) => {}
                 other => break other,
             }
@@ -240,7 +240,7 @@ mod tests {
     #[test]
     fn an_ssh_that_is_not_there_is_named_with_its_package() {
         let ssh = Ssh { program: "/nonexistent/ssh".into(), ..Ssh::new(Duration::from_secs(1), || false) };
-        let said = ssh.run("alpha", &["true"], "").unwrap_err().to_string();
+        let said = ssh.run("alpha", &["true"], "", &[0]).unwrap_err().to_string();
         assert!(said.contains("openssh-client"), "{said}");
     }
 }

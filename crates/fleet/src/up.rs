@@ -14,8 +14,11 @@ use crate::ssh::Ssh;
 
 /// Hosts that are worked on at a time.
 const AT_ONCE: usize = 32;
-/// Between two looks at the sessions.
-const PAUSE: Duration = Duration::from_millis(200);
+/// The pauses between two looks at the sessions: each is a login on each host that is waited for.
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// Of managers, if no other is given (`tieline cluster init --help`).
+const DEFAULT_PORT: u16 = 7411;
 
 /// What is to be started.
 #[derive(Debug)]
@@ -110,7 +113,7 @@ pub fn up(options: &UpOptions<'_>, progress: &(dyn Fn(Progress) + Sync)) -> Resu
             _ if index == first.index => (first.node.clone(), first.is_new),
             Err(error) => return Err(again(error)),
             Ok(shown) => match shown.nodes.first() {
-                Some(node) => (node.clone(), false),
+                Some(node) => (as_in_the_list(line, node)?, false),
                 None => {
                     let at = first.node.address.to_string();
                     (host.join(&at, line.address.as_deref(), &head.token(line.node)?)?, true)
@@ -126,6 +129,30 @@ pub fn up(options: &UpOptions<'_>, progress: &(dyn Fn(Progress) + Sync)) -> Resu
         lines.iter().zip(outcomes).map(|(line, outcome)| report(line, outcome)).collect();
     connect(options, &mut hosts, progress)?;
     Ok(UpReport { hosts, took: began.elapsed() })
+}
+
+/// A host that has joined is what the list says of it.
+fn as_in_the_list(line: &Line, is: &NodeAt) -> Result<NodeAt> {
+    let wrong = |why: String| FleetError::OnHost { host: line.destination.clone(), why };
+    if let Some(node) = line.node.filter(|node| *node != is.node) {
+        return Err(wrong(format!(
+            "it is node {} of this cluster, and the list says node={node}: correct the line, or let it leave \
+             (`tieline cluster leave`)",
+            is.node
+        )));
+    }
+    let same = |text: &String| {
+        text.parse() == Ok(is.address)
+            || text.parse() == Ok(is.address.ip()) && is.address.port() == DEFAULT_PORT
+    };
+    if let Some(address) = line.address.as_ref().filter(|address| !same(address)) {
+        return Err(wrong(format!(
+            "its manager listens at {}, and the list says address={address}: correct the line, or the file \
+             node-{}.address there (`tieline cluster show` names its folder)",
+            is.address, is.node
+        )));
+    }
+    Ok(is.clone())
 }
 
 /// A host whose manager runs.
@@ -188,7 +215,7 @@ fn authority(options: &UpOptions<'_>, shown: &[Result<Shown>]) -> Result<Authori
     if let Some(index) = known
         && let Some(node) = shown[index].as_ref().ok().and_then(|shown| shown.nodes.first())
     {
-        return Ok(Authority { index, node: node.clone(), is_new: false });
+        return Ok(Authority { index, node: as_in_the_list(&lines[index], node)?, is_new: false });
     }
     let host = || lines[0].destination.clone();
     if let Some(member) = has(|shown| !shown.nodes.is_empty()) {
@@ -240,7 +267,7 @@ fn connect(
 ) -> Result<()> {
     let nodes: Vec<NodeId> =
         hosts.iter().filter_map(|host| host.node.as_ref().map(|(node, _)| *node)).collect();
-    let until = Instant::now() + options.limit;
+    let (until, mut pause) = (Instant::now() + options.limit, FIRST_PAUSE);
     hosts.iter_mut().filter(|host| host.node.is_some()).for_each(|host| host.missing.clone_from(&nodes));
     loop {
         let waiting: Vec<usize> =
@@ -260,7 +287,8 @@ fn connect(
         if (options.ssh.stop)() {
             return Err(FleetError::Stopped);
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 

@@ -94,10 +94,24 @@ pub(crate) fn inside(words: &[OsString]) -> u8 {
     let mut command = Command::new(program);
     command.args(arguments);
     host::environment(&mut command);
-    command.env(ENV_CLUSTER, cluster);
+    command.env(ENV_CLUSTER, cluster).env("PATH", path_with_this_program());
     let error = command.exec();
     tell(&not_run(name, program, &error));
     if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE }
+}
+
+/// The search path of this process, in which the folder of this program comes last: commands of tieline are found there, as they were
+/// outside, by whatever path.
+fn path_with_this_program() -> OsString {
+    let mut path = std::env::var_os("PATH").unwrap_or_default();
+    let own = std::env::current_exe().ok();
+    if let Some(folder) = own.as_deref().and_then(Path::parent) {
+        if !path.is_empty() {
+            path.push(":");
+        }
+        path.push(folder);
+    }
+    path
 }
 
 fn not_run(name: &OsStr, program: &OsStr, error: &std::io::Error) -> String {

@@ -4,7 +4,6 @@ use node::daemon::settings_for;
 use node::{Daemon, DaemonOptions};
 
 use super::cluster::{list, may_run_here, start, stop};
-use super::in_namespaces::refuse_beside;
 use super::{cluster_dir, usage};
 use crate::args::{Common, NodeAction};
 use crate::exit::{Outcome, PASS};
@@ -32,7 +31,7 @@ pub(super) fn run(common: &Common, action: &NodeAction, output: Output) -> Outco
             say(output, id, if report.started.contains(&id) { "started" } else { "was running already" })
         }
         NodeAction::Stop => {
-            refuse_beside(&cluster_dir(common)?)?;
+            may_run_here(common, &[id])?;
             let report = stop(common, Some(&[id]), output)?;
             if report.is_empty() {
                 let dir = cluster_dir(common)?;

@@ -62,10 +62,13 @@ fn to_text(report: &UpReport) -> String {
     let took_s = report.took.as_secs_f64();
     let missing = report.hosts.iter().any(|host| !host.missing.is_empty());
     text += &match (failed, missing) {
-        (0, false) => format!("all sessions valid after {took_s:.2} s\n"),
+        (0, false) => format!(
+            "all sessions valid after {took_s:.2} s\n\
+             next: `tieline status` on one of them; `tieline down --hosts` with the same file ends them\n"
+        ),
         (0, true) => "not all are connected: `tieline status` on a host names the reason\n".to_owned(),
         (failed, _) => format!(
-            "{failed} of {} hosts failed: mend what is said of them, and run the same command again\n",
+            "{failed} of {} hosts failed: correct what is said of them, then run the same command again\n",
             report.hosts.len()
         ),
     };
