@@ -360,3 +360,45 @@ fn diag_tests_the_nodes_of_all_hosts_and_names_one_that_cannot_be() {
     hosts.must("host3", &["kill", "-CONT", &info["manager_pid"].as_u64().unwrap().to_string()]);
     has_none_left(&hosts);
 }
+
+/// Agents that end early are waited for, too: what is not waited for stays in the table of processes.
+#[test]
+fn agents_that_are_not_wanted_any_more_leave_no_process() {
+    let watchdog = Watchdog::usual("agents that end early");
+    let Some(hosts) = Hosts::up(2) else { return };
+    for _ in 0..5 {
+        for _ in 0..5 {
+            let (status, out, err) = hosts.tieline("host1", &["diag", "--prod"]);
+            assert_eq!(status, 0, "{out}{err}");
+        }
+        watchdog.progress();
+    }
+    for _ in 0..10 {
+        let test = hosts.program(
+            "host1",
+            tieline_tests::cluster::tieline_binary().unwrap().to_str().unwrap(),
+            &["conntest"],
+        );
+        std::thread::sleep(std::time::Duration::from_millis(60));
+        test.0.signal(Signal::KILL).unwrap();
+        drop(test);
+        watchdog.progress();
+    }
+    let manager = hosts.first_process(1);
+    let dead = || {
+        let of = |pid: u32| {
+            std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default()
+        };
+        let children = |pids: &str| {
+            pids.split_whitespace().filter_map(|pid| pid.parse::<u32>().ok()).collect::<Vec<_>>()
+        };
+        let all: Vec<u32> = children(&of(manager)).into_iter().flat_map(|pid| children(&of(pid))).collect();
+        all.into_iter()
+            .filter(|pid| {
+                let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+                stat.contains(") Z ")
+            })
+            .count()
+    };
+    until("the end of all agents", || agents(&hosts).is_empty() && dead() == 0);
+}

@@ -223,8 +223,21 @@ fn what_cannot_become_a_cluster_is_named() {
     refused(
         "beta\n",
         4,
-        "beta has joined this cluster already, and the host where it was made is not reached",
+        "beta has joined this cluster already, and the host where it was made is not the first of the list",
     );
+    // A host that says of itself that it is the authority is not taken for it.
+    refused("beta\nalpha\n", 4, "alpha says that this cluster was made there: if that is so, put it first");
+    // One host under two names, and one that is another node than the list says.
+    let twice = format!("alpha\nbeta\n{}\n", second.address);
+    let up = user.run(&first, &["up", "--hosts", &user.list(&twice)]);
+    said(&up, 4, &["beta: node 8 at ", "as beta does: is it the same host under another name?"]);
+    let up = user.run(&first, &["up", "--hosts", &user.list("alpha\nbeta node=24\n")]);
+    said(
+        &up,
+        4,
+        &["beta: FAILED: it is node 8 of this cluster, and the list says node=24: correct the line"],
+    );
+    watchdog.progress();
     let (status, _, err) = user.run(&first, &["up", "--hosts", "/nonexistent/hosts"]);
     assert!(status == 2 && err.contains("/nonexistent/hosts cannot be read: No such file"), "{err}");
     let hosts = user.list("alpha\nbeta\n");

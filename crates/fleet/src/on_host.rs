@@ -10,6 +10,9 @@ use serde::de::DeserializeOwned;
 use crate::error::{FleetError, Result};
 use crate::ssh::Ssh;
 
+/// No token is longer.
+const TOKEN_BYTES_MAX: usize = 1024;
+
 /// A host, and the cluster that is meant on it.
 #[derive(Clone, Copy)]
 pub(crate) struct OnHost<'a> {
@@ -30,6 +33,13 @@ pub(crate) struct Shown {
 pub(crate) struct NodeAt {
     pub(crate) node: NodeId,
     pub(crate) address: SocketAddr,
+}
+
+#[derive(Deserialize)]
+struct Joined {
+    cluster: String,
+    #[serde(flatten)]
+    node: NodeAt,
 }
 
 #[derive(Deserialize)]
@@ -68,21 +78,40 @@ impl OnHost<'_> {
     }
 
     pub(crate) fn show(&self) -> Result<Shown> {
-        self.ask(&["cluster", "show"], "")
+        let shown: Shown = self.ask(&["cluster", "show"], "")?;
+        shown.nodes.iter().try_for_each(|node| self.usable(node.clone()).map(drop))?;
+        Ok(shown)
     }
 
     pub(crate) fn init(&self, address: &str, node: Option<NodeId>) -> Result<NodeAt> {
         let node = node.map(|node| node.to_string());
         let mut words = vec!["cluster", "init", "--address", address];
         words.extend(node.iter().flat_map(|node| ["--node", node]));
-        self.ask(&words, "")
+        self.usable(self.ask(&words, "")?)
+    }
+
+    fn wrong(&self, why: &str) -> FleetError {
+        FleetError::OnHost { host: self.host.to_owned(), why: why.to_owned() }
+    }
+
+    /// A node whose address others can connect to.
+    fn usable(&self, node: NodeAt) -> Result<NodeAt> {
+        if node.address.ip().is_unspecified() || node.address.port() == 0 {
+            return Err(
+                self.wrong(&format!("nobody can connect to {}: write address=IP behind it", node.address))
+            );
+        }
+        Ok(node)
     }
 
     pub(crate) fn token(&self, node: Option<NodeId>) -> Result<String> {
         let node = node.map(|node| node.to_string());
         let mut words = vec!["cluster", "token", "--expires", "600s"];
         words.extend(node.iter().flat_map(|node| ["--node", node]));
-        Ok(self.ask::<Token>(&words, "")?.token)
+        let token = self.ask::<Token>(&words, "")?.token;
+        // It goes on as a line to another host.
+        let is_one = token.len() <= TOKEN_BYTES_MAX && token.bytes().all(|byte| byte.is_ascii_graphic());
+        if is_one { Ok(token) } else { Err(self.wrong("what it gives as a token is none")) }
     }
 
     /// The token travels on standard input: a command line can be read by all users of the host.
@@ -90,7 +119,13 @@ impl OnHost<'_> {
         let mut words = vec!["cluster", "join", at, "--token", "-"];
         words.extend(address.into_iter().flat_map(|address| ["--address", address]));
         // The token says which cluster.
-        self.read(&words, &format!("{token}\n"), &[0])
+        let joined: Joined = self.read(&words, &format!("{token}\n"), &[0])?;
+        if joined.cluster != self.cluster.as_str() {
+            return Err(
+                self.wrong("the token was of another cluster, which it has joined now: let it leave that")
+            );
+        }
+        self.usable(joined.node)
     }
 
     /// Whether it was started; else it was running.

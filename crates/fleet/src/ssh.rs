@@ -1,18 +1,26 @@
 //! Runs a command on a host, by the program `ssh`.
 
 use std::io::{Read, Write};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::error::{FleetError, Result};
 
 /// Until a connection stands.
 const CONNECT_S: u32 = 10;
 /// How often it is asked whether all that is to end.
-const LOOK: Duration = Duration::from_millis(50);
+const LOOK: Duration = Duration::from_millis(20);
+/// Looks at a command that was killed.
+const LAST_LOOKS: u32 = 50;
+/// How long what a command has printed may take to come, once it has ended.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 /// More is no answer to any command that is run here.
-const OUTPUT_BYTES_MAX: u64 = 4 << 20;
+const OUTPUT_BYTES_MAX: usize = 4 << 20;
 /// Of a failure as much is shown.
 const WHY_CHARS_MAX: usize = 300;
 /// ssh's own failures, such as no connection.
@@ -73,41 +81,25 @@ impl Ssh {
     }
 
     fn finish(&self, mut command: Command, input: &str) -> Result<Ended> {
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // A group of its own, so that what it starts ends with it.
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let child = command.spawn();
         let mut child =
             child.map_err(|source| FleetError::NoSsh { program: self.program.clone(), source })?;
-        // Short: it fits into the pipe. What ends before it has read it, ends with an error of its own.
-        if let Some(mut stdin) = child.stdin.take() {
-            let _ = stdin.write_all(input.as_bytes());
-        }
-        let (tell, told) = channel();
-        let (out, err) = (reader(child.stdout.take()), reader(child.stderr.take()));
-        std::thread::scope(|scope| {
-            scope.spawn(move || {
-                let err = std::thread::scope(|inner| {
-                    let err = inner.spawn(err);
-                    let out = out();
-                    (out, err.join().unwrap_or_default())
-                });
-                let _ = tell.send(err);
-            });
-            let until = Instant::now() + self.limit;
-            loop {
-                match told.recv_timeout(LOOK) {
-                    Ok((out, err)) => return Ok(Ended::With(wait(&mut child), out, err)),
-                    Err(RecvTimeoutError::Disconnected) => return Ok(Ended::TooLate),
-                    Err(RecvTimeoutError::Timeout) => {}
-                }
-                let is_late = Instant::now() >= until;
-                if is_late || (self.stop)() {
-                    // The pipes end with it, and with them the readers.
-                    let _ = child.kill();
-                    wait(&mut child);
-                    return if is_late { Ok(Ended::TooLate) } else { Err(FleetError::Stopped) };
-                }
+        let pipes = Pipes::new(&mut child, input);
+        let until = Instant::now() + self.limit;
+        loop {
+            if let Ok(Some(status)) = child.try_wait() {
+                let (out, err) = pipes.all();
+                return Ok(Ended::With(status.code(), out, err));
             }
-        })
+            let is_late = Instant::now() >= until;
+            if is_late || (self.stop)() {
+                end(&mut child);
+                return if is_late { Ok(Ended::TooLate) } else { Err(FleetError::Stopped) };
+            }
+            std::thread::sleep(LOOK);
+        }
     }
 }
 
@@ -117,16 +109,70 @@ enum Ended {
     TooLate,
 }
 
-fn wait(child: &mut Child) -> Option<i32> {
-    child.wait().ok().and_then(|status| status.code())
+/// Ends a command and what it has started in its group.
+fn end(child: &mut Child) {
+    let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
+    for _ in 0..LAST_LOOKS {
+        if !matches!(child.try_wait(), Ok(None)) {
+            return;
+        }
+        std::thread::sleep(LOOK);
+    }
 }
 
-fn reader<R: Read + Send>(from: Option<R>) -> impl FnOnce() -> String + Send {
-    move || {
-        let mut bytes = Vec::new();
-        let _ = from.map(|from| from.take(OUTPUT_BYTES_MAX).read_to_end(&mut bytes));
-        String::from_utf8_lossy(&bytes).into_owned()
+/// What a command prints. Its pipes may outlive it: ssh leaves processes that share connections and hold them open.
+struct Pipes {
+    out: Arc<Mutex<Vec<u8>>>,
+    err: Arc<Mutex<Vec<u8>>>,
+    ended: Receiver<()>,
+}
+
+impl Pipes {
+    /// A thread for each: none of them is waited for without a limit.
+    fn new(child: &mut Child, input: &str) -> Self {
+        let (end, ended) = channel();
+        let (out, err) = (Arc::default(), Arc::default());
+        read(child.stdout.take(), &out, end.clone());
+        read(child.stderr.take(), &err, end);
+        if let Some(mut stdin) = child.stdin.take() {
+            let input = input.to_owned();
+            // What ends before it has read it, ends with an error of its own.
+            let write = move || drop(stdin.write_all(input.as_bytes()));
+            let _ = std::thread::Builder::new().name("ssh-input".into()).spawn(write);
+        }
+        Self { out, err, ended }
     }
+
+    /// What has come, once the command has ended.
+    fn all(self) -> (String, String) {
+        let until = Instant::now() + LAST_WORDS;
+        for _ in 0..2 {
+            let left = until.saturating_duration_since(Instant::now());
+            if self.ended.recv_timeout(left).is_err() {
+                break;
+            }
+        }
+        let text = |bytes: &Mutex<Vec<u8>>| {
+            let bytes = bytes.lock().unwrap_or_else(PoisonError::into_inner);
+            String::from_utf8_lossy(&bytes).into_owned()
+        };
+        (text(&self.out), text(&self.err))
+    }
+}
+
+fn read(from: Option<impl Read + Send + 'static>, into: &Arc<Mutex<Vec<u8>>>, end: Sender<()>) {
+    let (Some(mut from), into) = (from, Arc::clone(into)) else { return };
+    let work = move || {
+        let mut piece = vec![0; 16 * 1024];
+        while let Ok(read @ 1..) = from.read(&mut piece) {
+            let mut all = into.lock().unwrap_or_else(PoisonError::into_inner);
+            // What is too much is read and dropped: the other end does not wait for it.
+            let room = OUTPUT_BYTES_MAX.saturating_sub(all.len()).min(read);
+            all.extend(piece.iter().take(room));
+        }
+        let _ = end.send(());
+    };
+    let _ = std::thread::Builder::new().name("ssh-output".into()).spawn(work);
 }
 
 fn on(host: &str, why: String) -> FleetError {
@@ -235,6 +281,29 @@ mod tests {
             }
         };
         assert!(matches!(ended, Err(FleetError::Stopped)), "{ended:?}");
+    }
+
+    /// An ssh that reads nothing, one whose helpers keep its pipes open, and one that closes them and stays.
+    #[test]
+    fn nothing_is_waited_for_without_a_limit() {
+        let began = Instant::now();
+        for (script, ends_well) in [
+            ("exec sleep 600", false),
+            ("sleep 600 >/dev/null </dev/null & exec sleep 600", false),
+            ("exec >&- 2>&-; exec sleep 600", false),
+            ("setsid sleep 2 & echo done", true),
+        ] {
+            let (_folder, ssh) = ssh(&format!("#!/bin/sh\n{script}\n"), Duration::from_millis(300));
+            let said = loop {
+                match ssh.run("alpha", &["true"], &"x".repeat(300_000), &[0]) {
+                    Err(FleetError::NoSsh { source, .. }) if source.raw_os_error() == Some(26) => {}
+                    other => break other,
+                }
+            };
+            assert_eq!(said.is_ok(), ends_well, "{script}: {said:?}");
+        }
+        // Without its limits it would be minutes.
+        assert!(began.elapsed() < Duration::from_secs(60));
     }
 
     #[test]

@@ -127,8 +127,27 @@ pub fn up(options: &UpOptions<'_>, progress: &(dyn Fn(Progress) + Sync)) -> Resu
     });
     let mut hosts: Vec<HostReport> =
         lines.iter().zip(outcomes).map(|(line, outcome)| report(line, outcome)).collect();
+    tell_twins(&mut hosts);
     connect(options, &mut hosts, progress)?;
     Ok(UpReport { hosts, took: began.elapsed() })
+}
+
+/// Two hosts that say that they are one node are one host under two names, or one of them is wrong.
+fn tell_twins(hosts: &mut [HostReport]) {
+    for index in 1..hosts.len() {
+        let (before, rest) = hosts.split_at_mut(index);
+        let Some(this) = rest.first_mut() else { continue };
+        let Some((node, _)) = this.node else { continue };
+        let is_twin = |other: &&HostReport| other.node.is_some_and(|(other, _)| other == node);
+        if let Some(twin) = before.iter().find(is_twin) {
+            this.state = HostState::Failed(format!(
+                "it says that it is node {node}, as {} does: is it the same host under another name? Remove one of the \
+                 lines",
+                twin.host
+            ));
+            this.node = None;
+        }
+    }
 }
 
 /// A host that has joined is what the list says of it.
@@ -207,23 +226,33 @@ fn again(error: &FleetError) -> FleetError {
     }
 }
 
-/// The host that made the cluster; if none has, the first one of the list makes it.
+/// The first host of the list: it has made the cluster, or makes it now.
 fn authority(options: &UpOptions<'_>, shown: &[Result<Shown>]) -> Result<Authority> {
     let lines = options.lines;
     let has = |of: fn(&Shown) -> bool| shown.iter().position(|shown| shown.as_ref().is_ok_and(of));
-    let known = has(|shown| shown.is_authority && !shown.nodes.is_empty());
-    if let Some(index) = known
-        && let Some(node) = shown[index].as_ref().ok().and_then(|shown| shown.nodes.first())
+    if let Ok(Shown { is_authority: true, nodes }) = &shown[0]
+        && let Some(node) = nodes.first()
     {
-        return Ok(Authority { index, node: as_in_the_list(&lines[index], node)?, is_new: false });
+        return Ok(Authority { index: 0, node: as_in_the_list(&lines[0], node)?, is_new: false });
     }
     let host = || lines[0].destination.clone();
+    // It can be any node: a host that only says so of itself does not become it.
+    if let Some(other) = has(|shown| shown.is_authority) {
+        return Err(FleetError::First {
+            host: host(),
+            why: format!(
+                "{} says that this cluster was made there: if that is so, put it first; else let it leave, or name \
+                 another cluster with --cluster",
+                lines[other].destination
+            ),
+        });
+    }
     if let Some(member) = has(|shown| !shown.nodes.is_empty()) {
         return Err(FleetError::First {
             host: host(),
             why: format!(
-                "{} has joined this cluster already, and the host where it was made is not reached or not in the list: \
-                 put that host into the list, or name another cluster with --cluster",
+                "{} has joined this cluster already, and the host where it was made is not the first of the list: \
+                 put that host first, or name another cluster with --cluster",
                 lines[member].destination
             ),
         });

@@ -131,11 +131,13 @@ impl LocalAgent {
             }
         };
         let errors = child.stderr.take();
-        if let Some(errors) = &errors {
-            // Another process may hold it open.
-            rustix::io::ioctl_fionbio(errors, true)?;
+        // Another process may hold it open.
+        let is_set = errors.as_ref().map_or(Ok(()), |errors| rustix::io::ioctl_fionbio(errors, true));
+        let mut process = Process { child, pidfd, errors, logged_bytes: 0, exited: None };
+        if let Err(errno) = is_set {
+            process.end();
+            return Err(errno.into());
         }
-        let process = Process { child, pidfd, errors, logged_bytes: 0, exited: None };
         Ok(Self::new(ours, Some(process)))
     }
 
@@ -220,8 +222,9 @@ impl Process {
         self.exited.is_some()
     }
 
-    /// Waits for its end, after [`Self::kill`]; not for ever for one that the kernel does not let go.
-    pub(crate) fn wait(&mut self) {
+    /// Kills it and waits for its end; not for ever for one that the kernel does not let go.
+    pub(crate) fn end(&mut self) {
+        self.kill();
         for _ in 0..LAST_LOOKS {
             if self.reap() {
                 return;

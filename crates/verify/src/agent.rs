@@ -17,7 +17,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tieline::NodeId;
 
-use crate::conntest::{InstanceReport, Options};
+use crate::conntest::{InstanceReport, Options, inbox_bytes};
 use crate::diag::{HostFile, NodeDiag, NotCleared};
 
 pub use serve::is_agent;
@@ -32,6 +32,8 @@ const MOST_ORDER_BYTES: usize = 256 * 1024;
 const MOST_SAID_BYTES: usize = 8 * 1024 * 1024;
 /// No job takes longer.
 const LONGEST_JOB: Duration = Duration::from_secs(10_000_000);
+/// No load test makes an agent's inboxes larger, all together.
+const MOST_INBOX_BYTES: u64 = 512 << 20;
 /// No more nodes take part.
 const MOST_NODES: usize = 1024;
 
@@ -152,6 +154,15 @@ impl ConntestJob {
             stop: std::sync::Arc::default(),
         };
         options.check()?;
+        let most_bytes = (self.nodes.len() as u64).saturating_mul(inbox_bytes(self.block_bytes) as u64);
+        if most_bytes > MOST_INBOX_BYTES {
+            return Err(format!(
+                "inboxes for blocks of {} bytes from {} nodes take more than {} MiB: choose shorter blocks",
+                self.block_bytes,
+                self.nodes.len(),
+                MOST_INBOX_BYTES >> 20
+            ));
+        }
         let whole = options.duration.saturating_mul(options.loops);
         if whole > LONGEST_JOB || options.meet_within > LONGEST_JOB {
             return Err(format!("the test would take longer than {} s", LONGEST_JOB.as_secs()));

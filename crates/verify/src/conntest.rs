@@ -33,6 +33,7 @@ pub use report::{ConntestReport, InstanceReport, PeerReport, Presence, SCHEMA};
 use crate::target::Target;
 use crate::verdict::Verdict;
 use instance::{Instance, Shared};
+pub(crate) use words::inbox_bytes;
 
 /// Interval of progress reports.
 const TELL: Duration = Duration::from_millis(100);

@@ -10,19 +10,23 @@ use proto::wire::program::Refusal;
 use rustix::event::epoll::{self, EventFlags};
 
 use super::{Daemon, Key, watch};
-use crate::agent::{LocalAgent, Taken, end_of};
+use crate::agent::{LocalAgent, Process, Taken, end_of};
 
 impl Daemon {
     /// Answered in the follow-up, before anything else is heard.
     pub(super) fn start_agent(&mut self, agent: AgentNo) {
-        let started = LocalAgent::start(&self.dir, self.node).and_then(|local| {
-            if let Some(process) = &local.process {
+        let started = LocalAgent::start(&self.dir, self.node).and_then(|mut local| {
+            let watched = local.process.as_ref().map_or(Ok(()), |process| {
                 watch(&self.epoll, &process.pidfd, Key::AgentDeath(agent), EventFlags::IN)?;
-                if let Some(errors) = &process.errors {
-                    watch(&self.epoll, errors, Key::AgentErrors(agent), EventFlags::IN)?;
-                }
+                process.errors.as_ref().map_or(Ok(()), |errors| {
+                    watch(&self.epoll, errors, Key::AgentErrors(agent), EventFlags::IN)
+                })
+            });
+            if watched.is_err() {
+                // Its end could not be noticed.
+                local.process.iter_mut().for_each(Process::end);
             }
-            Ok(local)
+            Ok(watched.map(|()| local)?)
         });
         let result = match started {
             Ok(local) => {
@@ -85,7 +89,8 @@ impl Daemon {
         if bytes > 0 {
             self.follow_up.push(Input::AgentWritten { agent, bytes });
         }
-        if local.closing && local.is_flushed() {
+        // One that runs here is forgotten when it has been waited for, which its pidfd tells.
+        if local.closing && local.is_flushed() && local.process.is_none() {
             return self.forget_agent(agent);
         }
         self.watch_agent(agent);
@@ -224,10 +229,7 @@ impl Daemon {
     /// None outlives its manager.
     pub(super) fn end_agents(&mut self) {
         for local in self.agents.values_mut() {
-            if let Some(process) = &mut local.process {
-                process.kill();
-                process.wait();
-            }
+            local.process.iter_mut().for_each(Process::end);
         }
         self.agents.clear();
     }

@@ -7,6 +7,7 @@ use super::status::{LINKS_BYTES, PROGRAMS_BYTES, REASON_BYTES, SEGMENTS_BYTES, c
 use super::{Manager, ProgramConn};
 use crate::ids::NodeId;
 use crate::wire::is_printable;
+use crate::wire::network::MAX_RAILS;
 use crate::wire::peer::{PeerMessage, PeerReply, PeerRequest};
 use crate::wire::program::{Refusal, Reply, RequestId};
 use crate::wire::status::NodeStatus;
@@ -53,6 +54,7 @@ fn clean(status: &mut NodeStatus) {
     let info = &mut status.info;
     [&mut info.cluster, &mut info.host, &mut info.version].into_iter().for_each(name);
     info.adapters.truncate(MOST_LISTED);
+    info.rails.truncate(MAX_RAILS);
     for adapter in &mut info.adapters {
         adapter.capabilities.truncate(MOST_LISTED);
         name(&mut adapter.kind);

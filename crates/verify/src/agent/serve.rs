@@ -82,12 +82,27 @@ fn serve(
     };
     let refused = |why| voice.say(&Said::Refused { why });
     match order {
-        Ok(Job::Conntest(job)) => match job.options(node) {
-            Ok(_) => conntest(target, node, &job, ends_with(lines), &voice),
+        Ok(Job::Conntest(job)) => match job.options(node).and_then(|_| all_known(target, node, &job)) {
+            Ok(()) => conntest(target, node, &job, ends_with(lines), &voice),
             Err(why) => refused(why),
         },
         Ok(Job::Diag(job)) => diag(target, node, job, &voice),
         Err(why) => refused(why),
+    }
+}
+
+/// Whether its own manager knows all nodes of the job: an inbox is made for each.
+fn all_known(target: &Target, node: NodeId, job: &ConntestJob) -> Result<(), String> {
+    let dir = ClusterDir::locate(target.runtime_dir.as_deref(), target.cluster.as_deref());
+    let status = dir.ok().and_then(|dir| node::cluster::status(&dir, node).ok());
+    // Without its manager it makes nothing, and its report says so.
+    let Some(links) = status.map(|status| status.links) else { return Ok(()) };
+    let is_known = |other: &NodeId| *other == node || links.iter().any(|link| link.peer == *other);
+    match job.nodes.iter().find(|other| !is_known(other)) {
+        Some(other) => {
+            Err(format!("the manager of node {node} knows no node {other}: see `tieline status` there"))
+        }
+        None => Ok(()),
     }
 }
 

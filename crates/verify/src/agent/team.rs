@@ -184,7 +184,7 @@ impl Started {
         match said {
             Ok(Said::Refused { why }) => Err(AgentError::Refused { why }),
             Ok(said) => Ok(Some(said)),
-            Err(error) => Err(AgentError::Malformed { what: error.to_string() }),
+            Err(error) => Err(AgentError::Malformed { what: shown(&error.to_string()) }),
         }
     }
 

@@ -31,7 +31,9 @@ struct Heard {
 impl Heard {
     fn totals(&self) -> (u64, u64) {
         let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        counts.iter().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+        counts
+            .iter()
+            .fold((0_u64, 0_u64), |sum, one| (sum.0.saturating_add(one.0), sum.1.saturating_add(one.1)))
     }
 }
 
@@ -72,8 +74,8 @@ pub fn run_everywhere(
         let report = run(target, &options, &mut |progress: Progress| {
             let (bytes, failures) = heard.totals();
             tell(Progress {
-                bytes_checked: progress.bytes_checked + bytes,
-                failures: progress.failures + failures,
+                bytes_checked: progress.bytes_checked.saturating_add(bytes),
+                failures: progress.failures.saturating_add(failures),
                 ready: progress.ready + heard.ready.load(Ordering::Relaxed),
                 of,
                 ..progress
@@ -122,7 +124,7 @@ fn listen(
     let outcome = started
         .order(Job::Conntest(job))
         .and_then(|()| report_of(index, &mut started, heard, options))
-        .and_then(|report| checked(report, one));
+        .and_then(|report| checked(report, one, options));
     match outcome {
         Ok(report) => report,
         Err(error) => missing(one, &error),
@@ -165,10 +167,20 @@ fn report_of(
 }
 
 /// What an agent reports is of its own node.
-fn checked(mut report: InstanceReport, one: &Elsewhere) -> Result<InstanceReport, AgentError> {
+fn checked(
+    mut report: InstanceReport,
+    one: &Elsewhere,
+    options: &Options,
+) -> Result<InstanceReport, AgentError> {
     if report.node != one.node {
         return Err(AgentError::Malformed { what: format!("the report of node {}", report.node) });
     }
+    // Of others than the nodes of the test, and twice of one, it can say nothing.
+    let mut left: Vec<NodeId> = options.nodes.iter().copied().filter(|node| *node != one.node).collect();
+    report.peers.retain(|peer| {
+        let found = left.iter().position(|node| *node == peer.node);
+        found.map(|index| left.swap_remove(index)).is_some()
+    });
     report.host = Some(one.host.clone());
     Ok(report)
 }

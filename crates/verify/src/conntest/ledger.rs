@@ -35,19 +35,19 @@ impl Ledger {
         self.failures == 0 && self.lost == 0 && self.corrupt == 0 && self.out_of_order == 0
     }
 
-    /// Everything of both.
+    /// Everything of both. Those of another host may be anything.
     pub fn add(&mut self, other: &Self) {
-        self.blocks_sent += other.blocks_sent;
-        self.bytes_sent += other.bytes_sent;
-        self.blocks_checked += other.blocks_checked;
-        self.bytes_checked += other.bytes_checked;
-        self.retries += other.retries;
-        self.lost += other.lost;
-        self.corrupt += other.corrupt;
-        self.out_of_order += other.out_of_order;
-        self.failures += other.failures;
+        self.blocks_sent = self.blocks_sent.saturating_add(other.blocks_sent);
+        self.bytes_sent = self.bytes_sent.saturating_add(other.bytes_sent);
+        self.blocks_checked = self.blocks_checked.saturating_add(other.blocks_checked);
+        self.bytes_checked = self.bytes_checked.saturating_add(other.bytes_checked);
+        self.retries = self.retries.saturating_add(other.retries);
+        self.lost = self.lost.saturating_add(other.lost);
+        self.corrupt = self.corrupt.saturating_add(other.corrupt);
+        self.out_of_order = self.out_of_order.saturating_add(other.out_of_order);
+        self.failures = self.failures.saturating_add(other.failures);
         self.longest_failure_ns = self.longest_failure_ns.max(other.longest_failure_ns);
-        self.refused += other.refused;
+        self.refused = self.refused.saturating_add(other.refused);
     }
 }
 

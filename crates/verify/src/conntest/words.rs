@@ -30,7 +30,7 @@ const SLOTS_AT: usize = 4096;
 pub(super) type Number = u32;
 
 /// Bytes of an inbox whose blocks are at most `block_bytes` long.
-pub(super) const fn inbox_bytes(block_bytes: usize) -> usize {
+pub(crate) const fn inbox_bytes(block_bytes: usize) -> usize {
     SLOTS_AT + WINDOW * slot_bytes(block_bytes)
 }
 

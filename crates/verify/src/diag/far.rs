@@ -14,6 +14,9 @@ use crate::verdict::Verdict;
 /// How long an agent may take. Each of its tests ends by limits of its own long before that.
 const LIMIT: Duration = Duration::from_secs(60);
 
+/// Nodes that one node of another host may say that it sees.
+const MOST_SEEN: usize = 1024;
+
 /// A node whose counters could not be set to zero, and why.
 pub type NotCleared = (NodeId, String);
 
@@ -85,7 +88,11 @@ fn report_of(
     let since = Instant::now();
     while since.elapsed() < LIMIT {
         match started.said()? {
-            Some(Said::Diag { node: diag, not_cleared }) if diag.node == node => {
+            Some(Said::Diag { node: mut diag, not_cleared }) if diag.node == node => {
+                // All are compared with all: what another host says is cut.
+                diag.nodes_seen.sort_unstable();
+                diag.nodes_seen.dedup();
+                diag.nodes_seen.truncate(MOST_SEEN);
                 return Ok((*diag, not_cleared));
             }
             Some(Said::Diag { node: other, .. }) => {
