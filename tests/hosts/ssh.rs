@@ -11,14 +11,22 @@ use tieline_tests::{Watchdog, cluster::tieline_binary, executable};
 
 use crate::lab::{Host, two_machines, until};
 
-/// `None`, with the reason printed, where there is no ssh server.
+/// `None`, with the reason printed, where one of the programs of ssh is missing.
 fn sshd() -> Option<PathBuf> {
-    let folders = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin";
-    let found = folders.split(':').map(|folder| Path::new(folder).join("sshd")).find(|path| path.exists());
-    if found.is_none() {
-        println!("skipped: there is no ssh server (Debian: package openssh-server)");
+    for (program, package) in
+        [("ssh", "openssh-client"), ("ssh-keygen", "openssh-client"), ("sshd", "openssh-server")]
+    {
+        if found(program).is_none() {
+            println!("skipped: `{program}` is not installed (Debian: package {package})");
+            return None;
+        }
     }
-    found
+    found("sshd")
+}
+
+fn found(program: &str) -> Option<PathBuf> {
+    let folders = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin";
+    folders.split(':').map(|folder| Path::new(folder).join(program)).find(|path| path.exists())
 }
 
 fn key(path: &Path) {
@@ -54,7 +62,9 @@ impl User {
         fs::write(user.path("config"), config).unwrap();
         fs::create_dir(user.path("bin")).unwrap();
         // In the place of ~/.ssh/config, which is the real user's.
-        let script = format!("#!/bin/sh\nexec /usr/bin/ssh -F {} \"$@\"\n", user.path("config").display());
+        let ssh = found("ssh").unwrap();
+        let script =
+            format!("#!/bin/sh\nexec {} -F {} \"$@\"\n", ssh.display(), user.path("config").display());
         executable::write(&user.path("bin/ssh"), script, 0o755).unwrap();
         user
     }
