@@ -236,6 +236,15 @@ fn authority(options: &UpOptions<'_>, shown: &[Result<Shown>]) -> Result<Authori
         return Ok(Authority { index: 0, node: as_in_the_list(&lines[0], node)?, is_new: false });
     }
     let host = || lines[0].destination.clone();
+    if let Err(error) = &shown[0] {
+        return Err(match error {
+            FleetError::OnHost { why, .. } => FleetError::First { host: host(), why: why.clone() },
+            FleetError::NoSsh { program, source } => {
+                FleetError::NoSsh { program: program.clone(), source: std::io::Error::from(source.kind()) }
+            }
+            other => again(other),
+        });
+    }
     // It can be any node: a host that only says so of itself does not become it.
     if let Some(other) = has(|shown| shown.is_authority) {
         return Err(FleetError::First {
@@ -255,15 +264,6 @@ fn authority(options: &UpOptions<'_>, shown: &[Result<Shown>]) -> Result<Authori
                  put that host first, or name another cluster with --cluster",
                 lines[member].destination
             ),
-        });
-    }
-    if let Err(error) = &shown[0] {
-        return Err(match error {
-            FleetError::OnHost { why, .. } => FleetError::First { host: host(), why: why.clone() },
-            FleetError::NoSsh { program, source } => {
-                FleetError::NoSsh { program: program.clone(), source: std::io::Error::from(source.kind()) }
-            }
-            other => again(other),
         });
     }
     let address = match &lines[0].address {
