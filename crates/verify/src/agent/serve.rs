@@ -97,13 +97,18 @@ fn all_known(target: &Target, node: NodeId, job: &ConntestJob) -> Result<(), Str
     let status = dir.ok().and_then(|dir| node::cluster::status(&dir, node).ok());
     // Without its manager it makes nothing, and its report says so.
     let Some(links) = status.map(|status| status.links) else { return Ok(()) };
-    let is_known = |other: &NodeId| *other == node || links.iter().any(|link| link.peer == *other);
-    match job.nodes.iter().find(|other| !is_known(other)) {
+    let known: Vec<NodeId> = links.iter().map(|link| link.peer).collect();
+    match first_unknown(node, &job.nodes, &known) {
         Some(other) => {
             Err(format!("the manager of node {node} knows no node {other}: see `tieline status` there"))
         }
         None => Ok(()),
     }
+}
+
+/// The first of these nodes that is neither this one nor known.
+pub(super) fn first_unknown(node: NodeId, nodes: &[NodeId], known: &[NodeId]) -> Option<NodeId> {
+    nodes.iter().copied().find(|other| *other != node && !known.contains(other))
 }
 
 /// The job, if it is one that this agent knows.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::serve::answers;
+use super::serve::{answers, first_unknown};
 use super::team::{check_ready, show};
 use super::*;
 use crate::target::Target;
@@ -65,6 +65,13 @@ fn an_agent_checks_the_options_itself() {
         (job(|job| job["nodes"] = json!([4])), "node 8 is not among the nodes"),
         (job(|job| job["nodes"] = json!([8, 4])), "ascending"),
         (job(|job| job["block_bytes"] = json!(1 << 30)), "--size"),
+        (
+            job(|job| {
+                job["nodes"] = (1..=30).map(|nth| json!(4 * nth)).collect();
+                job["block_bytes"] = json!(16 << 20);
+            }),
+            "take more than 512 MiB: choose shorter blocks",
+        ),
         (job(|job| job["min_bytes"] = json!(0)), "--min-size"),
         (job(|job| job["duration_ms"] = json!(0)), "more than 0 seconds"),
         (job(|job| job["duration_ms"] = json!(u64::MAX)), "longer than"),
@@ -75,6 +82,14 @@ fn an_agent_checks_the_options_itself() {
         let said = refused(&order);
         assert!(said.contains(why), "{said}");
     }
+}
+
+/// For each node an inbox is made: who invents nodes gets none.
+#[test]
+fn an_agent_makes_nothing_for_nodes_that_its_manager_does_not_know() {
+    let known = [node(4), node(12)];
+    assert_eq!(first_unknown(node(8), &[node(4), node(8), node(12)], &known), None);
+    assert_eq!(first_unknown(node(8), &[node(8), node(16)], &known), Some(node(16)));
 }
 
 #[test]
