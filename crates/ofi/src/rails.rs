@@ -1,9 +1,9 @@
 //! Several peers that lead to one owner, each over a network interface of its own: one link.
 //!
-//! A block longer than a chunk goes over all of them at once, each chunk over the rail with the least outstanding work. All else goes
+//! A block longer than a chunk goes over all of them at once, each chunk over the rail that will have carried it first. All else goes
 //! over the first rail, when what the others carry has been confirmed. So what programs rely on of one [`Peer`] holds: blocks of one
-//! thread arrive in their order, a doorbell rings and an atomic operation is carried out after them, a barrier waits for all. With one rail each call is that of the
-//! peer. The first failure of any rail is that of the link, as of a peer. docs/adr/0015 has the reasons.
+//! thread arrive in their order, a doorbell rings and an atomic operation is carried out after them, a barrier waits for all. With one
+//! rail each call is that of the peer. The first failure of any rail is that of the link, as of a peer. docs/adr/0015 has the reasons.
 
 mod choice;
 mod pace;
@@ -172,7 +172,7 @@ impl Rails {
         Ok(())
     }
 
-    /// Begins a chunk on the rail with the least outstanding work that may take it and has room; false: none has.
+    /// Begins a chunk on the rail that will have carried it first, of those that may take it and have room; false: none has.
     fn try_chunk(
         &self,
         cards: &[MemoryCard],
