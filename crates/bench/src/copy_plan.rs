@@ -215,9 +215,9 @@ mod tests {
         let mut timings = Timings::default();
         let class = shm::copy::class_of(4096);
         for at in Temperature::ALL {
-            timings.note(class, KernelId::Libc, at, 0, 80.0);
+            timings.set(class, KernelId::Libc, at, 0, 80.0);
         }
-        timings.note(class, KernelId::Libc, Temperature::Hot, 1, 40.96);
+        timings.set(class, KernelId::Libc, Temperature::Hot, 1, 40.96);
         let mut report = Report::new(String::new(), String::new(), &Plan::LIBC, Some(&timings));
         (report.took_ms, report.own_share) = (Some(412.0), Some(0.5));
         let text = report.render();

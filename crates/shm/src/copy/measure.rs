@@ -1,12 +1,13 @@
 //! Times the copy kernels on this machine.
 //!
-//! Kernels take turns on the same buffers, in rounds, and the shortest time of each counts: whatever else the machine does
-//! only makes a copy longer. Odd and even rounds are kept apart: what they differ by is the noise.
+//! Kernels take turns on the same buffers, in rounds, and of the times of each the lower quartile counts: whatever else the machine
+//! does makes a copy longer, and the shortest time of all is that of the one copy that met bytes in a nearer cache. Odd and even
+//! rounds are kept apart: what they differ by is the noise.
 
 use super::classes::{CLASSES, class_end_bytes};
 use super::timer::{CopyBy, CopyTimer};
 use super::timings::HALVES;
-use super::{Kernel, KernelId, Temperature, Timings, kernels};
+use super::{KERNELS, Kernel, KernelId, Temperature, Timings, kernels};
 use crate::Result;
 use crate::clock::{Clock, now_ticks};
 
@@ -60,48 +61,84 @@ fn survey(
     let bytes = limits.largest_bytes.max(4096);
     let mut timings = Timings::default();
     // All classes have their even rounds before any has its odd ones: what disturbs a class for some milliseconds meets one half.
-    for half in 0..HALVES as u32 {
-        let end_ns = limits.time_ns * u64::from(half + 1) / HALVES as u64;
+    for half in 0..HALVES {
+        let end_ns = limits.time_ns * (half as u64 + 1) / HALVES as u64;
         for class in (0..CLASSES).filter(|class| is_measured(*class, bytes)) {
             // The short ones need little: what they leave is for the long ones.
             let class_begin = elapsed_ns();
             let share_ns = end_ns.saturating_sub(class_begin) / share_of(class, bytes);
+            let mut rounds = Rounds {
+                class,
+                half,
+                readings: [[Readings::default(); Temperature::ALL.len()]; KERNELS + 1],
+            };
             for done in 0..MOST_ROUNDS {
                 let took_ns = elapsed_ns() - class_begin;
                 if done >= LEAST_ROUNDS && took_ns * u64::from(done + 1) / u64::from(done) > share_ns {
                     break;
                 }
-                one_round(class, done * HALVES as u32 + half, able, &mut timings, time);
+                rounds.next(done, able, &mut timings, time);
             }
         }
     }
     timings
 }
 
-/// Each kernel once at each temperature.
-fn one_round(
+/// Odd or even rounds of a class.
+struct Rounds {
     class: usize,
-    round: u32,
-    able: &[Kernel],
-    timings: &mut Timings,
-    time: &mut dyn FnMut(KernelId, usize, Temperature) -> Option<f64>,
-) {
-    let bytes = class_end_bytes(class);
-    for index in 0..able.len() {
-        // Another one begins each round: what a kernel leaves in the caches meets another successor.
-        let kernel = able[(index + round as usize) % able.len()];
-        if !kernel.available || bytes < kernel.min_bytes {
-            continue;
-        }
-        // A round of a large class is dear: the first must do for what is far from the best.
-        if is_large(class) && (asks_ahead(kernel.id) || round > 0 && timings.is_out(class, kernel.id)) {
-            continue;
-        }
-        for at in Temperature::ALL.into_iter().filter(|at| is_needed(bytes, *at)) {
-            if let Some(ns) = time(kernel.id, bytes, at) {
-                timings.note(class, kernel.id, at, round, ns);
+    half: usize,
+    readings: [[Readings; Temperature::ALL.len()]; KERNELS + 1],
+}
+
+impl Rounds {
+    /// Each kernel once at each temperature, after `done` such rounds.
+    fn next(
+        &mut self,
+        done: u32,
+        able: &[Kernel],
+        timings: &mut Timings,
+        time: &mut dyn FnMut(KernelId, usize, Temperature) -> Option<f64>,
+    ) {
+        let (class, half) = (self.class, self.half);
+        let (bytes, round) = (class_end_bytes(class), done as usize * HALVES + half);
+        // What is far from the best leaves its time to the others. A round of a large class is dear: the first must do for that.
+        let tells_enough = if is_large(class) { round > 0 } else { done >= LEAST_ROUNDS };
+        for index in 0..able.len() {
+            // Another one begins each round: what a kernel leaves in the caches meets another successor.
+            let kernel = able[(index + round) % able.len()];
+            let is_left_out = bytes < kernel.min_bytes || is_large(class) && asks_ahead(kernel.id);
+            if !kernel.available || is_left_out || tells_enough && timings.is_out(class, kernel.id) {
+                continue;
+            }
+            for at in Temperature::ALL.into_iter().filter(|at| is_needed(bytes, *at)) {
+                if let Some(ns) = time(kernel.id, bytes, at) {
+                    let readings = &mut self.readings[kernel.id as usize][at as usize];
+                    readings.add(ns);
+                    timings.set(class, kernel.id, at, half, readings.lower_quartile());
+                }
             }
         }
+    }
+}
+
+/// Times of a kernel at one temperature, the shortest first.
+#[derive(Clone, Copy, Default)]
+struct Readings {
+    ns: [f64; MOST_ROUNDS as usize],
+    count: usize,
+}
+
+impl Readings {
+    fn add(&mut self, ns: f64) {
+        let at = self.ns[..self.count].partition_point(|shorter| *shorter < ns);
+        self.ns.copy_within(at..self.count, at + 1);
+        self.ns[at] = ns;
+        self.count += 1;
+    }
+
+    fn lower_quartile(&self) -> f64 {
+        self.ns[self.count.saturating_sub(1) / 4]
     }
 }
 

@@ -11,6 +11,9 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// A reading of the counter costs some 10 ns, so that short copies are timed several at a time, for at least so many bytes.
 const BYTES_PER_READING: usize = 64 << 10;
+/// The same of bytes that the first cache holds. The counter of some processors goes in steps of 10 ns: of 64 KiB, which take 300 ns,
+/// that is 3 %, more than what kernels are told apart by.
+const HOT_BYTES_PER_READING: usize = 8 * BYTES_PER_READING;
 /// From this size on the kernel's clock of the thread is read, which takes some hundred nanoseconds.
 const LONG_BYTES: usize = 1 << 20;
 /// From this size on a copy is not made once more before it is timed hot: it meets what the one before it has left.
@@ -18,6 +21,9 @@ const LARGE_BYTES: usize = 4 << 20;
 /// Copies of bytes that were used a while ago go through so many bytes in turn, which are more than a second-level cache holds; up to
 /// a quarter of that a copy.
 const WHILE_AGO_BYTES: usize = 2 << 20;
+/// They begin behind what copies of that size use at other temperatures: bytes that a copy has just used would be taken for a fast
+/// kernel's, and bytes that were just evicted for a slow one's.
+const WHILE_AGO_BEGIN: usize = WHILE_AGO_BYTES / 4;
 
 /// What makes a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +76,7 @@ impl CopyTimer {
                 unsafe { region.as_ptr().add(offset).write_volatile(0x5a) };
             }
         }
-        let ago = WHILE_AGO_BYTES.min(self.largest_bytes());
+        let ago = (WHILE_AGO_BEGIN + WHILE_AGO_BYTES).min(self.largest_bytes());
         touch(self.source.as_ptr(), ago);
         touch(self.target.as_ptr(), ago);
     }
@@ -102,17 +108,19 @@ impl CopyTimer {
     /// `copy` gets a destination and a source of so many bytes each that do not overlap.
     fn time(&mut self, bytes: usize, at: Temperature, copy: impl Fn(*mut u8, *const u8, usize)) -> f64 {
         // By lines, which copies of cold memory take whole.
-        let copies = (BYTES_PER_READING / bytes.max(64)).max(1);
+        let copies_of = |all: usize| (all / bytes.max(64)).max(1);
+        let before = copies_of(BYTES_PER_READING);
+        let copies = if at == Temperature::Hot { copies_of(HOT_BYTES_PER_READING) } else { before };
         // Short copies go to other lines each: one alone would be shorter than a reading of the counter, and a kernel that is fast
         // only with bytes that the first cache holds would be taken for a fast one.
         let spread = if at != Temperature::Hot && copies > 1 { bytes.next_multiple_of(64) } else { 0 };
         let all = spread * (copies - 1) + bytes;
-        let while_ago = at == Temperature::ReadNext && all * 4 <= WHILE_AGO_BYTES.min(self.largest_bytes());
+        let while_ago = at == Temperature::ReadNext && all <= self.while_ago_bytes() / 4;
         let begin = if while_ago { self.used_a_while_ago(all) } else { 0 };
         // SAFETY: `begin + all` is within both regions.
         let (source, target) =
             unsafe { (self.source.as_ptr().cast_const().add(begin), self.target.as_ptr().add(begin)) };
-        let run = || {
+        let run = |copies: usize| {
             for number in 0..copies {
                 // SAFETY: both regions have room for the longest copy, and for `copies` short ones side by side
                 // (`all` is at most twice BYTES_PER_READING, or `bytes`); they are two mappings, so they do not overlap.
@@ -121,9 +129,9 @@ impl CopyTimer {
             }
         };
         match at {
-            Temperature::Hot if bytes <= LARGE_BYTES => run(),
+            Temperature::Hot if bytes <= LARGE_BYTES => run(before),
             Temperature::ReadNext if bytes <= LARGE_BYTES && !while_ago => {
-                run();
+                run(copies);
                 touch(target, all);
             }
             // A large copy meets what the one before it has left; others meet what was used a while ago.
@@ -138,7 +146,7 @@ impl CopyTimer {
             }
         }
         let timed = || {
-            run();
+            run(copies);
             if at == Temperature::ReadNext {
                 touch(target, all);
             }
@@ -147,12 +155,15 @@ impl CopyTimer {
         ns / copies as f64
     }
 
+    fn while_ago_bytes(&self) -> usize {
+        WHILE_AGO_BYTES.min(self.largest_bytes().saturating_sub(WHILE_AGO_BEGIN))
+    }
+
     /// The place of `bytes` that were used longer ago than any other of [`WHILE_AGO_BYTES`].
     fn used_a_while_ago(&mut self, bytes: usize) -> usize {
-        let end = WHILE_AGO_BYTES.min(self.largest_bytes());
-        let begin = if self.next_at + bytes <= end { self.next_at } else { 0 };
+        let begin = if self.next_at + bytes <= self.while_ago_bytes() { self.next_at } else { 0 };
         self.next_at = (begin + bytes).next_multiple_of(64);
-        begin
+        WHILE_AGO_BEGIN + begin
     }
 
     fn wall_time_ns(&self, timed: impl FnOnce()) -> f64 {
@@ -252,7 +263,11 @@ mod tests {
     fn short_copies_of_what_was_used_a_while_ago_go_round() {
         let mut timer = CopyTimer::new(4 << 20).unwrap();
         let mut places: Vec<usize> = (0..40).map(|_| timer.used_a_while_ago(64 << 10)).collect();
-        assert!(places.iter().all(|at| at + (64 << 10) <= WHILE_AGO_BYTES));
+        assert!(
+            places
+                .iter()
+                .all(|at| (WHILE_AGO_BEGIN..=WHILE_AGO_BEGIN + WHILE_AGO_BYTES - (64 << 10)).contains(at))
+        );
         assert_eq!(places[32], places[0]);
         places.truncate(32);
         places.dedup();

@@ -46,9 +46,9 @@ const SLOWER_AT_MOST_ALONE: f64 = 1.02;
 const SLOWER_AT_MOST_NS: f64 = 1.0;
 const TINY_BYTES: usize = 512;
 /// The share of the time of the C library's `memcpy`, or of the kernel of the sizes below, that a kernel may take to be used instead:
-/// the geometric mean over the temperatures, in even rounds and in odd ones. Smaller gains come by chance, and two measurements of
-/// one machine would give two plans.
-const WORTH: f64 = 0.975;
+/// the geometric mean over the temperatures, in even rounds and in odd ones. Smaller gains come by chance; where two measurements of one machine disagree whether it
+/// is reached, their plans are as fast by this and the noise.
+const WORTH: f64 = 0.985;
 /// What is slower by more than this is not timed again where that takes long: no other round can make up for it.
 const OUT: f64 = 1.15;
 
@@ -83,10 +83,9 @@ impl Timings {
         (!ns.is_nan()).then_some(f64::from(ns))
     }
 
-    /// Keeps a time of a round if it is the first or the shortest.
-    pub fn note(&mut self, class: usize, kernel: KernelId, temperature: Temperature, round: u32, ns: f64) {
-        let kept = &mut self.ns[class][kernel as usize][temperature as usize][round as usize % HALVES];
-        *kept = kept.min(ns as f32);
+    /// Sets the time of a copy as odd rounds (`half` is 1) or even ones (0) tell it.
+    pub fn set(&mut self, class: usize, kernel: KernelId, temperature: Temperature, half: usize, ns: f64) {
+        self.ns[class][kernel as usize][temperature as usize][half] = ns as f32;
     }
 
     /// The fastest kernel that was measured for a class at a temperature, with its time.
@@ -217,7 +216,7 @@ mod tests {
             for id in KernelId::ALL {
                 for at in Temperature::ALL {
                     if let Some(ns) = ns(id, class_end_bytes(class), at) {
-                        (0..2).for_each(|round| timings.note(class, id, at, round, ns));
+                        (0..HALVES).for_each(|half| timings.set(class, id, at, half, ns));
                     }
                 }
             }
