@@ -121,6 +121,86 @@ fn unchanged_c_programs_that_only_copy_run_between_hosts() {
     finish(receiver);
 }
 
+/// A C program whose maps of segments of other hosts are shadows.
+fn with_shadow(host: &Host, program: &str, arguments: &[&str]) -> Peer {
+    start(host, program, arguments, &[("TIELINE_SISCI_SHADOW", "1")])
+}
+
+fn shadow(host: &Host, role: &str, other: &Host) -> Peer {
+    let source = c::top().join("tests/hosts/c/shadow.c");
+    let shared = c::top().join("tests/sisci/c");
+    let program = c::compile_as("hosts-shadow", &source, &["-O2", "-I", shared.to_str().unwrap()]);
+    with_shadow(host, &program, &[role, &other.node.to_string()])
+}
+
+#[test]
+fn c_programs_load_and_store_through_shadows_of_segments_of_another_host() {
+    let _watchdog = Watchdog::usual("loads and stores between hosts");
+    if !c::is_there("cc") || !cfg!(target_arch = "x86_64") {
+        return;
+    }
+    let Some((first, second)) = two_hosts() else { return };
+    let mut owner = shadow(&second, "own", &first);
+    owner.expect("ready").unwrap();
+    let mut user = shadow(&first, "use", &second);
+    let mut next = |said: &str, orders: &[&str]| {
+        user.expect(said).unwrap();
+        orders.iter().for_each(|order| must(&mut owner, order));
+        user.say("go on").unwrap();
+    };
+    next("stored", &["stored 3"]);
+    next("stored", &["stored 9"]);
+    next("in order", &["order 400"]);
+    next("again", &["again 77"]);
+    next("again", &["again 77"]);
+    next("mixed", &["odd 22", "even 21"]);
+    next("added", &["sum 1000"]);
+    user.expect("looking").unwrap();
+    must(&mut owner, "feed 300");
+    user.expect("looked").unwrap();
+    user.say("go on").unwrap();
+    finish(user);
+    // An owner that dies while the user stores: its sequence says so, and nothing hangs.
+    let mut user = shadow(&first, "use-until-death", &second);
+    user.expect("storing").unwrap();
+    owner.kill().unwrap();
+    user.expect("ended").unwrap();
+    finish(user);
+}
+
+#[test]
+fn the_examples_that_load_and_store_run_between_hosts_with_shadows() {
+    let _watchdog = Watchdog::usual("the C examples on two hosts");
+    if !c::is_there("cc") || !cfg!(target_arch = "x86_64") {
+        return;
+    }
+    let Some((first, second)) = two_hosts() else { return };
+    let example = |name: &str| {
+        let source = c::top().join(format!("examples/sisci/{name}.c"));
+        c::compile_as(&format!("hosts-example-{name}"), &source, &[])
+    };
+    let (node, other) = (first.node.to_string(), second.node.to_string());
+    let mut one = with_shadow(&first, &example("ping_pong"), &[&other, "200"]);
+    let mut two = with_shadow(&second, &example("ping_pong"), &[&node, "200"]);
+    one.expect(&format!("200 round trips with node {other}")).unwrap();
+    two.expect(&format!("200 round trips with node {node}")).unwrap();
+    finish(one);
+    finish(two);
+    let mut receiver = with_shadow(&first, &example("stream"), &["receive", "20"]);
+    let mut sender = with_shadow(&second, &example("stream"), &["send", &node, "20"]);
+    sender.expect(&format!("streaming to node {node}")).unwrap();
+    sender.expect("sent 20 blocks, 0 again").unwrap();
+    receiver.expect("received 20 blocks").unwrap();
+    finish(sender);
+    finish(receiver);
+    let mut master = with_shadow(&first, &example("work_queue"), &["master", "50"]);
+    let mut worker = with_shadow(&second, &example("work_queue"), &["worker", &node]);
+    worker.expect("did 50 jobs").unwrap();
+    master.expect("50 jobs done, 0 given out again").unwrap();
+    finish(worker);
+    finish(master);
+}
+
 #[test]
 fn c_programs_are_told_what_is_missing_between_hosts() {
     let _watchdog = Watchdog::usual("C programs without what they need");

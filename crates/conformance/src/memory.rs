@@ -29,6 +29,11 @@ pub const BODIES: &[(&str, Capabilities, Body)] = &[
         Capabilities::ATOMICS,
         a_store_comes_whole_and_after_what_was_put,
     ),
+    (
+        "stores_come_in_their_order_and_after_what_was_put",
+        Capabilities::ATOMICS,
+        stores_come_in_their_order_and_after_what_was_put,
+    ),
     ("atomics_need_alignment", Capabilities::ATOMICS, atomics_need_alignment),
 ];
 
@@ -236,6 +241,44 @@ fn a_store_comes_whole_and_after_what_was_put(subject: &Subject) {
             std::thread::yield_now();
         }
     });
+}
+
+fn stores_come_in_their_order_and_after_what_was_put(subject: &Subject) {
+    use link::Stores;
+    subject.owner.window().put(0, &[0; 4096]).unwrap();
+    let own = subject.owner.window();
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut stores = Stores::new();
+            for round in 1..=200_u8 {
+                subject.remote.put(1000, &[round; 500]).unwrap();
+                // More than one message has room for, and a word below all of it.
+                stores.clear();
+                (0..200).for_each(|at| stores.push(2000 + at * 9 % 2000, &[round; 70]));
+                stores.push(64, &[round; 8]);
+                subject.remote.store_all(&stores).unwrap();
+            }
+        });
+        loop {
+            let has_ended = writer.is_finished();
+            let seen = own.atomic_u64(64).unwrap().load(shm::sync::Ordering::Acquire);
+            let round = seen.to_ne_bytes()[0];
+            assert_eq!(seen, u64::from_ne_bytes([round; 8]), "parts of two stores");
+            let mut bytes = [0; 2800];
+            own.get(1000, &mut bytes).unwrap();
+            let written = bytes.iter().take(500).chain(&bytes[1000..]);
+            assert!(written.clone().all(|byte| *byte >= round), "the store {round} came before others");
+            if has_ended {
+                return assert_eq!(round, 200);
+            }
+            std::thread::yield_now();
+        }
+    });
+    let mut outside = Stores::new();
+    outside.push(0, &[9; 8]);
+    outside.push(SIZE_BYTES - 4, &[9; 5]);
+    assert!(matches!(subject.remote.store_all(&outside), Err(LinkError::OutOfRange { .. })));
+    assert_eq!(own.load_u64(0).unwrap(), 0);
 }
 
 fn atomics_need_alignment(subject: &Subject) {

@@ -24,6 +24,7 @@ use crate::capability::Capabilities;
 use crate::directory::Grant;
 use crate::error::{LinkError, Result, check_range};
 use crate::link::{Link, RemoteMemory};
+use crate::stores::Stores;
 use injure::{Block, Dice, Fate};
 use late::{Late, Queue};
 
@@ -317,6 +318,10 @@ impl RemoteMemory for InjectorMemory {
 
     fn store_u32(&self, offset: usize, value: u32) -> Result<()> {
         self.atomic(|| self.inside.store_u32(offset, value))
+    }
+
+    fn store_all(&self, stores: &Stores) -> Result<()> {
+        self.atomic(|| self.inside.store_all(stores))
     }
 
     fn barrier(&self) -> Result<()> {

@@ -16,9 +16,11 @@ pub mod injector;
 pub mod link;
 pub mod page;
 pub mod shm_link;
+pub mod stores;
 mod uses;
 
 pub use capability::Capabilities;
 pub use directory::{Directory, Grant};
 pub use error::LinkError;
 pub use link::{Link, RemoteMemory};
+pub use stores::Stores;

@@ -9,6 +9,7 @@ use shm::window::Window;
 use crate::capability::Capabilities;
 use crate::directory::Grant;
 use crate::error::Result;
+use crate::stores::Stores;
 
 /// A way from this node to the memory of others.
 pub trait Link: Send + Sync + Debug {
@@ -64,6 +65,10 @@ pub trait RemoteMemory: Send + Sync + Debug {
     /// Stores 4 bytes at once and whole, after all that this thread has put; needs [`Capabilities::ATOMICS`]; `offset` is a multiple
     /// of 4.
     fn store_u32(&self, offset: usize, value: u32) -> Result<()>;
+
+    /// Has stores carried out by the owner's processor, in their order, after all that this thread has put; needs
+    /// [`Capabilities::ATOMICS`]. They are there when this returns.
+    fn store_all(&self, stores: &Stores) -> Result<()>;
 
     /// Everything that this thread has written to this memory is visible to its owner when this returns.
     fn barrier(&self) -> Result<()>;

@@ -10,6 +10,7 @@ use crate::capability::Capabilities;
 use crate::directory::Grant;
 use crate::error::{LinkError, Result, check_range};
 use crate::link::{Link, RemoteMemory};
+use crate::stores::Stores;
 use crate::uses::{Use, Uses};
 
 /// The shared-memory link. What it opens owns the mapping.
@@ -159,6 +160,10 @@ impl RemoteMemory for ShmMemory {
         // Release: pairs with the Acquire load of an owner that polls this word for data put before it.
         self.word_u32(offset)?.store(value, Ordering::Release);
         Ok(())
+    }
+
+    fn store_all(&self, stores: &Stores) -> Result<()> {
+        stores.carry_out_all(&self.window()?)
     }
 
     fn barrier(&self) -> Result<()> {

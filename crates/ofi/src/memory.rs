@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use link::error::Result;
-use link::{Capabilities, LinkError, RemoteMemory};
+use link::{Capabilities, LinkError, RemoteMemory, Stores};
 use proto::ids::NodeId;
 use shm::region::{PartialMap, PartialMapOptions};
 use shm::window::Window;
@@ -125,6 +125,11 @@ impl RemoteMemory for OfiMemory {
     fn store_u32(&self, offset: usize, value: u32) -> Result<()> {
         self.word(offset, 4)?;
         self.atomic(|peer, card| peer.store_u32(card, offset, value)).map_err(|error| self.failed(error))
+    }
+
+    fn store_all(&self, stores: &Stores) -> Result<()> {
+        self.range(0, stores.end())?;
+        self.atomic(|peer, card| peer.store_all(card, stores)).map_err(|error| self.failed(error))
     }
 
     fn barrier(&self) -> Result<()> {

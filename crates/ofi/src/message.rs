@@ -1,6 +1,6 @@
-//! The messages between end points: doorbells, data for the owner's program, and atomic operations that the owner carries out.
+//! The messages between end points: doorbells, data for the owner's program, and atomic operations and stores that the owner carries out.
 //!
-//! All have the same length, but for the data that follows one kind. Whatever comes in is decoded or dropped; nothing in a message is
+//! All have the same length, but for the data that follows two kinds. Whatever comes in is decoded or dropped; nothing in a message is
 //! trusted before the session and the memory that it names have been looked up.
 
 /// Bytes of every message, without data.
@@ -14,6 +14,7 @@ const RING: u8 = 1;
 const ATOMIC: u8 = 2;
 const REPLY: u8 = 3;
 const DATA: u8 = 4;
+const STORES: u8 = 5;
 
 const FETCH_ADD: u8 = 1;
 const COMPARE_SWAP: u8 = 2;
@@ -99,7 +100,9 @@ pub(crate) enum Body {
     Atomic { memory: u64, offset: u64, width: Width, op: AtomicOp, request: u64 },
     /// Data for the program that has made `bell`: `len` bytes, which follow.
     Data { bell: u64, request: u64, len: u32 },
-    /// Answers one of the last two.
+    /// Asks the owner of `memory` for stores: `len` bytes that follow, as [`link::Stores`] packs them.
+    Stores { memory: u64, request: u64, len: u32 },
+    /// Answers one of the last three.
     Reply { request: u64, answer: Answer },
 }
 
@@ -127,6 +130,9 @@ impl Message {
                 ([REPLY, WAS, 0], [request, value, 0, 0, 0])
             }
             Body::Data { bell, request, len } => ([DATA, 0, 0], [request, bell, u64::from(len), 0, 0]),
+            Body::Stores { memory, request, len } => {
+                ([STORES, 0, 0], [request, memory, u64::from(len), 0, 0])
+            }
             Body::Reply { request, answer: Answer::Took(delivery) } => {
                 ([REPLY, TOOK, 0], [request, delivery as u64, 0, 0, 0])
             }
@@ -144,7 +150,7 @@ impl Message {
     /// How many bytes follow it.
     pub(crate) fn data_bytes(&self) -> usize {
         match self.body {
-            Body::Data { len, .. } => len as usize,
+            Body::Data { len, .. } | Body::Stores { len, .. } => len as usize,
             _ => 0,
         }
     }
@@ -173,6 +179,9 @@ impl Message {
             },
             [DATA, 0, 0, 0] => {
                 Body::Data { request: word(1), bell: word(2), len: u32::try_from(word(3)).ok()? }
+            }
+            [STORES, 0, 0, 0] => {
+                Body::Stores { request: word(1), memory: word(2), len: u32::try_from(word(3)).ok()? }
             }
             [REPLY, TOOK, 0, 0] => {
                 Body::Reply { request: word(1), answer: Answer::Took(Delivery::of(word(2))?) }
@@ -203,6 +212,7 @@ mod tests {
             Body::Reply { request: 5, answer: Answer::Was(6) },
             Body::Reply { request: 5, answer: Answer::Refused },
             Body::Data { bell: 4, request: 5, len: 8192 },
+            Body::Stores { memory: 4, request: 5, len: 8192 },
         ];
         bodies.extend(Delivery::ALL.map(|took| Body::Reply { request: 5, answer: Answer::Took(took) }));
         bodies.extend(ops.into_iter().flat_map(|op| [atomic(op, Width::Four), atomic(op, Width::Eight)]));

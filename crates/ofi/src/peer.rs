@@ -6,6 +6,7 @@
 use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;
 
+use link::Stores;
 use shm::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use shm::window::Window;
 
@@ -413,6 +414,23 @@ impl Peer {
     /// Stores 4 bytes at the owner at once and whole. Blocks that this thread has put before are there by then.
     pub fn store_u32(&self, card: &MemoryCard, offset: usize, value: u32) -> Result<()> {
         self.atomic(card, offset, Width::Four, AtomicOp::Swap { new: u64::from(value) }).map(drop)
+    }
+
+    /// Has stores carried out at the owner, by its processor, in their order. Blocks that this thread has put before are there by
+    /// then, and the stores are there when this returns.
+    pub fn store_all(&self, card: &MemoryCard, stores: &Stores) -> Result<()> {
+        self.ordered_after_puts(FI_ORDER_SAW)?;
+        for part in stores.parts(DATA_BYTES_MAX) {
+            let (memory, len) = (card.token, part.len() as u32);
+            match self.request(Kind::Atomic, |request| Body::Stores { memory, request, len }, part)? {
+                Some(Answer::Was(_)) => {}
+                _ => {
+                    return Err(self
+                        .refused(Kind::Atomic, "it has no such memory: the segment may have been withdrawn"));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// All that this thread has put, and rung, has arrived when this returns.

@@ -118,7 +118,7 @@ impl Connection {
     pub fn get_to(&self, offset: usize, target: Window<'_>) -> Result<()> {
         match self {
             Self::Segment { segment, .. } => Ok(segment.get_to(offset, target)?),
-            Self::Far(far) => Ok(far.segment().get_to(offset, target)?),
+            Self::Far(far) => far.get_to(offset, target),
             Self::Group(group) => group.get_to(offset, target),
         }
     }
@@ -128,7 +128,10 @@ impl Connection {
     pub fn ends(&self, reads: bool, mut each: impl FnMut(&RemoteSegment) -> Result<()>) -> Result<()> {
         match self {
             Self::Segment { segment, .. } => each(segment),
-            Self::Far(far) => each(far.segment()),
+            Self::Far(far) => {
+                far.send();
+                each(far.segment())
+            }
             Self::Group(group) => {
                 let copies = group.copies()?;
                 if copies.is_empty() {

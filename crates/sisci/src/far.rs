@@ -1,7 +1,15 @@
 //! A connected segment of another host, which cannot be mapped: copies to it travel as messages.
 //!
 //! A copy-only map is a range of addresses without memory: a copy function finds the segment by
-//! such an address, and a load or store of the program ends it with SIGSEGV.
+//! such an address, and a load or store of the program ends it with SIGSEGV. A [`Shadow`] has
+//! memory here, whose stores are followed.
+
+mod journal;
+mod propagator;
+mod shadow;
+
+pub(crate) use journal::Journal;
+use shadow::Shadow;
 
 use std::ptr::{null_mut, with_exposed_provenance_mut};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -10,13 +18,15 @@ use link::LinkError;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use shm::sync::{AtomicBool, AtomicU64, Ordering};
 use shm::window::Window;
-use tieline::{Error, RemoteSegment};
+use tieline::{Error, RemoteSegment, Stores};
 
 use crate::code::{Code, Result};
 use crate::library::Library;
 
 /// Set to 1, it makes every map of a segment on another host a copy-only map.
 const ENV_COPY_ONLY: &str = "TIELINE_SISCI_COPY_ONLY";
+/// Set to 1, it makes every map of a segment on another host a shadow that loads and stores reach.
+const ENV_SHADOW: &str = "TIELINE_SISCI_SHADOW";
 
 /// Whether this process has ever connected to such a segment: most never do, and their flushes stay
 /// as fast as they were.
@@ -83,8 +93,10 @@ impl Drop for Addresses {
 #[derive(Debug)]
 pub struct FarSegment {
     segment: RemoteSegment,
-    /// Reserved with the first map.
+    /// Reserved with the first copy-only map.
     addresses: OnceLock<Addresses>,
+    /// Made with the first map that is none.
+    shadow: OnceLock<Shadow>,
     /// Blocks that were written, and as many of them as have arrived or were reported as failed.
     written: AtomicU64,
     settled: AtomicU64,
@@ -93,7 +105,7 @@ pub struct FarSegment {
 impl FarSegment {
     fn new(segment: RemoteSegment) -> Self {
         let (written, settled) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { segment, addresses: OnceLock::new(), written, settled }
+        Self { segment, addresses: OnceLock::new(), shadow: OnceLock::new(), written, settled }
     }
 
     /// The segment of the Rust API.
@@ -111,18 +123,79 @@ impl FarSegment {
         Ok(self.addresses.get_or_init(|| reserved).start)
     }
 
+    /// Where a map that loads and stores reach begins.
+    pub(crate) fn shadow_address(self: &Arc<Self>) -> Result<usize> {
+        // One at a time: a second shadow would miss the stores to the first.
+        static MAKING: Mutex<()> = Mutex::new(());
+        let making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(shadow) = self.shadow.get() {
+            return Ok(shadow.address());
+        }
+        let shadow = Shadow::new(self)?;
+        shadow.start(Arc::downgrade(self))?;
+        let address = self.shadow.get_or_init(|| shadow).address();
+        drop(making);
+        Ok(address)
+    }
+
+    /// Sends what was stored through the shadow.
+    pub(crate) fn send(&self) {
+        if let Some(shadow) = self.shadow.get() {
+            shadow.send(self);
+        }
+    }
+
+    /// Makes the shadow, if there is one, what the segment is now. Whether that has changed it.
+    pub(crate) fn refresh(&self) -> Result<bool> {
+        self.shadow.get().map_or(Ok(false), |shadow| shadow.refresh(self))
+    }
+
+    /// The same, if it delays nobody.
+    fn refresh_if_quiet(&self) -> Result<bool> {
+        self.shadow.get().map_or(Ok(false), |shadow| shadow.refresh_if_quiet(self))
+    }
+
+    /// Reads the whole segment.
+    fn read(&self, into: &mut [u8]) -> Result<()> {
+        Ok(self.segment.get(0, into)?)
+    }
+
     /// Writes a block. It has arrived after the next [`Self::settle`] that succeeds.
     pub(crate) fn put_from(&self, offset: usize, source: Window<'_>) -> Result<()> {
+        match self.shadow.get() {
+            Some(shadow) => shadow.put_from(self, offset, source),
+            None => self.put_now(offset, source),
+        }
+    }
+
+    /// Reads a block: behind what was written before.
+    pub(crate) fn get_to(&self, offset: usize, target: Window<'_>) -> Result<()> {
+        self.send();
+        Ok(self.segment.get_to(offset, target)?)
+    }
+
+    fn put_now(&self, offset: usize, source: Window<'_>) -> Result<()> {
         self.segment.put_from(offset, source)?;
-        // Release: pairs with the Acquire in `settle`, so that who sees the count waits for the block.
+        // Release: pairs with the Acquire in `wait_for_arrival`, so that who sees the count waits for
+        // the block.
         self.written.fetch_add(1, Ordering::Release);
         Ok(())
+    }
+
+    /// Has stores carried out there, after all blocks that were written before.
+    fn store_all(&self, stores: &Stores) -> Result<()> {
+        Ok(self.segment.store_all(stores)?)
     }
 
     /// Waits until all that was written has arrived. A failure of the connection is returned once;
     /// sequences report it until the segment is connected again.
     pub(crate) fn settle(&self) -> Result<()> {
-        // Acquire: pairs with the Release in `put_from`.
+        let sent = self.shadow.get().map_or(Ok(()), |shadow| shadow.flush(self));
+        sent.and(self.wait_for_arrival())
+    }
+
+    fn wait_for_arrival(&self) -> Result<()> {
+        // Acquire: pairs with the Release in `put_now`.
         let written = self.written.load(Ordering::Acquire);
         // Acquire: pairs with the Release below, after a wait of another thread.
         if self.settled.load(Ordering::Acquire) >= written {
@@ -142,17 +215,28 @@ impl FarSegment {
         self.segment.connection_failure().is_some()
     }
 
-    /// The offset of an address of a copy-only map of it.
+    /// The offset of an address of a map of it.
     fn offset_of(&self, address: usize) -> Option<usize> {
-        let addresses = self.addresses.get()?;
-        address.checked_sub(addresses.start).filter(|&offset| offset < addresses.bytes)
+        let in_copy_only = self.addresses.get().and_then(|addresses| {
+            address.checked_sub(addresses.start).filter(|&offset| offset < addresses.bytes)
+        });
+        in_copy_only.or_else(|| self.shadow.get()?.offset_of(address))
     }
 }
 
 /// Whether a map of a segment on another host is made for copies only, though the program has not
 /// asked for it.
 pub(crate) fn copy_only_by_environment() -> bool {
-    std::env::var_os(ENV_COPY_ONLY).is_some_and(|value| value == "1")
+    is_on(ENV_COPY_ONLY)
+}
+
+/// Whether maps of segments on other hosts are shadows that loads and stores reach.
+pub(crate) fn shadow_by_environment() -> bool {
+    is_on(ENV_SHADOW)
+}
+
+fn is_on(variable: &str) -> bool {
+    std::env::var_os(variable).is_some_and(|value| value == "1")
 }
 
 /// Waits until all that this process has written to segments of other hosts has arrived: on one
@@ -170,7 +254,7 @@ pub(crate) fn settle_all(node: Option<u32>) -> Result<()> {
     settled
 }
 
-/// SCIMemWrite to an address of a copy-only map. Nothing for other addresses.
+/// SCIMemWrite to an address of a map of such a segment. Nothing for other addresses.
 pub(crate) fn write_through(to: usize, source: Window<'_>) -> Option<Result<()>> {
     if !IS_USED.load(Ordering::Relaxed) {
         return None;

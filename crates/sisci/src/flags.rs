@@ -25,6 +25,7 @@ pub const DMA_RESET: u32 = 0x2000;
 pub const FIXED_INTNO: u32 = 0x2;
 pub const BLOCK_READ: u32 = 0x2;
 pub const ERROR_CHECK: u32 = 0x8;
+pub const CACHE_INVALIDATE: u32 = 0x20_0000;
 
 #[cfg(test)]
 mod tests {
@@ -57,6 +58,7 @@ mod tests {
             ("FIXED_INTNO", FIXED_INTNO),
             ("BLOCK_READ", BLOCK_READ),
             ("ERROR_CHECK", ERROR_CHECK),
+            ("CACHE_INVALIDATE", CACHE_INVALIDATE),
         ];
         for (name, value) in ours {
             let start = format!("#define SCI_FLAG_{name} 0x");

@@ -5,9 +5,9 @@
 //! them, [`copies`] is the state that a signal handler may read. A thread of the library follows
 //! the members. What a program may rely on is in `docs/sisci-groups.md`.
 
-mod copies;
-mod trap;
-mod view;
+pub(crate) mod copies;
+pub(crate) mod trap;
+pub(crate) mod view;
 mod watch;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -64,7 +64,7 @@ impl GroupConnection {
         let size_bytes = sizes.min().ok_or_else(|| {
             Code::NO_SUCH_SEGMENT.because(format!("group {id} has no member yet whose segment is available"))
         })?;
-        let view = View::new(size_bytes)?;
+        let view = View::new(size_bytes, None)?;
         let followed = Mutex::new(None);
         CONNECTIONS.fetch_add(1, Ordering::Relaxed);
         let connection = Arc::new(Self { id, group, size_bytes, view, followed, worker: Worker::default() });
@@ -169,7 +169,7 @@ pub(crate) fn write_through(to: usize, source: Window<'_>) -> Option<Result<()>>
         return None;
     }
     let reading = Reading::begin();
-    let view = reading.find(to)?;
+    let view = reading.find(to).filter(|view| view.journal.is_none())?;
     let Some(offset) = view.offset_of(to, source.len()) else {
         let detail = format!("{} bytes from there are more than the group has", source.len());
         return Some(Err(Code::OUT_OF_RANGE.because(detail)));

@@ -153,7 +153,7 @@ impl Map {
         let is_far = matches!(&target, Target::Remote(segment) if segment.connection()?.far().is_some());
         let (address, partial) = if is_fixed && is_far {
             return Err(Code::NOT_SUPPORTED.because(
-                "a copy-only map of a segment on another host holds no memory that could be at an address: \
+                "the map of a segment on another host is not its memory, and cannot be at a given address: \
                  map it without SCI_FLAG_FIXED_MAP_ADDR",
             ));
         } else if (is_fixed || is_read_only) && !is_far {
@@ -199,6 +199,16 @@ impl Map {
     /// Whether it has addresses alone: the segment is on another host.
     pub fn is_copy_only(&self) -> bool {
         matches!(&self.target, Target::Remote(segment) if segment.connection().is_ok_and(|to| to.far().is_some()))
+    }
+
+    /// Makes what the program loads from it as new as the segment, if that is on another host.
+    pub fn refresh(&self) -> Result<()> {
+        match &self.target {
+            Target::Remote(segment) => {
+                segment.connection()?.far().map_or(Ok(()), |far| far.refresh().map(drop))
+            }
+            Target::Local(_) => Ok(()),
+        }
     }
 
     /// The mapped memory, unless it is a copy-only map.
@@ -270,15 +280,20 @@ pub fn map_remote(handle: Handle<RemoteSegment>, wanted: &Wanted) -> Result<(Han
     // report it.
     connection.check().or_else(|failure| if failure.is_away() { Ok(()) } else { Err(failure) })?;
     let is_for_copies = || wanted.flags & flags::COPY_ONLY_MAP != 0 || far::copy_only_by_environment();
-    if connection.far().is_some() && !is_for_copies() {
-        return Err(Code::NOT_SUPPORTED.because(format!(
-            "segment {} of node {} is on another host, whose memory cannot be loaded from and stored to: map it with \
-             SCI_FLAG_COPY_ONLY_MAP for SCIMemCpy, or use DMA, which needs no map",
-            segment.id(),
-            segment.node()
-        )));
-    }
-    let (base, size_bytes) = (connection.address()?, connection.size_bytes());
+    let base = match connection.far().filter(|_| !is_for_copies()) {
+        None => connection.address()?,
+        Some(far) if far::shadow_by_environment() => far.shadow_address()?,
+        Some(_) => {
+            return Err(Code::NOT_SUPPORTED.because(format!(
+                "segment {} of node {} is on another host, whose memory cannot be loaded from and stored to: map it \
+                 with SCI_FLAG_COPY_ONLY_MAP for SCIMemCpy, use DMA, which needs no map, or set \
+                 TIELINE_SISCI_SHADOW=1 to have stores followed (docs/sisci.md)",
+                segment.id(),
+                segment.node()
+            )));
+        }
+    };
+    let size_bytes = connection.size_bytes();
     keep(library, Map::new(Target::Remote(segment), base, size_bytes, wanted)?)
 }
 

@@ -131,6 +131,15 @@ pub fn check(handle: Handle<Sequence>) -> Result<Status> {
     sequence.check()
 }
 
+/// SCIFlushReadBuffers: what is loaded next through the map is not older than this call.
+pub fn refresh(handle: Handle<Sequence>) -> Result<()> {
+    barrier();
+    if handle.is_null() {
+        return Ok(());
+    }
+    Library::get()?.sequences.get(handle)?.map.refresh()
+}
+
 /// SCIStoreBarrier, SCIFlush: what this thread has stored is visible to others before what it
 /// stores next.
 pub fn barrier() {

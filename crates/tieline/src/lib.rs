@@ -54,7 +54,7 @@ pub use remote::{PartialRemoteMap, RemoteEvent, RemoteMap, RemoteSegment};
 pub use segment::{Segment, SegmentEvent, SegmentMemory, SegmentState};
 pub use sequence::{Sequence, SequenceStatus};
 
-pub use link::Capabilities;
+pub use link::{Capabilities, Stores};
 pub use proto::fault::{LinkChange, LinkFaults};
 pub use proto::ids::{AdapterNo, BadNodeId, GroupId, InterruptNo, NodeId, SegmentId};
 pub use proto::wire::program::{Access, LossReason};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use link::page::LinkWord;
-use link::{Capabilities, Grant, LinkError, RemoteMemory};
+use link::{Capabilities, Grant, LinkError, RemoteMemory, Stores};
 use node_client::{Found, Import, ImportState};
 use ofi::{OfiMemory, Rails};
 use proto::ids::{NodeId, SegmentKey};
@@ -319,6 +319,14 @@ impl RemoteSegment {
     pub fn store_u32(&self, offset: usize, value: u32) -> Result<()> {
         self.inner.check_usable()?;
         Ok(self.inner.memory.store_u32(offset, value)?)
+    }
+
+    /// Has stores carried out by the owner's processor, one after the other, after all that this thread
+    /// has put: who finds a byte of one of them there finds those of all before it. They are there when
+    /// this returns.
+    pub fn store_all(&self, stores: &Stores) -> Result<()> {
+        self.inner.check_usable()?;
+        Ok(self.inner.memory.store_all(stores)?)
     }
 
     /// Tells the owner that the memory is used by this connection, or is so no more, for owners that ask with

@@ -3,6 +3,7 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
+use link::Stores;
 use shm::sync::Ordering;
 
 use super::{ECANCELED, Engine};
@@ -57,6 +58,10 @@ impl Engine {
                 let answer = self.take(slot, len, bell).map_or(Answer::Refused, Answer::Took);
                 Some(Self::reply_to(peer, request, answer))
             }
+            Body::Stores { memory, request, .. } => {
+                let stored = self.store(slot, len, memory).map_or(Answer::Refused, |()| Answer::Was(0));
+                Some(Self::reply_to(peer, request, stored))
+            }
             Body::Reply { request, answer } => {
                 if !self.slots.reply(message.session, request, answer) {
                     return self.stranger();
@@ -86,6 +91,17 @@ impl Engine {
         let bell = self.bells.read().unwrap_or_else(PoisonError::into_inner).get(&bell).cloned()?;
         self.port.slot(slot).ok()?.get(MESSAGE_BYTES, data).ok()?;
         bell.take(data)
+    }
+
+    /// Carries out the stores of a message of this length; `None` if there is no such memory, or not so much of it.
+    #[cold]
+    fn store(&self, slot: usize, len: usize, memory: u64) -> Option<()> {
+        let mut bytes = [0; DATA_BYTES_MAX];
+        let part = bytes.get_mut(..len.checked_sub(MESSAGE_BYTES)?)?;
+        let region = self.exported.read().unwrap_or_else(PoisonError::into_inner).get(&memory).cloned()?;
+        // Out of the slot first: it is memory that the provider writes.
+        self.port.slot(slot).ok()?.get(MESSAGE_BYTES, part).ok()?;
+        Stores::carry_out(part, &region.window()).ok()
     }
 
     #[cold]

@@ -8,6 +8,7 @@ use shm::sync::plain::{AtomicU32, Ordering};
 use super::{Out, call, quiet};
 use crate::code::{Code, Result};
 use crate::copy;
+use crate::flags;
 use crate::handle::Handle;
 use crate::library::Library;
 use crate::local::LocalSegment;
@@ -91,17 +92,19 @@ export! {
         quiet("SCIFlush", (), || sequence::barrier_of(sequence));
     }
 
-    fn SCIFlushReadBuffers(_sequence: Handle<Sequence>) {
-        sequence::barrier();
+    fn SCIFlushReadBuffers(sequence: Handle<Sequence>) {
+        quiet("SCIFlushReadBuffers", (), || sequence::refresh(sequence));
     }
 
-    fn SCICacheSync(map: Handle<Map>, _address: *mut c_void, _bytes: usize, _flags: u32, error: Out<Code>) {
+    fn SCICacheSync(map: Handle<Map>, _address: *mut c_void, _bytes: usize, flags: u32, error: Out<Code>) {
         call("SCICacheSync", error, (), || {
             // Caches are coherent: only the order is left to be kept. A NULL map is allowed.
-            if !map.is_null() {
-                map_of(map, |_| ())?;
+            sequence::barrier_of(Handle::NULL)?;
+            if map.is_null() {
+                return Ok(());
             }
-            sequence::barrier_of(Handle::NULL)
+            let map = Library::get()?.maps.get(map)?;
+            if flags & flags::CACHE_INVALIDATE != 0 { map.refresh() } else { Ok(()) }
         })
     }
 

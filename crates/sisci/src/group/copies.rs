@@ -13,6 +13,7 @@ use std::time::Duration;
 use shm::sync::plain::{AtomicPtr, AtomicUsize, Ordering};
 
 use crate::code::{Code, Result};
+use crate::far::Journal;
 
 /// The number of views that a process may have; each fault searches those in use.
 const VIEWS_MAX: usize = 256;
@@ -45,6 +46,8 @@ pub(crate) struct Published {
     pub(crate) alias: usize,
     /// All that must be reached; the first is what the view shows.
     pub(crate) copies: Vec<Copy>,
+    /// Where stores are noted, too, for a segment that has no memory here.
+    pub(crate) journal: Option<Arc<Journal>>,
 }
 
 impl Published {
@@ -56,12 +59,28 @@ impl Published {
 
     /// Stores bytes into all copies. The range was checked with [`Self::offset_of`].
     pub(crate) fn store(&self, offset: usize, bytes: &[u8]) {
-        self.store_to(&self.copies, offset, bytes);
+        self.store_and_note(&self.copies, offset, bytes);
     }
 
     /// Stores bytes into all copies but the first, which has them.
     pub(crate) fn store_to_others(&self, offset: usize, bytes: &[u8]) {
-        self.store_to(self.copies.get(1..).unwrap_or_default(), offset, bytes);
+        let others = self.copies.get(1..).unwrap_or_default();
+        match &self.journal {
+            Some(journal) => journal.turn().note(offset, bytes),
+            None => self.store_to(others, offset, bytes),
+        }
+    }
+
+    /// Two stores to one place are noted in the order in which they are made. What is noted is stored
+    /// through the alias: the copy may be replaced meanwhile.
+    fn store_and_note(&self, copies: &[Copy], offset: usize, bytes: &[u8]) {
+        let Some(journal) = &self.journal else { return self.store_to(copies, offset, bytes) };
+        let turn = journal.turn();
+        debug_assert!(offset + bytes.len() <= self.bytes);
+        // SAFETY: the alias has as many bytes as the view, and is mapped for writing while this is
+        // published; no Rust reference to its bytes exists; the range lies in the view.
+        unsafe { put(std::ptr::with_exposed_provenance_mut(self.alias + offset), bytes) };
+        turn.note(offset, bytes);
     }
 
     fn store_to(&self, copies: &[Copy], offset: usize, bytes: &[u8]) {
@@ -275,7 +294,7 @@ mod tests {
     fn what_a_reader_found_is_not_freed_before_it_ends() {
         let kept = Arc::new(7_u8);
         let copy = Copy { start: 0, _kept: Arc::<u8>::clone(&kept) };
-        let view = |copies| Published { start: 1 << 60, bytes: 64, alias: 0, copies };
+        let view = |copies| Published { start: 1 << 60, bytes: 64, alias: 0, copies, journal: None };
         let place = Place::publish(view(vec![copy])).unwrap();
         let reading = Reading::begin();
         assert_eq!(reading.find((1 << 60) + 63).unwrap().copies.len(), 1);

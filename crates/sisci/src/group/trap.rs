@@ -31,13 +31,26 @@ mod tests;
 
 /// Makes this process take the faults of its stores. Once; later calls do nothing.
 #[cfg(target_arch = "x86_64")]
-pub(super) fn install() -> Result<()> {
+pub(crate) fn install() -> Result<()> {
     handler::install()
 }
 
 /// On other processors the instructions are not decoded.
 #[cfg(not(target_arch = "x86_64"))]
-pub(super) fn install() -> Result<()> {
+pub(crate) fn install() -> Result<()> {
     let detail = "on this processor stores reach a group only while it has one member: use SCIMemCpy";
     Err(crate::code::Code::NOT_SUPPORTED.because(detail))
+}
+
+/// Calls `change` while no store runs elsewhere than in a handler, unless one does so now. All
+/// signals but faults are blocked.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn without_displaced<R>(change: impl FnOnce() -> R) -> Option<R> {
+    displaced::excluded(change)
+}
+
+/// No store is carried out.
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) fn without_displaced<R>(change: impl FnOnce() -> R) -> Option<R> {
+    Some(change())
 }

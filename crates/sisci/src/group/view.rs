@@ -4,12 +4,12 @@
 //! |---|---|
 //! | none | private memory of zeroes, in which stores vanish |
 //! | one | that copy itself, at full speed |
-//! | more | the first copy, for reading only: stores fault, and [`super::trap`] carries them out on all copies |
+//! | more, or stores are noted | the first copy, for reading only: stores fault, and [`super::trap`] carries them out on all copies |
 //!
 //! Each change of it replaces the mapping in one step, so a store lands before the change or after it.
 
 use std::ptr::{null_mut, with_exposed_provenance_mut};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::ffi::c_void;
 use rustix::io::Errno;
@@ -18,10 +18,13 @@ use rustix::mm::{
     mremap_fixed, munmap,
 };
 use shm::origin::Origin;
+use shm::region::MapAccess;
+use shm::window::Window;
 
 use super::copies::{Copy, Place, Published};
 use super::trap;
 use crate::code::{Code, Failure, Result};
+use crate::far::Journal;
 
 /// The instructions that are carried out elsewhere reach so far.
 const BYTES_MAX: usize = 1 << 30;
@@ -52,11 +55,12 @@ pub(crate) struct View {
     origin: Origin,
     place: Option<Place>,
     leads: Mutex<Leads>,
+    journal: Option<Arc<Journal>>,
 }
 
 impl View {
-    /// Addresses that lead nowhere yet.
-    pub(crate) fn new(size_bytes: usize) -> Result<Self> {
+    /// Addresses that lead nowhere yet. With a journal, all stores are noted there.
+    pub(crate) fn new(size_bytes: usize, journal: Option<Arc<Journal>>) -> Result<Self> {
         let page = rustix::param::page_size();
         let mapped_bytes = size_bytes
             .checked_next_multiple_of(page)
@@ -71,7 +75,7 @@ impl View {
         let start = unsafe { mmap_anonymous(null_mut(), bytes, ProtFlags::empty(), none) };
         let start = start.map_err(|errno| refused("mmap of a group", errno))?.expose_provenance();
         let leads = Mutex::new(Leads::Nowhere);
-        let mut view = Self { start, mapped_bytes, origin: Origin::here(), place: None, leads };
+        let mut view = Self { start, mapped_bytes, origin: Origin::here(), place: None, leads, journal };
         view.lead_nowhere(view.start)?;
         view.lead_nowhere(view.alias())?;
         view.place = Some(Place::publish(view.published(Vec::new()))?);
@@ -90,7 +94,8 @@ impl View {
     }
 
     fn published(&self, copies: Vec<Copy>) -> Published {
-        Published { start: self.start, bytes: self.mapped_bytes, alias: self.alias(), copies }
+        let journal = self.journal.clone();
+        Published { start: self.start, bytes: self.mapped_bytes, alias: self.alias(), copies, journal }
     }
 
     /// From now on stores reach these copies, each of which has at least as many bytes as the view.
@@ -103,7 +108,7 @@ impl View {
         copies.sort_by_key(|copy| Some(copy.start) != held);
         let leads = match copies.as_slice() {
             [] => Leads::Nowhere,
-            [only] => Leads::Alone(only.start),
+            [only] if self.journal.is_none() => Leads::Alone(only.start),
             [first, ..] => Leads::First(first.start),
         };
         if matches!(leads, Leads::First(_)) {
@@ -118,6 +123,28 @@ impl View {
         drop(replaced);
         *led = leads;
         Ok(())
+    }
+
+    /// From now on the view and its alias lead to other memory, mapped at `first`, of at least as many
+    /// bytes. Loads see the one or the other. The caller sees to it that nothing is stored meanwhile.
+    pub(crate) fn turn_to(&self, first: usize) -> Result<()> {
+        let mut led = self.leads.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = led.first().unwrap_or(first);
+        let write = MprotectFlags::READ | MprotectFlags::WRITE;
+        self.lead_to(first, self.alias(), write)?;
+        self.lead_to(first, self.start, MprotectFlags::READ)
+            // Stores must not go elsewhere than loads come from.
+            .inspect_err(|_| drop(self.lead_to(before, self.alias(), write)))?;
+        *led = Leads::First(first);
+        Ok(())
+    }
+
+    /// The memory that the view shows, to be read and written.
+    pub(crate) fn window(&self) -> Window<'_> {
+        let alias = with_exposed_provenance_mut(self.alias());
+        // SAFETY: the alias is mapped for both while `self` lives, and no Rust reference to its bytes
+        // exists.
+        unsafe { Window::from_raw(alias, self.mapped_bytes, MapAccess::ReadWrite) }
     }
 
     fn lead(&self, from: Leads, to: Leads) -> Result<()> {

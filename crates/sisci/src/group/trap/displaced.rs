@@ -100,12 +100,22 @@ fn is_there(instruction: usize) -> bool {
 /// Waits for its turn. The thread that has the turn runs one instruction, takes no signals, waits
 /// for nothing, and leaves.
 fn take() -> &'static Place {
+    loop {
+        if let Some(place) = try_take() {
+            return place;
+        }
+        rustix::thread::sched_yield();
+    }
+}
+
+/// None while another thread has the turn.
+fn try_take() -> Option<&'static Place> {
     let own = Origin::here().pid();
     loop {
         // Acquire: pairs with the Release in `leave`.
         match PLACE.taken.compare_exchange(0, own, Ordering::Acquire, Ordering::Relaxed) {
-            Ok(_) => return &PLACE,
-            Err(holder) if holder == own => rustix::thread::sched_yield(),
+            Ok(_) => return Some(&PLACE),
+            Err(holder) if holder == own => return None,
             // A thread of the parent at the time of the fork, which this process does not have.
             Err(holder) => {
                 let _ = PLACE.taken.compare_exchange(holder, 0, Ordering::Relaxed, Ordering::Relaxed);
@@ -118,6 +128,15 @@ fn leave(place: &Place) {
     // Release: pairs with the Acquire in `take`: what this thread read from the place, and stored
     // to the copies, comes before the next thread's turn.
     place.taken.store(0, Ordering::Release);
+}
+
+/// Calls `change` while no instruction runs on an alias, unless one does so now. All signals but
+/// faults are blocked, as in a handler.
+pub(super) fn excluded<R>(change: impl FnOnce() -> R) -> Option<R> {
+    let place = try_take()?;
+    let result = change();
+    leave(place);
+    Some(result)
 }
 
 /// Lets the instruction run on the alias. `address` is that of its memory operand, `fault` where it

@@ -36,7 +36,7 @@ pub(super) fn copy_of(region: &Arc<Region>) -> Copy {
 impl Rig {
     pub(super) fn with(copies: usize) -> Self {
         let copies: Vec<_> = (0..copies).map(|_| region(BYTES)).collect();
-        let view = View::new(BYTES).unwrap();
+        let view = View::new(BYTES, None).unwrap();
         view.follow(copies.iter().map(copy_of).collect()).unwrap();
         Self { view, copies }
     }

@@ -1,0 +1,260 @@
+/*
+ * Loads and stores through a shadow map, TIELINE_SISCI_SHADOW=1: `own NODE` has the segment and answers orders of the test, `use
+ * NODE` stores to it and loads from it.
+ */
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "check.h"
+
+#define ID 7
+#define WORDS 512
+#define PLAIN_BYTES 200000
+
+/* The owner and the user write to bytes that lie side by side. */
+struct shared {
+    volatile uint64_t data[WORDS]; /* the user's, before its number */
+    volatile uint32_t number;
+    volatile uint32_t again;       /* the owner takes it back to 0 */
+    volatile unsigned char mixed[4096]; /* even bytes: the user's; odd ones: the owner's */
+    volatile uint32_t theirs;      /* the owner's number: before its data, so that it lies below them */
+    volatile uint64_t their_data[WORDS];
+    volatile uint64_t sum;
+    volatile uint32_t seen; /* the owner's number that the user has seen */
+    unsigned char plain[PLAIN_BYTES];
+};
+
+static struct shared expected;
+
+/* All widths of stores that compilers and libraries make, and blocks of many lengths. */
+static void store_all(struct shared *to, unsigned int seed)
+{
+    size_t at = 0, length = 1;
+    unsigned char *plain = to->plain;
+    static unsigned char from[PLAIN_BYTES];
+    for (size_t i = 0; i < sizeof from; i++) from[i] = (unsigned char)(i * 13 + seed);
+    for (; at + length <= PLAIN_BYTES / 2; at += length, length = length * 2 + 1) memcpy(plain + at, from + at, length);
+    memset(plain + at, (int)seed, 1000);
+    at += 1000;
+    *(volatile uint8_t *)(plain + at) = (uint8_t)seed;
+    *(volatile uint16_t *)(plain + at + 2) = (uint16_t)(seed * 3);
+    *(volatile uint32_t *)(plain + at + 4) = seed * 5;
+    *(volatile uint64_t *)(plain + at + 8) = seed * UINT64_C(0x100000001);
+    memmove(plain + at + 17, from + 5, 4096);
+    at += 17 + 4096;
+    for (size_t i = 0; i < 1000; i++) ((volatile unsigned char *)plain)[at + i] = (unsigned char)(seed + i);
+    /* In the last page, up to the last byte. */
+    memcpy(plain + PLAIN_BYTES - 4099, from, 4099);
+}
+
+static void is_the_same(const unsigned char *found, const unsigned char *wanted, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++) {
+        if (found[i] != wanted[i]) FAIL("byte %zu is %u, not %u", i, found[i], wanted[i]);
+    }
+}
+
+/* What the user stored before its number is there with it, without any flush. */
+static void comes_in_order(struct shared *mine, uint32_t numbers)
+{
+    uint32_t number = 0;
+    while (number < numbers) {
+        number = mine->number;
+        for (unsigned int i = 0; i < WORDS; i += 37) {
+            uint64_t data = mine->data[i];
+            if (data < number) FAIL("word %u is %llu with number %u", i, (unsigned long long)data, number);
+        }
+    }
+}
+
+static int own(sci_desc_t sd)
+{
+    sci_error_t e;
+    sci_local_segment_t segment = make_available(sd, ID, sizeof(struct shared));
+    sci_map_t map;
+    struct shared *mine;
+    char line[100];
+    OK(mine = SCIMapLocalSegment(segment, &map, 0, sizeof *mine, NULL, NO_FLAGS, &e));
+    mine->their_data[5] = 55;
+    say("ready");
+    while (fgets(line, sizeof line, stdin)) {
+        unsigned int n = 0;
+        if (sscanf(line, "stored %u", &n) == 1) {
+            memset(expected.plain, 0, sizeof expected.plain);
+            store_all(&expected, n);
+            is_the_same(mine->plain, expected.plain, PLAIN_BYTES);
+        } else if (sscanf(line, "order %u", &n) == 1) {
+            comes_in_order(mine, n);
+        } else if (sscanf(line, "again %u", &n) == 1) {
+            UNTIL(mine->again == n);
+            mine->again = 0;
+        } else if (sscanf(line, "odd %u", &n) == 1) {
+            for (unsigned int i = 1; i < sizeof mine->mixed; i += 2) mine->mixed[i] = (unsigned char)n;
+        } else if (sscanf(line, "even %u", &n) == 1) {
+            for (unsigned int i = 0; i < sizeof mine->mixed; i += 2) CHECK(mine->mixed[i] == n);
+            for (unsigned int i = 1; i < sizeof mine->mixed; i += 2) CHECK(mine->mixed[i] == n + 1);
+        } else if (sscanf(line, "feed %u", &n) == 1) {
+            for (uint32_t number = 1; number <= n; number++) {
+                for (unsigned int i = 0; i < WORDS; i++) mine->their_data[i] = number;
+                mine->theirs = number;
+                while (mine->seen != number) usleep(10);
+            }
+        } else if (sscanf(line, "sum %u", &n) == 1) {
+            UNTIL(mine->sum == n);
+        } else {
+            FAIL("unknown order: %s", line);
+        }
+        say("done");
+    }
+    return 0;
+}
+
+static void *add_up(void *argument)
+{
+    struct shared *their = argument;
+    for (int i = 0; i < 500; i++) __atomic_fetch_add(&their->sum, 1, __ATOMIC_SEQ_CST);
+    return NULL;
+}
+
+static void two_threads_add(struct shared *their)
+{
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++) CHECK(pthread_create(&threads[i], NULL, add_up, their) == 0);
+    for (int i = 0; i < 2; i++) CHECK(pthread_join(threads[i], NULL) == 0);
+    CHECK(their->sum == 1000);
+}
+
+/* What the owner wrote before its number is loaded with it or after it. */
+static void loads_in_order(struct shared *their, uint32_t numbers)
+{
+    uint32_t number = 0;
+    while (number < numbers) {
+        uint32_t found = their->theirs;
+        for (unsigned int i = 0; i < WORDS; i += 37) {
+            uint64_t data = their->their_data[i];
+            if (data < found) FAIL("word %u is %llu with number %u", i, (unsigned long long)data, found);
+        }
+        if (found != number) their->seen = found;
+        number = found;
+    }
+}
+
+static int use(sci_desc_t sd, unsigned int node)
+{
+    sci_error_t e;
+    sci_remote_segment_t remote;
+    sci_map_t map, part;
+    sci_sequence_t sequence;
+    struct shared *their;
+    volatile uint64_t *word;
+    static unsigned char block[10000];
+    remote = connect_to(sd, node, ID);
+    OK(their = (struct shared *)SCIMapRemoteSegment(remote, &map, 0, sizeof *their, NULL, NO_FLAGS, &e));
+    OK(SCICreateMapSequence(map, &sequence, NO_FLAGS, &e));
+    /* What was there before the map. */
+    CHECK(their->their_data[5] == 55);
+
+    store_all(their, 3);
+    SCIFlush(sequence, NO_FLAGS);
+    say("stored");
+    hear("go on");
+    /* The program's own loads see its stores at once, and a second map is the same memory. */
+    store_all(their, 9);
+    store_all(&expected, 9);
+    is_the_same(their->plain, expected.plain, PLAIN_BYTES);
+    OK(word = SCIMapRemoteSegment(remote, &part, 8, 8, NULL, NO_FLAGS, &e));
+    CHECK((unsigned char *)word == (unsigned char *)their + 8);
+    OK(CHECK(SCICheckSequence(sequence, NO_FLAGS, &e) == SCI_SEQ_OK));
+    say("stored");
+    hear("go on");
+
+    /* Without any flush: data, then the number. */
+    say("in order");
+    for (uint32_t number = 1; number <= 400; number++) {
+        for (unsigned int i = 0; i < WORDS; i++) their->data[i] = number;
+        their->number = number;
+    }
+    hear("go on");
+
+    /* The same value again, which the owner has changed meanwhile. */
+    for (int i = 0; i < 2; i++) {
+        their->again = 77;
+        SCIFlush(NULL, NO_FLAGS);
+        say("again");
+        hear("go on");
+    }
+
+    /* Only the bytes that are stored are written. */
+    for (unsigned int i = 0; i < sizeof their->mixed; i += 2) their->mixed[i] = 21;
+    SCIFlush(NULL, NO_FLAGS);
+    say("mixed");
+    hear("go on");
+    OK(SCICacheSync(map, (void *)their, sizeof *their, SCI_FLAG_CACHE_INVALIDATE, &e));
+    for (unsigned int i = 1; i < sizeof their->mixed; i += 2) CHECK(their->mixed[i] == 22);
+
+    /* Copies and stores keep their order, and loads see copies. */
+    memset(block, 31, sizeof block);
+    for (int i = 0; i < 100; i++) {
+        their->plain[i] = 30;
+        OK(SCIMemCpy(sequence, block, map, (size_t)(their->plain - (unsigned char *)their), 100, NO_FLAGS, &e));
+        CHECK(their->plain[i] == 31);
+        their->plain[i] = (unsigned char)i;
+        OK(SCIMemCpy(sequence, block, map, (size_t)(their->plain - (unsigned char *)their), 100, SCI_FLAG_BLOCK_READ, &e));
+        CHECK(block[i] == (unsigned char)i);
+        memset(block, 31, sizeof block);
+    }
+    two_threads_add(their);
+    say("added");
+    hear("go on");
+
+    /* Loads find what the owner writes, in its order, without any call. */
+    say("looking");
+    loads_in_order(their, 300);
+    say("looked");
+    hear("go on");
+
+    OK(SCIRemoveSequence(sequence, NO_FLAGS, &e));
+    OK(SCIUnmapSegment(part, NO_FLAGS, &e));
+    OK(SCIUnmapSegment(map, NO_FLAGS, &e));
+    OK(SCIDisconnectSegment(remote, NO_FLAGS, &e));
+    SCITerminate();
+    return 0;
+}
+
+/* Stores until the owner is gone: the sequence says so, and no store hangs. */
+static int use_until_death(sci_desc_t sd, unsigned int node)
+{
+    sci_error_t e;
+    sci_remote_segment_t remote = connect_to(sd, node, ID);
+    sci_map_t map;
+    sci_sequence_t sequence;
+    sci_sequence_status_t status;
+    struct shared *their;
+    OK(their = (struct shared *)SCIMapRemoteSegment(remote, &map, 0, sizeof *their, NULL, NO_FLAGS, &e));
+    OK(SCICreateMapSequence(map, &sequence, NO_FLAGS, &e));
+    say("storing");
+    do {
+        for (int i = 0; i < 1000; i++) store_all(their, 4);
+        OK(status = SCICheckSequence(sequence, NO_FLAGS, &e));
+    } while (status == SCI_SEQ_OK);
+    CHECK(status == SCI_SEQ_NOT_RETRIABLE);
+    say("ended");
+    OK(SCIRemoveSequence(sequence, NO_FLAGS, &e));
+    OK(SCIUnmapSegment(map, NO_FLAGS, &e));
+    OK(SCIDisconnectSegment(remote, NO_FLAGS, &e));
+    SCITerminate();
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    sci_desc_t sd;
+    unsigned int node;
+    CHECK(argc == 3);
+    sd = start();
+    node = (unsigned int)atoi(argv[2]);
+    if (strcmp(argv[1], "own") == 0) return own(sd);
+    if (strcmp(argv[1], "use") == 0) return use(sd, node);
+    if (strcmp(argv[1], "use-until-death") == 0) return use_until_death(sd, node);
+    return 2;
+}
