@@ -14,6 +14,7 @@
  *                             round trip, the median of samples of 64 (tell "echo" to the other first)
  *     copy N | plain N        the fastest of N copies of 1 MiB into the map, by SCIMemCpy or by memcpy
  *     dma N                   the same by a DMA queue
+ *     store N | put N         64 bytes that are stored through the map, or copied with SCIMemCpy, and a flush: the median of N
  *     call N                  SCIGetLocalSegmentSize, the mean of N
  *     connect N               connect to the other's segment, map, unmap, disconnect: the median of N
  *     cycle N                 create, prepare, make available, connect, map and take all back: the median of N
@@ -287,6 +288,23 @@ static double median_of(void (*once)(void), unsigned count)
     return median(times, count);
 }
 
+/* 64 bytes that are there when this returns, also at a peer on another host. */
+static void store_and_flush(void)
+{
+    static unsigned char bytes[64];
+    bytes[0]++;
+    memcpy((char *)(uintptr_t)out + BLOCK_BYTES, bytes, sizeof bytes);
+    SCIFlush(NULL, 0);
+}
+
+static void put_and_flush(void)
+{
+    sci_error_t error;
+    SCIMemCpy(NULL, block, remote_map, BLOCK_BYTES, 64, 0, &error);
+    check("SCIMemCpy", error);
+    SCIFlush(NULL, 0);
+}
+
 static void connect_to_peer(void)
 {
     connect_and_map(peer_node, id_base);
@@ -333,6 +351,12 @@ static double obey(const char *what, unsigned count, unsigned at)
     if (strcmp(what, "copy") == 0 || strcmp(what, "plain") == 0 || strcmp(what, "dma") == 0 ||
         strcmp(what, "local") == 0) {
         return fastest_copy(what, count);
+    }
+    if (strcmp(what, "store") == 0) {
+        return median_of(store_and_flush, count);
+    }
+    if (strcmp(what, "put") == 0) {
+        return median_of(put_and_flush, count);
     }
     if (strcmp(what, "call") == 0) {
         return calls(count);

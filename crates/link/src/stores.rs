@@ -2,7 +2,7 @@
 //!
 //! Packed as they travel: of each store 8 bytes of offset, 4 of length (little endian), and its bytes.
 
-use shm::sync::Ordering;
+use shm::sync::{Ordering, fence};
 use shm::window::Window;
 
 use crate::error::{LinkError, Result, check_range};
@@ -156,33 +156,26 @@ fn next(packed: &[u8]) -> Option<(Store<'_>, &[u8])> {
 
 /// Stores from the first byte on, in the widest words that are aligned.
 fn store_bytes(memory: &Window<'_>, mut offset: usize, mut bytes: &[u8]) -> Result<()> {
-    // Release: pairs with the Acquire loads of a program that polls one of these words.
     while !bytes.is_empty() {
-        if bytes.len() >= 8
-            && let Ok(place) = memory.atomic_u64(offset)
-            && let Some((word, rest)) = bytes.split_first_chunk()
-        {
-            place.store(u64::from_ne_bytes(*word), Ordering::Release);
-            (offset, bytes) = (offset + 8, rest);
-        } else if bytes.len() >= 4
-            && let Ok(place) = memory.atomic_u32(offset)
-            && let Some((word, rest)) = bytes.split_first_chunk()
-        {
-            place.store(u32::from_ne_bytes(*word), Ordering::Release);
-            (offset, bytes) = (offset + 4, rest);
-        } else if offset.is_multiple_of(2)
-            && let Some((word, rest)) = bytes.split_first_chunk()
-        {
-            shm::sync::plain::fence(Ordering::Release);
-            memory.store_u16(offset, u16::from_ne_bytes(*word))?;
-            (offset, bytes) = (offset + 2, rest);
-        } else if let Some((byte, rest)) = bytes.split_first() {
-            shm::sync::plain::fence(Ordering::Release);
-            memory.store_u8(offset, *byte)?;
-            (offset, bytes) = (offset + 1, rest);
+        let fits = 1 << bytes.len().ilog2().min(3);
+        let width = if offset == 0 { fits } else { fits.min(1 << offset.trailing_zeros().min(3)) };
+        let (word, rest) = bytes.split_at(width);
+        // Release: pairs with the Acquire loads of a program that polls one of these words. It finds
+        // what was stored before.
+        fence(Ordering::Release);
+        match width {
+            8 => memory.store_u64(offset, u64::from_ne_bytes(array(word)))?,
+            4 => memory.store_u32(offset, u32::from_ne_bytes(array(word)))?,
+            2 => memory.store_u16(offset, u16::from_ne_bytes(array(word)))?,
+            _ => memory.store_u8(offset, word[0])?,
         }
+        (offset, bytes) = (offset + width, rest);
     }
     Ok(())
+}
+
+fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
+    std::array::from_fn(|at| bytes[at])
 }
 
 #[cfg(test)]

@@ -425,8 +425,10 @@ impl Peer {
             match self.request(Kind::Atomic, |request| Body::Stores { memory, request, len }, part)? {
                 Some(Answer::Was(_)) => {}
                 _ => {
-                    return Err(self
-                        .refused(Kind::Atomic, "it has no such memory: the segment may have been withdrawn"));
+                    return Err(self.refused(
+                        Kind::Atomic,
+                        "it has no such memory: the segment may have been withdrawn",
+                    ));
                 }
             }
         }
