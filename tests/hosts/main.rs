@@ -15,6 +15,7 @@ mod rails;
 mod sisci;
 mod ssh;
 mod tools;
+mod verify;
 
 use std::time::Duration;
 

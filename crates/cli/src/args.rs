@@ -368,7 +368,7 @@ pub(crate) struct Verify {
     /// Number of nodes to start for the test, 2 to 64
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(2..=64), conflicts_with = "running")]
     pub nodes: u32,
-    /// Test the running cluster, which keeps running
+    /// Test the running cluster, which keeps running, with the nodes of all its hosts
     #[arg(long)]
     pub running: bool,
     /// Seed of the exchanged data

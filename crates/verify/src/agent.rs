@@ -22,7 +22,7 @@ use crate::diag::{HostFile, NodeDiag, NotCleared};
 
 pub use serve::is_agent;
 pub use team::{AgentError, Elsewhere, nodes_elsewhere};
-pub(crate) use team::{Started, start_all};
+pub(crate) use team::{Started, elsewhere_among, start_all};
 
 /// What an agent and a tool say to each other.
 pub const SCHEMA: &str = "tieline-agent/1";

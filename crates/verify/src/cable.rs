@@ -17,7 +17,7 @@ use tieline::NodeId;
 
 use crate::Target;
 use crate::capacity::CouldNotRun;
-use crate::status;
+use crate::status::{self, Hosts};
 use crate::verdict::Verdict;
 
 pub use plan::{Plan, PlanError, PlannedLink, Rates};
@@ -91,6 +91,8 @@ pub struct Deviation {
 pub struct Request {
     /// The links that there should be.
     pub plan: Plan,
+    /// Whose nodes are asked for their links.
+    pub hosts: Hosts,
     /// Only links of this node.
     pub only: Option<NodeId>,
     /// All that is there is measured, whatever the plan asks for: for a plan that is to be saved.
@@ -128,13 +130,13 @@ pub fn run(
 ) -> Result<CableReport, CableError> {
     let cluster = target.cluster.clone().unwrap_or_else(|| "default".into());
     tell("asking all nodes for their links");
-    let status = status::collect_settled(target, stop)?;
+    let status = status::collect_settled_on(request.hosts, target, stop)?;
     let mut nodes = seen::nodes(&status);
     request.plan.check_known(&cluster, &seen::known(&nodes))?;
     seen::add_silent(&mut nodes, &request.plan.nodes);
     let mut deviations = judge::deviations(&request.plan, &nodes);
     deviations.retain(|deviation| request.only.is_none_or(|node| judge::concerns(deviation, node)));
-    let wanted = rates::wanted(&request, &nodes, &deviations);
+    let (wanted, far) = rates::wanted(&request, &nodes, &deviations);
     let (measured, busy) = if wanted.is_empty() {
         (Vec::new(), None)
     } else {
@@ -143,8 +145,10 @@ pub fn run(
     };
     let mut doubts = Vec::new();
     rates::judge(&wanted, &measured, busy.as_deref(), stop(), &mut deviations, &mut doubts);
+    doubts.extend(far.into_iter().filter(|_| !request.measure_all).map(rates::not_measured));
     if request.plan.path.is_none()
         && deviations.is_empty()
+        && seen::known(&nodes).len() < 2
         && let Some(why) = target.lacks_a_peer()
     {
         doubts.push(format!("a link {why}"));

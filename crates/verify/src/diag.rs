@@ -32,7 +32,7 @@ use crate::capacity::{self, CouldNotRun, is_own_lack};
 use crate::status;
 use crate::verdict::Verdict;
 
-pub use far::{NotCleared, run_everywhere};
+pub use far::{Everywhere, NotCleared, run_everywhere};
 pub use hosts::{HostEntry, HostFile, HostsError};
 pub use link_test::LinkTest;
 pub use render::View;

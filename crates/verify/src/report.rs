@@ -16,6 +16,7 @@ mod environment;
 mod facts;
 mod file;
 mod jitter;
+mod links;
 mod matrix;
 mod nodes;
 mod number;

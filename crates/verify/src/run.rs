@@ -20,7 +20,7 @@ use crate::exchange::ExchangeReport;
 use crate::latency::LatencyReport;
 use crate::own::OwnCluster;
 use crate::pairs::{NamesReport, PairsReport};
-use crate::status::ClusterReport;
+use crate::status::{ClusterReport, Hosts};
 use crate::suspect::Suspected;
 use crate::target::Target;
 use crate::verdict::Verdict;
@@ -32,6 +32,8 @@ mod busy;
 mod closing;
 mod curves;
 mod depth;
+mod links;
+mod others;
 mod render;
 mod steps;
 
@@ -48,7 +50,7 @@ const SKIPPED: &str = "SKIPPED: ";
 /// On what.
 #[derive(Debug)]
 pub enum Start {
-    /// A cluster that runs, and is left running.
+    /// A cluster that runs, and is left running. Nodes of other hosts are tested, too, except for health.
     Running(Target),
     /// One of the test's own, gone again afterwards.
     Own(OwnCluster),
@@ -158,20 +160,26 @@ pub fn run(options: &Options, control: &mut Control<'_>) -> Result<Report, Could
     let steal_before_ms = env::steal_ms();
     let mut steps = Steps::new(control);
     let (target, _removal) = steps.reach(&options.start)?;
-    let status = steps.status(&target)?;
+    // A test of health is one of this host, as part of a job on each: all of them would ask all others.
+    let hosts = match (&options.start, options.depth) {
+        (Start::Running(_), Depth::Quick | Depth::Standard | Depth::Thorough) => Hosts::All,
+        (Start::Own(_), _) | (_, Depth::Health) => Hosts::This,
+    };
+    let (status, others) = steps.status(hosts, &target)?;
     // A node that does not respond has failed already; further requests would only take time.
     // The step before has reported the reason.
     let silent = status.silent().into_iter().map(|node| (node, "its manager does not respond".to_owned()));
     let expected = diag::Expected { nodes: target.nodes.clone(), silent: silent.collect() };
     let target = Target { nodes: status.answering(), ..target };
     steps.leave_out(&expected.silent);
-    let diag = steps.diag(&target, &expected)?;
-    let cable = steps.cable(&target, options.plan.as_ref())?;
+    let diag = steps.diag(hosts, &target, &expected, &others)?;
+    let absent = if hosts == Hosts::All { others.absent(&diag) } else { Vec::new() };
+    let cable = steps.cable(hosts, &target, options.plan.as_ref(), &others)?;
     let names = steps.names(&target);
     let exchange = steps.exchange(&target, options.seed, &names);
     let sound = sound(&target, &names);
     let plan = options.depth.plan();
-    let load = plan.and_then(|plan| steps.load(&sound, options.seed, plan));
+    let load = plan.and_then(|plan| steps.load(&sound, options.seed, plan, &others));
     let pairs = plan.and_then(|plan| steps.pairs(&sound, options.seed, plan));
     let latency = plan.and_then(|_| steps.scipp(&sound));
     let curves = plan.and_then(|plan| plan.curves);
@@ -180,8 +188,9 @@ pub fn run(options: &Options, control: &mut Control<'_>) -> Result<Report, Could
         Some(thresholds) => steps.thresholds(thresholds, latency.as_ref(), &mut benchmarks),
         None => Vec::new(),
     };
-    let changes = steps.closing(&target, &status);
+    let changes = steps.closing(hosts, &target, &status);
     let findings = blame::Findings {
+        absent: &absent,
         changes: &changes,
         cable: cable.as_ref(),
         swaps: &steps.swaps,
@@ -203,6 +212,7 @@ pub fn run(options: &Options, control: &mut Control<'_>) -> Result<Report, Could
         links: advice::links_of(&status),
         busy: busy.as_deref(),
         partial: partial.as_deref(),
+        others: &others.nodes,
         own: advice::up_command(&options.start),
         argv: &options.argv,
     };

@@ -19,7 +19,8 @@ use crate::Target;
 use crate::capacity::is_own_lack;
 use crate::verdict::Verdict;
 
-pub use far::FarNode;
+pub(crate) use far::collect_settled_on;
+pub use far::{FarNode, Hosts};
 pub(crate) use misled::{Misled, misled};
 
 /// One node.
@@ -144,17 +145,7 @@ pub fn collect(target: &Target) -> Result<ClusterReport, NodeError> {
 
 /// As [`collect`], and asks the managers of other hosts, too, by way of those of this host.
 pub fn collect_all_hosts(target: &Target) -> Result<ClusterReport, NodeError> {
-    let mut report = collect(target)?;
-    let dir = ClusterDir::locate(target.runtime_dir.as_deref(), target.cluster.as_deref())?;
-    report.other_hosts = far::collect(&dir, target, &report.nodes);
-    // Both ends say the same of a link that was taken down.
-    let new = far::problems(&report.other_hosts).filter(|problem| !report.problems.contains(problem));
-    let new: Vec<String> = new.collect();
-    report.problems.extend(new);
-    if !report.problems.is_empty() {
-        report.verdict = Verdict::Fail;
-    }
-    Ok(report)
+    far::add(collect(target)?, target)
 }
 
 /// A session that was lost longer ago than that is not waited for.
@@ -398,6 +389,11 @@ impl ClusterReport {
     /// Nodes whose managers answered.
     pub fn answering(&self) -> Vec<NodeId> {
         self.nodes.iter().filter(|report| report.status.is_some()).map(|report| report.node).collect()
+    }
+
+    /// The links of the nodes of this host, by node.
+    pub(crate) fn links_here(&self) -> impl Iterator<Item = (NodeId, &[LinkStatus])> {
+        self.nodes.iter().filter_map(|report| Some((report.node, report.status.as_ref()?.links.as_slice())))
     }
 
     /// Nodes whose managers did not.

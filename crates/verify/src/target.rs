@@ -33,10 +33,7 @@ impl Target {
             [only] => format!("there is only node {only}"),
             _ => return None,
         };
-        Some(format!(
-            "needs two nodes, and {there}: start another one with `tieline node start --node ID` \
-             (nodes of other hosts are tested by `tieline conntest` and `tieline diag`)"
-        ))
+        Some(format!("needs two nodes, and {there}: start another one with `tieline node start --node ID`"))
     }
 
     /// Does something for every node, so many at the same time, and gives the results in the order of the nodes.

@@ -3,14 +3,17 @@
 use std::path::Path;
 
 use ::node::cluster::node_ids;
-use ::verify::Verdict;
+use ::verify::agent::nodes_elsewhere;
 use ::verify::cable::{self, CableReport, PLAN_SCHEMA, Plan, Request, SCHEMA};
+use ::verify::status::Hosts;
+use ::verify::{Target, Verdict};
 
-use super::target;
+use super::{cluster_dir, target};
 use crate::args::{Cable, Common};
 use crate::exit::{Failure, Outcome, PASS};
 use crate::interrupt::{self, has_arrived};
 use crate::output::Output;
+use tieline::NodeId;
 
 pub(super) fn run(common: &Common, arguments: &Cable, output: Output) -> Outcome {
     if arguments.generate {
@@ -29,7 +32,8 @@ pub(super) fn run(common: &Common, arguments: &Cable, output: Output) -> Outcome
     // What there is then is printed, as partial if a measurement was cut short.
     interrupt::end_with_what_there_is()?;
     let request = Request {
-        plan: plan.unwrap_or_else(|| Plan::full_mesh(&everyone.nodes)),
+        plan: plan.map_or_else(|| full_mesh(common, &everyone), Ok)?,
+        hosts: Hosts::All,
         only: common.node,
         measure_all: arguments.measure,
     };
@@ -45,11 +49,21 @@ pub(super) fn run(common: &Common, arguments: &Cable, output: Output) -> Outcome
 fn generate(common: &Common, nodes: Option<u32>, output: Output) -> Outcome {
     let nodes = match nodes {
         Some(count) => node_ids(count as usize, None)?,
-        None => target(common)?.nodes,
+        None => return print_plan(&full_mesh(common, &target(common)?)?, output),
     };
-    let plan = Plan::full_mesh(&nodes);
+    print_plan(&Plan::full_mesh(&nodes), output)
+}
+
+/// Every node of the cluster, on all its hosts, with every other.
+fn full_mesh(common: &Common, here: &Target) -> Result<Plan, Failure> {
+    let far = nodes_elsewhere(&cluster_dir(common)?, here);
+    let nodes: Vec<NodeId> = here.nodes.iter().copied().chain(far.into_iter().map(|one| one.node)).collect();
+    Ok(Plan::full_mesh(&nodes))
+}
+
+fn print_plan(plan: &Plan, output: Output) -> Outcome {
     let text = || plan.to_toml("every node linked with every other");
-    output.file(PLAN_SCHEMA, || serde_json::to_value(&plan), text)?;
+    output.file(PLAN_SCHEMA, || serde_json::to_value(plan), text)?;
     Ok(PASS)
 }
 

@@ -2,7 +2,7 @@
 
 use ::verify::Target;
 use ::verify::agent::nodes_elsewhere;
-use ::verify::diag::{self, Expected, HostFile, Options, View};
+use ::verify::diag::{self, Everywhere, Expected, HostFile, Options, View};
 
 use super::{cluster_dir, target};
 use crate::args::{Common, Diag};
@@ -27,8 +27,9 @@ pub(super) fn run(common: &Common, arguments: &Diag, output: Output) -> Outcome 
         }
         report
     } else {
+        let everywhere = Everywhere { dir: &dir, nodes: elsewhere, clear: arguments.clear };
         let (report, not_cleared) =
-            diag::run_everywhere(&everyone, &dir, elsewhere, &options, arguments.clear)?;
+            diag::run_everywhere(&everyone, &Expected::of(&everyone), everywhere, &options, &|| false)?;
         not_cleared.iter().for_each(|(node, error)| note_not_cleared(*node, error, output));
         report
     };

@@ -86,10 +86,17 @@ pub struct Elsewhere {
 /// certificates were revoked are not of the cluster now.
 pub fn nodes_elsewhere(dir: &ClusterDir, target: &Target) -> Vec<Elsewhere> {
     let links = |via: NodeId| Some((via, node::cluster::status(dir, via).ok()?.links));
+    let all: Vec<_> = target.on_each_node(links).into_iter().flatten().collect();
+    elsewhere_among(all.iter().map(|(via, links)| (*via, links.as_slice())))
+}
+
+/// The same among links that are known, each with the node that says it.
+pub(crate) fn elsewhere_among<'l>(links: impl Iterator<Item = (NodeId, &'l [LinkStatus])>) -> Vec<Elsewhere> {
     let mut known: Vec<Elsewhere> = Vec::new();
-    for (via, links) in target.on_each_node(links).into_iter().flatten() {
-        for link in links.into_iter().filter(is_of_the_cluster) {
-            let one = Elsewhere { node: link.peer, host: link.peer_host, via, session: link.session };
+    for (via, links) in links {
+        for link in links.iter().filter(|link| is_of_the_cluster(link)) {
+            let (node, host) = (link.peer, link.peer_host.clone());
+            let one = Elsewhere { node, host, via, session: link.session };
             match known.iter_mut().find(|known| known.node == one.node) {
                 Some(known) if known.session != SessionState::Valid => *known = one,
                 Some(_) => {}
@@ -99,6 +106,14 @@ pub fn nodes_elsewhere(dir: &ClusterDir, target: &Target) -> Vec<Elsewhere> {
     }
     known.sort_unstable_by_key(|one| one.node);
     known
+}
+
+#[cfg(test)]
+impl Elsewhere {
+    /// With a valid session, for tests.
+    pub(crate) fn on(node: NodeId, host: &str) -> Self {
+        Self { node, host: host.to_owned(), via: node, session: SessionState::Valid }
+    }
 }
 
 fn is_of_the_cluster(link: &LinkStatus) -> bool {

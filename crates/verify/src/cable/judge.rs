@@ -54,6 +54,12 @@ fn silent(plan: &Plan, node: &NodeCables) -> Option<Deviation> {
         [link] => format!("; its link {} is missing", name(*link)),
         several => format!("; its links {} are missing", names(several)),
     };
+    let (host, next_step) = match &node.host {
+        None => (String::new(), format!("restart it with `tieline node restart --node {id}`")),
+        Some(host) => {
+            (format!(" on {host}"), format!("see `tieline status` on {host}, and the network to it"))
+        }
+    };
     Some(Deviation {
         kind: Kind::Missing,
         node: id,
@@ -61,8 +67,8 @@ fn silent(plan: &Plan, node: &NodeCables) -> Option<Deviation> {
         partner: None,
         found: None,
         links,
-        text: format!("node {id} does not respond: {why}{lost}"),
-        next_step: format!("restart it with `tieline node restart --node {id}`"),
+        text: format!("node {id}{host} does not respond: {why}{lost}"),
+        next_step,
     })
 }
 

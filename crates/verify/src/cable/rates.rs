@@ -72,8 +72,26 @@ pub struct Watch {
     adapter: AdapterNo,
 }
 
-/// Links that have limits and no findings yet.
-pub(super) fn wanted(request: &Request, nodes: &[NodeCables], deviations: &[Deviation]) -> Vec<Watch> {
+/// Links that have limits and no findings yet: those within this host, and those that lead to another one or lie between others.
+pub(super) fn wanted(
+    request: &Request,
+    nodes: &[NodeCables],
+    deviations: &[Deviation],
+) -> (Vec<Watch>, Vec<Watch>) {
+    let is_here = |id: &NodeId| nodes.iter().any(|node| node.node == *id && node.host.is_none());
+    let here = |watch: &Watch| watch.link.ends.iter().all(is_here);
+    all_wanted(request, nodes, deviations).into_iter().partition(here)
+}
+
+/// What is said of a link that has limits and was not measured.
+pub(super) fn not_measured(Watch { link, .. }: Watch) -> String {
+    let [a, b] = link.ends;
+    format!(
+        "link {a}-{b} between two hosts was not held to its limits in the plan: `tieline cable` measures within a host; take its limits out of the plan"
+    )
+}
+
+fn all_wanted(request: &Request, nodes: &[NodeCables], deviations: &[Deviation]) -> Vec<Watch> {
     let is_up = |[a, b]: [NodeId; 2]| {
         let near = nodes.iter().find(|node| node.node == a).and_then(|node| node.link_to(b));
         near.filter(|link| link.state == LinkState::Up).map(|link| link.adapter)

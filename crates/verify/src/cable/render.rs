@@ -26,7 +26,8 @@ impl CableReport {
         );
         for node in &self.nodes {
             if let Some(why) = &node.error {
-                let _ = writeln!(text, "{:>6}  does not respond: {why}", node.node.get());
+                let host = node.host.as_ref().map(|host| format!(" (on {host})")).unwrap_or_default();
+                let _ = writeln!(text, "{:>6}  does not respond: {why}{host}", node.node.get());
             }
             for link in &node.links {
                 text.push_str(&line(node.node.get(), link));

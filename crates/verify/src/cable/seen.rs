@@ -1,7 +1,7 @@
 //! The links that the nodes report.
 
 use proto::ids::AdapterNo;
-use proto::wire::status::{LinkStatus, SessionState};
+use proto::wire::status::{LinkStatus, NodeStatus, SessionState};
 use serde::Serialize;
 use tieline::NodeId;
 
@@ -86,6 +86,9 @@ pub struct LinkReport {
 pub struct NodeCables {
     /// The node.
     pub node: NodeId,
+    /// Its host, if that is another one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
     /// Why it does not respond; `None` if it does.
     pub error: Option<String>,
     /// By peer.
@@ -120,14 +123,27 @@ impl LinkReport {
 
 /// From what the managers say.
 pub(super) fn nodes(status: &ClusterReport) -> Vec<NodeCables> {
-    let of = |report: &crate::status::NodeReport| NodeCables {
-        node: report.node,
-        error: report.error.clone(),
-        links: report.status.as_ref().map_or_else(Vec::new, |status| {
-            status.links.iter().map(|link| LinkReport::of(report.node, link)).collect()
-        }),
+    let links = |node: NodeId, status: &Option<NodeStatus>| {
+        let links = status.iter().flat_map(|status| &status.links);
+        links.map(|link| LinkReport::of(node, link)).collect()
     };
-    status.nodes.iter().map(of).collect()
+    let here = status.nodes.iter().map(|report| NodeCables {
+        node: report.node,
+        host: None,
+        error: report.error.clone(),
+        links: links(report.node, &report.status),
+    });
+    // Those that were stopped in an orderly way are not missed, here as there.
+    let far = status.other_hosts.iter().filter(|far| far.session != SessionState::Stopped);
+    let far = far.map(|far| NodeCables {
+        node: far.node,
+        host: Some(far.host.clone()),
+        error: far.error.clone(),
+        links: links(far.node, &far.status),
+    });
+    let mut all: Vec<NodeCables> = here.chain(far).collect();
+    all.sort_by_key(|one| one.node);
+    all
 }
 
 /// All nodes that are there, or that one of these knows.
@@ -144,7 +160,7 @@ pub(super) fn add_silent(nodes: &mut Vec<NodeCables>, planned: &[NodeId]) {
     for node in planned {
         if !nodes.iter().any(|known| known.node == *node) {
             let error = Some("its manager was stopped".to_owned());
-            nodes.push(NodeCables { node: *node, error, links: Vec::new() });
+            nodes.push(NodeCables { node: *node, error, host: None, links: Vec::new() });
         }
     }
     nodes.sort_by_key(|node| node.node);

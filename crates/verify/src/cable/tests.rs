@@ -26,6 +26,7 @@ fn link(node: u32, peer: u32) -> LinkReport {
 
 fn mesh(nodes: &[u32]) -> (Plan, Vec<NodeCables>) {
     let cables = |node: &u32| NodeCables {
+        host: None,
         node: id(*node),
         error: None,
         links: nodes.iter().filter(|peer| *peer != node).map(|peer| link(*node, *peer)).collect(),
@@ -83,7 +84,7 @@ fn a_link_that_an_end_has_never_seen_is_missing() {
 #[test]
 fn a_node_that_does_not_answer_is_one_fault_and_not_one_for_each_link() {
     let (plan, mut nodes) = mesh(&[4, 8, 12, 16]);
-    nodes[1] = NodeCables { node: id(8), error: Some("killed".into()), links: Vec::new() };
+    nodes[1] = NodeCables { node: id(8), host: None, error: Some("killed".into()), links: Vec::new() };
     for node in [4, 12, 16] {
         at(&mut nodes, node, 8).state = LinkState::Lost;
     }

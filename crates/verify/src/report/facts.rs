@@ -55,7 +55,8 @@ impl Facts {
     pub(super) fn of(document: &Value) -> Self {
         let step_ns = super::environment::find(document).and_then(|env| env.positive("clock.step_ns"));
         let mut facts = Self { step_ns: step_ns.unwrap_or(0.0), ..Self::default() };
-        for node in document.items("status.nodes").iter().chain(document.items("diag.nodes")) {
+        let far = document.items("status.other_hosts");
+        for node in document.items("status.nodes").iter().chain(far).chain(document.items("diag.nodes")) {
             facts.nodes.extend(node.at("node").as_u64());
         }
         facts.exchange(document);

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::Detail;
 use super::facts::{Facts, Pair, PairFacts};
-use super::number;
 use super::read::{Judged, Read};
+use super::{links, number};
 
 /// More nodes than these fit no page: then those with the worst pairs are shown.
 const MOST_NODES: usize = 64;
@@ -323,7 +323,10 @@ pub(super) fn section(document: &Value, facts: &Facts, detail: Detail) -> Option
         @if hidden > 0 { p { "Shown are the " (nodes.len()) " nodes with the most bad pairs; " (hidden) " others are left out." } }
         (legend())
         p.said { "Shades are of one reading each. Only what is marked " (Judged::Fail.symbol()) " was confirmed by a further measurement." }
-        div.matrices.wide[wide] { @for metric in &metrics { (table(metric, facts, &nodes)) } }
+        div.matrices.wide[wide] {
+            @for metric in &metrics { (table(metric, facts, &nodes)) }
+            @if let Some(links) = links::table(document, &nodes) { (links) }
+        }
         (bad_pairs(facts))
     })
 }

@@ -36,7 +36,8 @@ pub(super) fn faults(document: &Value) -> Vec<String> {
             .filter_map(|link| Some(format!("{from} → {}: {}", link.count("peer"), on_purpose(link)?)))
             .collect()
     };
-    document.items("status.nodes").iter().flat_map(of).take(60).collect()
+    let all = document.items("status.nodes").iter().chain(document.items("status.other_hosts"));
+    all.flat_map(of).take(60).collect()
 }
 
 fn session_summary(node: &Value) -> (usize, usize) {
@@ -46,7 +47,8 @@ fn session_summary(node: &Value) -> (usize, usize) {
 
 /// The section.
 pub(super) fn section(document: &Value) -> Option<Markup> {
-    let nodes = document.items("status.nodes");
+    let nodes: Vec<&Value> =
+        document.items("status.nodes").iter().chain(document.items("status.other_hosts")).collect();
     if nodes.is_empty() {
         return None;
     }
@@ -72,7 +74,7 @@ pub(super) fn section(document: &Value) -> Option<Markup> {
                         @let missed = links(node).iter().map(|link| link.count("heartbeats_missed")).fold(0, u64::saturating_add);
                         tr {
                             th scope="row" { (node.count("node")) }
-                            @if let Some(error) = node.text("error") { td.left colspan="6" { (steps::badge(Judged::Fail)) " " (error) } } @else {
+                            @if let Some(error) = node.text("error") { td.left colspan="6" { (steps::badge(Judged::Fail)) " " @if let Some(host) = node.text("host") { "on " (host) ": " } (error) } } @else {
                                 td { (node.text("status.info.host").unwrap_or_default()) }
                                 td { @if let Some(judged) = diag_of(node.count("node")).and_then(Read::verdict) { (steps::badge(judged)) } @else { "–" } }
                                 td { (valid) " of " (all) }

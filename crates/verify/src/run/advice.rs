@@ -3,7 +3,8 @@
 use proto::wire::status::LinkStatus;
 use tieline::NodeId;
 
-use super::{Start, Step, Verdict};
+use super::{Start, Step, Verdict, others};
+use crate::agent::Elsewhere;
 use crate::status::ClusterReport;
 use crate::suspect::{Suspect, Suspected};
 
@@ -16,6 +17,8 @@ pub(super) struct Known<'a> {
     pub(super) busy: Option<&'a str>,
     /// Why there is not all of it.
     pub(super) partial: Option<&'a str>,
+    /// The nodes of other hosts.
+    pub(super) others: &'a [Elsewhere],
     /// What starts a cluster like the one that was tested, if that was the test's own: then it is gone.
     pub(super) own: Option<String>,
     /// The command line.
@@ -69,8 +72,9 @@ fn about_suspects(suspects: &[Suspected], known: &Known<'_>) -> Vec<String> {
     let about = |suspected: &Suspected| {
         let undo = on_purpose(suspected, &known.links);
         // A node may be to blame for more than what was done to its links.
+        let far = others::next_step(known.others, suspected);
         let is_all = undo.is_some() && matches!(suspected.suspect, Suspect::Link(_));
-        undo.into_iter().chain((!is_all).then(|| suspected.next_step()))
+        undo.into_iter().chain((!is_all).then(|| far.unwrap_or_else(|| suspected.next_step())))
     };
     suspects.iter().flat_map(about).collect()
 }
@@ -190,7 +194,15 @@ mod tests {
     }
 
     fn known<'a>(steps: &'a [Step], link: &'a LinkStatus) -> Known<'a> {
-        Known { steps, links: vec![(id(4), link)], busy: None, partial: None, own: None, argv: &[] }
+        Known {
+            steps,
+            links: vec![(id(4), link)],
+            busy: None,
+            partial: None,
+            others: &[],
+            own: None,
+            argv: &[],
+        }
     }
 
     #[test]

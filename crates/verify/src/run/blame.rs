@@ -12,6 +12,8 @@ use crate::swap::Swaps;
 
 /// Evidence against a node or link.
 pub(super) struct Findings<'a> {
+    /// Nodes of other hosts that gave no report.
+    pub(super) absent: &'a [Suspected],
     pub(super) changes: &'a Changes,
     pub(super) cable: Option<&'a CableReport>,
     pub(super) swaps: &'a Swaps,
@@ -25,11 +27,12 @@ pub(super) struct Findings<'a> {
 
 /// What all steps say, each suspect once.
 pub(super) fn suspects(nodes: &[NodeId], findings: &Findings<'_>) -> Vec<Suspected> {
-    let Findings { changes, cable, swaps, names, exchange, load, pairs, pair } = findings;
+    let Findings { absent, changes, cable, swaps, names, exchange, load, pairs, pair } = findings;
     let failed = exchange.bad_links(|from, to| names.obstacle(from, to).is_some());
     let said = cable
         .iter()
         .flat_map(|cable| cable.deviations.iter().map(of_deviation))
+        .chain(absent.iter().cloned())
         .chain(changes.suspects.iter().cloned())
         .chain(names.suspects(nodes))
         .chain(swaps.name(nodes, failed))
@@ -80,6 +83,7 @@ mod tests {
         let names = NamesReport { swapped: vec![[id(8), id(12)]], ..NamesReport::of_nobody() };
         let exchange = ExchangeReport::of_nothing();
         let findings = Findings {
+            absent: &[],
             changes: &Changes::default(),
             cable: None,
             swaps: &Swaps::default(),
@@ -105,6 +109,7 @@ mod tests {
         let exchange = ExchangeReport::of_nothing();
         let blamed = |changes: &Changes| {
             let findings = Findings {
+                absent: &[],
                 changes,
                 cable: None,
                 swaps: &Swaps::default(),

@@ -22,18 +22,20 @@ pub(super) struct Changes {
 /// Compares what the managers said before the tests with what they say after them. `is_busy`: the machine was, in between.
 pub(super) fn changes(before: &ClusterReport, after: &ClusterReport, is_busy: bool) -> Changes {
     let mut changes = Changes::default();
-    for old in &before.nodes {
-        let Some(was) = &old.status else { continue };
-        let new = after.nodes.iter().find(|new| new.node == old.node);
-        match new.and_then(|new| new.status.as_ref()) {
+    let (before, after) = (views(before), views(after));
+    let after = |node: NodeId| after.iter().find(|new| new.node == node);
+    for View { node, status, .. } in &before {
+        let Some(was) = status else { continue };
+        let new = after(*node);
+        match new.and_then(|new| new.status) {
             None => {
-                let why = new.and_then(|new| new.error.clone()).unwrap_or_else(|| "it is gone".into());
-                changes.blame(Suspect::Node(old.node), format!("stopped answering during the test: {why}"));
+                let why = new.and_then(|new| new.error).unwrap_or("it is gone");
+                changes.blame(Suspect::Node(*node), format!("stopped answering during the test: {why}"));
             }
             Some(is) if is.info.incarnation != was.info.incarnation => {
                 let pids = format!("pid {}, then {}", was.info.manager_pid, is.info.manager_pid);
                 changes.blame(
-                    Suspect::Node(old.node),
+                    Suspect::Node(*node),
                     format!("its manager was restarted during the test ({pids})"),
                 );
             }
@@ -42,9 +44,8 @@ pub(super) fn changes(before: &ClusterReport, after: &ClusterReport, is_busy: bo
     }
     let blamed: Vec<NodeId> = changes.nodes().collect();
     let mut links: BTreeMap<[NodeId; 2], Vec<Change>> = BTreeMap::new();
-    for old in before.nodes.iter().filter(|old| !blamed.contains(&old.node)) {
-        let new = after.nodes.iter().find(|new| new.node == old.node);
-        if let (Some(was), Some(is)) = (&old.status, new.and_then(|new| new.status.as_ref())) {
+    for old in before.iter().filter(|old| !blamed.contains(&old.node)) {
+        if let (Some(was), Some(is)) = (old.status, after(old.node).and_then(|new| new.status)) {
             for (ends, change) in changed_links(old.node, was, is, &blamed) {
                 links.entry(ends).or_default().push(change);
             }
@@ -64,6 +65,21 @@ struct Change {
     missed: bool,
     /// Now it carries what is sent.
     carries: bool,
+}
+
+/// A node of any host, as its manager says.
+struct View<'r> {
+    node: NodeId,
+    status: Option<&'r NodeStatus>,
+    error: Option<&'r str>,
+}
+
+fn views(report: &ClusterReport) -> Vec<View<'_>> {
+    let here = report.nodes.iter().map(|one| (one.node, &one.status, &one.error));
+    let far = report.other_hosts.iter().map(|one| (one.node, &one.status, &one.error));
+    here.chain(far)
+        .map(|(node, status, error)| View { node, status: status.as_ref(), error: error.as_deref() })
+        .collect()
 }
 
 fn changed_links(

@@ -3,10 +3,11 @@
 use std::fmt::Write;
 use std::path::Path;
 
+use proto::wire::status::SessionState;
 use serde_json::{Value, json};
 use tieline::NodeId;
 
-use super::{Report, SCHEMA, Step};
+use super::{Report, SCHEMA, Step, links};
 use crate::verdict::Verdict;
 
 impl Report {
@@ -40,6 +41,10 @@ impl Report {
                 let _ = writeln!(text, "  {advice}");
             }
         }
+        if let Some(links) = links::table(&self.status) {
+            text.push('\n');
+            text.push_str(&links);
+        }
         if let Some(latency) = &self.latency {
             text.push('\n');
             text.push_str(&latency.table());
@@ -59,11 +64,12 @@ impl Report {
         let nodes: Vec<_> = self.status.nodes.iter().map(|node| node.node).collect();
         let plan = self.cable.as_ref().and_then(|cable| cable.plan.path.as_deref());
         let mut text = format!(
-            "tieline verify --health: {}: cluster `{}`, {}, {}, {:.1} s",
+            "tieline verify --health: {}: cluster `{}`, {}, {}{}, {:.1} s",
             self.verdict,
             self.cluster,
             compared(&nodes, plan),
             counted(self.exchange.pairs.len(), "pair"),
+            self.sessions_with_others(),
             self.duration_s
         );
         let blamed = self.suspects.iter().map(|suspected| suspected.suspect.to_string());
@@ -76,6 +82,16 @@ impl Report {
         text.push_str(&reason(&blamed.collect::<Vec<_>>(), &problems));
         text.push('\n');
         text
+    }
+
+    /// How many sessions this host's nodes have with those of other hosts, if there are any.
+    fn sessions_with_others(&self) -> String {
+        let links = || self.status.links_here().flat_map(|(_, links)| links).filter(|link| link.other_host);
+        let valid = links().filter(|link| link.session == SessionState::Valid).count();
+        match links().count() {
+            0 => String::new(),
+            all => format!(", {valid} of {} with other hosts", counted(all, "session")),
+        }
     }
 
     /// What is wrong with nodes as such, each with the node that it is about.

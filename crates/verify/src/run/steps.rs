@@ -1,26 +1,25 @@
 //! The steps: what each calls, and its result in one line.
 
+mod everywhere;
+
 use std::time::{Duration, Instant};
 
 use bench::noise::others::{Load, Meter};
 use bench::results::Document;
 use bench::thresholds::{Judgements, Thresholds};
 use serde_json::Value;
-use shm::sync::{AtomicBool, Ordering};
 use tieline::NodeId;
 
 use super::closing::{self, Changes};
 use super::depth::{Curves, Plan};
+use super::others::Others;
 use super::{Control, Start, Step, busy, counted, curves};
-use crate::cable::{self, CableError, CableReport};
 use crate::capacity::CouldNotRun;
-use crate::conntest::{self, ConntestReport};
-use crate::diag::{self, DiagReport};
 use crate::exchange::{self, ExchangeReport};
 use crate::latency::{self, LatencyReport, NotMeasured};
 use crate::own::Removal;
 use crate::pairs::{self, NamesReport, PairsReport};
-use crate::status::{self, ClusterReport};
+use crate::status::{self, ClusterReport, Hosts};
 use crate::suspect::Suspected;
 use crate::swap::Swaps;
 use crate::target::Target;
@@ -35,6 +34,8 @@ pub(super) struct Steps<'a, 'b> {
     control: &'a mut Control<'b>,
     /// Which nodes could not take part, to be added to what a step says.
     left_out: String,
+    /// This host has one node, and others have more: what needs two nodes of one host is left out.
+    is_one_of_many_hosts: bool,
     /// What the cable test knows to be swapped.
     pub(super) swaps: Swaps,
     /// The suspects, as the tests of one pair say.
@@ -52,6 +53,7 @@ impl<'a, 'b> Steps<'a, 'b> {
             done: Vec::new(),
             control,
             left_out: String::new(),
+            is_one_of_many_hosts: false,
             swaps: Swaps::default(),
             of_pair: Vec::new(),
             ended_after: None,
@@ -80,6 +82,13 @@ impl<'a, 'b> Steps<'a, 'b> {
         }
     }
 
+    /// What the step before has seen of other work says nothing.
+    fn saw_nothing(&mut self) {
+        if let Some(step) = self.done.last_mut() {
+            step.load = Load::default();
+        }
+    }
+
     /// A step that is left out when the end was asked for.
     fn unless_ended<T>(
         &mut self,
@@ -99,6 +108,9 @@ impl<'a, 'b> Steps<'a, 'b> {
     /// Does in place of a step that needs two nodes what can be done with fewer: it says so.
     fn is_alone(&mut self, name: &'static str, target: &Target) -> bool {
         let Some(why) = target.lacks_a_peer() else { return false };
+        if self.is_one_of_many_hosts {
+            return true;
+        }
         self.unless_ended(name, |_| ((), Verdict::Inconclusive, format!("{}{why}", super::SKIPPED)));
         true
     }
@@ -135,81 +147,27 @@ impl<'a, 'b> Steps<'a, 'b> {
         }
     }
 
-    pub(super) fn status(&mut self, target: &Target) -> Result<ClusterReport, CouldNotRun> {
-        self.run("status", |control| {
-            outcome(status::collect_settled(target, control.stop), |report| {
+    /// How the managers are, and which nodes other hosts have.
+    pub(super) fn status(
+        &mut self,
+        hosts: Hosts,
+        target: &Target,
+    ) -> Result<(ClusterReport, Others), CouldNotRun> {
+        let found = self.run("status", |control| {
+            let report = status::collect_settled_on(hosts, target, control.stop).map_err(CouldNotRun::from);
+            let both = report.and_then(|report| {
+                let others = Others::of(target, &report)?;
+                Ok((report, others))
+            });
+            outcome(both, |(report, others)| {
                 let (nodes, problems) = (report.nodes.len(), report.problems.len());
-                let detail = format!("{}, {}", counted(nodes, "node"), counted(problems, "problem"));
+                let mut detail = format!("{}, {}", counted(nodes, "node"), counted(problems, "problem"));
+                detail.push_str(&others.summary(nodes));
                 (report.verdict, detail)
             })
-        })
-        .map_err(CouldNotRun::from)
-    }
-
-    pub(super) fn diag(
-        &mut self,
-        target: &Target,
-        expected: &diag::Expected,
-    ) -> Result<DiagReport, CouldNotRun> {
-        let report = self.unless_ended("diag", |control| {
-            outcome(diag::run(target, expected, control.stop), |report| {
-                let mut detail = format!(
-                    "{} of {} nodes tested, {} failed, {} see another topology",
-                    target.nodes.len(),
-                    expected.nodes.len(),
-                    report.failed().len(),
-                    report.disagreements.len()
-                );
-                let in_doubt = report.in_doubt().len();
-                if in_doubt > 0 {
-                    detail.push_str(&format!(", {in_doubt} late"));
-                }
-                (report.verdict, detail)
-            })
-        });
-        let report = report.unwrap_or_else(|| Ok(DiagReport::of_nothing()))?;
-        self.saw(report.load);
-        Ok(report)
-    }
-
-    pub(super) fn cable(
-        &mut self,
-        target: &Target,
-        plan: Option<&cable::Plan>,
-    ) -> Result<Option<CableReport>, CouldNotRun> {
-        if plan.is_none() && self.is_alone("cable", target) {
-            return Ok(None);
-        }
-        let (mesh, judged_by) = match plan {
-            Some(plan) => (plan.clone(), "the plan"),
-            None => (cable::Plan::full_mesh(&target.nodes), "a full mesh"),
-        };
-        let request = cable::Request { plan: mesh, only: None, measure_all: false };
-        let report = self.unless_ended("cable", |control| {
-            match cable::run(target, request, control.tell, control.stop) {
-                Ok(report) => {
-                    let links: usize = report.nodes.iter().map(|node| node.links.len()).sum();
-                    let detail = format!(
-                        "{links} ends of links, {} from {judged_by}, {} inconclusive",
-                        counted(report.deviations.len(), "deviation"),
-                        report.doubts.len()
-                    );
-                    let first =
-                        report.deviations.first().map(|one| format!(": {}: {}", one.text, one.next_step));
-                    let detail = detail + &first.unwrap_or_default();
-                    let verdict = report.verdict;
-                    (Ok(Some(report)), verdict, detail)
-                }
-                Err(CableError::CouldNotRun(error)) => {
-                    let detail = error.to_string();
-                    (Err(error), Verdict::Fail, detail)
-                }
-                Err(error @ CableError::Plan(_)) => (Ok(None), Verdict::Fail, error.to_string()),
-            }
-        });
-        let report = report.unwrap_or(Ok(None))?;
-        self.swaps = report.as_ref().map(Swaps::of).unwrap_or_default();
-        Ok(report)
+        })?;
+        self.is_one_of_many_hosts = found.0.nodes.len() < 2 && !found.1.nodes.is_empty();
+        Ok(found)
     }
 
     pub(super) fn names(&mut self, target: &Target) -> NamesReport {
@@ -245,33 +203,6 @@ impl<'a, 'b> Steps<'a, 'b> {
         });
         let report = report.unwrap_or_else(ExchangeReport::of_nothing);
         self.saw(report.load);
-        report
-    }
-
-    pub(super) fn load(&mut self, target: &Target, seed: u64, plan: Plan) -> Option<ConntestReport> {
-        if self.is_alone("load", target) {
-            return None;
-        }
-        let swaps = self.swaps.clone();
-        let report = self.unless_ended("load", |control| {
-            let options = conntest::Options {
-                seed,
-                meet_within: MEET,
-                only_listed: true,
-                ..conntest::Options::for_target(target, plan.load)
-            };
-            let stop: &AtomicBool = &options.stop;
-            let mut report = conntest::run(target, &options, &mut |progress| {
-                let (elapsed_s, whole_s) = (progress.elapsed.as_secs_f64(), plan.load.as_secs_f64());
-                (control.tell)(&format!("load: {elapsed_s:.1} s of {whole_s:.1} s"));
-                // Relaxed: nothing is published with it.
-                stop.store((control.stop)(), Ordering::Relaxed);
-            });
-            report.blame(&swaps);
-            let (verdict, detail) = (report.verdict, report.summary() + &swaps.cause(&report.suspects));
-            (report, verdict, detail)
-        });
-        self.saw(report.as_ref().map(|report| report.load).unwrap_or_default());
         report
     }
 
@@ -352,11 +283,12 @@ impl<'a, 'b> Steps<'a, 'b> {
     }
 
     /// Whether all is as it was at the beginning. Also when the end was asked for: it takes no time.
-    pub(super) fn closing(&mut self, target: &Target, before: &ClusterReport) -> Changes {
+    pub(super) fn closing(&mut self, hosts: Hosts, target: &Target, before: &ClusterReport) -> Changes {
         // What changed may have done so in any step.
         let load = self.done.iter().map(|step| step.load).reduce(Load::or_worse);
         let is_busy = load.is_some_and(|load| load.is_busy());
-        let changes = self.run("closing", |control| match status::collect_settled(target, control.stop) {
+        let after = |control: &Control<'_>| status::collect_settled_on(hosts, target, control.stop);
+        let changes = self.run("closing", |control| match after(control) {
             Ok(after) => {
                 let changes = closing::changes(before, &after, is_busy);
                 let mut detail = format!(

@@ -11,11 +11,21 @@ use proto::wire::status::{LinkKind, LinkStatus, NodeStatus, SessionState};
 use serde::{Deserialize, Serialize};
 use tieline::NodeId;
 
-use super::{NodeReport, is_revoked, problem_of, row, session_name};
+use super::{ClusterReport, NodeReport, collect_settled, is_revoked, problem_of, row, session_name};
 use crate::Target;
+use crate::verdict::Verdict;
 
 /// Nodes that are asked at the same time: each takes a thread and a descriptor.
 const ASKED_AT_ONCE: usize = 16;
+
+/// Whose nodes are meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hosts {
+    /// Those of this host.
+    This,
+    /// Those of all hosts.
+    All,
+}
 
 /// A node of another host.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -32,6 +42,33 @@ pub struct FarNode {
     pub status: Option<NodeStatus>,
     /// Why it does not.
     pub error: Option<String>,
+}
+
+/// As `collect_settled`, and asks the managers of other hosts, too, if those are wanted.
+pub(crate) fn collect_settled_on(
+    hosts: Hosts,
+    target: &Target,
+    stop: &dyn Fn() -> bool,
+) -> Result<ClusterReport, NodeError> {
+    let report = collect_settled(target, stop)?;
+    match hosts {
+        Hosts::This => Ok(report),
+        Hosts::All => add(report, target),
+    }
+}
+
+/// Asks the managers of other hosts by way of those of this host, whose report this is.
+pub(super) fn add(mut report: ClusterReport, target: &Target) -> Result<ClusterReport, NodeError> {
+    let dir = ClusterDir::locate(target.runtime_dir.as_deref(), target.cluster.as_deref())?;
+    report.other_hosts = collect(&dir, target, &report.nodes);
+    // Both ends say the same of a link that was taken down.
+    let new = problems(&report.other_hosts).filter(|problem| !report.problems.contains(problem));
+    let new: Vec<String> = new.collect();
+    report.problems.extend(new);
+    if !report.problems.is_empty() {
+        report.verdict = Verdict::Fail;
+    }
+    Ok(report)
 }
 
 /// Asks the managers of all nodes of other hosts that the nodes of this one know.

@@ -1,0 +1,99 @@
+//! `tieline verify --running` and `tieline cable` on one host test the nodes of all hosts, and name the one that does not answer.
+
+use serde_json::Value;
+
+use crate::lab::until;
+use crate::namespaces::Hosts;
+use tieline_tests::Watchdog;
+
+/// The report of `tieline verify --running --quick` on a host, and its exit status.
+fn verify(hosts: &Hosts, host: &str) -> (i32, Value) {
+    let (status, said, error) = hosts.tieline(host, &["verify", "--running", "--quick", "--json"]);
+    (status, serde_json::from_str(&said).unwrap_or_else(|wrong| panic!("{wrong}: {said}{error}")))
+}
+
+fn step<'r>(report: &'r Value, name: &str) -> &'r Value {
+    let steps = report["steps"].as_array().unwrap();
+    steps.iter().find(|step| step["name"] == name).unwrap_or_else(|| panic!("no step {name}: {report}"))
+}
+
+fn ids(list: &Value) -> Vec<u64> {
+    list.as_array().unwrap().iter().map(|one| one["node"].as_u64().unwrap()).collect()
+}
+
+/// What a peer's instance has counted.
+fn bytes_checked(report: &Value, node: u64, peer: u64) -> u64 {
+    let of = |list: &Value, id: u64| {
+        list.as_array()
+            .unwrap()
+            .iter()
+            .find(|one| one["node"] == id)
+            .unwrap_or_else(|| panic!("{list}"))
+            .clone()
+    };
+    let ledger = &of(&of(&report["load"]["instances"], node)["peers"], peer)["ledger"];
+    assert_eq!(
+        (&ledger["lost"], &ledger["corrupt"], &ledger["out_of_order"]),
+        (&0.into(), &0.into(), &0.into())
+    );
+    ledger["bytes_checked"].as_u64().unwrap()
+}
+
+#[test]
+fn verify_tests_the_nodes_of_all_hosts() {
+    let _watchdog = Watchdog::usual("verify of all hosts");
+    let Some(hosts) = Hosts::up(3) else { return };
+    let (_, report) = verify(&hosts, "host2");
+    for list in ["/diag/nodes", "/cable/nodes", "/load/instances"] {
+        assert_eq!(ids(report.pointer(list).unwrap()), [4, 8, 12], "{list}: {report}");
+    }
+    assert_eq!(ids(&report["status"]["other_hosts"]), [4, 12]);
+    for (name, verdict) in [("status", "PASS"), ("cable", "PASS")] {
+        assert_eq!(step(&report, name)["verdict"], verdict, "{report}");
+    }
+    for node in [4, 8, 12] {
+        for peer in [4, 8, 12].into_iter().filter(|peer| *peer != node) {
+            assert!(bytes_checked(&report, node, peer) > 0, "{report}");
+        }
+    }
+    // One node is no reason to have tested nothing.
+    for skipped in report["steps"].as_array().unwrap() {
+        assert!(!skipped["detail"].as_str().unwrap().contains("needs two nodes"), "{skipped}");
+    }
+    let (_, text, _) = hosts.tieline("host2", &["verify", "--running", "--quick"]);
+    assert!(text.lines().any(|line| line.split_whitespace().eq(["12", "ofi", "ofi"])), "{text}");
+    let (status, said, _) = hosts.tieline("host2", &["cable"]);
+    assert!(status == 0 && said.contains("cluster `") && said.contains("3 nodes"), "{said}");
+    let (status, said, _) = hosts.tieline("host2", &["verify", "--health"]);
+    assert!(status == 0 && said.contains("2 of 2 sessions with other hosts"), "{said}");
+}
+
+#[test]
+fn verify_names_the_host_that_does_not_answer_and_tests_the_others() {
+    let _watchdog = Watchdog::usual("verify and a host that does not answer");
+    let Some(hosts) = Hosts::up(3) else { return };
+    let (_, info, _) = hosts.tieline("host3", &["query", "--json"]);
+    let info: Value = serde_json::from_str(&info).unwrap();
+    let pid = info["manager_pid"].as_u64().unwrap().to_string();
+    hosts.must("host3", &["kill", "-STOP", &pid]);
+    // While its session still looks valid, and when it is lost.
+    for is_lost in [false, true] {
+        if is_lost {
+            until("its loss", || {
+                let (_, said, _) = hosts.tieline("host1", &["status", "--json"]);
+                let said: Value = serde_json::from_str(&said).unwrap_or_default();
+                said["other_hosts"][1]["session"] == "lost"
+            });
+        }
+        let (status, report) = verify(&hosts, "host1");
+        assert_eq!((status, &report["verdict"]), (1, &"FAIL".into()), "{report}");
+        let suspects = report["culprits"].as_array().unwrap();
+        assert!(suspects.iter().any(|one| one["suspect"]["node"] == 12), "{report}");
+        let advice = report["advice"].to_string();
+        assert!(advice.contains("node 12 on host3: see `tieline status` there"), "{advice}");
+        assert!(bytes_checked(&report, 4, 8) > 0 && bytes_checked(&report, 8, 4) > 0, "{report}");
+    }
+    let (status, said, _) = hosts.tieline("host1", &["cable"]);
+    assert!(status == 1 && said.contains("node 12 on host3 does not respond"), "{said}");
+    hosts.must("host3", &["kill", "-CONT", &pid]);
+}
