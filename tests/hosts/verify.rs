@@ -56,6 +56,21 @@ fn verify_tests_the_nodes_of_all_hosts() {
             assert!(bytes_checked(&report, node, peer) > 0, "{report}");
         }
     }
+    let speed = &report["between_hosts"];
+    let pairs = speed["pairs"].as_array().unwrap_or_else(|| panic!("{report}"));
+    assert_eq!(
+        (pairs.len(), &speed["pairs_in_all"], &speed["left_out"]),
+        (6, &6.into(), &0.into()),
+        "{speed}"
+    );
+    let readings: Vec<&Value> =
+        pairs.iter().map(|pair| &pair["reading"]).filter(|one| !one.is_null()).collect();
+    assert!(!readings.is_empty(), "{speed}");
+    for reading in readings {
+        let of = |name: &str| reading[name].as_f64().unwrap();
+        assert!(of("half_rtt_ns") >= of("least_half_rtt_ns") && of("least_half_rtt_ns") > 0.0, "{reading}");
+        assert!(of("bandwidth_bytes_per_s") > 0.0, "{reading}");
+    }
     // One node is no reason to have tested nothing.
     for skipped in report["steps"].as_array().unwrap() {
         assert!(!skipped["detail"].as_str().unwrap().contains("needs two nodes"), "{skipped}");

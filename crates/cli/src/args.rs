@@ -170,7 +170,7 @@ pub(crate) enum Command {
                             tieline verify --running --bundle lab.tar.gz   for support\n\n\
                             Steps: up (start the cluster), status (managers and sessions), diag (static test), cable (links), names (does each \
                             node ID lead to that node), exchange (checked transfer between every pair), load (all pairs at once), pairs (speed of \
-                            every pair), scipp (latency by message size on one pair), curves (bandwidth, DMA, interrupts, jitter on one pair), \
+                            every pair), hosts (speed of links between hosts, with --running), scipp (latency by message size on one pair), curves (bandwidth, DMA, interrupts, jitter on one pair), \
                             thresholds (if given), closing (have managers or links changed?)."
     )]
     Verify(Verify),

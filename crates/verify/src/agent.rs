@@ -19,15 +19,17 @@ use tieline::NodeId;
 
 use crate::conntest::{InstanceReport, Options, inbox_bytes};
 use crate::diag::{HostFile, NodeDiag, NotCleared};
+use crate::speed::{EndSaid, SpeedJob};
 
+pub(crate) use lines::{Lines, Look};
 pub use serve::is_agent;
 pub use team::{AgentError, Elsewhere, nodes_elsewhere};
-pub(crate) use team::{Started, elsewhere_among, start_all};
+pub(crate) use team::{LOOK, Started, elsewhere_among, start_all};
 
 /// What an agent and a tool say to each other.
 pub const SCHEMA: &str = "tieline-agent/1";
 /// No line of a tool is longer.
-const MOST_ORDER_BYTES: usize = 256 * 1024;
+pub(crate) const MOST_ORDER_BYTES: usize = 256 * 1024;
 /// No line of an agent is longer.
 const MOST_SAID_BYTES: usize = 8 * 1024 * 1024;
 /// No job takes longer.
@@ -37,7 +39,7 @@ const MOST_INBOX_BYTES: u64 = 512 << 20;
 /// No more nodes take part.
 const MOST_NODES: usize = 1024;
 
-/// The only line of a tool.
+/// The first line of a tool; of most jobs the only one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Order {
@@ -55,6 +57,8 @@ pub(crate) enum Job {
     Conntest(ConntestJob),
     /// The static test of its node.
     Diag(DiagJob),
+    /// The end of its node in a measurement of links between hosts; lines with turns follow.
+    Speed(SpeedJob),
 }
 
 /// Options of the static test.
@@ -110,6 +114,8 @@ pub(crate) enum Said {
         /// If that was asked for: where the counters could not be set to zero.
         not_cleared: Vec<NotCleared>,
     },
+    /// Of a measurement of links between hosts.
+    Speed(EndSaid),
     /// The job is none for it. The last line.
     Refused {
         /// Why.

@@ -25,6 +25,7 @@ pub mod own;
 pub mod pairs;
 pub mod report;
 pub mod run;
+pub mod speed;
 pub mod status;
 pub mod suspect;
 pub mod swap;

@@ -20,6 +20,7 @@ use crate::exchange::ExchangeReport;
 use crate::latency::LatencyReport;
 use crate::own::OwnCluster;
 use crate::pairs::{NamesReport, PairsReport};
+use crate::speed::SpeedReport;
 use crate::status::{ClusterReport, Hosts};
 use crate::suspect::Suspected;
 use crate::target::Target;
@@ -136,6 +137,9 @@ pub struct Report {
     pub load: Option<ConntestReport>,
     /// Every pair measured beside every other; absent from a test of health.
     pub pairs: Option<PairsReport>,
+    /// Half round trip and bandwidth of pairs of nodes on two hosts; absent if all nodes are on this one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub between_hosts: Option<SpeedReport>,
     /// Half round trip on one pair; absent if the cluster has a single node or the test could not run.
     pub latency: Option<LatencyReport>,
     /// Curves of one pair: documents as the benchmarks' own commands print them.
@@ -181,6 +185,9 @@ pub fn run(options: &Options, control: &mut Control<'_>) -> Result<Report, Could
     let plan = options.depth.plan();
     let load = plan.and_then(|plan| steps.load(&sound, options.seed, plan, &others));
     let pairs = plan.and_then(|plan| steps.pairs(&sound, options.seed, plan));
+    let between_hosts = plan
+        .filter(|_| hosts == Hosts::All)
+        .and_then(|plan| steps.hosts(&sound, options.seed, plan, &others));
     let latency = plan.and_then(|_| steps.scipp(&sound));
     let curves = plan.and_then(|plan| plan.curves);
     let mut benchmarks = curves.map(|curves| steps.curves(&sound, curves, options.seed)).unwrap_or_default();
@@ -235,6 +242,7 @@ pub fn run(options: &Options, control: &mut Control<'_>) -> Result<Report, Could
         exchange,
         load,
         pairs,
+        between_hosts,
         latency,
         benchmarks,
         judged,

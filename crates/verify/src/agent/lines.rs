@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Read};
 
 /// What one look gave.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Look {
+pub(crate) enum Look {
     /// A line, without its end.
     Line(Vec<u8>),
     /// Nothing whole yet.
@@ -17,7 +17,7 @@ pub(super) enum Look {
 
 /// A reader of lines.
 #[derive(Debug)]
-pub(super) struct Lines<R> {
+pub(crate) struct Lines<R> {
     stream: R,
     buffer: Vec<u8>,
     /// So much of it holds no end of a line.
@@ -26,16 +26,16 @@ pub(super) struct Lines<R> {
 }
 
 impl<R: Read> Lines<R> {
-    pub(super) fn new(stream: R, most_bytes: usize) -> Self {
+    pub(crate) fn new(stream: R, most_bytes: usize) -> Self {
         Self { stream, buffer: Vec::new(), searched: 0, most_bytes }
     }
 
-    pub(super) fn stream(&self) -> &R {
+    pub(crate) fn stream(&self) -> &R {
         &self.stream
     }
 
     /// The next line, if it is there or comes with one read of the stream.
-    pub(super) fn look(&mut self) -> Look {
+    pub(crate) fn look(&mut self) -> Look {
         if let Some(line) = self.buffered() {
             return Look::Line(line);
         }

@@ -15,6 +15,7 @@ use super::lines::{Lines, Look};
 use super::{ConntestJob, DiagJob, Job, MOST_ORDER_BYTES, Order, SCHEMA, Said};
 use crate::conntest::{self, Progress};
 use crate::diag::{self, Expected};
+use crate::speed;
 use crate::target::Target;
 
 /// The word by which a manager starts this program as an agent.
@@ -82,23 +83,30 @@ fn serve(
     };
     let refused = |why| voice.say(&Said::Refused { why });
     match order {
-        Ok(Job::Conntest(job)) => match job.options(node).and_then(|_| all_known(target, node, &job)) {
+        Ok(Job::Conntest(job)) => match job.options(node).and_then(|_| all_known(target, node, &job.nodes)) {
             Ok(()) => conntest(target, node, &job, ends_with(lines), &voice),
             Err(why) => refused(why),
         },
         Ok(Job::Diag(job)) => diag(target, node, job, &voice),
+        Ok(Job::Speed(job)) => match all_known(target, node, &job.nodes) {
+            Ok(()) => {
+                speed::serve(target, node, &job, &mut lines, &|said| voice.say(&Said::Speed(said)).is_ok());
+                Ok(())
+            }
+            Err(why) => refused(why),
+        },
         Err(why) => refused(why),
     }
 }
 
-/// Whether its own manager knows all nodes of the job: an inbox is made for each.
-fn all_known(target: &Target, node: NodeId, job: &ConntestJob) -> Result<(), String> {
+/// Whether its own manager knows all nodes of the job: a load test makes an inbox for each.
+fn all_known(target: &Target, node: NodeId, nodes: &[NodeId]) -> Result<(), String> {
     let dir = ClusterDir::locate(target.runtime_dir.as_deref(), target.cluster.as_deref());
     let status = dir.ok().and_then(|dir| node::cluster::status(&dir, node).ok());
     // Without its manager it makes nothing, and its report says so.
     let Some(links) = status.map(|status| status.links) else { return Ok(()) };
     let known: Vec<NodeId> = links.iter().map(|link| link.peer).collect();
-    match first_unknown(node, &job.nodes, &known) {
+    match first_unknown(node, nodes, &known) {
         Some(other) => {
             Err(format!("the manager of node {node} knows no node {other}: see `tieline status` there"))
         }

@@ -10,6 +10,7 @@ use node_client::agent::Agent;
 use node_client::runtime_dir::ClusterDir;
 use proto::wire::agent::AgentEnd;
 use proto::wire::status::{LinkStatus, SessionState};
+use serde::Serialize;
 use tieline::NodeId;
 
 use super::lines::{Lines, Look};
@@ -20,7 +21,7 @@ use crate::target::Target;
 /// How long each step may take until an agent is there.
 const START_LIMIT: Duration = Duration::from_secs(5);
 /// How long one look for a line takes at most.
-const LOOK: Duration = Duration::from_millis(100);
+pub(crate) const LOOK: Duration = Duration::from_millis(100);
 /// How long it is waited for the word of how an agent has ended.
 const END_LIMIT: Duration = Duration::from_secs(1);
 /// Nodes whose agents are started at the same time: each takes a thread and two descriptors.
@@ -123,7 +124,8 @@ fn is_of_the_cluster(link: &LinkStatus) -> bool {
 /// An agent that has said that it is there.
 #[derive(Debug)]
 pub(crate) struct Started {
-    agent: Agent,
+    /// Absent: it is a thread of this program.
+    agent: Option<Agent>,
     lines: Lines<UnixStream>,
 }
 
@@ -154,7 +156,7 @@ impl Started {
             Agent::start(dir, one.via, one.node, name, START_LIMIT).map_err(AgentError::NotStarted)?;
         let stream = agent.stream().try_clone().map_err(|error| lost(&error))?;
         stream.set_read_timeout(Some(LOOK)).map_err(|error| lost(&error))?;
-        let mut started = Self { agent, lines: Lines::new(stream, MOST_SAID_BYTES) };
+        let mut started = Self { agent: Some(agent), lines: Lines::new(stream, MOST_SAID_BYTES) };
         let since = Instant::now();
         let first = loop {
             match started.look()? {
@@ -169,13 +171,23 @@ impl Started {
         Ok(started)
     }
 
+    /// A thread of this program at the other end of a stream, which does one job that it knows already.
+    pub(crate) fn here(stream: UnixStream) -> Result<Self, AgentError> {
+        stream.set_read_timeout(Some(LOOK)).map_err(|error| lost(&error))?;
+        Ok(Self { agent: None, lines: Lines::new(stream, MOST_SAID_BYTES) })
+    }
+
     /// Tells it what to do.
     pub(crate) fn order(&mut self, job: Job) -> Result<(), AgentError> {
-        let order = Order { schema: SCHEMA.to_owned(), job };
+        self.send(&Order { schema: SCHEMA.to_owned(), job })
+    }
+
+    /// Tells it something else, which its job takes.
+    pub(crate) fn send(&mut self, what: &impl Serialize) -> Result<(), AgentError> {
         let mut line =
-            serde_json::to_vec(&order).map_err(|error| AgentError::Malformed { what: error.to_string() })?;
+            serde_json::to_vec(what).map_err(|error| AgentError::Malformed { what: error.to_string() })?;
         line.push(b'\n');
-        let mut stream = self.agent.stream();
+        let mut stream = self.lines.stream();
         // It takes one line at once, unless it has ended.
         stream
             .set_write_timeout(Some(START_LIMIT))
@@ -215,7 +227,8 @@ impl Started {
     }
 
     fn how_it_ended(&mut self) -> String {
-        match self.agent.end(END_LIMIT) {
+        let Some(agent) = &mut self.agent else { return "its thread has ended".to_owned() };
+        match agent.end(END_LIMIT) {
             Ok(AgentEnd::Exited { status }) => format!("exit status {status}"),
             Ok(AgentEnd::Killed { signal }) => format!("killed by signal {signal}"),
             Ok(AgentEnd::Lost { why }) => why,

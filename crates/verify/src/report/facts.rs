@@ -20,6 +20,9 @@ pub(super) struct PairFacts {
     pub bandwidth: Option<f64>,
     pub block_ratio: Option<f64>,
     pub block: Option<Judged>,
+    /// The same two, of a pair of nodes on two hosts.
+    pub far_latency_ns: Option<f64>,
+    pub far_bandwidth: Option<f64>,
     /// What further passes read of the two quotients, where the first one suspected the pair.
     pub latency_again: Vec<f64>,
     pub block_again: Vec<f64>,
@@ -62,6 +65,7 @@ impl Facts {
         facts.exchange(document);
         facts.load(document);
         facts.measured(document);
+        facts.between_hosts(document);
         // Pairs of nodes that take part in nothing else are still pairs.
         let nodes: Vec<u64> = facts.pairs.keys().flat_map(|(from, to)| [*from, *to]).collect();
         facts.nodes.extend(nodes);
@@ -129,6 +133,18 @@ impl Facts {
             let pair = self.pair((from, to));
             pair.problems.push(why);
             pair.verdict = Some(Judged::Fail);
+        }
+    }
+}
+
+impl Facts {
+    fn between_hosts(&mut self, document: &Value) {
+        for entry in document.items("between_hosts.pairs") {
+            let ends: Vec<u64> = entry.items("pair").iter().filter_map(Value::as_u64).collect();
+            let [from, to] = ends[..] else { continue };
+            let pair = self.pair((from, to));
+            pair.far_latency_ns = entry.positive("reading.half_rtt_ns");
+            pair.far_bandwidth = entry.positive("reading.bandwidth_bytes_per_s");
         }
     }
 }

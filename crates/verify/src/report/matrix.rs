@@ -91,6 +91,55 @@ fn bandwidth(facts: &Facts, pair: Pair) -> Option<f64> {
     facts.pairs.get(&pair)?.bandwidth
 }
 
+fn far_latency(facts: &Facts, pair: Pair) -> Option<f64> {
+    facts.pairs.get(&pair)?.far_latency_ns
+}
+
+fn far_bandwidth(facts: &Facts, pair: Pair) -> Option<f64> {
+    facts.pairs.get(&pair)?.far_bandwidth
+}
+
+/// What was measured between nodes of two hosts. It is shown, not judged.
+fn between_hosts(document: &Value, facts: &Facts, narrow: bool) -> Vec<Metric> {
+    let typical = |value: fn(&Facts, Pair) -> Option<f64>| {
+        median(facts.pairs.keys().filter_map(|pair| value(facts, *pair)).collect())
+    };
+    let mut metrics = Vec::new();
+    if let Some(typical_ns) = typical(far_latency) {
+        let (unit, each) = number::common_time_unit(typical_ns);
+        metrics.push(Metric {
+            id: "matrix-far-latency",
+            title: "Half round trip between hosts",
+            said: format!(
+                "In {unit}; smaller is better. Of a doorbell and its answer. Typical is {}. Shown, not judged.",
+                number::time(typical_ns, facts.step_ns.max(1.0))
+            ),
+            more_is_better: false,
+            value: far_latency,
+            judged: |_| None,
+            show: Show { each, narrow, step: facts.step_ns },
+        });
+    }
+    if let Some(typical) = typical(far_bandwidth) {
+        let block = document
+            .positive("between_hosts.block_bytes")
+            .map_or(String::new(), |bytes| format!(" in blocks of {}", number::size(bytes)));
+        metrics.push(Metric {
+            id: "matrix-far-bandwidth",
+            title: "Bandwidth between hosts",
+            said: format!(
+                "In GB/s{block}; larger is better. Typical is {}. Shown, not judged.",
+                number::gb_s(typical / 1e9)
+            ),
+            more_is_better: true,
+            value: far_bandwidth,
+            judged: |_| None,
+            show: Show { each: 1e9, narrow, step: 0.0 },
+        });
+    }
+    metrics
+}
+
 fn checked(facts: &Facts, pair: Pair) -> Option<f64> {
     facts.pairs.get(&pair).map(|pair| pair.bytes_checked)
 }
@@ -155,6 +204,7 @@ fn metrics(document: &Value, facts: &Facts, narrow: bool) -> Vec<Metric> {
             show: Show { each: 1e9, narrow, step: 0.0 },
         });
     }
+    metrics.extend(between_hosts(document, facts, narrow));
     if let Some(typical) = typical(checked).filter(|bytes| *bytes > 0.0) {
         let (unit, each) = match typical {
             _ if typical >= 1e9 => ("GB", 1e9),

@@ -18,6 +18,7 @@ pub(super) fn title(name: &str) -> Cow<'static, str> {
         "exchange" => "Checked data between every pair",
         "load" | "conntest" => "All to all under load",
         "pairs" => "Every pair beside the others",
+        "hosts" => "Speed of links between hosts",
         "scipp" | "latency" => "Half round trip compared with the baseline",
         "scibench2" => "Streaming stores",
         "dma" => "DMA vectors",

@@ -30,6 +30,10 @@ pub(super) struct Plan {
     pub(super) rounds: usize,
     /// How many pairs are measured at most, about.
     pub(super) most_pairs: usize,
+    /// How many pairs of nodes on two hosts are measured at most.
+    pub(super) most_pairs_of_hosts: usize,
+    /// How long that takes at most, about.
+    pub(super) longest_of_hosts: Duration,
     /// How long links are watched for stalls.
     pub(super) watch: Duration,
     /// Curves of one pair.
@@ -53,7 +57,13 @@ impl Depth {
         let of = |load_ms, rounds, watch_ms, curves| {
             let (load, watch) = (Duration::from_millis(load_ms), Duration::from_millis(watch_ms));
             let most_pairs = if self == Self::Quick { QUICK_PAIRS } else { usize::MAX };
-            Some(Plan { load, rounds, most_pairs, watch, curves })
+            let (most_pairs_of_hosts, longest_s) = match self {
+                Self::Thorough => (usize::MAX, 120),
+                Self::Standard => (2 * QUICK_PAIRS, 40),
+                Self::Health | Self::Quick => (QUICK_PAIRS, 20),
+            };
+            let longest_of_hosts = Duration::from_secs(longest_s);
+            Some(Plan { load, rounds, most_pairs, most_pairs_of_hosts, longest_of_hosts, watch, curves })
         };
         // Watching lasts long enough for two stalls of those that come each second; a rhythm needs five beats to be named.
         match self {

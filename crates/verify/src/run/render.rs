@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tieline::NodeId;
 
 use super::{Report, SCHEMA, Step, links};
+use crate::speed::SpeedReport;
 use crate::verdict::Verdict;
 
 impl Report {
@@ -44,6 +45,10 @@ impl Report {
         if let Some(links) = links::table(&self.status) {
             text.push('\n');
             text.push_str(&links);
+        }
+        for table in self.between_hosts.iter().flat_map(SpeedReport::tables) {
+            text.push('\n');
+            text.push_str(&table);
         }
         if let Some(latency) = &self.latency {
             text.push('\n');

@@ -11,6 +11,7 @@ use crate::diag::{self, DiagReport};
 use crate::run::counted;
 use crate::run::depth::Plan;
 use crate::run::others::Others;
+use crate::speed::{self, SpeedReport};
 use crate::status::Hosts;
 use crate::swap::Swaps;
 use crate::target::Target;
@@ -140,6 +141,29 @@ impl Steps<'_, '_> {
             // Instances of other programs, which may be on this machine, are no other work.
             self.saw_nothing();
         }
+        report
+    }
+
+    /// Links between hosts. Their speed is shown, and not judged.
+    pub(in crate::run) fn hosts(
+        &mut self,
+        target: &Target,
+        seed: u64,
+        plan: Plan,
+        others: &Others,
+    ) -> Option<SpeedReport> {
+        if others.nodes.is_empty() {
+            return None;
+        }
+        let report = self.unless_ended("hosts", |control| {
+            let Plan { most_pairs_of_hosts: most_pairs, longest_of_hosts: longest, .. } = plan;
+            let plan = speed::Plan { most_pairs, longest, seed };
+            let far = others.nodes.clone();
+            let report = speed::run(target, &others.dir, far, &plan, control.tell, control.stop);
+            let (verdict, detail) = (report.verdict, report.summary());
+            (report, verdict, detail)
+        });
+        self.saw_nothing();
         report
     }
 }

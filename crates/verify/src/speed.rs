@@ -1,0 +1,121 @@
+//! The speed of links between hosts: half round trip and bandwidth of pairs of nodes on two hosts, through link `ofi`.
+//!
+//! Each node of the cluster has an end: an agent on another host, a thread on this one. The ends take turns, one pair at a time, so that no
+//! measurement disturbs another. What is measured is what a program gets: doorbells (8 bytes on the wire) and their answers, and puts of
+//! blocks with a barrier.
+//!
+//! Where to start reading: [`EndSaid`] and [`Turn`] (what is said), `end` (the end of a node), `turns` (the tool).
+
+mod end;
+mod render;
+mod turns;
+
+use serde::{Deserialize, Serialize};
+use tieline::NodeId;
+
+pub(crate) use end::serve;
+pub(crate) use turns::{Plan, run};
+
+use crate::verdict::Verdict;
+
+/// A block of the bandwidth: from here on a link is at full speed over TCP, and it goes over the first rail alone.
+pub(crate) const BLOCK_BYTES: usize = 64 << 10;
+
+/// What a tool asks of all ends: who takes part.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SpeedJob {
+    /// Ascending.
+    pub(crate) nodes: Vec<NodeId>,
+}
+
+/// A further line of the tool: what an end is to do next, with the end of another node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Turn {
+    /// Different in each turn; not 0.
+    pub(crate) number: u64,
+    /// Measure; otherwise answer.
+    pub(crate) measures: bool,
+    /// With which node.
+    pub(crate) peer: NodeId,
+    /// Its end's segment.
+    pub(crate) segment: u32,
+    /// Its end's interrupt.
+    pub(crate) interrupt: u32,
+}
+
+/// What an end says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum EndSaid {
+    /// It is there; the first word.
+    Open {
+        /// Its segment.
+        segment: u32,
+        /// Its interrupt.
+        interrupt: u32,
+    },
+    /// It answers from now on.
+    Answers,
+    /// The other end has said that it is done.
+    Answered,
+    /// It has measured.
+    Measured(Reading),
+    /// Its turn has failed.
+    Failed {
+        /// Why.
+        why: String,
+    },
+}
+
+/// What a turn gave.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Reading {
+    /// Half of a round trip: the median, in nanoseconds.
+    pub half_rtt_ns: f64,
+    /// The least of them.
+    pub least_half_rtt_ns: f64,
+    /// Round trips.
+    pub round_trips: usize,
+    /// Bytes a second of blocks that are put one after the other, with a barrier at the end: the median of a few streams.
+    pub bandwidth_bytes_per_s: f64,
+}
+
+/// One ordered pair of nodes on two hosts.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SpeedPair {
+    /// From which node to which.
+    pub pair: [NodeId; 2],
+    /// What was measured.
+    pub reading: Option<Reading>,
+    /// Why nothing was.
+    pub error: Option<String>,
+}
+
+/// All that were tried.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SpeedReport {
+    /// By the first node, then by the second.
+    pub pairs: Vec<SpeedPair>,
+    /// Pairs of nodes on two hosts, measured or not.
+    pub pairs_in_all: usize,
+    /// Of these, the ones for which there was no time.
+    pub left_out: usize,
+    /// Size of the blocks.
+    pub block_bytes: u64,
+    /// Nodes that took no part, and why.
+    pub absent: Vec<(NodeId, String)>,
+    /// Ended early, by request.
+    pub partial: bool,
+    /// In doubt where something could not be measured; no speed is judged.
+    pub verdict: Verdict,
+}
+
+impl SpeedReport {
+    fn judge(&mut self) {
+        let is_whole = self.pairs.iter().all(|pair| pair.reading.is_some()) && self.absent.is_empty();
+        let is_well = is_whole && !self.partial && !self.pairs.is_empty();
+        self.verdict = if is_well { Verdict::Pass } else { Verdict::Inconclusive };
+    }
+}

@@ -1,0 +1,152 @@
+//! The speed of links between hosts in words.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+
+use bench::stats::median;
+use tieline::NodeId;
+
+use super::{Reading, SpeedReport};
+use crate::run::counted;
+
+/// A matrix of more nodes does not fit a terminal; it is in the page and in the document.
+const MOST_SHOWN: usize = 16;
+
+impl SpeedReport {
+    /// Matrices: rows measure and put, columns answer and own the memory. None if there are too many nodes, or no readings.
+    pub fn tables(&self) -> Vec<String> {
+        let of = |figure: fn(Reading) -> f64| {
+            let readings = self.pairs.iter().filter_map(|pair| Some((pair.pair, pair.reading?)));
+            readings.map(|(pair, reading)| (pair, figure(reading))).collect::<BTreeMap<_, _>>()
+        };
+        let nodes: BTreeSet<NodeId> = self.pairs.iter().flat_map(|pair| pair.pair).collect();
+        if nodes.len() > MOST_SHOWN || self.pairs.iter().all(|pair| pair.reading.is_none()) {
+            return Vec::new();
+        }
+        let size = self.block_bytes >> 10;
+        vec![
+            matrix(
+                "half round trip between hosts, in µs",
+                &nodes,
+                &of(|reading| reading.half_rtt_ns / 1e3),
+                1,
+            ),
+            matrix(
+                &format!("puts of {size} KiB between hosts, in GB/s"),
+                &nodes,
+                &of(|reading| reading.bandwidth_bytes_per_s / 1e9),
+                2,
+            ),
+        ]
+    }
+
+    /// In one line.
+    pub fn summary(&self) -> String {
+        let readings = || self.pairs.iter().filter_map(|pair| pair.reading);
+        let of = |figure: fn(Reading) -> f64| median(&readings().map(figure).collect::<Vec<_>>());
+        let mut text = match self.left_out {
+            0 => counted(self.pairs.len(), "pair"),
+            _ => format!("{} of {} pairs", self.pairs.len(), self.pairs_in_all),
+        };
+        if let Some(half_ns) = of(|reading| reading.half_rtt_ns) {
+            text.push_str(&format!(", {:.1} µs half round trip", half_ns / 1e3));
+        }
+        if let Some(rate) = of(|reading| reading.bandwidth_bytes_per_s) {
+            text.push_str(&format!(", {:.2} GB/s", rate / 1e9));
+        }
+        let mut failed = self.pairs.iter().filter(|pair| pair.reading.is_none());
+        if let Some(first) = failed.next() {
+            let [from, to] = first.pair;
+            let why = first.error.as_deref().unwrap_or_default();
+            text.push_str(&format!(
+                ", {} not measured (from node {from} to node {to}: {why})",
+                failed.count() + 1
+            ));
+        }
+        if let Some((node, why)) = self.absent.first() {
+            let number = counted(self.absent.len(), "node");
+            text.push_str(&format!(", {number} took no part (node {node}: {why})"));
+        }
+        text + "; shown, not judged"
+    }
+}
+
+fn matrix(
+    title: &str,
+    nodes: &BTreeSet<NodeId>,
+    values: &BTreeMap<[NodeId; 2], f64>,
+    decimals: usize,
+) -> String {
+    let mut text = format!("{title}\n{:>6}", "");
+    for to in nodes {
+        let _ = write!(text, " {:>8}", to.get());
+    }
+    text.push('\n');
+    for from in nodes {
+        let _ = write!(text, "{:>6}", from.get());
+        for to in nodes {
+            let value = values.get(&[*from, *to]).map(|value| format!("{value:.decimals$}"));
+            let cell = value.unwrap_or_else(|| if from == to { String::new() } else { "-".into() });
+            let _ = write!(text, " {cell:>8}");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::speed::SpeedPair;
+    use crate::verdict::Verdict;
+
+    fn report(readings: &[(u32, u32, Option<f64>)]) -> SpeedReport {
+        let node = |id| NodeId::new(id).unwrap();
+        let reading = |ns: f64| Reading {
+            half_rtt_ns: ns,
+            least_half_rtt_ns: ns,
+            round_trips: 20,
+            bandwidth_bytes_per_s: 1.5e9,
+        };
+        let pair = |&(from, to, ns): &(u32, u32, Option<f64>)| SpeedPair {
+            pair: [node(from), node(to)],
+            reading: ns.map(reading),
+            error: ns.is_none().then(|| "interrupt 3 timed out".to_owned()),
+        };
+        let mut report = SpeedReport {
+            pairs: readings.iter().map(pair).collect(),
+            pairs_in_all: readings.len(),
+            left_out: 0,
+            block_bytes: 65_536,
+            absent: Vec::new(),
+            partial: false,
+            verdict: Verdict::Fail,
+        };
+        report.judge();
+        report
+    }
+
+    #[test]
+    fn what_was_measured_is_shown_and_what_was_not_is_named() {
+        let well = report(&[(4, 8, Some(20_000.0)), (8, 4, Some(30_000.0))]);
+        assert_eq!(well.verdict, Verdict::Pass);
+        assert_eq!(well.summary(), "2 pairs, 25.0 µs half round trip, 1.50 GB/s; shown, not judged");
+        let tables = well.tables().concat();
+        let rows: Vec<&str> = tables.lines().collect();
+        assert!(rows[2].split_whitespace().eq(["4", "20.0"]), "{tables}");
+        assert!(rows[3].split_whitespace().eq(["8", "30.0"]), "{tables}");
+        let mut half = report(&[(4, 8, Some(20_000.0)), (8, 4, None)]);
+        assert_eq!(half.verdict, Verdict::Inconclusive);
+        let said = half.summary();
+        assert!(said.contains("1 not measured (from node 8 to node 4: interrupt 3 timed out)"), "{said}");
+        half.pairs_in_all = 6;
+        half.left_out = 4;
+        half.absent.push((NodeId::new(12).unwrap(), "no session".into()));
+        let said = half.summary();
+        assert!(
+            said.starts_with("2 of 6 pairs") && said.contains("1 node took no part (node 12: no session)")
+        );
+        assert_eq!(report(&[]).verdict, Verdict::Inconclusive, "of nothing nothing is known");
+        assert!(report(&[(4, 8, None)]).tables().is_empty());
+    }
+}
