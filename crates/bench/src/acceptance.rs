@@ -147,6 +147,7 @@ pub fn run(
     pair::measure(&mut context, &of(Needs::Pair), &mut cluster);
     managers::measure_idle(&mut context, &of(Needs::Nine), &mut cluster, managers::IDLE);
     managers::measure_up(&mut context, &of(Needs::SixtyFour), &mut cluster, managers::MANY);
+    managers::measure_idle(&mut context, &of(Needs::FourHosts), &mut cluster, managers::FOUR_HOSTS);
     managers::measure_idle(&mut context, &of(Needs::SixteenHosts), &mut cluster, managers::IDLE_HOSTS);
     managers::measure_up(&mut context, &of(Needs::SixtyFourHosts), &mut cluster, managers::MANY_HOSTS);
     let partial = context.progress.stop();

@@ -28,7 +28,7 @@ pub enum ClusterTest {
     /// Every node sends checked data to every other for this time; the result is the bytes a second
     /// that were generated, moved and checked.
     Load(Duration),
-    /// The whole verification, briefly; seconds.
+    /// The whole verification, briefly, with all its hosts; seconds.
     VerifyQuick,
     /// Only the health of the cluster is tested; the result is in seconds.
     Health,

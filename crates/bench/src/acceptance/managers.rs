@@ -22,6 +22,8 @@ use crate::{
 /// The idle clusters: each manager has eight sessions, or fifteen with TLS.
 pub(super) const IDLE: Size = Size::Nodes(9);
 pub(super) const IDLE_HOSTS: Size = Size::Hosts(16);
+/// A few hosts, for a test of all of them.
+pub(super) const FOUR_HOSTS: Size = Size::Hosts(4);
 /// The large clusters.
 pub(super) const MANY: Size = Size::Nodes(64);
 pub(super) const MANY_HOSTS: Size = Size::Hosts(64);

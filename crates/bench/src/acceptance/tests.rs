@@ -56,7 +56,9 @@ fn what_cannot_be_measured_is_missing_and_fails() {
         "manager.idle.pss",
         "up.64",
         "up.64.pss",
+        "hosts.verify.quick.4",
         "hosts.idle",
+        "hosts.verify.quick.16",
         "hosts.up.64",
         "hosts.up.64.pss",
     ];
@@ -68,7 +70,7 @@ fn what_cannot_be_measured_is_missing_and_fails() {
     );
     assert_eq!(all.verdict(), Verdict::Fail);
     // What was begun is ended, even if it failed.
-    assert_eq!((broken.ups, broken.hosts, broken.downs), (vec![2, 9, 64], vec![16, 64], 5));
+    assert_eq!((broken.ups, broken.hosts, broken.downs), (vec![2, 9, 64], vec![4, 16, 64], 6));
 }
 
 #[test]

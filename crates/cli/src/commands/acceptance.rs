@@ -1,7 +1,7 @@
 //! `tieline bench acceptance`.
 
 use std::fs;
-
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use ::verify::own::{OwnCluster, Removal};
@@ -13,6 +13,7 @@ use bench::acceptance::{self, Options, catalogue};
 use bench::cluster::{ClusterControl, ClusterTest, ControlError, Running};
 use bench::patterns::attach::Where;
 use bench::thresholds::Thresholds;
+use node_client::runtime_dir::ClusterDir;
 
 use super::bench_result::Measuring;
 use super::own_cluster;
@@ -87,6 +88,22 @@ fn verification(target: Target, depth: Depth) -> Result<f64, ControlError> {
     Ok(report.duration_s)
 }
 
+/// A verification of all hosts in namespaces, by one command on the first of them; in seconds.
+fn verification_on_hosts(dir: &ClusterDir) -> Result<f64, ControlError> {
+    let program = std::env::current_exe()?;
+    let mut command = Command::new(&program);
+    command.arg("--cluster").arg(dir.cluster().as_str()).arg("--runtime-dir").arg(dir.root());
+    command.args(["on", "host1", "--"]).arg(&program).args(["verify", "--running", "--quick", "--json"]);
+    let output = command.stdin(Stdio::null()).output()?;
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout)
+        .map_err(|error| format!("{error}: {}", String::from_utf8_lossy(&output.stderr)))?;
+    // As of one host.
+    if report["verdict"] == "FAIL" {
+        return Err(format!("the hosts failed: {}; steps: {}", report["culprits"], report["steps"]).into());
+    }
+    report["duration_s"].as_f64().ok_or_else(|| "the report names no duration".into())
+}
+
 impl ClusterControl for Control {
     fn up(&mut self, nodes: usize) -> Result<Running, ControlError> {
         // Nothing is started in place of what a signal takes away.
@@ -142,6 +159,12 @@ impl ClusterControl for Control {
     }
 
     fn test(&mut self, test: ClusterTest) -> Result<f64, ControlError> {
+        if self.hosts.is_some() {
+            return match test {
+                ClusterTest::VerifyQuick => verification_on_hosts(&self.own.dir()?),
+                ClusterTest::Load(_) | ClusterTest::Health => Err("this test is one of one host".into()),
+            };
+        }
         let target = self.target.clone().ok_or("no cluster is up")?;
         match test {
             ClusterTest::Load(duration) => load(&target, duration),

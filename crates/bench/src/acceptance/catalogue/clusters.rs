@@ -54,6 +54,21 @@ pub(super) const HOSTS_IDLE: Entry = entry(
     Kind::IdleCpu { at_most: 100.0 },
 );
 
+/// All hosts tested by one command on the first of them.
+pub(super) const HOSTS_VERIFY_4: Entry = entry(
+    "hosts.verify.quick.4",
+    Needs::FourHosts,
+    "verify --running --quick of four hosts in namespaces",
+    Kind::Verify { quick: true, at_most: 30.0 },
+);
+/// See [`HOSTS_VERIFY_4`].
+pub(super) const HOSTS_VERIFY_16: Entry = entry(
+    "hosts.verify.quick.16",
+    Needs::SixteenHosts,
+    "verify --running --quick of sixteen hosts in namespaces",
+    Kind::Verify { quick: true, at_most: 90.0 },
+);
+
 /// From making the cluster on the first host to the last session.
 pub(super) const HOSTS_UP: Entry = entry(
     "hosts.up.64",

@@ -21,6 +21,8 @@ pub enum Needs {
     Nine,
     /// Sixty-four nodes.
     SixtyFour,
+    /// Four hosts, a node on each.
+    FourHosts,
     /// Sixteen hosts, a node on each: fifteen TLS sessions each.
     SixteenHosts,
     /// Sixty-four hosts, a node on each.
