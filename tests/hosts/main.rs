@@ -5,6 +5,7 @@ mod agents;
 #[allow(dead_code, reason = "shared with the tests of one host, which use all of it")]
 #[path = "../sisci/c.rs"]
 mod c;
+mod faults_shown;
 mod groups;
 mod killed;
 mod lab;

@@ -247,7 +247,8 @@ pub(crate) struct Up {
     #[arg(long)]
     pub faults: bool,
     /// Start a node on each host of this file, over ssh: a line for each, as `ssh` takes it, and behind it, if need be,
-    /// address=IP[:PORT] and node=ID. The first one makes the cluster, the others join it
+    /// address=IP[:PORT] and node=ID. The first one makes the cluster, the others join it. The file of `tieline diag --hosts` has
+    /// another form
     #[arg(long, value_name = "FILE", conflicts_with_all = ["nodes", "faults", "hosts_in_namespaces"])]
     pub hosts: Option<PathBuf>,
     /// Start so many hosts, 2 to 64, with a node each, in namespaces of the kernel: they share no memory, file or socket, and are
@@ -351,7 +352,8 @@ pub(crate) struct Diag {
     /// Safe for a cluster in production: run no test that writes to segments or triggers interrupts, and list what is left out
     #[arg(long)]
     pub prod: bool,
-    /// Compare with this host file: lines `NODE-ID HOST`, or the classic HOSTNAME and ADAPTER lines
+    /// Compare with this host file: lines `NODE-ID HOST`, or the classic HOSTNAME and ADAPTER lines. The list of `tieline up --hosts`
+    /// has another form
     #[arg(long, value_name = "FILE")]
     pub hosts: Option<PathBuf>,
     /// Test all nodes (the default)

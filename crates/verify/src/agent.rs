@@ -23,7 +23,7 @@ use crate::speed::{EndSaid, SpeedJob};
 
 pub(crate) use lines::{Lines, Look};
 pub use serve::is_agent;
-pub use team::{AgentError, Elsewhere, nodes_elsewhere};
+pub use team::{AgentError, Elsewhere, nodes_elsewhere, stopped_nodes};
 pub(crate) use team::{LOOK, Started, elsewhere_among, start_all};
 
 /// What an agent and a tool say to each other.
@@ -59,6 +59,14 @@ pub(crate) enum Job {
     Diag(DiagJob),
     /// The end of its node in a measurement of links between hosts; lines with turns follow.
     Speed(SpeedJob),
+}
+
+/// A further line of the tool in a load test: all instances are ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Begin {
+    /// The exchange begins.
+    Begin,
 }
 
 /// Options of the static test.
@@ -158,6 +166,7 @@ impl ConntestJob {
             meet_within: Duration::from_millis(self.meet_within_ms),
             seed: self.seed,
             stop: std::sync::Arc::default(),
+            gate: Some(std::sync::Arc::default()),
         };
         options.check()?;
         let most_bytes = (self.nodes.len() as u64).saturating_mul(inbox_bytes(self.block_bytes) as u64);

@@ -28,7 +28,7 @@ use tieline::NodeId;
 
 pub use far::run_everywhere;
 pub use ledger::Ledger;
-pub use report::{ConntestReport, InstanceReport, PeerReport, Presence, SCHEMA};
+pub use report::{ConntestReport, InstanceReport, PeerReport, Presence, SCHEMA, Stopped};
 
 use crate::target::Target;
 use crate::verdict::Verdict;
@@ -65,6 +65,8 @@ pub struct Options {
     pub seed: u64,
     /// Set to request an early end.
     pub stop: Arc<AtomicBool>,
+    /// Set when the instances of other programs are ready, too: until then the exchange does not begin. `None`: nobody says so.
+    pub gate: Option<Arc<AtomicBool>>,
 }
 
 impl Options {
@@ -82,7 +84,19 @@ impl Options {
             meet_within: Duration::from_secs(30),
             seed: 1,
             stop: Arc::default(),
+            gate: None,
         }
+    }
+
+    /// All instances have been started already, here or by agents: nobody is still to come.
+    fn all_are_started(&self) -> bool {
+        self.gate.is_some() || self.instances == self.nodes
+    }
+
+    /// The instances of other programs are ready, or nobody says whether they are.
+    fn is_gate_open(&self) -> bool {
+        // Relaxed: nothing is published with it.
+        self.gate.as_ref().is_none_or(|gate| gate.load(Ordering::Relaxed))
     }
 
     /// Whether this can be done; the text names what to change.
@@ -161,6 +175,7 @@ pub fn run(target: &Target, options: &Options, tell: &mut dyn FnMut(Progress)) -
         min_bytes: options.min_bytes as u64,
         duration_s: overseen.exchange.as_secs_f64(),
         instances,
+        stopped: Vec::new(),
         suspects: Vec::new(),
         // Instances in other programs are other work, too: only where all are here it says something.
         load: if options.instances == options.nodes { meter.read() } else { Load::default() },
@@ -210,7 +225,7 @@ fn oversee(options: &Options, shared: &Shared, tell: &mut dyn FnMut(Progress)) -
     let patience = 2 * options.meet_within + Duration::from_secs(5);
     let mut told = Duration::ZERO;
     let mut ended_while_meeting = false;
-    while shared.ready.load(Ordering::Relaxed) < options.instances.len() as u64 {
+    while shared.ready.load(Ordering::Relaxed) < options.instances.len() as u64 || !options.is_gate_open() {
         ended_while_meeting = asked_to_stop();
         if ended_while_meeting || arrival.elapsed() > patience {
             break;

@@ -95,6 +95,9 @@ pub struct Finding {
 pub struct NodeDiag {
     /// The node.
     pub node: NodeId,
+    /// Where and when it was tested, if that was on another host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system: Option<System>,
     /// Facts, if its manager answers.
     pub info: Option<NodeInfo>,
     /// Links of its adapters.
@@ -165,6 +168,7 @@ impl NodeDiag {
     fn untested(node: NodeId) -> Self {
         Self {
             node,
+            system: None,
             info: None,
             links: Vec::new(),
             counters: None,

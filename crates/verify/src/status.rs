@@ -287,7 +287,16 @@ fn problem_of(node: NodeId, link: &LinkStatus) -> Option<String> {
     if link.session != SessionState::Valid {
         let state = session_name(link.session);
         let why = link.reason.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
-        return Some(format!("node {node}: session with node {peer} is {state}{why}"));
+        let host = &link.peer_host;
+        let next = match link.session {
+            SessionState::Stopped if link.other_host => {
+                format!(
+                    ": start it with `tieline node start --node {peer}` on {host}, or let it leave there with `tieline cluster leave`"
+                )
+            }
+            _ => String::new(),
+        };
+        return Some(format!("node {node}: session with node {peer} is {state}{why}{next}"));
     }
     if link.taken_down {
         let [a, b] = [node.min(*peer), node.max(*peer)];

@@ -4,7 +4,7 @@ use shm::sync::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::verify::agent::nodes_elsewhere;
+use ::verify::agent::{nodes_elsewhere, stopped_nodes};
 use ::verify::conntest::{self, Options, Progress};
 use clap::Args;
 use tieline::NodeId;
@@ -134,12 +134,15 @@ pub(super) fn run(common: &Common, arguments: &Conntest, output: Output) -> Outc
     let by_hand = common.node.is_some() || !arguments.peers.is_empty();
     let dir = cluster_dir(common)?;
     let elsewhere = if by_hand { Vec::new() } else { nodes_elsewhere(&dir, &everyone) };
-    let report = if elsewhere.is_empty() {
+    let mut report = if elsewhere.is_empty() {
         conntest::run(&everyone, &options, &mut |progress| tell(output, progress))
     } else {
         conntest::run_everywhere(&everyone, &dir, elsewhere, &options, &mut |progress| tell(output, progress))
     };
     output.progress_done();
+    if !by_hand {
+        report.stopped = stopped_nodes(&dir, &everyone);
+    }
     output.result(|| serde_json::to_value(&report), || report.render())?;
     // Ended by a signal: what there is was printed as partial, and the signal's status is the command's.
     match u8::try_from(signalled.load(Ordering::Relaxed)) {
@@ -152,6 +155,10 @@ fn tell(output: Output, progress: Progress) {
     let instances = progress.of;
     if progress.elapsed.is_zero() {
         let nodes = if instances == 1 { "node" } else { "nodes" };
+        if progress.ready >= instances {
+            return output
+                .progress(&format!("all {instances} {nodes} connected to all peers that can be reached"));
+        }
         return output.progress(&format!("{} of {instances} {nodes} connected to all peers", progress.ready));
     }
     let rate = progress.bytes_checked as f64 / progress.elapsed.as_secs_f64() / 1e9;

@@ -12,9 +12,9 @@ use shm::sync::{AtomicBool, Ordering};
 use tieline::NodeId;
 
 use super::lines::{Lines, Look};
-use super::{ConntestJob, DiagJob, Job, MOST_ORDER_BYTES, Order, SCHEMA, Said};
+use super::{Begin, ConntestJob, DiagJob, Job, MOST_ORDER_BYTES, Order, SCHEMA, Said};
 use crate::conntest::{self, Progress};
-use crate::diag::{self, Expected};
+use crate::diag::{self, Expected, NodeDiag};
 use crate::speed;
 use crate::target::Target;
 
@@ -84,7 +84,7 @@ fn serve(
     let refused = |why| voice.say(&Said::Refused { why });
     match order {
         Ok(Job::Conntest(job)) => match job.options(node).and_then(|_| all_known(target, node, &job.nodes)) {
-            Ok(()) => conntest(target, node, &job, ends_with(lines), &voice),
+            Ok(()) => conntest(target, node, &job, Heard::from(lines), &voice),
             Err(why) => refused(why),
         },
         Ok(Job::Diag(job)) => diag(target, node, job, &voice),
@@ -134,20 +134,38 @@ fn understood(line: &[u8]) -> Result<Job, String> {
     Ok(order.job)
 }
 
-/// Set when the input ends.
-fn ends_with(mut lines: Lines<impl Read + Send + 'static>) -> Arc<AtomicBool> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let ended = Arc::clone(&stop);
-    let watching = std::thread::Builder::new().name("input".into()).spawn(move || {
-        // Nothing is to come but the end.
-        while matches!(lines.look(), Look::Nothing) {}
-        ended.store(true, Ordering::Relaxed);
-    });
-    if watching.is_err() {
-        // An end could not be noticed.
-        stop.store(true, Ordering::Relaxed);
+/// What the tool says while a load test runs.
+#[derive(Debug, Clone, Default)]
+struct Heard {
+    /// All instances are ready.
+    begin: Arc<AtomicBool>,
+    /// The input has ended.
+    stop: Arc<AtomicBool>,
+}
+
+impl Heard {
+    fn from(mut lines: Lines<impl Read + Send + 'static>) -> Self {
+        let heard = Self::default();
+        let (begin, stop) = (Arc::clone(&heard.begin), Arc::clone(&heard.stop));
+        let watching = std::thread::Builder::new().name("input".into()).spawn(move || {
+            loop {
+                match lines.look() {
+                    Look::Nothing => {}
+                    Look::Line(line) if serde_json::from_slice::<Begin>(&line).is_ok() => {
+                        begin.store(true, Ordering::Relaxed);
+                    }
+                    // Nothing else is to come but the end.
+                    Look::Line(_) | Look::End | Look::TooLong => break,
+                }
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        if watching.is_err() {
+            // An end could not be noticed.
+            heard.stop.store(true, Ordering::Relaxed);
+        }
+        heard
     }
-    stop
 }
 
 fn diag(target: &Target, node: NodeId, job: DiagJob, voice: &Voice<impl Write>) -> Result<(), Unheard> {
@@ -165,7 +183,10 @@ fn diag(target: &Target, node: NodeId, job: DiagJob, voice: &Voice<impl Write>) 
     let failed = if job.clear { diag::clear_counters(target) } else { Vec::new() };
     let not_cleared = failed.into_iter().map(|(node, error)| (node, error.to_string())).collect();
     match report.nodes.into_iter().find(|diag| diag.node == node) {
-        Some(node) => voice.say(&Said::Diag { node: Box::new(node), not_cleared }),
+        Some(node) => {
+            let node = NodeDiag { system: Some(report.system), ..node };
+            voice.say(&Said::Diag { node: Box::new(node), not_cleared })
+        }
         None => Err(Unheard),
     }
 }
@@ -174,11 +195,11 @@ fn conntest(
     target: &Target,
     node: NodeId,
     job: &ConntestJob,
-    stop: Arc<AtomicBool>,
+    Heard { begin, stop }: Heard,
     voice: &Voice<impl Write>,
 ) -> Result<(), Unheard> {
     let Ok(mut options) = job.options(node) else { return Err(Unheard) };
-    options.stop = Arc::clone(&stop);
+    (options.stop, options.gate) = (Arc::clone(&stop), Some(begin));
     let mut told: Option<(Instant, bool)> = None;
     let report = conntest::run(target, &options, &mut |progress: Progress| {
         let is_ready = progress.ready > 0;

@@ -15,6 +15,7 @@ use tieline::NodeId;
 
 use super::lines::{Lines, Look};
 use super::{Job, MOST_SAID_BYTES, Order, SCHEMA, Said};
+use crate::conntest::Stopped;
 use crate::status::session_name;
 use crate::target::Target;
 
@@ -107,6 +108,19 @@ pub(crate) fn elsewhere_among<'l>(links: impl Iterator<Item = (NodeId, &'l [Link
     }
     known.sort_unstable_by_key(|one| one.node);
     known
+}
+
+/// The nodes of this host and of others that were stopped in order, as the managers of a target's nodes know, ascending.
+pub fn stopped_nodes(dir: &ClusterDir, target: &Target) -> Vec<Stopped> {
+    let links = |via: NodeId| Some(node::cluster::status(dir, via).ok()?.links);
+    let all = target.on_each_node(links).into_iter().flatten().flatten();
+    let mut stopped: Vec<Stopped> = all
+        .filter(|link| link.session == SessionState::Stopped)
+        .map(|link| Stopped { node: link.peer, host: link.other_host.then_some(link.peer_host) })
+        .collect();
+    stopped.sort_unstable_by_key(|one| one.node);
+    stopped.dedup_by_key(|one| one.node);
+    stopped
 }
 
 #[cfg(test)]

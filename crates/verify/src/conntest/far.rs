@@ -1,7 +1,6 @@
 //! The load test on all hosts: this program runs the instances of its host, and an agent on each other host runs its own.
 
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use node_client::runtime_dir::ClusterDir;
@@ -10,7 +9,7 @@ use tieline::NodeId;
 
 use super::report::{ConntestReport, InstanceReport};
 use super::{Options, Progress, did_not_run, run};
-use crate::agent::{AgentError, ConntestJob, Elsewhere, Job, Said, Started, start_all};
+use crate::agent::{AgentError, Begin, ConntestJob, Elsewhere, Job, Said, Started, start_all};
 use crate::target::Target;
 
 /// How long an agent may take to report after the instances of this host have ended, before it is told to end.
@@ -22,6 +21,10 @@ const LAST_LIMIT: Duration = Duration::from_secs(15);
 #[derive(Debug, Default)]
 struct Heard {
     ready: AtomicU64,
+    /// Agents that are ready, or have ended before.
+    settled: AtomicU64,
+    /// All instances are ready: the exchange begins.
+    gate: Arc<AtomicBool>,
     /// By agent: bytes and failures so far.
     counts: Mutex<Vec<(u64, u64)>>,
     /// The instances of this host have ended.
@@ -57,8 +60,10 @@ pub fn run_everywhere(
     options.nodes.extend(agents.iter().map(|(one, _)| one.node));
     options.nodes.sort_unstable();
     let job = ConntestJob::new(&options);
+    let count = agents.len() as u64;
     let heard = Heard { counts: Mutex::new(vec![(0, 0); agents.len()]), ..Heard::default() };
-    let of = options.nodes.len() as u64;
+    options.gate = Some(Arc::clone(&heard.gate));
+    let (of, ours) = (options.nodes.len() as u64, options.instances.len() as u64);
     let (mut report, theirs) = std::thread::scope(|scope| {
         let threads: Vec<_> = agents
             .into_iter()
@@ -72,6 +77,11 @@ pub fn run_everywhere(
             })
             .collect();
         let report = run(target, &options, &mut |progress: Progress| {
+            let all_ready = progress.ready >= ours && heard.settled.load(Ordering::Relaxed) >= count;
+            // Who has begun without the others, because their time was over, does not keep them back.
+            if all_ready || !progress.elapsed.is_zero() {
+                heard.gate.store(true, Ordering::Relaxed);
+            }
             let (bytes, failures) = heard.totals();
             tell(Progress {
                 bytes_checked: progress.bytes_checked.saturating_add(bytes),
@@ -87,6 +97,7 @@ pub fn run_everywhere(
             .map(|(one, thread)| match thread {
                 Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
                 Err(error) => {
+                    // It is not waited for: the exchange begins when the patience of the others is at an end.
                     let text = format!("no thread could be started: {error}");
                     InstanceReport { host: Some(one.host.clone()), ..did_not_run(one.node, text) }
                 }
@@ -121,10 +132,15 @@ fn listen(
     heard: &Heard,
     options: &Options,
 ) -> InstanceReport {
+    let mut was_ready = false;
     let outcome = started
         .order(Job::Conntest(job))
-        .and_then(|()| report_of(index, &mut started, heard, options))
+        .and_then(|()| report_of(index, &mut started, heard, options, &mut was_ready))
         .and_then(|report| checked(report, one, options));
+    if !was_ready {
+        // Nobody waits for it.
+        heard.settled.fetch_add(1, Ordering::Relaxed);
+    }
     match outcome {
         Ok(report) => report,
         Err(error) => missing(one, &error),
@@ -136,9 +152,13 @@ fn report_of(
     started: &mut Started,
     heard: &Heard,
     options: &Options,
+    was_ready: &mut bool,
 ) -> Result<InstanceReport, AgentError> {
-    let (mut over_since, mut told_to_end, mut was_ready) = (None, false, false);
+    let (mut over_since, mut told_to_begin, mut told_to_end) = (None, false, false);
     loop {
+        if heard.gate.load(Ordering::Relaxed) && !std::mem::replace(&mut told_to_begin, true) {
+            started.send(&Begin::Begin)?;
+        }
         match started.said()? {
             Some(Said::Conntest(report)) => return Ok(report),
             Some(Said::Progress { bytes_checked, failures, ready }) => {
@@ -146,8 +166,9 @@ fn report_of(
                 if let Some(count) = counts.get_mut(index) {
                     *count = (bytes_checked, failures);
                 }
-                if ready && !std::mem::replace(&mut was_ready, true) {
+                if ready && !std::mem::replace(was_ready, true) {
                     heard.ready.fetch_add(1, Ordering::Relaxed);
+                    heard.settled.fetch_add(1, Ordering::Relaxed);
                 }
             }
             _ => {}

@@ -108,10 +108,15 @@ impl<'a> Instance<'a> {
     fn meet(&mut self) {
         self.look_for_peers();
         let patience_ns = u64::try_from(self.options.meet_within.as_nanos()).unwrap_or(u64::MAX);
+        let is_last = self.options.all_are_started();
         while self.error.is_none() && self.now_ns() < patience_ns {
             self.keep_connected();
-            let all = self.options.nodes.iter().filter(|node| **node != self.own);
-            if all.clone().all(|node| self.peers.get(node).is_some_and(Peer::is_met)) {
+            // Others may have begun: who is waited for by nobody answers.
+            let now_ns = self.now_ns();
+            self.round(now_ns, false);
+            let mut all = self.options.nodes.iter().filter(|node| **node != self.own);
+            let is_settled = |peer: &Peer| peer.is_met() || is_last && peer.is_out_of_reach(now_ns);
+            if all.all(|node| self.peers.get(node).is_some_and(is_settled)) {
                 break;
             }
             if self.shared.stop.load(Ordering::Relaxed) {
@@ -122,6 +127,7 @@ impl<'a> Instance<'a> {
         self.shared.ready.fetch_add(1, Ordering::Relaxed);
         while !self.shared.go.load(Ordering::Relaxed) && !self.shared.stop.load(Ordering::Relaxed) {
             self.keep_connected();
+            self.round(self.now_ns(), false);
             std::thread::sleep(Duration::from_micros(200));
         }
     }

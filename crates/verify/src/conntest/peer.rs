@@ -19,6 +19,8 @@ const SEGMENT_BASE: u32 = 0x5c1c_0000;
 /// Greetings are repeated: they may be lost like anything else.
 const REPEAT_NS: u64 = 50_000_000;
 const RECONNECT_NS: u64 = 100_000_000;
+/// Who cannot be reached for so long, although its instance has been started, is not waited for.
+const OUT_OF_REACH_NS: u64 = 2_000_000_000;
 
 /// What all peers of an instance share.
 #[derive(Debug, Clone, Copy)]
@@ -83,6 +85,7 @@ pub(super) struct Peer {
     presence: Vec<Presence>,
     /// Why it cannot be reached, as the link or the managers say.
     unreachable: Option<String>,
+    unreachable_since_ns: Option<u64>,
     error: Option<String>,
 }
 
@@ -132,6 +135,7 @@ impl Peer {
             ledger: Ledger::default(),
             presence: Vec::new(),
             unreachable: None,
+            unreachable_since_ns: None,
             error: None,
         })
     }
@@ -139,6 +143,11 @@ impl Peer {
     /// It answers: connected in both directions.
     pub(super) fn is_met(&self) -> bool {
         self.remote.is_some() && self.their_epoch != 0
+    }
+
+    /// The link or the managers have said for a while that it cannot be reached.
+    pub(super) fn is_out_of_reach(&self, now_ns: u64) -> bool {
+        self.unreachable_since_ns.is_some_and(|since_ns| now_ns.saturating_sub(since_ns) >= OUT_OF_REACH_NS)
     }
 
     /// Nothing more is to be done for it: it is done, or gone, and nothing is under way.
@@ -174,10 +183,12 @@ impl Peer {
             Err(error) => {
                 // Who is not there yet, or too busy to answer, may come.
                 self.unreachable = (!may_come(&error)).then(|| error.to_string());
+                let since_ns = self.unreachable_since_ns.unwrap_or(now_ns);
+                self.unreachable_since_ns = self.unreachable.is_some().then_some(since_ns);
                 return;
             }
         };
-        self.unreachable = None;
+        (self.unreachable, self.unreachable_since_ns) = (None, None);
         if remote.size_bytes() != inbox_bytes(terms.max_bytes) {
             self.disagrees = true;
             self.error = Some(format!(

@@ -59,6 +59,15 @@ pub struct InstanceReport {
     pub error: Option<String>,
 }
 
+/// A node that was stopped in order, and so took no part.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stopped {
+    /// The node.
+    pub node: NodeId,
+    /// Its host, if that is another one.
+    pub host: Option<String>,
+}
+
 /// All instances of this program.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ConntestReport {
@@ -81,6 +90,9 @@ pub struct ConntestReport {
     pub duration_s: f64,
     /// By node.
     pub instances: Vec<InstanceReport>,
+    /// Nodes that were stopped in order. That is no failure.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stopped: Vec<Stopped>,
     /// The suspects, if there are any.
     #[serde(rename = "culprits")]
     pub suspects: Vec<Suspected>,
@@ -274,6 +286,16 @@ impl ConntestReport {
                  --node {peer}`, or leave --node out"
             );
         }
+        for Stopped { node, host } in &self.stopped {
+            let (on, there) = match host {
+                Some(host) => (format!(" on {host}"), " there"),
+                None => (String::new(), ""),
+            };
+            let _ = writeln!(
+                text,
+                "node {node}{on} was stopped and took no part: `tieline node start --node {node}` starts it{there}"
+            );
+        }
         let _ = writeln!(text, "conntest: {}", self.summary());
         let _ = writeln!(text, "CONNTEST RESULT: {}", self.verdict);
         text
@@ -353,11 +375,32 @@ mod tests {
             min_bytes: 8,
             duration_s: 1.0,
             instances: vec![instance(4, vec![peer(8, ledger)]), instance(8, vec![peer(4, right)])],
+            stopped: Vec::new(),
             suspects: Vec::new(),
             load,
         };
         report.judge();
         report
+    }
+
+    #[test]
+    fn a_node_that_was_stopped_in_order_is_named_and_is_no_failure() {
+        let mut report =
+            report(Ledger { blocks_checked: 1, bytes_checked: 8, ..Ledger::default() }, Load::default());
+        let before = report.render();
+        let stopped = |id, host: Option<&str>| Stopped {
+            node: NodeId::new(id).unwrap(),
+            host: host.map(str::to_owned),
+        };
+        report.stopped = vec![stopped(12, Some("host3")), stopped(16, None)];
+        report.judge();
+        assert_eq!(report.verdict, Verdict::Pass);
+        for text in [
+            "node 12 on host3 was stopped and took no part: `tieline node start --node 12` starts it there\n",
+            "node 16 was stopped and took no part: `tieline node start --node 16` starts it\n",
+        ] {
+            assert!(report.render().contains(text) && !before.contains(text), "{}", report.render());
+        }
     }
 
     #[test]

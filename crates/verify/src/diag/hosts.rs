@@ -24,7 +24,8 @@ pub enum HostsError {
     },
     /// A line of it cannot be understood.
     #[error(
-        "{path}, line {line}: {message}: expected `NODE-ID HOST`, or the classic `HOSTNAME: …` and `ADAPTER: NAME NODE-ID …`"
+        "{path}, line {line}: {message}: expected `NODE-ID HOST`, or the classic `HOSTNAME: …` and `ADAPTER: NAME NODE-ID …` (a list of \
+         `tieline up --hosts` is something else)"
     )]
     Malformed {
         /// The path of the file.

@@ -21,7 +21,7 @@ mod manager;
 
 use std::fmt::{self, Display, Formatter};
 
-use super::{DiagReport, Level, NodeDiag};
+use super::{DiagReport, Level, NodeDiag, System};
 use crate::status::session_name;
 use crate::verdict::Verdict;
 
@@ -75,6 +75,11 @@ impl Shown<'_> {
         self.view.verbosity >= level
     }
 
+    /// The system of the node's host.
+    fn system(&self) -> &System {
+        self.node.system.as_ref().unwrap_or(&self.report.system)
+    }
+
     /// As what the node's first adapter is known in headings.
     fn kind(&self) -> String {
         self.node.adapters().first().map_or_else(|| "SHM".to_owned(), |adapter| adapter.kind.to_uppercase())
@@ -83,7 +88,7 @@ impl Shown<'_> {
 
 impl Display for Shown<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Self { report, node, view } = self;
+        let Self { node, view, .. } = self;
         writeln!(f, "{:=<WIDTH$}", "")?;
         writeln!(
             f,
@@ -94,7 +99,7 @@ impl Display for Shown<'_> {
         )?;
         writeln!(f, "{:=<WIDTH$}", "")?;
         if self.shows(level::FACTS) {
-            writeln!(f, "{} compiled in {} bit mode", view.tool, report.system.bits)?;
+            writeln!(f, "{} compiled in {} bit mode", view.tool, self.system().bits)?;
             self.adapters(f)?;
             self.links(f)?;
             self.manager(f)?;

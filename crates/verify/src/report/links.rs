@@ -22,6 +22,7 @@ fn links(document: &Value) -> Option<BTreeMap<Pair, String>> {
         for link in node.items("status.links") {
             let Some(to) = link.at("peer").as_u64() else { continue };
             let text = match link.text("session").as_deref() {
+                _ if link.at("taken_down").as_bool() == Some(true) => "down".into(),
                 Some("valid") => match (link.text("kind"), rails(from).min(rails(to))) {
                     (Some(kind), 0 | 1) => kind.into(),
                     (Some(kind), rails) => format!("{kind} ×{rails}"),
@@ -43,7 +44,7 @@ pub(super) fn table(document: &Value, nodes: &[u64]) -> Option<Markup> {
         figure.matrix.some id="matrix-link" {
             figcaption {
                 h3 { "Link" }
-                p.said { "What carries the data of each pair, as the manager of the row's node has it: shm is shared memory within a host, ofi libfabric between hosts, and ×2 that there are two rails. Where there is no session, its state." }
+                p.said { "What carries the data of each pair, as the manager of the row's node has it: shm is shared memory within a host, ofi libfabric between hosts, and ×2 that there are two rails. Where nothing is carried, why: the state of the session, or down for a link that was taken down." }
             }
             div.scroll tabindex="0" role="region" aria-label="Matrix: Link" {
                 table.pairs {
@@ -84,10 +85,14 @@ mod tests {
             {"node": 12, "status": status(&[], &[link(4, false, "shm", "valid")])},
         ]);
         let there = json!([{"node": 8, "status": status(&["c", "d"], &[link(4, true, "ofi", "valid")])}]);
+        let down =
+            json!({"peer": 4, "other_host": true, "kind": "ofi", "session": "valid", "taken_down": true});
         let links = |document: &Value| links(document).unwrap_or_default();
         let all = links(&json!({"status": {"nodes": here, "other_hosts": there}}));
         assert_eq!((&*all[&(4, 8)], &*all[&(8, 4)]), ("ofi ×2", "ofi ×2"));
         assert_eq!((&*all[&(4, 12)], &*all[&(4, 16)]), ("shm", "lost"));
+        let all = links(&json!({"status": {"nodes": [{"node": 8, "status": status(&[], &[down])}]}}));
+        assert_eq!(&*all[&(8, 4)], "down");
         assert!(links(&json!({"status": {"nodes": [here[1]]}})).is_empty());
     }
 }

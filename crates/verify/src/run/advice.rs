@@ -39,6 +39,12 @@ pub(super) fn advice(suspects: &[Suspected], known: &Known<'_>) -> Vec<String> {
         let what = spoilt.join(", ");
         advice.push(format!("{what}: {why}; run it again when that work has ended, or end it"));
     }
+    let unsure: Vec<&str> = unsure.into_iter().filter(|name| *name != "hosts").collect();
+    // Each pair has its own reason; to measure for longer does not help.
+    let unmeasured = steps.iter().find(|step| in_doubt(step) && step.name == "hosts");
+    if let Some(step) = unmeasured.filter(|_| partial.is_none()) {
+        advice.push(format!("hosts: not every pair of hosts could be measured: {}", step.detail));
+    }
     if !unsure.is_empty() && partial.is_none() {
         let what = unsure.join(", ");
         advice.push(format!(

@@ -46,6 +46,9 @@ pub(super) fn table(report: &ClusterReport) -> Option<String> {
 }
 
 fn named(link: &LinkStatus, rails: usize) -> String {
+    if link.taken_down {
+        return "down".to_owned();
+    }
     match (link.session, rails.min(MAX_RAILS)) {
         (SessionState::Valid, 0 | 1) => link.kind.name().to_owned(),
         (SessionState::Valid, rails) => format!("{} x{rails}", link.kind.name()),

@@ -34,6 +34,17 @@ fn link(session: SessionState, since: Duration) -> LinkStatus {
 }
 
 #[test]
+fn a_node_of_another_host_that_was_stopped_has_a_next_step() {
+    let stopped = link(SessionState::Stopped, Duration::ZERO);
+    assert_eq!(problem_of(node(4), &stopped).unwrap(), "node 4: session with node 8 is stopped");
+    let far = problem_of(node(4), &LinkStatus { other_host: true, ..stopped }).unwrap();
+    assert!(
+        far.contains(": start it with `tieline node start --node 8` on rack1-b, or let it leave there"),
+        "{far}"
+    );
+}
+
+#[test]
 fn only_sessions_that_were_lost_a_moment_ago_are_waited_for() {
     let both = [node(4), node(8)];
     let waits = |links: &[LinkStatus], answering: &[NodeId]| may_come_back(links.iter(), answering);

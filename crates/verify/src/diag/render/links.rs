@@ -16,7 +16,7 @@ fn is_enabled(link: &LinkStatus) -> bool {
 
 impl Shown<'_> {
     pub(super) fn adapters(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let (node, system) = (self.node, &self.report.system);
+        let (node, system) = (self.node, self.system());
         if let Some(info) = &node.info {
             writeln!(f, "Driver : tieline node manager {} (pid {})", info.version, info.manager_pid)?;
         }
@@ -57,8 +57,10 @@ impl Shown<'_> {
     }
 
     pub(super) fn links(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let kind = self.kind();
+        let own = self.kind();
         for (number, link) in self.node.links.iter().enumerate() {
+            // What the adapter is like within the host is not what leads out of it.
+            let kind = if link.other_host { link.kind.name().to_uppercase() } else { own.clone() };
             let adapter = link.adapter;
             banner(f, BEFORE_SECTION, &format!("{kind} ADAPTER {adapter} LINK {number} STATE"))?;
             self.link(f, number, link)?;
