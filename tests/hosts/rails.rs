@@ -97,6 +97,7 @@ fn of_unequal_numbers_of_rails_the_smaller_one_is_used_and_named() {
     let (_, said, _) = hosts.tieline("host1", &["query", "--json"]);
     let said: Value = serde_json::from_str(&said).unwrap();
     assert_eq!(said["other_hosts"]["rails"].as_array().map(Vec::len), Some(2), "{said}");
+    assert_eq!(said["other_hosts"]["domain"], "eth0", "{said}");
     hosts.must("host2", &["rm", "/run/config/tieline/rails.toml"]);
     let (status, out, err) = hosts.tieline("host2", &["node", "restart", "--node", "8"]);
     assert_eq!(status, 0, "{out}{err}");

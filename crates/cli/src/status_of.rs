@@ -116,7 +116,11 @@ fn of_could_not_run(error: &CouldNotRun) -> bool {
 
 fn of_node(error: &NodeError) -> bool {
     match error {
-        NodeError::Config(_) | NodeError::CopyPlan(_) | NodeError::NoId | NodeError::Ids { .. } => true,
+        NodeError::Config(_)
+        | NodeError::CopyPlan(_)
+        | NodeError::Rail { .. }
+        | NodeError::NoId
+        | NodeError::Ids { .. } => true,
         NodeError::RuntimeDir(error) => of_dir(error),
         NodeError::Client(error) => of_client(error),
         _ => false,

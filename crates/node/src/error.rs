@@ -56,6 +56,21 @@ pub enum NodeError {
         /// Why not.
         source: std::io::Error,
     },
+    /// A rail has an address that leads other hosts nowhere.
+    #[error(
+        "node {node}: rail {rail} is {kind} address, and other hosts know the node at {own}: give each rail under [node] in the \
+         configuration an address at which they reach it"
+    )]
+    Rail {
+        /// Which node.
+        node: NodeId,
+        /// The address.
+        rail: std::net::IpAddr,
+        /// Of which kind it is.
+        kind: &'static str,
+        /// By which the others know the node.
+        own: std::net::IpAddr,
+    },
     /// No id was given.
     #[error("--node is missing: give the ID of the node, or set `id` under [node] in the configuration")]
     NoId,

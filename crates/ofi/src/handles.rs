@@ -200,6 +200,11 @@ impl Info {
         }
     }
 
+    /// Whether addresses begin with a family (`sa_family`).
+    pub(crate) fn has_families(&self) -> bool {
+        matches!(self.get().addr_format, FI_SOCKADDR_IN | FI_SOCKADDR_IN6)
+    }
+
     /// The own address, if it is one of the internet's.
     fn source(&self) -> Option<IpAddr> {
         let info = self.get();

@@ -283,7 +283,10 @@ impl Port {
         let own = self.address()?;
         // Names of `shm` and the like have no fixed length; they end with a zero byte.
         let is_text = own.last() == Some(&0) && self.info.offer().domain == self.provider;
-        let fits = if is_text { address.last() == Some(&0) } else { address.len() == own.len() };
+        // Addresses of the internet begin with their family, which tells the provider how to read the rest.
+        let is_of_family = !self.info.has_families() || address.get(..2) == own.get(..2);
+        let fits =
+            if is_text { address.last() == Some(&0) } else { address.len() == own.len() && is_of_family };
         if !fits {
             return Err(OfiError::BadCard {
                 len: address.len(),

@@ -82,7 +82,8 @@ impl OtherHosts {
         if nodes == 0 {
             return Ok(None);
         }
-        let offer = match ofi::offers(&ofi::Wanted::default()).map(|offers| offers.into_iter().next()) {
+        let rails = node.info().rails;
+        let offer = match first_offer(rails.first().copied()) {
             Ok(Some(offer)) => Offer::Found { provider: offer.provider, domain: offer.domain },
             Ok(None) => {
                 Offer::Missing { problem: "libfabric offers no provider that tieline uses".to_owned() }
@@ -90,7 +91,7 @@ impl OtherHosts {
             Err(error) => Offer::Missing { problem: error.to_string() },
         };
         let capabilities = ofi::OfiMemory::capabilities().names();
-        Ok(Some(Self { nodes, kind: ofi::OfiMemory::NAME, capabilities, rails: node.info().rails, offer }))
+        Ok(Some(Self { nodes, kind: ofi::OfiMemory::NAME, capabilities, rails, offer }))
     }
 
     fn write(&self, text: &mut String) {
@@ -107,6 +108,16 @@ impl OtherHosts {
         }
         let _ = writeln!(text, "Capabilities       : {}", self.capabilities.join(", "));
     }
+}
+
+/// The best offer at the address of the first rail, as programs choose it; networks that have no addresses of the internet have none.
+fn first_offer(first_rail: Option<IpAddr>) -> ofi::Result<Option<ofi::Offer>> {
+    let at = |source| ofi::offers(&ofi::Wanted { provider: None, source });
+    let offers = match at(first_rail) {
+        Err(ofi::OfiError::NoProvider { .. }) if first_rail.is_some() => at(None),
+        offers => offers,
+    };
+    Ok(offers?.into_iter().next())
 }
 
 fn document(info: &NodeInfo, other_hosts: Option<&OtherHosts>) -> serde_json::Result<serde_json::Value> {

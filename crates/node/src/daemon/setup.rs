@@ -1,5 +1,6 @@
 //! Starts a manager.
 
+use std::net::IpAddr;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Instant;
@@ -82,10 +83,7 @@ fn behind_the_lock(options: &DaemonOptions, sharing: &Sharing) -> Result<Daemon>
         None => None,
     };
     if let Some(network) = &network {
-        let address = Some(network.identity.address.ip()).filter(|address| !address.is_unspecified());
-        let configured = &options.settings.rails;
-        config.info.rails =
-            if configured.is_empty() { address.into_iter().collect() } else { configured.clone() };
+        config.info.rails = rails(node, network.identity.address.ip(), &options.settings.rails)?;
     }
     if !door.is_by_list() {
         tracing::warn!(
@@ -165,6 +163,26 @@ fn io(dir: &ClusterDir, what: &'static str, errno: rustix::io::Errno) -> NodeErr
 
 /// Makes the directory and locks the node. The last manager of the cluster removes the empty directory, perhaps at just
 /// this moment: then both are tried again.
+/// The addresses that data goes over: those of the configuration, else the one by which other hosts know this one.
+fn rails(node: NodeId, own: IpAddr, configured: &[IpAddr]) -> Result<Vec<IpAddr>> {
+    if configured.is_empty() {
+        return Ok(Some(own).filter(|own| !own.is_unspecified()).into_iter().collect());
+    }
+    // Hosts of a cluster on one machine may use such addresses; others would reach themselves by them, or nobody.
+    if !own.is_loopback() {
+        for rail in configured {
+            let kind = match rail.to_canonical() {
+                rail if rail.is_loopback() => "a loopback",
+                IpAddr::V4(rail) if rail.is_link_local() => "a link-local",
+                IpAddr::V6(rail) if rail.is_unicast_link_local() => "a link-local",
+                _ => continue,
+            };
+            return Err(NodeError::Rail { node, rail: *rail, kind, own });
+        }
+    }
+    Ok(configured.to_vec())
+}
+
 fn lock_in(dir: &ClusterDir, node: NodeId, sharing: &Sharing) -> Result<NodeLock> {
     let mut attempts = 0;
     loop {
@@ -249,4 +267,33 @@ pub fn settings_for(config: Option<&std::path::Path>, node: Option<NodeId>) -> R
     let settings = crate::config::load(config)?;
     let node = node.or(settings.id).ok_or(NodeError::NoId)?;
     Ok((settings, node))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rails_by_which_others_reach_nobody_are_refused_with_the_reason() {
+        let node = NodeId::new(4).unwrap();
+        let address = |text: &str| -> IpAddr { text.parse().unwrap() };
+        let (far, here) = (address("10.77.0.1"), address("127.0.0.1"));
+        for (rail, kind) in [
+            ("127.0.0.2", "a loopback"),
+            ("::1", "a loopback"),
+            ("::ffff:127.0.0.2", "a loopback"),
+            ("169.254.3.4", "a link-local"),
+            ("fe80::1", "a link-local"),
+        ] {
+            let configured = [far, address(rail)];
+            let said = rails(node, far, &configured).unwrap_err().to_string();
+            assert!(said.contains(rail) && said.contains(kind) && said.contains("10.77.0.1"), "{said}");
+            assert_eq!(rails(node, here, &configured).unwrap(), configured);
+        }
+        let two = [far, address("fd00::1")];
+        assert_eq!(rails(node, far, &two).unwrap(), two);
+        // None is configured.
+        assert_eq!(rails(node, far, &[]).unwrap(), [far]);
+        assert!(rails(node, address("0.0.0.0"), &[]).unwrap().is_empty());
+    }
 }
