@@ -13,6 +13,7 @@ mod namespaces;
 mod namespaces_ended;
 mod network_faults;
 mod rails;
+mod rails_cut;
 mod sisci;
 mod ssh;
 mod tools;

@@ -70,26 +70,6 @@ fn a_rail_that_is_cut_when_a_program_connects_is_left_out() {
     user.must("get 1 0 8000000", "same");
 }
 
-/// As the one rail of a link does: it is known which one, and a new connection leaves it out.
-#[test]
-fn a_rail_that_dies_ends_the_connection_with_an_error_that_names_it() {
-    let _watchdog = Watchdog::usual("a rail that dies");
-    let Some(hosts) = Hosts::up_with(2, &["--rails", "2"]) else { return };
-    let mut owner = hosts.program("host2", REACH, &["own", "7", SIZE]).ready();
-    let mut user = hosts.program("host1", REACH, &["reach", "8", "7"]).ready();
-    user.must("put 1 0 8000000", "done");
-    owner.must("check 1 0 8000000", "same");
-    hosts.must("host2", &["ip", "link", "set", "eth1", "down"]);
-    let said = user.ask("put 2 0 8000000");
-    assert!(said.contains("the ofi link to node 8 failed: ") && said.contains("node 8 (rail 2)"), "{said}");
-    // Short blocks, which the first rail could carry, end with the same error: nobody knows what is missing.
-    assert_eq!(user.ask("put 3 0 8"), said);
-    let mut again = hosts.program("host1", REACH, &["reach", "8", "7"]).ready();
-    again.must("put 4 0 8000000", "done");
-    owner.must("check 4 0 8000000", "same");
-    again.must("get 4 0 8000000", "same");
-}
-
 #[test]
 fn of_unequal_numbers_of_rails_the_smaller_one_is_used_and_named() {
     let _watchdog = Watchdog::usual("unequal numbers of rails");

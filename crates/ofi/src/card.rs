@@ -31,6 +31,9 @@ impl std::fmt::Debug for MemoryCard {
     }
 }
 
+/// Bytes of a card of memory.
+pub const MEMORY_CARD_BYTES: usize = 32;
+
 /// Longer addresses and names do not exist.
 const LONGEST: usize = 512;
 
@@ -68,8 +71,8 @@ impl EndpointCard {
 
 impl MemoryCard {
     /// As bytes for the control plane.
-    pub fn to_bytes(&self) -> [u8; 32] {
-        let mut bytes = [0; 32];
+    pub fn to_bytes(&self) -> [u8; MEMORY_CARD_BYTES] {
+        let mut bytes = [0; MEMORY_CARD_BYTES];
         for (place, word) in bytes.chunks_exact_mut(8).zip([self.key, self.token, self.base, self.size_bytes])
         {
             place.copy_from_slice(&word.to_le_bytes());
@@ -80,7 +83,8 @@ impl MemoryCard {
     /// Out of the bytes of a peer.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let bad = |why| OfiError::BadCard { len: bytes.len(), why };
-        let bytes: &[u8; 32] = bytes.try_into().map_err(|_| bad("a card of memory has 32 bytes"))?;
+        let bytes: &[u8; MEMORY_CARD_BYTES] =
+            bytes.try_into().map_err(|_| bad("a card of memory has 32 bytes"))?;
         let word = |nth: usize| u64::from_le_bytes(std::array::from_fn(|byte| bytes[8 * nth + byte]));
         let card = Self { key: word(0), token: word(1), base: word(2), size_bytes: word(3) };
         if card.base.checked_add(card.size_bytes).is_none() || usize::try_from(card.size_bytes).is_err() {

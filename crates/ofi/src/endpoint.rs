@@ -12,7 +12,7 @@ use shm::sync::{AtomicU32, Ordering};
 use crate::card::{EndpointCard, MemoryCard};
 use crate::engine::Engine;
 use crate::error::{OfiError, Result};
-use crate::message::Delivery;
+use crate::message::{ANSWER_WORDS, Answer, Delivery};
 use crate::peer::{Peer, PeerState};
 use crate::port::{Port, SEND_SLOT_BYTES};
 use crate::progress;
@@ -27,11 +27,17 @@ pub struct Settings {
     pub spin: Duration,
     /// How long an operation may take; then it ends with [`OfiError::TimedOut`], and the peer has failed.
     pub give_up_after: Duration,
+    /// How long a rail may confirm nothing at least, while others do, before another one carries what it has; longer if it is slow.
+    pub rail_silence: Duration,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { spin: Duration::from_micros(50), give_up_after: Duration::from_secs(10) }
+        Self {
+            spin: Duration::from_micros(50),
+            give_up_after: Duration::from_secs(10),
+            rail_silence: Duration::from_millis(50),
+        }
     }
 }
 
@@ -106,6 +112,19 @@ impl Endpoint {
         })))
     }
 
+    pub(crate) fn inside(&self) -> &Arc<Inside> {
+        &self.0
+    }
+
+    pub(crate) fn of(inside: &Arc<Inside>) -> Self {
+        Self(Arc::clone(inside))
+    }
+
+    /// Whether both are the same end point.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// The provider's way that it uses.
     pub fn offer(&self) -> Offer {
         self.0.engine.port.info().offer()
@@ -148,6 +167,15 @@ impl Endpoint {
     /// A new doorbell, which peers with a session can ring by its id.
     pub fn bell(&self) -> Result<Bell> {
         self.bell_with(None)
+    }
+
+    /// A doorbell that is asked: `answer` gets what peers ask with and says what they are told, on any thread that makes progress, as the
+    /// action of [`Self::bell_calling`].
+    pub fn bell_answering(
+        &self,
+        answer: impl Fn(&[u8]) -> [u64; ANSWER_WORDS] + Send + Sync + 'static,
+    ) -> Result<Bell> {
+        self.bell_with(Some(Action::Answer(Box::new(answer))))
     }
 
     /// The same, which also calls `action` each time: on any thread that makes progress, so it must neither wait nor use an end
@@ -220,11 +248,13 @@ pub(crate) struct BellState {
 }
 
 type Take = dyn Fn(&[u8]) -> Delivery + Send + Sync;
+type Reply = dyn Fn(&[u8]) -> [u64; ANSWER_WORDS] + Send + Sync;
 
 /// What happens when a message comes for a doorbell.
 enum Action {
     Call(Box<dyn Fn() + Send + Sync>),
     Take(Box<Take>),
+    Answer(Box<Reply>),
 }
 
 impl BellState {
@@ -238,9 +268,10 @@ impl BellState {
     }
 
     /// Data has come; `None` if this doorbell takes none.
-    pub(crate) fn take(&self, data: &[u8]) -> Option<Delivery> {
+    pub(crate) fn take(&self, data: &[u8]) -> Option<Answer> {
         match &self.action {
-            Some(Action::Take(take)) => Some(take(data)),
+            Some(Action::Take(take)) => Some(Answer::Took(take(data))),
+            Some(Action::Answer(answer)) => Some(Answer::Said(answer(data))),
             _ => None,
         }
     }

@@ -31,12 +31,12 @@ mod replies;
 mod slots;
 mod spin;
 
-pub use card::{EndpointCard, MemoryCard};
+pub use card::{EndpointCard, MEMORY_CARD_BYTES, MemoryCard};
 pub use endpoint::{Bell, Endpoint, Exported, Settings};
 pub use error::{OfiError, Result};
 pub use memory::OfiMemory;
-pub use message::{DATA_BYTES_MAX, Delivery};
+pub use message::{ANSWER_WORDS, DATA_BYTES_MAX, Delivery};
 pub use peer::Peer;
 pub use provider::{Offer, Wanted, offers};
-pub use rails::Rails;
+pub use rails::{Fence, OwnerRails, Rails, Recover, Reduced, Task, Word};
 pub use random::random_u64;

@@ -23,6 +23,10 @@ const SWAP: u8 = 3;
 const WAS: u8 = 0;
 const REFUSED: u8 = 1;
 const TOOK: u8 = 2;
+const SAID: u8 = 3;
+
+/// Words of an answer.
+pub const ANSWER_WORDS: usize = 4;
 
 /// What an atomic operation does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,6 +91,8 @@ pub(crate) enum Answer {
     Was(u64),
     /// What became of data.
     Took(Delivery),
+    /// What a doorbell says that is asked.
+    Said([u64; ANSWER_WORDS]),
     /// No such memory, or no such word in it; no such doorbell for data.
     Refused,
 }
@@ -135,6 +141,9 @@ impl Message {
             }
             Body::Reply { request, answer: Answer::Took(delivery) } => {
                 ([REPLY, TOOK, 0], [request, delivery as u64, 0, 0, 0])
+            }
+            Body::Reply { request, answer: Answer::Said([first, second, third, fourth]) } => {
+                ([REPLY, SAID, 0], [request, first, second, third, fourth])
             }
             Body::Reply { request, answer: Answer::Refused } => ([REPLY, REFUSED, 0], [request, 0, 0, 0, 0]),
         };
@@ -186,6 +195,10 @@ impl Message {
             [REPLY, TOOK, 0, 0] => {
                 Body::Reply { request: word(1), answer: Answer::Took(Delivery::of(word(2))?) }
             }
+            [REPLY, SAID, 0, 0] => Body::Reply {
+                request: word(1),
+                answer: Answer::Said(std::array::from_fn(|nth| word(2 + nth))),
+            },
             [REPLY, WAS, 0, 0] => Body::Reply { request: word(1), answer: Answer::Was(word(2)) },
             [REPLY, REFUSED, 0, 0] => Body::Reply { request: word(1), answer: Answer::Refused },
             _ => return None,
@@ -211,6 +224,7 @@ mod tests {
             Body::Ring { bell: u64::MAX - 1 },
             Body::Reply { request: 5, answer: Answer::Was(6) },
             Body::Reply { request: 5, answer: Answer::Refused },
+            Body::Reply { request: 5, answer: Answer::Said([1, 0, u64::MAX, 4]) },
             Body::Data { bell: 4, request: 5, len: 8192 },
             Body::Stores { memory: 4, request: 5, len: 8192 },
         ];

@@ -3,6 +3,8 @@
 //! The first failure of anything that goes to a peer is the peer's: all that follows fails with the same error, and
 //! [`Peer::barrier`] tells it. What was put before may or may not have arrived. A new [`Peer`] begins anew.
 
+mod queue;
+
 use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -13,11 +15,15 @@ use shm::window::Window;
 use fabric_sys::constants::{FI_ORDER_RAW, FI_ORDER_SAS, FI_ORDER_SAW, FI_ORDER_WAW};
 
 use crate::card::MemoryCard;
-use crate::endpoint::Inside;
+use crate::endpoint::{Endpoint, Inside};
 use crate::error::{OfiError, Result};
-use crate::message::{Answer, AtomicOp, Body, DATA_BYTES_MAX, Delivery, MESSAGE_BYTES, Message, Width};
+use crate::message::{
+    ANSWER_WORDS, Answer, AtomicOp, Body, DATA_BYTES_MAX, Delivery, MESSAGE_BYTES, Message, Width,
+};
 use crate::port::{Address, SEND_SLOT_BYTES, Target, WriteEnd};
-use crate::slots::{Kind, SLOTS_OF_A_PEER};
+use crate::rails::Fence;
+use crate::slots::Kind;
+use queue::Queue;
 
 /// What the engine knows of a peer.
 #[derive(Debug)]
@@ -33,6 +39,8 @@ pub(crate) struct PeerState {
     pub(crate) held: AtomicU32,
     /// Bytes of chunks that are under way ([`crate::Rails`]).
     pub(crate) chunk_bytes: AtomicU64,
+    /// Chunks that were under way and are no more.
+    pub(crate) chunks_ended: AtomicU64,
     /// A doorbell was rung since the last [`Peer::confirm_rings`].
     has_rung: AtomicBool,
     pub(crate) failure: OnceLock<OfiError>,
@@ -48,6 +56,7 @@ impl PeerState {
             outstanding: AtomicU32::new(0),
             held: AtomicU32::new(0),
             chunk_bytes: AtomicU64::new(0),
+            chunks_ended: AtomicU64::new(0),
             has_rung: AtomicBool::new(false),
             failure: OnceLock::new(),
         }
@@ -92,29 +101,6 @@ pub(crate) struct Piece {
     pub(crate) len: usize,
     /// At the peer.
     pub(crate) address: u64,
-}
-
-/// Operations of one get, at most as many as a peer may have.
-#[derive(Default)]
-struct Queue {
-    entries: [Option<(usize, Piece)>; SLOTS_OF_A_PEER as usize],
-    first: usize,
-    count: usize,
-}
-
-impl Queue {
-    /// There is room: every entry has a slot of the peer.
-    fn push(&mut self, slot: usize, piece: Piece) {
-        self.entries[(self.first + self.count) % self.entries.len()] = Some((slot, piece));
-        self.count += 1;
-    }
-
-    fn pop(&mut self) -> Option<(usize, Piece)> {
-        let oldest = self.entries[self.first].take()?;
-        self.first = (self.first + 1) % self.entries.len();
-        self.count -= 1;
-        Some(oldest)
-    }
 }
 
 /// Pieces as long as a slot. The card and the caller's check of the range keep them within an address space; the owner checks them again.
@@ -197,16 +183,20 @@ impl Peer {
         Ok(())
     }
 
-    /// Begins to write a chunk, if there is room for it now: it is confirmed by itself, and in no order with others.
+    /// Begins to write a chunk, if there is room for it now: it is confirmed by itself, and in no order with others. If it is to be kept,
+    /// its slot stays as it is when it fails. Answers the slot and the number of its operation.
     pub(crate) fn try_put_chunk(
         &self,
         card: &MemoryCard,
         piece: Piece,
+        is_kept: bool,
         fill: impl Fn(&Window<'_>, Piece) -> Result<()>,
-    ) -> Result<bool> {
+    ) -> Result<Option<(usize, u64)>> {
         let (engine, peer) = (&self.inside.engine, &self.state);
         peer.check()?;
-        let Some(slot) = engine.slots.claim(peer, Kind::Put) else { return Ok(false) };
+        let kind = if is_kept { Kind::Chunk } else { Kind::Put };
+        let Some(slot) = engine.slots.claim(peer, kind) else { return Ok(None) };
+        let generation = engine.slots.generation(slot);
         if let Err(error) = engine.port.slot(slot).and_then(|memory| fill(&memory, piece)) {
             engine.slots.unclaim(slot);
             return Err(error);
@@ -214,7 +204,7 @@ impl Peer {
         engine.slots.count_bytes(slot, piece.len);
         let target = Target { address: piece.address, len: piece.len, key: card.key };
         let post = || engine.port.write(slot, peer.address, target, WriteEnd::Arrived);
-        engine.post_if_room(slot, peer, Kind::Put, post)
+        Ok(engine.post_if_room(slot, peer, kind, post)?.then_some((slot, generation)))
     }
 
     /// Begins to read a chunk, if there is room for it now: its slot, for [`Peer::end_get`].
@@ -243,7 +233,7 @@ impl Peer {
     }
 
     /// As many as a peer may have under way.
-    fn get_pieces(
+    pub(crate) fn get_pieces(
         &self,
         card: &MemoryCard,
         offset: usize,
@@ -342,6 +332,30 @@ impl Peer {
             Some(Answer::Took(delivery)) => Ok(delivery),
             _ => Err(self.refused(Kind::Data, "it has no such interrupt: that may have been removed")),
         }
+    }
+
+    /// Asks a doorbell of the peer that answers ([`Endpoint::bell_answering`](crate::Endpoint::bell_answering)).
+    pub fn ask(&self, bell: u64, question: &[u8]) -> Result<[u64; ANSWER_WORDS]> {
+        let len = question.len().min(DATA_BYTES_MAX) as u32;
+        match self.request(Kind::Data, |request| Body::Data { bell, request, len }, question)? {
+            Some(Answer::Said(words)) => Ok(words),
+            _ => Err(self.refused(Kind::Data, "nobody there answers such questions")),
+        }
+    }
+
+    /// For questions of the peer whether what it writes here can still land.
+    pub fn fence(&self) -> Fence {
+        Fence(Arc::clone(self.inside.engine.port.closing()))
+    }
+
+    /// Whether this peer was added at that end point.
+    pub fn is_of(&self, end_point: &Endpoint) -> bool {
+        Arc::ptr_eq(&self.inside, end_point.inside())
+    }
+
+    /// The end point at which it was added.
+    pub fn end_point(&self) -> Endpoint {
+        Endpoint::of(&self.inside)
     }
 
     #[cold]
@@ -478,26 +492,6 @@ impl Drop for Peer {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_queue_gives_back_in_order() {
-        let piece = |at| Piece { at, len: 1, address: 0 };
-        let mut queue = Queue::default();
-        let (mut next_in, mut next_out) = (0, 0);
-        for round in 0..100 {
-            while queue.count < (round % (SLOTS_OF_A_PEER as usize)) + 1 {
-                queue.push(next_in, piece(next_in));
-                next_in += 1;
-            }
-            let (slot, piece) = queue.pop().unwrap();
-            assert_eq!((slot, piece.at), (next_out, next_out));
-            next_out += 1;
-        }
-        while queue.pop().is_some() {
-            next_out += 1;
-        }
-        assert_eq!(next_in, next_out);
-    }
 
     #[test]
     fn pieces_cover_a_block_without_gap_or_overlap() {

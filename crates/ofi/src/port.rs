@@ -6,6 +6,7 @@
 //! reach stays mapped until the port is closed, also when it is withdrawn: a provider may still be receiving into it.
 #![allow(unsafe_code)]
 
+mod closing;
 mod operations;
 
 use std::cell::UnsafeCell;
@@ -36,6 +37,7 @@ use crate::error::{OfiError, Result};
 use crate::handles::Info;
 use crate::message::{DATA_BYTES_MAX, MESSAGE_BYTES};
 use crate::random::random_u64;
+pub(crate) use closing::{Closed, Closing};
 pub(crate) use operations::{Target, WriteEnd};
 
 /// Slots for operations of this side, and the bytes of each: enough under way for a network's bandwidth times its delay.
@@ -124,6 +126,8 @@ pub(crate) struct Port {
     staging: Option<Region>,
     staging_registration: Option<NonNull<fid_mr>>,
     registered: Mutex<Vec<Registered>>,
+    /// Tells those who watch when it is closed.
+    closing: Arc<Closing>,
 }
 
 // SAFETY: the domain was opened as FI_THREAD_SAFE: all its objects may be used by any threads at once. A context is written by
@@ -226,6 +230,7 @@ impl Port {
             staging,
             staging_registration: None,
             registered,
+            closing: Arc::default(),
         };
         if port.info.mr_mode() & FI_MR_LOCAL != 0 {
             let window = port.staging();
@@ -233,6 +238,11 @@ impl Port {
             port.staging_registration = Some(registration);
         }
         Ok(port)
+    }
+
+    /// For those who watch when it is closed.
+    pub(crate) fn closing(&self) -> &Arc<Closing> {
+        &self.closing
     }
 
     pub(crate) fn info(&self) -> &Info {
@@ -449,6 +459,8 @@ impl Drop for Port {
             fi_close(self.fabric.as_ptr().cast());
             is_closed
         };
+        // What peers are told relies on it: nothing lands in any memory of the end point from here on.
+        self.closing.end(is_closed);
         if !is_closed {
             // The provider may still write to all this: it is never given back.
             std::mem::forget((registered, self.staging.take(), std::mem::take(&mut self.contexts)));

@@ -3,132 +3,140 @@
 //! A block longer than a chunk goes over all of them at once, each chunk over the rail that will have carried it first. All else goes
 //! over the first rail, when what the others carry has been confirmed. So what programs rely on of one [`Peer`] holds: blocks of one
 //! thread arrive in their order, a doorbell rings and an atomic operation is carried out after them, a barrier waits for all. With one
-//! rail each call is that of the peer. The first failure of any rail is that of the link, as of a peer. docs/adr/0015 has the reasons.
+//! rail each call is that of the peer.
+//!
+//! The first failure of the first rail is that of the link, as of a peer. Another rail that fails is closed at the owner, what was not
+//! confirmed is sent again over the others, and it is opened again ([`Rails::recovering`]); its failure is the link's where that is not
+//! possible. docs/adr/0015 has the reasons.
 
 mod choice;
+mod core;
+mod fence;
+mod keeper;
+mod owner;
 mod pace;
-#[cfg(test)]
+mod question;
+mod reads;
 mod recovery;
+mod watch;
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::thread::Builder;
+use std::time::Duration;
 
-use fabric_sys::constants::FI_ORDER_WAW;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use shm::sync::{AtomicUsize, Ordering, spin_loop};
+use shm::process::SignalsBlocked;
 use shm::window::Window;
 
+use self::core::{Core, Target};
 use crate::card::MemoryCard;
 use crate::error::{OfiError, Result};
 use crate::message::Delivery;
 use crate::peer::{Peer, Piece, pieces};
-use crate::port::{SEND_SLOT_BYTES, SEND_SLOTS};
-use choice::Rail;
-use pace::Pace;
+use crate::port::SEND_SLOT_BYTES;
+pub use fence::{Fence, Word};
+pub use keeper::Recover;
+pub use owner::{OwnerRails, Task};
+use recovery::Chunk;
 
 /// No link has more rails.
 pub const RAILS_MAX: usize = 4;
-/// A thread that waits for any of several rails looks after this time, if another one has taken the notice.
-const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 
 /// See the module. May be used by any threads at once.
 #[derive(Debug)]
-pub struct Rails {
-    /// One at least.
-    lanes: Vec<Arc<Peer>>,
-    /// Which of several equal rails comes first.
-    turn: AtomicUsize,
-    /// How fast each is.
-    paces: Mutex<[Pace; RAILS_MAX]>,
-    opened: Instant,
-}
+pub struct Rails(Arc<Core>);
 
-/// What was under way on each rail when a block was begun.
-type Earlier = Vec<[Option<u64>; SEND_SLOTS]>;
+/// A rail that is not used at present.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reduced {
+    /// The owner's number of it, from 0 on.
+    pub rail: usize,
+    /// For how long.
+    pub since: Duration,
+    /// Why it failed.
+    pub why: &'static str,
+}
 
 impl From<Arc<Peer>> for Rails {
     fn from(only: Arc<Peer>) -> Self {
-        Self::of(vec![only])
+        Self::of(vec![Arc::clone(&only)], only, None)
     }
 }
 
 impl Rails {
-    /// All lead to the same owner. Those after [`RAILS_MAX`] are left out; `None`: there is none.
-    pub fn new(mut lanes: Vec<Arc<Peer>>) -> Option<Self> {
+    /// All lead to the same owner. Those after [`RAILS_MAX`] are left out; `None`: there is none. The first failure of any rail is that of
+    /// the link.
+    pub fn new(lanes: Vec<Arc<Peer>>) -> Option<Self> {
+        let first = Arc::clone(lanes.first()?);
+        Some(Self::of(lanes, first, None))
+    }
+
+    /// The same, which goes on without rails that fail, but for the first one, and uses them again when they are back. It leads to one
+    /// piece of memory alone: a new end point has another key.
+    pub fn recovering(lanes: Vec<Arc<Peer>>, recover: Recover) -> Option<Self> {
+        let first = Arc::clone(lanes.first()?);
+        let is_possible = lanes.len() > 1;
+        let rails = Self::of(lanes, first, is_possible.then_some(recover));
+        if is_possible {
+            let (core, bell) = (Arc::downgrade(&rails.0), Arc::clone(&rails.0.keeper));
+            let _quiet = SignalsBlocked::here();
+            let thread = Builder::new().name("tieline-rails".to_owned());
+            if let Err(error) = thread.spawn(move || keeper::run(&core, &bell)) {
+                rails.0.end(OfiError::System { call: "the start of a thread", reason: error.to_string() });
+            }
+        }
+        Some(rails)
+    }
+
+    fn of(mut lanes: Vec<Arc<Peer>>, first: Arc<Peer>, recover: Option<Recover>) -> Self {
         lanes.truncate(RAILS_MAX);
-        (!lanes.is_empty()).then(|| Self::of(lanes))
+        Self(Arc::new(Core::new(lanes, first, recover)))
     }
 
-    fn of(lanes: Vec<Arc<Peer>>) -> Self {
-        Self { lanes, turn: AtomicUsize::new(0), paces: Mutex::default(), opened: Instant::now() }
-    }
-
-    fn now_ns(&self) -> u64 {
-        u64::try_from(self.opened.elapsed().as_nanos()).unwrap_or(u64::MAX)
-    }
-
-    /// The rails for a chunk, the best one first. `earlier`: whether one has something of before the block.
-    fn order(&self, mut earlier: impl FnMut(usize, &Peer) -> bool) -> Vec<usize> {
-        let mut paces = self.paces.lock().unwrap_or_else(PoisonError::into_inner);
-        let now_ns = self.now_ns();
-        let rail = |(nth, (lane, pace)): (usize, (&Arc<Peer>, &mut Pace))| {
-            let bytes = bytes(lane);
-            pace.look(now_ns, bytes);
-            let is_ordered = lane.inside.order & FI_ORDER_WAW != 0;
-            Rail { has_earlier: earlier(nth, lane), is_ordered, bytes, rate: pace.rate(now_ns) }
-        };
-        let rails: Vec<Rail> = self.lanes.iter().zip(paces.iter_mut()).enumerate().map(rail).collect();
-        // Relaxed: any order will do.
-        choice::order(&rails, self.turn.fetch_add(1, Ordering::Relaxed)).collect()
-    }
-
-    /// A chunk of that length was begun on a rail.
-    fn begun(&self, nth: usize, len: usize) {
-        let mut paces = self.paces.lock().unwrap_or_else(PoisonError::into_inner);
-        paces[nth].begin(self.now_ns(), len as u64, bytes(&self.lanes[nth]));
-    }
-
-    /// How many they are.
+    /// How many they are, used or not.
     pub fn count(&self) -> usize {
-        self.lanes.len()
+        self.0.count
+    }
+
+    /// Those that are not used at present.
+    pub fn reduced(&self) -> Vec<Reduced> {
+        let state = self.0.state();
+        let reduced = |rail| {
+            let (_, why) = state.recovery.reduced(rail)?;
+            let since = state.lanes[rail].failed?.elapsed();
+            Some(Reduced { rail: self.0.number(rail).into(), since, why })
+        };
+        (0..self.count()).filter_map(reduced).collect()
     }
 
     /// The one that all goes over but long blocks.
     #[inline]
     fn first(&self) -> &Peer {
-        &self.lanes[0]
+        &self.0.first
     }
 
     /// The failure that ended it, if one has.
     pub fn failure(&self) -> Option<OfiError> {
-        self.lanes.iter().find_map(|lane| lane.failure())
+        self.0.failure()
     }
 
     /// As of a peer.
     pub fn lost(&self, reason: &str) {
-        self.lanes.iter().for_each(|lane| lane.lost(reason));
-    }
-
-    /// For what goes over the first rail: what others carry has arrived, and none has failed.
-    #[inline]
-    fn others_are_done(&self) -> Result<()> {
-        self.lanes[1..].iter().try_for_each(|lane| lane.barrier())
+        self.0.peers().iter().for_each(|lane| lane.lost(reason));
     }
 
     fn is_long(&self, len: usize) -> bool {
-        len > SEND_SLOT_BYTES && self.lanes.len() > 1
+        len > SEND_SLOT_BYTES && self.count() > 1
     }
 
     /// As of a peer; a card for each rail.
     #[inline]
     pub fn put(&self, cards: &[MemoryCard], offset: usize, from: &[u8]) -> Result<()> {
         if self.is_long(from.len()) {
-            return self.spread(cards, offset, from.len(), |memory, piece| {
-                Ok(memory.put(0, &from[piece.at..piece.at + piece.len])?)
+            return self.spread(cards, offset, from.len(), |memory, at, len| {
+                Ok(memory.put(0, &from[at..at + len])?)
             });
         }
-        self.others_are_done()?;
+        self.0.others_are_done()?;
         self.first().put(&cards[0], offset, from)
     }
 
@@ -136,219 +144,70 @@ impl Rails {
     #[inline]
     pub fn put_from(&self, cards: &[MemoryCard], offset: usize, source: &Window<'_>) -> Result<()> {
         if self.is_long(source.len()) {
-            return self.spread(cards, offset, source.len(), |memory, piece| {
-                Ok(source.copy_to(piece.at, memory, 0, piece.len)?)
+            return self.spread(cards, offset, source.len(), |memory, at, len| {
+                Ok(source.copy_to(at, memory, 0, len)?)
             });
         }
-        self.others_are_done()?;
+        self.0.others_are_done()?;
         self.first().put_from(&cards[0], offset, source)
     }
 
-    fn check(&self) -> Result<()> {
-        self.failure().map_or(Ok(()), Err)
-    }
-
-    /// Begins to write a block over all rails.
+    /// Begins to write a block over all rails. `fill` gets a slot, and which part of the block goes there.
     fn spread(
         &self,
         cards: &[MemoryCard],
         offset: usize,
         len: usize,
-        fill: impl Fn(&Window<'_>, Piece) -> Result<()>,
+        fill: impl Fn(&Window<'_>, usize, usize) -> Result<()>,
     ) -> Result<()> {
-        let _at_work: Vec<_> = self.lanes.iter().map(|lane| lane.inside.engine.at_work()).collect();
-        let under_way = |lane: &Arc<Peer>| lane.inside.engine.slots.under_way(&lane.state);
-        let mut earlier: Earlier = self.lanes.iter().map(under_way).collect();
-        // The ranges of all cards are the same; the addresses are each rail's own.
-        for whole in pieces(&cards[0], offset, len) {
-            let mut begun = self.try_chunk(cards, offset, whole, &mut earlier, &fill)?;
-            if !begun {
-                self.wait_for_any(|| {
-                    begun = self.try_chunk(cards, offset, whole, &mut earlier, &fill)?;
-                    Ok(begun)
-                })?;
+        let peers = self.0.peers();
+        let _at_work: Vec<_> = peers.iter().map(|peer| peer.inside.engine.at_work()).collect();
+        let block = self.0.begin_block();
+        let first = self.first();
+        let mut earlier = first.inside.engine.slots.under_way(&first.state);
+        let cards: Arc<[MemoryCard]> = cards.into();
+        for (nth, piece) in pieces(&cards[0], offset, len).enumerate() {
+            let Piece { at, len, .. } = piece;
+            let chunk = Chunk { block, nth: u32::try_from(nth).unwrap_or(u32::MAX) };
+            let target = Target { cards: Arc::clone(&cards), offset: offset + at, len };
+            let fill = |memory: &Window<'_>, len| fill(memory, at, len);
+            let mut try_chunk = || self.0.try_chunk(chunk, &target, &mut earlier, &fill);
+            if !try_chunk()? {
+                self.0.wait_for_any(try_chunk)?;
             }
         }
         Ok(())
     }
 
-    /// Begins a chunk on the rail that will have carried it first, of those that may take it and have room; false: none has.
-    fn try_chunk(
-        &self,
-        cards: &[MemoryCard],
-        offset: usize,
-        whole: Piece,
-        earlier: &mut Earlier,
-        fill: &impl Fn(&Window<'_>, Piece) -> Result<()>,
-    ) -> Result<bool> {
-        self.check()?;
-        let has_earlier = |nth: usize, lane: &Peer| !lane.inside.engine.slots.have_ended(&mut earlier[nth]);
-        for nth in self.order(has_earlier) {
-            if self.lanes[nth].try_put_chunk(&cards[nth], at(&cards[nth], offset, whole), fill)? {
-                self.begun(nth, whole.len);
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// Makes progress on all rails until `ready`, within the time that a single operation may take.
-    fn wait_for_any(&self, mut ready: impl FnMut() -> Result<bool>) -> Result<()> {
-        let settings = self.first().inside.engine.settings;
-        let started = Instant::now();
-        loop {
-            let mut is_new = false;
-            for lane in &self.lanes {
-                let engine = &lane.inside.engine;
-                // Relaxed: the progress thread only needs to see that it changes.
-                engine.others_work.fetch_add(1, Ordering::Relaxed);
-                is_new |= engine.progress() > 0;
-            }
-            if ready()? {
-                return Ok(());
-            }
-            let waited = started.elapsed();
-            if waited >= settings.give_up_after {
-                return Err(self.none_has_room(settings.give_up_after));
-            }
-            if is_new || waited < settings.spin {
-                spin_loop();
-            } else {
-                self.sleep();
-            }
-        }
-    }
-
-    /// Until any rail may have something, or a moment.
-    fn sleep(&self) {
-        let engines = || self.lanes.iter().map(|lane| &lane.inside.engine);
-        // Their progress threads are not to wake for what this one is waiting for.
-        let pollers: Vec<_> = engines().map(|engine| engine.events.try_poller()).collect();
-        if engines().all(|engine| engine.port.may_sleep()) {
-            let fds = engines().filter_map(|engine| engine.port.wait_fd());
-            let mut fds: Vec<_> = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
-            // An error, such as a signal, only makes the caller look early.
-            let _ = poll(&mut fds, Some(&LOOK));
-        }
-        drop(pollers);
-        engines().for_each(|engine| engine.events.end_long_nap());
-    }
-
-    #[cold]
-    fn none_has_room(&self, limit: Duration) -> OfiError {
-        let error = OfiError::TimedOut {
-            what: "a put",
-            peer: self.first().name().to_owned(),
-            limit_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
-            state: "no rail confirmed what it had",
-        };
-        self.lanes.iter().for_each(|lane| lane.state.fail(&error));
-        error
-    }
-
     /// As of a peer.
     pub fn get(&self, cards: &[MemoryCard], offset: usize, into: &mut [u8]) -> Result<()> {
-        self.others_are_done()?;
+        self.0.others_are_done()?;
         if !self.is_long(into.len()) {
             return self.first().get(&cards[0], offset, into);
         }
+        self.first().barrier()?;
         let len = into.len();
-        self.gather(cards, offset, len, |memory, piece| {
+        self.0.gather(cards, offset, len, |memory, piece| {
             Ok(memory.get(0, &mut into[piece.at..piece.at + piece.len])?)
         })
     }
 
     /// As of a peer.
     pub fn get_to(&self, cards: &[MemoryCard], offset: usize, target: &Window<'_>) -> Result<()> {
-        self.others_are_done()?;
+        self.0.others_are_done()?;
         if !self.is_long(target.len()) {
             return self.first().get_to(&cards[0], offset, target);
         }
-        self.gather(cards, offset, target.len(), |memory, piece| {
+        self.first().barrier()?;
+        self.0.gather(cards, offset, target.len(), |memory, piece| {
             Ok(memory.copy_to(0, target, piece.at, piece.len)?)
         })
-    }
-
-    /// Reads a block over all rails. What was put before has arrived on all but the first one.
-    fn gather(
-        &self,
-        cards: &[MemoryCard],
-        offset: usize,
-        len: usize,
-        mut drain: impl FnMut(&Window<'_>, Piece) -> Result<()>,
-    ) -> Result<()> {
-        self.first().barrier()?;
-        let _at_work: Vec<_> = self.lanes.iter().map(|lane| lane.inside.engine.at_work()).collect();
-        // From the oldest on: rail, slot, piece.
-        let mut under_way = VecDeque::new();
-        let mut result = Ok(());
-        for whole in pieces(&cards[0], offset, len) {
-            result = self.begin_read(cards, offset, whole, &mut under_way, &mut drain);
-            if result.is_err() {
-                break;
-            }
-        }
-        while let Some((nth, slot, piece)) = under_way.pop_front() {
-            let lane: &Peer = &self.lanes[nth];
-            if result.is_ok() {
-                result = lane.end_get(slot, piece, &mut drain);
-            } else {
-                lane.inside.engine.slots.let_go(slot);
-            }
-        }
-        result
-    }
-
-    /// Who has reads under way waits for the oldest of them, never for room: threads that each keep some and wait for more would wait
-    /// for each other.
-    fn begin_read(
-        &self,
-        cards: &[MemoryCard],
-        offset: usize,
-        whole: Piece,
-        under_way: &mut VecDeque<(usize, usize, Piece)>,
-        drain: &mut impl FnMut(&Window<'_>, Piece) -> Result<()>,
-    ) -> Result<()> {
-        loop {
-            if let Some((nth, slot, piece)) = self.try_read(cards, offset, whole)? {
-                under_way.push_back((nth, slot, piece));
-                return Ok(());
-            }
-            if let Some((nth, slot, piece)) = under_way.pop_front() {
-                self.lanes[nth].end_get(slot, piece, drain)?;
-                continue;
-            }
-            let mut begun = None;
-            self.wait_for_any(|| {
-                begun = self.try_read(cards, offset, whole)?;
-                Ok(begun.is_some())
-            })?;
-            under_way.extend(begun);
-            return Ok(());
-        }
-    }
-
-    fn try_read(
-        &self,
-        cards: &[MemoryCard],
-        offset: usize,
-        whole: Piece,
-    ) -> Result<Option<(usize, usize, Piece)>> {
-        self.check()?;
-        for nth in self.order(|_, _| false) {
-            let piece = at(&cards[nth], offset, whole);
-            if let Some(slot) = self.lanes[nth].try_get_chunk(&cards[nth], piece)? {
-                self.begun(nth, piece.len);
-                return Ok(Some((nth, slot, piece)));
-            }
-        }
-        Ok(None)
     }
 
     /// As of a peer, with a doorbell of the first rail.
     #[inline]
     pub fn ring(&self, bell: u64) -> Result<()> {
-        self.others_are_done()?;
+        self.0.others_are_done()?;
         self.first().ring(bell)
     }
 
@@ -359,35 +218,36 @@ impl Rails {
 
     /// As of a peer, with a doorbell of the first rail.
     pub fn deliver(&self, bell: u64, data: &[u8]) -> Result<Delivery> {
-        self.others_are_done()?;
+        self.0.others_are_done()?;
         self.first().deliver(bell, data)
     }
 
     /// For an atomic operation, which goes over the first rail.
     #[inline]
     pub(crate) fn for_atomic(&self) -> Result<&Peer> {
-        self.others_are_done()?;
+        self.0.others_are_done()?;
         Ok(self.first())
     }
 
     /// As of a peer.
     #[inline]
     pub fn barrier(&self) -> Result<()> {
-        self.lanes.iter().try_for_each(|lane| lane.barrier())
+        self.0.others_are_done()?;
+        self.first().barrier()?;
+        if self.count() == 1 { Ok(()) } else { self.0.check() }
     }
 
     /// As of a peer, on all rails.
     pub fn reach(&self, cards: &[MemoryCard]) -> Result<()> {
-        self.lanes.iter().zip(cards).try_for_each(|(lane, card)| lane.reach(card))
+        self.0.peers().iter().zip(cards).try_for_each(|(lane, card)| lane.reach(card))
     }
 }
 
-fn bytes(lane: &Peer) -> u64 {
-    // Relaxed: it affects the choice only.
-    lane.state.chunk_bytes.load(Ordering::Relaxed)
-}
-
-/// The same piece by the card of another rail.
-fn at(card: &MemoryCard, offset: usize, whole: Piece) -> Piece {
-    Piece { address: card.base.wrapping_add((offset + whole.at) as u64), ..whole }
+impl Drop for Rails {
+    fn drop(&mut self) {
+        // In a forked child there is no such thread, and another one may have held its lock at the fork.
+        if self.0.recover.is_some() && self.first().inside.is_own() {
+            self.0.keeper.end();
+        }
+    }
 }

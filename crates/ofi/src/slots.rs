@@ -20,6 +20,8 @@ use crate::port::SEND_SLOTS;
 pub(crate) enum Kind {
     /// Nobody waits: an error is the peer's.
     Put,
+    /// Nobody waits: an error is the peer's, and the slot keeps what it had, to be sent again over another rail.
+    Chunk,
     /// Nobody waits: an error is the peer's.
     Ring,
     /// Somebody waits for the completion.
@@ -33,7 +35,7 @@ pub(crate) enum Kind {
 impl Kind {
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Self::Put => "a put",
+            Self::Put | Self::Chunk => "a put",
             Self::Ring => "a doorbell",
             Self::Get => "a get",
             Self::Atomic => "an atomic operation",
@@ -159,7 +161,8 @@ impl Slots {
                 peer.outstanding.fetch_sub(1, Ordering::SeqCst);
             }
             if bytes > 0 {
-                // Relaxed: it affects the choice of a rail only.
+                // Relaxed: they affect only the choice of a rail, and whether it counts as silent.
+                peer.chunks_ended.fetch_add(1, Ordering::Relaxed);
                 peer.chunk_bytes.fetch_sub(u64::from(bytes), Ordering::Relaxed);
             }
         }
@@ -191,7 +194,8 @@ impl Slots {
             (Some((_, kind)), Ok(())) => *kind,
             (None, _) => return,
         };
-        if !kind.is_waited_for() || inner.is_abandoned {
+        let is_kept = kind == Kind::Chunk && outcome.is_err();
+        if !kind.is_waited_for() && !is_kept || inner.is_abandoned {
             return self.free_again(slot, inner);
         }
         inner.completed = Some(outcome);
@@ -233,6 +237,24 @@ impl Slots {
     /// The caller waits no more for its operation: the slot is free once it has ended.
     pub(crate) fn let_go(&self, slot: usize) {
         let mut inner = self.inner(slot);
+        if inner.completed.is_some() {
+            return self.free_again(slot, inner);
+        }
+        inner.is_abandoned = true;
+    }
+
+    /// The number of the operation that a claimed slot carries.
+    pub(crate) fn generation(&self, slot: usize) -> u64 {
+        self.slots[slot].generation.load(Ordering::SeqCst)
+    }
+
+    /// As [`Self::let_go`], if the slot still carries this operation, and not another one.
+    pub(crate) fn let_go_of(&self, slot: usize, generation: u64) {
+        let mut inner = self.inner(slot);
+        // An operation is taken out behind the lock before its number changes.
+        if inner.operation.is_none() || self.generation(slot) != generation {
+            return;
+        }
         if inner.completed.is_some() {
             return self.free_again(slot, inner);
         }
@@ -344,6 +366,32 @@ mod tests {
         assert_eq!(slots.claim(&peer, Kind::Get), None);
         slots.complete(5, Ok(()));
         assert_eq!(slots.claim(&peer, Kind::Get), Some(5));
+    }
+
+    #[test]
+    fn a_chunk_that_fails_keeps_its_slot_until_it_was_sent_again() {
+        let (slots, peer) = (Slots::new(), peer(1));
+        let error = || OfiError::Gone { peer: "the peer".to_owned(), reason: "a test".to_owned() };
+        let [arrived, failed, silent] = [(); 3].map(|()| slots.claim(&peer, Kind::Chunk).unwrap());
+        let generations = [arrived, failed, silent].map(|slot| slots.generation(slot));
+        let are_free =
+            || [0, 1, 2].map(|nth| slots.generation([arrived, failed, silent][nth]) != generations[nth]);
+        slots.complete(arrived, Ok(()));
+        slots.complete(failed, Err(error()));
+        assert_eq!(are_free(), [true, false, false]);
+        // Not what has the slot of the first by now.
+        let next = slots.claim(&peer, Kind::Chunk).unwrap();
+        assert_eq!(next, arrived);
+        slots.let_go_of(arrived, generations[0]);
+        slots.complete(next, Err(error()));
+        assert!(!slots.generation(next).is_multiple_of(2), "it was not let go");
+        slots.let_go(next);
+        slots.let_go_of(failed, generations[1]);
+        slots.let_go_of(silent, generations[2]);
+        assert_eq!(are_free(), [true, true, false], "the provider may still read the silent one");
+        slots.complete(silent, Err(error()));
+        assert_eq!(are_free(), [true; 3]);
+        assert_eq!((peer.held.load(Ordering::SeqCst), peer.outstanding.load(Ordering::SeqCst)), (0, 0));
     }
 
     #[test]

@@ -5,22 +5,22 @@
 //! takes long, and the library's thread must not wait.
 
 mod ends;
+mod exposed;
 mod jobs;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use node_client::{ByNetwork, ClientEvent, Import, ImportId, OwnLock, WeakClient};
-use ofi::provider::RANKS;
 use ofi::{
-    Bell, DATA_BYTES_MAX, Delivery, Endpoint, EndpointCard, Exported, MemoryCard, OfiError, OfiMemory, Peer,
-    Rails, random_u64,
+    Bell, DATA_BYTES_MAX, Delivery, Endpoint, EndpointCard, Exported, MEMORY_CARD_BYTES, MemoryCard,
+    OfiError, OfiMemory, Peer, Rails, Recover, Task, random_u64,
 };
 use proto::ids::{InterruptNo, NodeId};
-use proto::wire::network::{ImporterEnd, ImporterRail, MAX_RAILS, OwnerEnd, OwnerRail};
-use proto::wire::program::Imported;
+use proto::wire::network::{ImporterEnd, ImporterRail, MAX_RAILS, OwnerEnd};
+use proto::wire::program::{ConnectionId, Imported};
 use shm::process::SignalsBlocked;
 
 use crate::error::{Error, Result, why};
@@ -28,7 +28,8 @@ use crate::interrupt::{Inlet, OwnerWords};
 use crate::node::Node;
 use crate::remote::lost;
 use crate::segment::SegmentMemory;
-use ends::Ends;
+use ends::{Ends, Role};
+use exposed::AllExposed;
 use jobs::{Job, Jobs, Queue, Request, queue};
 
 /// How long a rail other than the first one may take to respond when a program connects. One that needs longer is not used.
@@ -54,6 +55,16 @@ impl Reachable {
         }
     }
 
+    /// It cannot be reached at this end point any more.
+    fn withdraw_from(&self, end_point: &Endpoint) {
+        let Some(mut exported) = self.exported.lock() else { return };
+        let (withdrawn, kept) = exported.drain(..).partition(|exported| exported.is_of(end_point));
+        *exported = kept;
+        drop(exported);
+        // The last user of the end point closes it, which takes a while: not behind the lock.
+        drop::<Vec<Exported>>(withdrawn);
+    }
+
     fn card_at(&self, end_point: &Endpoint) -> std::result::Result<MemoryCard, OfiError> {
         let Some(mut exported) = self.exported.lock() else { return Err(of_parent()) };
         let known = exported.iter().position(|exported| exported.is_of(end_point));
@@ -75,7 +86,7 @@ impl Reachable {
 #[derive(Debug, Default)]
 pub(crate) struct Network {
     client: OnceLock<WeakClient>,
-    ends: Ends,
+    ends: Arc<Ends>,
     segments: OwnLock<BTreeMap<Imported, Weak<Reachable>>>,
     interrupts: OwnLock<BTreeMap<Imported, Triggered>>,
     /// Whom this program reaches.
@@ -103,13 +114,14 @@ pub(crate) struct Connected {
 impl Connected {
     /// Of a segment.
     pub(crate) fn memory(&self) -> std::result::Result<OfiMemory, OfiError> {
-        let card = |key: &Vec<u8>| -> std::result::Result<MemoryCard, OfiError> {
+        let card = |(nth, key): (usize, &Vec<u8>)| -> std::result::Result<MemoryCard, OfiError> {
+            let key = if nth == 0 { split_control(key).0 } else { key };
             let mut card = MemoryCard::from_bytes(key)?;
             // The managers' word counts for what a program may touch, and the owner's for what there is.
             card.size_bytes = card.size_bytes.min(self.size_bytes);
             Ok(card)
         };
-        let cards = self.keys.iter().map(card).collect::<std::result::Result<Vec<_>, _>>()?;
+        let cards = self.keys.iter().enumerate().map(card).collect::<std::result::Result<Vec<_>, _>>()?;
         let len = cards.len();
         let memory = OfiMemory::over(Arc::clone(&self.rails), self.to, cards);
         memory.ok_or(OfiError::BadCard { len, why: "there is not a key for each rail" })
@@ -148,13 +160,6 @@ impl Doorbell {
         };
         Some(Self { id: u64::from_le_bytes(*id), message_bytes })
     }
-}
-
-/// What one connection of a peer needs here.
-struct Exposed {
-    _peers: Vec<Peer>,
-    /// Of an interrupt: it is gone with the connection.
-    _bell: Option<Bell>,
 }
 
 /// For programs.
@@ -251,27 +256,21 @@ impl Network {
         }
     }
 
-    /// This program's end, for one importer.
-    fn expose(&self, request: &Request) -> std::result::Result<(OwnerEnd, Exposed), String> {
-        let in_words = |error: OfiError| error.to_string();
-        let cards = request.end.rails.iter().map(|rail| EndpointCard::from_bytes(&rail.end_point));
-        let cards = cards.collect::<std::result::Result<Vec<_>, _>>().map_err(in_words)?;
-        let provider = cards.first().map(|card| card.provider.as_str()).ok_or("no end point was named")?;
-        // What others name is not opened unless it is one that could have been chosen here.
-        if !RANKS.contains(&provider) {
-            return Err(format!("provider `{}` is not one that tieline uses", provider.escape_debug()));
+    /// No segment can be reached at this end point any more.
+    fn withdraw_from(&self, end_point: &Endpoint) {
+        let Some(segments) = self.segments.lock() else { return };
+        let all: Vec<_> = segments.values().filter_map(Weak::upgrade).collect();
+        drop(segments);
+        all.iter().for_each(|reachable| reachable.withdraw_from(end_point));
+    }
+
+    /// For the thread that serves peers.
+    fn hand_on_task(&self, connection: ConnectionId, task: Task) {
+        if let Some(mut worker) = self.worker.lock()
+            && let Some(jobs) = worker.as_mut()
+        {
+            jobs.carry_out(connection, task);
         }
-        let end_points =
-            self.ends.of_rails(Some(provider), &request.addresses, cards.len()).map_err(in_words)?;
-        let (mut rails, mut peers, mut first_bell) = (Vec::new(), Vec::new(), None);
-        for (nth, (end_point, card)) in end_points.iter().zip(&cards).enumerate() {
-            let (key, bell) = self.open(request.what, end_point)?;
-            first_bell = first_bell.or(bell);
-            let (name, session) = (name_of_rail(request.node, nth), request.end.rails[nth].session);
-            peers.push(end_point.connect(&name, card, session).map_err(in_words)?);
-            rails.push(OwnerRail { end_point: end_point.card().map_err(in_words)?.to_bytes(), key });
-        }
-        Ok((OwnerEnd { rails }, Exposed { _peers: peers, _bell: first_bell }))
     }
 
     /// What opens an object over an end point.
@@ -308,7 +307,7 @@ impl Network {
     ) -> Result<Connected> {
         let failed = |error: OfiError| no_data_link(what, to, &error);
         let most = if matches!(what, Imported::Segment(_)) { MAX_RAILS } else { 1 };
-        let end_points = self.ends.of_rails(None, addresses, most).map_err(failed)?;
+        let end_points = self.ends.of_rails(None, addresses, most, Role::Importer).map_err(failed)?;
         let rails = end_points.iter().map(|end_point| {
             Ok(ImporterRail { end_point: end_point.card()?.to_bytes(), session: random_u64()? })
         });
@@ -320,8 +319,14 @@ impl Network {
             drop(node.client().disconnect(&import));
             failed(error)
         })?;
-        let (lanes, keys): (Vec<_>, Vec<_>) = reached.into_iter().unzip();
-        let Some(rails) = Rails::new(lanes).map(Arc::new) else {
+        let bell = end.rails.first().and_then(|rail| split_control(&rail.key).1);
+        let numbers: Vec<_> = reached.iter().map(|lane| lane.number).collect();
+        let (lanes, keys): (Vec<_>, Vec<_>) = reached.into_iter().map(|lane| (lane.peer, lane.key)).unzip();
+        let rails = match bell {
+            Some(bell) => Rails::recovering(lanes, self.recover(bell, numbers, &end_points[0], addresses)),
+            None => Rails::new(lanes),
+        };
+        let Some(rails) = rails.map(Arc::new) else {
             drop(node.client().disconnect(&import));
             return Err(failed(OfiError::BadCard { len: 0, why: "the owner has named no end point" }));
         };
@@ -335,6 +340,20 @@ impl Network {
         Ok(Connected { import, rails, to, size_bytes, keys })
     }
 
+    /// What a link needs to go on without a rail, for rails of these numbers.
+    fn recover(&self, bell: u64, numbers: Vec<u8>, first: &Endpoint, addresses: &[IpAddr]) -> Recover {
+        let (ends, provider) = (Arc::clone(&self.ends), first.offer().provider);
+        let address = |number: &u8| addresses.get(usize::from(*number)).copied();
+        let addresses: Vec<_> = numbers.iter().map(address).collect();
+        let open = move |nth: usize, old: &Endpoint| {
+            let address = addresses.get(nth).copied().flatten();
+            let reason =
+                || OfiError::System { call: "the opening of a rail", reason: "it has no address".to_owned() };
+            ends.again(&provider, address.ok_or_else(reason)?, Role::Importer, Some(old))
+        };
+        Recover { bell, numbers, open: Box::new(open) }
+    }
+
     /// An import that is given up.
     pub(crate) fn forget(&self, import: &Import) {
         if let Some(mut peers) = self.peers.lock() {
@@ -343,8 +362,23 @@ impl Network {
     }
 }
 
-/// A peer over a rail, and what opens an object there.
-type Lane = (Arc<Peer>, Vec<u8>);
+/// A peer over a rail, and what opens the object there.
+struct Lane {
+    /// Of the rail, from 0 on.
+    number: u8,
+    peer: Arc<Peer>,
+    key: Vec<u8>,
+}
+
+/// The key of a segment at the first rail: behind it is the doorbell that is asked about the others, if there are any.
+fn split_control(key: &[u8]) -> (&[u8], Option<u64>) {
+    match key.split_last_chunk::<8>() {
+        Some((memory, bell)) if memory.len() == MEMORY_CARD_BYTES => {
+            (memory, Some(u64::from_le_bytes(*bell)))
+        }
+        _ => (key, None),
+    }
+}
 
 /// A peer over each rail, with what opens the object there. The first one is taken as it is; another that does not respond is left
 /// out, so that a rail that is cut already does not stand in the way of those that are not.
@@ -359,7 +393,7 @@ fn lanes(
         let card = EndpointCard::from_bytes(&rail.end_point)?;
         let peer = end_point.connect(&name_of_rail(to, nth), &card, own.rails[nth].session)?;
         if nth == 0 || peer.responds_within(RAIL_LIMIT).is_ok() {
-            lanes.push((Arc::new(peer), rail.key.clone()));
+            lanes.push(Lane { number: nth as u8, peer: Arc::new(peer), key: rail.key.clone() });
         }
     }
     Ok(lanes)
@@ -391,7 +425,7 @@ fn open_doorbell(
 
 /// Answers peers one after the other, and keeps what they need for as long as they are connected.
 fn serve(network: &Weak<Network>, queue: &Queue) {
-    let mut peers = HashMap::new();
+    let mut peers = AllExposed::new();
     while let Some(job) = queue.next() {
         let Some(network) = network.upgrade() else { return };
         match job {
@@ -408,6 +442,7 @@ fn serve(network: &Weak<Network>, queue: &Queue) {
                 }
             }
             Job::Over(connection) => drop(peers.remove(&connection)),
+            Job::Rail(connection, task) => network.carry_out(&mut peers, connection, task),
         }
     }
 }

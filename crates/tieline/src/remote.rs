@@ -48,6 +48,17 @@ pub struct RemoteInner {
     mapped: Option<Arc<Mapped>>,
 }
 
+/// A rail of a connection that is not used at present.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReducedRail {
+    /// Its number, from 1 on.
+    pub number: usize,
+    /// For how long.
+    pub since: Duration,
+    /// Why it failed.
+    pub why: &'static str,
+}
+
 /// A connected segment of another node.
 #[derive(Debug)]
 pub struct RemoteSegment {
@@ -231,6 +242,15 @@ impl RemoteSegment {
     /// error from then on, and what was put since the last [`Self::barrier`] may be missing: connect again.
     pub fn connection_failure(&self) -> Option<Error> {
         self.inner.failure()
+    }
+
+    /// The rails to another host that are not used at present, because they failed while they were. The others carry everything, and these
+    /// are used again when they respond.
+    pub fn reduced_rails(&self) -> Vec<ReducedRail> {
+        let reduced = self.inner.far.as_ref().map(|rails| rails.reduced()).unwrap_or_default();
+        let rail =
+            |rail: &ofi::Reduced| ReducedRail { number: rail.rail + 1, since: rail.since, why: rail.why };
+        reduced.iter().map(rail).collect()
     }
 
     /// Ends the connection now, which otherwise ends with the last of its maps, sequences and transfers: the owner need not

@@ -176,6 +176,11 @@ fn reach(node: &Node, remote: &RemoteSegment, words: &[&str]) -> Result<String> 
             remote.barrier()?;
             Ok("done".to_owned())
         }
+        ["put-and-store", seed, len, at, value] => {
+            remote.put(0, &pattern(seed, 0, len.parse()?)?)?;
+            remote.store_u32(at.parse()?, value.parse()?)?;
+            Ok("done".to_owned())
+        }
         ["get", seed, offset, len] => {
             let (offset, mut found) = (offset.parse()?, vec![0; len.parse()?]);
             remote.get(offset, &mut found)?;
@@ -185,6 +190,12 @@ fn reach(node: &Node, remote: &RemoteSegment, words: &[&str]) -> Result<String> 
             Ok(remote.fetch_add_u64(offset.parse()?, number.parse()?).map(|was| format!("was {was}"))?)
         }
         ["dma", seed, len] => dma(node, remote, seed, len.parse()?),
+        ["rails"] => {
+            let reduced = remote.reduced_rails();
+            let reduced: Vec<_> =
+                reduced.iter().map(|rail| format!("rail {}: {}", rail.number, rail.why)).collect();
+            Ok(if reduced.is_empty() { "all".to_owned() } else { reduced.join(", ") })
+        }
         ["map"] => remote.map().map(|_| "mapped".to_owned()).map_err(Into::into),
         ["sequence"] => Ok(format!("{:?}", remote.sequence()?.check()?)),
         ["event"] => Ok(format!("{:?}", remote.wait_event(TIMEOUT)?)),

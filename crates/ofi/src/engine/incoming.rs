@@ -8,7 +8,7 @@ use shm::sync::Ordering;
 
 use super::{ECANCELED, Engine};
 use crate::atomic::carry_out;
-use crate::message::{Answer, Body, DATA_BYTES_MAX, Delivery, MESSAGE_BYTES, Message};
+use crate::message::{Answer, Body, DATA_BYTES_MAX, MESSAGE_BYTES, Message};
 use crate::peer::PeerState;
 use crate::port::{Failure, Posted};
 use crate::replies::{Begun, Reply};
@@ -55,7 +55,7 @@ impl Engine {
                 None
             }
             Body::Data { bell, request, .. } => {
-                let answer = self.take(slot, len, bell).map_or(Answer::Refused, Answer::Took);
+                let answer = self.take(slot, len, bell).unwrap_or(Answer::Refused);
                 Some(Self::reply_to(peer, request, answer))
             }
             Body::Stores { memory, request, .. } => {
@@ -85,7 +85,7 @@ impl Engine {
 
     /// Gives the data of a message of this length to the program; `None` if it has no such doorbell.
     #[cold]
-    fn take(&self, slot: usize, len: usize, bell: u64) -> Option<Delivery> {
+    fn take(&self, slot: usize, len: usize, bell: u64) -> Option<Answer> {
         let mut bytes = [0; DATA_BYTES_MAX];
         let data = bytes.get_mut(..len.checked_sub(MESSAGE_BYTES)?)?;
         let bell = self.bells.read().unwrap_or_else(PoisonError::into_inner).get(&bell).cloned()?;

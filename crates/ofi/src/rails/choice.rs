@@ -13,6 +13,8 @@ pub(crate) struct Rail {
     pub(crate) has_earlier: bool,
     /// It keeps the order of puts.
     pub(crate) is_ordered: bool,
+    /// It can be used: it has not failed.
+    pub(crate) is_up: bool,
     /// Bytes of chunks that are under way.
     pub(crate) bytes: u64,
     /// Bytes per nanosecond that it carries, if that is known.
@@ -28,7 +30,7 @@ const CHUNK_BYTES: f64 = SEND_SLOT_BYTES as f64;
 /// Whether a rail may take chunks of the block.
 pub(crate) fn may_take(rails: &[Rail], nth: usize) -> bool {
     let holds_up = |(at, rail): (usize, &Rail)| rail.has_earlier && (at != nth || !rail.is_ordered);
-    !rails.iter().enumerate().any(holds_up)
+    rails[nth].is_up && !rails.iter().enumerate().any(holds_up)
 }
 
 /// The rails that may take a chunk now, the one that will have carried it first comes first: that with the least outstanding work. Among
@@ -38,11 +40,15 @@ pub(crate) fn may_take(rails: &[Rail], nth: usize) -> bool {
 /// for what is earlier: that is soon over, and it is to have its share of the block.
 pub(crate) fn order(rails: &[Rail], turn: usize) -> impl Iterator<Item = usize> {
     // Of a rail of which nothing is known the best is expected, so that it is tried.
-    let best = rails.iter().filter_map(|rail| rail.rate).fold(0.0, f64::max);
+    let best = rails.iter().filter(|rail| rail.is_up).filter_map(|rail| rail.rate).fold(0.0, f64::max);
     let best = if best > 0.0 { best } else { 1.0 };
     let rate = |rail: &Rail| rail.rate.filter(|rate| *rate < best * NEAR).unwrap_or(best);
     let chunk_ns: Vec<f64> = rails.iter().map(|rail| CHUNK_BYTES / rate(rail)).collect();
-    let end_ns: Vec<f64> = rails.iter().map(|rail| (rail.bytes as f64 + CHUNK_BYTES) / rate(rail)).collect();
+    let end_of = |rail: &Rail| match rail.is_up {
+        true => (rail.bytes as f64 + CHUNK_BYTES) / rate(rail),
+        false => f64::INFINITY,
+    };
+    let end_ns: Vec<f64> = rails.iter().map(end_of).collect();
     let first_ns = end_ns.iter().copied().fold(f64::INFINITY, f64::min);
     let count = rails.len();
     let may = |nth: &usize| may_take(rails, *nth) && end_ns[*nth] <= first_ns + chunk_ns[*nth];
@@ -58,7 +64,7 @@ mod tests {
     use super::*;
 
     fn rail(has_earlier: bool, bytes: u64) -> Rail {
-        Rail { has_earlier, is_ordered: true, bytes, rate: None }
+        Rail { has_earlier, is_ordered: true, is_up: true, bytes, rate: None }
     }
 
     #[test]
@@ -68,6 +74,14 @@ mod tests {
         let equal = [rail(false, 5); 3];
         assert_eq!(order(&equal, 0).collect::<Vec<_>>(), [0, 1, 2]);
         assert_eq!(order(&equal, 2).collect::<Vec<_>>(), [2, 0, 1]);
+    }
+
+    #[test]
+    fn a_rail_that_has_failed_gets_nothing_and_holds_up_what_is_later() {
+        let failed = Rail { is_up: false, rate: Some(9.0), ..rail(false, 0) };
+        assert_eq!(order(&[failed, rail(false, 900)], 0).collect::<Vec<_>>(), [1]);
+        let failed = Rail { has_earlier: true, ..failed };
+        assert_eq!(order(&[failed, rail(false, 0)], 0).count(), 0);
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! What is decided when a rail dies: when it is closed, what is sent again, when it is opened again. Without input, output and clock.
 //!
-//! The rule that all else serves: a chunk is sent again only after the receiver has confirmed over another rail that the end point of the
-//! failed one is closed, and has said which chunks have landed there. Until then its bytes may still land, and would overwrite what was
-//! put later; and what has landed unconfirmed must not land again, because the receiver may have seen it and gone on. The number of a
-//! rail's end point, its *generation*, goes with each question and answer, so an answer about an earlier one does nothing.
+//! The rules that all else serves: a chunk is sent again only after the receiver has confirmed over another rail that the end point of the
+//! failed one is closed; until then its bytes may still land, and would overwrite what was put later. And a chunk that may have to be sent
+//! again has nothing behind it: a later block begins when it has been confirmed, so that the receiver does not know yet that it is there
+//! when it lands for the second time. The number of a rail's end point, its *generation*, goes with each question and answer, so an answer
+//! about an earlier one does nothing.
 //!
-//! It is built into the tests alone so far: a link over rails still ends with the first rail that dies (docs/adr/0015). The tests search
-//! all interleavings of late bytes, errors, questions and answers that are lost.
+//! The tests search all interleavings of late bytes, errors, questions and answers that are lost, for any rail that fails. What carries
+//! the decisions out (`keeper`) does so for all but the first one, which has to carry the questions (docs/adr/0015).
 
 use std::collections::VecDeque;
 
@@ -16,7 +17,7 @@ mod tests;
 /// A part of a block: the number of the block comes first, so that chunks are ordered as they were begun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Chunk {
-    pub(crate) block: u32,
+    pub(crate) block: u64,
     pub(crate) nth: u32,
 }
 
@@ -99,12 +100,13 @@ impl Recovery {
         (its.phase == Phase::Up && !self.is_peer_failed).then_some(its.generation)
     }
 
+    #[cfg(test)]
     pub(crate) fn is_peer_failed(&self) -> bool {
         self.is_peer_failed
     }
 
     /// Whether a rail has chunks of blocks before this one that were not confirmed, on whichever end point.
-    pub(crate) fn has_earlier(&self, rail: usize, block: u32) -> bool {
+    pub(crate) fn has_earlier(&self, rail: usize, block: u64) -> bool {
         self.rails[rail].unconfirmed.iter().any(|chunk| chunk.block < block)
     }
 
@@ -123,7 +125,7 @@ impl Recovery {
     }
 
     /// The provider reports that a chunk has arrived; true: the chunk is done. What an end point reports that was given up does not
-    /// count: the receiver will say it.
+    /// count.
     pub(crate) fn confirmed(&mut self, rail: usize, generation: u32, chunk: Chunk, now_ms: u64) -> bool {
         let its = &mut self.rails[rail];
         if its.phase != Phase::Up || its.generation != generation {
@@ -170,14 +172,8 @@ impl Recovery {
         actions
     }
 
-    /// The receiver says that this end point is closed, so that nothing of it lands any more, and what of it has landed.
-    pub(crate) fn closed(
-        &mut self,
-        rail: usize,
-        generation: u32,
-        landed: &[Chunk],
-        now_ms: u64,
-    ) -> Vec<Action> {
+    /// The receiver says that this end point is closed, so that nothing of it lands any more.
+    pub(crate) fn closed(&mut self, rail: usize, generation: u32, now_ms: u64) -> Vec<Action> {
         let its = &mut self.rails[rail];
         if !matches!(its.phase, Phase::Closing { .. }) || its.generation != generation || self.is_peer_failed
         {
@@ -185,7 +181,7 @@ impl Recovery {
         }
         its.phase = Phase::Closed { until_ms: now_ms + its.pause_ms };
         its.pause_ms = (2 * its.pause_ms).min(self.limits.longest_pause_ms);
-        its.unconfirmed.drain(..).filter(|chunk| !landed.contains(chunk)).map(Action::SendAgain).collect()
+        its.unconfirmed.drain(..).map(Action::SendAgain).collect()
     }
 
     /// The receiver has a new end point for the rail.
@@ -193,6 +189,28 @@ impl Recovery {
         let its = &mut self.rails[rail];
         if matches!(its.phase, Phase::Opening { .. }) && its.generation == generation {
             (its.phase, its.progress_ms, its.reduced) = (Phase::Up, now_ms, None);
+        }
+    }
+
+    /// Whether the receiver was asked to close this end point.
+    pub(crate) fn is_closing(&self, rail: usize, generation: u32) -> bool {
+        let its = &self.rails[rail];
+        matches!(its.phase, Phase::Closing { .. }) && its.generation == generation && !self.is_peer_failed
+    }
+
+    /// Whether this end point is waited for.
+    pub(crate) fn is_opening(&self, rail: usize, generation: u32) -> bool {
+        let its = &self.rails[rail];
+        matches!(its.phase, Phase::Opening { .. }) && its.generation == generation && !self.is_peer_failed
+    }
+
+    /// The receiver's new end point is not there, or not reached. Nothing was sent to it yet: it may be asked for again, under another
+    /// number.
+    pub(crate) fn not_opened(&mut self, rail: usize, generation: u32, now_ms: u64) {
+        let its = &mut self.rails[rail];
+        if matches!(its.phase, Phase::Opening { .. }) && its.generation == generation {
+            its.phase = Phase::Closed { until_ms: now_ms + its.pause_ms };
+            its.pause_ms = (2 * its.pause_ms).min(self.limits.longest_pause_ms);
         }
     }
 
@@ -218,10 +236,9 @@ impl Recovery {
                     its.phase = Phase::Opening { asked_ms: now_ms };
                     actions.push(Action::Open { rail, generation: its.generation });
                 }
-                // Nothing was sent to it yet: it may be asked for again, under another number.
                 Phase::Opening { asked_ms } if is_long(asked_ms) => {
-                    its.phase = Phase::Closed { until_ms: now_ms + its.pause_ms };
-                    its.pause_ms = (2 * its.pause_ms).min(self.limits.longest_pause_ms);
+                    let generation = its.generation;
+                    self.not_opened(rail, generation, now_ms);
                 }
                 _ => {}
             }

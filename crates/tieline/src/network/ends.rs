@@ -1,4 +1,7 @@
 //! The end points of this program: one for each provider and rail that was needed so far.
+//!
+//! Those of rails after the first are of two kinds, for objects of this program and for what it reaches: the former are closed when a peer
+//! finds that the rail has failed, which must not end what goes the other way.
 
 use std::net::IpAddr;
 
@@ -9,9 +12,26 @@ use shm::process::SignalsBlocked;
 
 use super::of_parent;
 
-/// See the module. Each with the address that was asked for.
+/// What an end point is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    /// The first rail.
+    Both,
+    Owner,
+    Importer,
+}
+
+#[derive(Debug)]
+struct End {
+    /// That was asked for.
+    address: Option<IpAddr>,
+    role: Role,
+    end_point: Endpoint,
+}
+
+/// See the module.
 #[derive(Debug, Default)]
-pub(super) struct Ends(OwnLock<Vec<(Option<IpAddr>, Endpoint)>>);
+pub(super) struct Ends(OwnLock<Vec<End>>);
 
 impl Ends {
     /// The end points of the rails of these addresses, at most so many: of one provider, or the best that the first of them has.
@@ -21,34 +41,68 @@ impl Ends {
         provider: Option<&str>,
         addresses: &[IpAddr],
         most: usize,
+        role: Role,
     ) -> Result<Vec<Endpoint>, OfiError> {
         let first = self.first(provider, addresses.first().copied())?;
         let provider = first.offer().provider;
         let others = addresses.iter().take(most.min(MAX_RAILS)).skip(1);
-        let others = others.map_while(|address| self.at(Some(&provider), Some(*address)).ok());
+        let others = others.map_while(|address| self.at(Some(&provider), Some(*address), role, None).ok());
         Ok(std::iter::once(first).chain(others).collect())
     }
 
     fn first(&self, provider: Option<&str>, address: Option<IpAddr>) -> Result<Endpoint, OfiError> {
-        match self.at(provider, address) {
+        match self.at(provider, address, Role::Both, None) {
             // Networks that have no addresses of the internet.
-            Err(OfiError::NoProvider { .. }) if address.is_some() => self.at(provider, None),
+            Err(OfiError::NoProvider { .. }) if address.is_some() => {
+                self.at(provider, None, Role::Both, None)
+            }
             other => other,
         }
     }
 
-    fn at(&self, provider: Option<&str>, address: Option<IpAddr>) -> Result<Endpoint, OfiError> {
+    /// The end point of a rail that is used again, another one than it had.
+    pub(super) fn again(
+        &self,
+        provider: &str,
+        address: IpAddr,
+        role: Role,
+        old: Option<&Endpoint>,
+    ) -> Result<Endpoint, OfiError> {
+        self.at(Some(provider), Some(address), role, old)
+    }
+
+    /// From now on nobody is given it.
+    pub(super) fn remove(&self, end_point: &Endpoint) {
+        let Some(mut ends) = self.0.lock() else { return };
+        let (removed, kept) = ends.drain(..).partition(|end| end.end_point.is(end_point));
+        *ends = kept;
+        drop(ends);
+        // To close one takes a while: not behind the lock.
+        drop::<Vec<End>>(removed);
+    }
+
+    fn at(
+        &self,
+        provider: Option<&str>,
+        address: Option<IpAddr>,
+        role: Role,
+        not: Option<&Endpoint>,
+    ) -> Result<Endpoint, OfiError> {
+        if let Some(old) = not {
+            self.remove(old);
+        }
         let Some(mut ends) = self.0.lock() else { return Err(of_parent()) };
-        let fits = |(at, end): &&(Option<IpAddr>, Endpoint)| {
-            *at == address && provider.is_none_or(|provider| end.offer().provider == provider)
+        let fits = |end: &&End| {
+            let is_of_provider = provider.is_none_or(|provider| end.end_point.offer().provider == provider);
+            end.address == address && end.role == role && is_of_provider
         };
-        if let Some((_, end)) = ends.iter().find(fits) {
-            return Ok(end.clone());
+        if let Some(end) = ends.iter().find(fits) {
+            return Ok(end.end_point.clone());
         }
         let wanted = Wanted { provider: provider.map(str::to_owned), source: address };
         let _quiet = SignalsBlocked::here();
-        let opened = Endpoint::open(&wanted, Settings::default())?;
-        ends.push((address, opened.clone()));
-        Ok(opened)
+        let end_point = Endpoint::open(&wanted, Settings::default())?;
+        ends.push(End { address, role, end_point: end_point.clone() });
+        Ok(end_point)
     }
 }

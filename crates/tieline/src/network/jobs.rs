@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
+use ofi::Task;
 use proto::ids::NodeId;
 use proto::wire::network::ImporterEnd;
 use proto::wire::program::{ConnectionId, Imported};
@@ -30,6 +31,8 @@ pub(super) enum Job {
     Wanted(Request),
     /// A connection has ended that was wanted before.
     Over(ConnectionId),
+    /// The importer of a connection has asked for this; of each rail for one thing at a time.
+    Rail(ConnectionId, Task),
 }
 
 /// The end into which jobs are put.
@@ -73,6 +76,11 @@ impl Jobs {
         }
         self.told.insert(connection);
         true
+    }
+
+    /// An importer has asked for it.
+    pub(super) fn carry_out(&mut self, connection: ConnectionId, task: Task) {
+        let _ = self.sender.send(Job::Rail(connection, task));
     }
 
     /// A connection has ended.

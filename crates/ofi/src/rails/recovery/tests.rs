@@ -7,7 +7,7 @@ use super::*;
 
 const LIMITS: Limits = Limits { silence_ms: 100, pause_ms: 50, longest_pause_ms: 150 };
 
-fn chunk(block: u32, nth: u32) -> Chunk {
+fn chunk(block: u64, nth: u32) -> Chunk {
     Chunk { block, nth }
 }
 
@@ -26,10 +26,10 @@ fn a_rail_that_fails_is_closed_first_and_what_it_had_is_sent_again_then() {
     assert!(link.failed(1, 0, "reset", 8).is_empty() && !link.confirmed(1, 0, chunk(1, 2), 8));
     assert!(link.has_earlier(1, 2), "nothing of a later block may pass it");
     // Another end point, another rail.
-    assert!(link.closed(1, 1, &[], 9).is_empty() && link.closed(0, 0, &[], 9).is_empty());
-    // What has landed is not sent again.
-    assert_eq!(link.closed(1, 0, &[chunk(1, 0), chunk(1, 2)], 9), [Action::SendAgain(chunk(1, 3))]);
-    assert!(link.closed(1, 0, &[], 10).is_empty(), "twice");
+    assert!(link.closed(1, 1, 9).is_empty() && link.closed(0, 0, 9).is_empty());
+    // What was confirmed is not sent again.
+    assert_eq!(link.closed(1, 0, 9), [chunk(1, 2), chunk(1, 3)].map(Action::SendAgain));
+    assert!(link.closed(1, 0, 10).is_empty(), "twice");
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn a_rail_comes_back_by_itself_after_ever_longer_pauses() {
     for (round, pause_ms) in [50, 100, 150, 150].into_iter().enumerate() {
         let generation = round as u32;
         link.failed(1, generation, "reset", now_ms);
-        link.closed(1, generation, &[], now_ms);
+        link.closed(1, generation, now_ms);
         assert!(link.tick(now_ms + pause_ms - 1).is_empty(), "round {round}");
         now_ms += pause_ms;
         assert_eq!(link.tick(now_ms), [Action::Open { rail: 1, generation: generation + 1 }]);
@@ -51,7 +51,7 @@ fn a_rail_comes_back_by_itself_after_ever_longer_pauses() {
     link.begun(1, chunk(9, 0), now_ms);
     assert!(link.confirmed(1, 4, chunk(9, 0), now_ms));
     link.failed(1, 4, "reset", now_ms);
-    link.closed(1, 4, &[], now_ms);
+    link.closed(1, 4, now_ms);
     assert_eq!(link.tick(now_ms + 50), [Action::Open { rail: 1, generation: 5 }]);
     // An end point that does not come is asked for again, under another number.
     assert!(link.tick(now_ms + 150).is_empty());
@@ -75,18 +75,17 @@ fn silence_with_work_is_a_failure_and_without_work_it_is_none() {
     assert_eq!(link.reduced(0), Some((10_200, "it did not answer")));
     // And then nobody is left.
     assert_eq!(link.tick(10_300), [Action::PeerFailed]);
-    assert!(
-        link.is_peer_failed() && link.closed(2, 0, &[], 10_301).is_empty() && link.tick(99_999).is_empty()
-    );
+    assert!(link.is_peer_failed() && link.closed(2, 0, 10_301).is_empty() && link.tick(99_999).is_empty());
 }
 
 /// A message about an end point.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Said {
     Close { rail: usize, generation: u32, over: usize },
-    IsClosed { rail: usize, generation: u32, landed: Vec<Chunk> },
+    IsClosed { rail: usize, generation: u32 },
     Open { rail: usize, generation: u32 },
     IsOpen { rail: usize, generation: u32 },
+    NotOpened { rail: usize, generation: u32 },
 }
 
 /// How the two ends keep to the rule.
@@ -97,8 +96,8 @@ enum Conduct {
     SendsAtOnce,
     /// The receiver takes back the key only: what it has begun to receive still lands.
     RevokesOnly,
-    /// The receiver closes, and does not say what has landed.
-    TellsNothing,
+    /// A later block is begun behind what may have to be sent again.
+    BeginsBehind,
 }
 
 /// Both ends and what is between them. Each block writes the same cells.
@@ -113,15 +112,18 @@ struct World {
     said: Vec<Said>,
     /// The receiver's end point of each rail.
     open: Vec<Option<u32>>,
-    cells: Vec<u32>,
-    /// What has landed, by rail and end point.
-    landed: Vec<(usize, u32, Chunk)>,
+    cells: Vec<u64>,
+    /// The latest block of which something has landed: the receiver knows that those before are whole.
+    latest: u64,
+    /// What the sender knows to have landed.
+    done: Vec<Chunk>,
+    has_ended: bool,
     errors_left: u32,
     pauses_left: u32,
 }
 
 impl World {
-    fn new(rails: usize, blocks: u32, chunks: u32, errors: u32) -> Self {
+    fn new(rails: usize, blocks: u64, chunks: u32, errors: u32) -> Self {
         let of_block = |block| (0..chunks).map(move |nth| chunk(block, nth));
         Self {
             sender: Recovery::new(rails, LIMITS, 0),
@@ -132,7 +134,9 @@ impl World {
             said: Vec::new(),
             open: vec![Some(0); rails],
             cells: vec![0; chunks as usize],
-            landed: Vec::new(),
+            latest: 0,
+            done: Vec::new(),
+            has_ended: false,
             errors_left: errors,
             pauses_left: 2,
         }
@@ -141,10 +145,12 @@ impl World {
     fn carry_out(&mut self, actions: Vec<Action>, conduct: Conduct) {
         for action in actions {
             match action {
+                // It carries the questions, so the link ends with it.
+                Action::AskToClose { rail: 0, .. } | Action::PeerFailed => self.has_ended = true,
                 Action::AskToClose { rail, generation, over } => {
                     self.said.push(Said::Close { rail, generation, over });
                     if conduct == Conduct::SendsAtOnce {
-                        let actions = self.sender.closed(rail, generation, &[], self.now_ms);
+                        let actions = self.sender.closed(rail, generation, self.now_ms);
                         self.carry_out(actions, conduct);
                     }
                 }
@@ -152,8 +158,11 @@ impl World {
                     self.to_send.push(chunk);
                     self.to_send.sort();
                 }
-                Action::Open { rail, generation } => self.said.push(Said::Open { rail, generation }),
-                Action::PeerFailed => {}
+                Action::Open { rail, generation } => {
+                    self.said.push(Said::Open { rail, generation });
+                    // The sender may find out before or after the other end has opened it, or not at all.
+                    self.said.push(Said::NotOpened { rail, generation });
+                }
             }
         }
     }
@@ -165,15 +174,10 @@ impl World {
                 if self.open[rail] == Some(generation) && conduct != Conduct::RevokesOnly {
                     self.open[rail] = None;
                 }
-                let its = |(at, of, _): &&(usize, u32, Chunk)| (*at, *of) == (rail, generation);
-                let mut landed: Vec<_> = self.landed.iter().filter(its).map(|(.., chunk)| *chunk).collect();
-                if conduct == Conduct::TellsNothing {
-                    landed.clear();
-                }
-                self.said.push(Said::IsClosed { rail, generation, landed });
+                self.said.push(Said::IsClosed { rail, generation });
             }
-            Said::IsClosed { rail, generation, landed } => {
-                let actions = self.sender.closed(rail, generation, &landed, self.now_ms);
+            Said::IsClosed { rail, generation } => {
+                let actions = self.sender.closed(rail, generation, self.now_ms);
                 self.carry_out(actions, conduct);
             }
             Said::Open { rail, generation } => {
@@ -182,32 +186,31 @@ impl World {
                     self.said.push(Said::IsOpen { rail, generation });
                 }
             }
+            Said::NotOpened { rail, generation } => self.sender.not_opened(rail, generation, self.now_ms),
             Said::IsOpen { rail, generation } => self.sender.opened(rail, generation, self.now_ms),
         }
     }
 
-    /// The oldest chunk of a rail lands, or meets a closed door; false: it has landed before, or overwrites what was put later.
+    /// The oldest chunk of a rail lands, or meets a closed door; false: the receiver, or the sender, knew it to be there.
     fn land(&mut self, rail: usize, conduct: Conduct) -> bool {
         let Some((generation, chunk)) = self.under_way[rail].pop_front() else { return true };
         if self.open[rail] != Some(generation) && conduct != Conduct::RevokesOnly {
             return true;
         }
-        let cell = &mut self.cells[chunk.nth as usize];
-        let is_late = *cell > chunk.block;
-        *cell = chunk.block;
-        let is_second = self.landed.iter().any(|(.., there)| *there == chunk);
-        self.landed.push((rail, generation, chunk));
-        self.landed.sort();
+        self.cells[chunk.nth as usize] = chunk.block;
+        let is_known = self.latest > chunk.block || self.done.contains(&chunk);
+        self.latest = self.latest.max(chunk.block);
         self.confirming[rail].push_back((generation, chunk));
-        !is_late && !is_second
+        !is_known
     }
 
     /// Where the next chunk may be begun.
-    fn may_begin(&self, rail: usize) -> Option<(u32, Chunk)> {
+    fn may_begin(&self, rail: usize, conduct: Conduct) -> Option<(u32, Chunk)> {
         let (generation, chunk) = (self.sender.generation_if_up(rail)?, *self.to_send.first()?);
         let state = |nth: usize| choice::Rail {
             has_earlier: self.sender.has_earlier(nth, chunk.block),
-            is_ordered: true,
+            is_ordered: nth == 0 || conduct == Conduct::BeginsBehind,
+            is_up: self.sender.generation_if_up(nth).is_some(),
             bytes: 0,
             rate: None,
         };
@@ -215,11 +218,14 @@ impl World {
         may_take(&rails, rail).then_some((generation, chunk))
     }
 
-    /// All that can happen next; `None`: something has landed too late, or twice.
+    /// All that can happen next; `None`: something has landed that was known to be there.
     fn next(&self, conduct: Conduct) -> Option<Vec<Self>> {
         let mut all = Vec::new();
+        if self.has_ended {
+            return Some(all);
+        }
         for rail in 0..self.open.len() {
-            if let Some((generation, chunk)) = self.may_begin(rail) {
+            if let Some((generation, chunk)) = self.may_begin(rail, conduct) {
                 let mut after = self.clone();
                 after.to_send.remove(0);
                 after.sender.begun(rail, chunk, self.now_ms);
@@ -235,12 +241,17 @@ impl World {
             }
             if !self.confirming[rail].is_empty() {
                 let mut after = self.clone();
-                if let Some((generation, chunk)) = after.confirming[rail].pop_front() {
-                    after.sender.confirmed(rail, generation, chunk, self.now_ms);
+                if let Some((generation, chunk)) = after.confirming[rail].pop_front()
+                    && after.sender.confirmed(rail, generation, chunk, self.now_ms)
+                {
+                    after.done.push(chunk);
+                    after.done.sort();
                 }
                 all.push(after);
             }
-            if let Some(generation) = self.sender.generation_if_up(rail).filter(|_| self.errors_left > 0) {
+            if let Some(generation) =
+                self.sender.generation_if_up(rail).filter(|_| rail > 0 && self.errors_left > 0)
+            {
                 let mut after = self.clone();
                 after.errors_left -= 1;
                 // Questions that it was to carry may be lost, or may not.
@@ -272,22 +283,22 @@ impl World {
         Some(all)
     }
 
-    fn is_done(&self, blocks: u32) -> bool {
+    fn is_done(&self, blocks: u64) -> bool {
         let has_none = |rail| !self.sender.has_earlier(rail, blocks + 1);
         let are_confirmed = self.to_send.is_empty() && (0..self.open.len()).all(has_none);
         are_confirmed && self.cells.iter().all(|cell| *cell == blocks)
     }
 }
 
-/// How many states there are; `None`: something has landed too late, or twice.
-fn search(rails: usize, blocks: u32, chunks: u32, errors: u32, conduct: Conduct) -> Option<usize> {
+/// How many states there are; `None`: something has landed that was known to be there.
+fn search(rails: usize, blocks: u64, chunks: u32, errors: u32, conduct: Conduct) -> Option<usize> {
     let start = World::new(rails, blocks, chunks, errors);
     let mut seen = HashSet::from([start.clone()]);
     let mut open = vec![start];
     let mut has_recovered = false;
     while let Some(world) = open.pop() {
         let next = world.next(conduct)?;
-        if next.is_empty() && !world.sender.is_peer_failed() && conduct == Conduct::Right {
+        if next.is_empty() && !world.has_ended && conduct == Conduct::Right {
             assert!(world.is_done(blocks), "it is stuck, or something is lost: {world:?}");
         }
         has_recovered |= world.is_done(blocks) && world.errors_left < errors;
@@ -298,7 +309,7 @@ fn search(rails: usize, blocks: u32, chunks: u32, errors: u32, conduct: Conduct)
 }
 
 #[test]
-fn nothing_lands_late_or_twice_however_errors_questions_and_answers_interleave() {
+fn nothing_lands_that_is_known_to_be_there_however_errors_questions_and_answers_interleave() {
     for (rails, blocks, chunks, errors) in [(2, 2, 1, 2), (2, 2, 2, 1), (3, 2, 1, 1), (2, 3, 1, 1)] {
         let states = search(rails, blocks, chunks, errors, Conduct::Right);
         let states = states.unwrap_or_else(|| panic!("{rails} rails, {blocks} blocks of {chunks} chunks"));
@@ -309,8 +320,8 @@ fn nothing_lands_late_or_twice_however_errors_questions_and_answers_interleave()
 
 /// All are found by the same search, so the search would notice.
 #[test]
-fn without_the_answer_the_closing_or_the_word_of_what_has_landed_something_lands_late_or_twice() {
-    for conduct in [Conduct::SendsAtOnce, Conduct::RevokesOnly, Conduct::TellsNothing] {
+fn without_the_answer_the_closing_or_the_wait_for_what_is_earlier_something_lands_late() {
+    for conduct in [Conduct::SendsAtOnce, Conduct::RevokesOnly, Conduct::BeginsBehind] {
         assert_eq!(search(2, 2, 1, 1, conduct), None, "{conduct:?}");
     }
 }

@@ -1,0 +1,421 @@
+//! What all threads that use a link over rails share: which chunk went where, and what is still to be confirmed or sent again.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use fabric_sys::constants::FI_ORDER_WAW;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use shm::sync::{AtomicUsize, Ordering, spin_loop};
+use shm::window::Window;
+
+use super::choice::{self, Rail};
+use super::keeper::{Bell, Recover};
+use super::pace::Pace;
+use super::recovery::{Chunk, Limits, Recovery};
+use super::watch::Watch;
+use crate::card::{EndpointCard, MemoryCard};
+use crate::error::{OfiError, Result};
+use crate::peer::{Peer, Piece};
+use crate::port::SEND_SLOTS;
+
+/// A thread that waits for any of several rails looks after this time, if another one has taken the notice.
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+/// How long a rail stays closed that has failed, at first and at most: each failure in a row doubles it.
+const PAUSE_MS: u64 = 100;
+const LONGEST_PAUSE_MS: u64 = 10_000;
+
+/// A chunk that was begun on a rail.
+#[derive(Debug)]
+pub(super) struct Begun {
+    pub(super) chunk: Chunk,
+    pub(super) slot: usize,
+    pub(super) operation: u64,
+    pub(super) target: Target,
+}
+
+/// Where a chunk goes, on any rail.
+#[derive(Debug, Clone)]
+pub(super) struct Target {
+    /// One for each rail.
+    pub(super) cards: Arc<[MemoryCard]>,
+    /// From the start of the memory on.
+    pub(super) offset: usize,
+    pub(super) len: usize,
+}
+
+/// A chunk that is to be sent again: it still lies where it was sent from.
+#[derive(Debug)]
+pub(super) struct Again {
+    pub(super) chunk: Chunk,
+    pub(super) from: Arc<Peer>,
+    pub(super) slot: usize,
+    pub(super) operation: u64,
+    pub(super) target: Target,
+}
+
+/// A new end point of a rail that the owner was asked for.
+#[derive(Debug)]
+pub(super) struct Reopening {
+    pub(super) generation: u32,
+    pub(super) session: u64,
+    pub(super) end_point: crate::Endpoint,
+    pub(super) card: EndpointCard,
+}
+
+/// A rail.
+#[derive(Debug)]
+pub(super) struct Lane {
+    pub(super) peer: Arc<Peer>,
+    /// Of the memory at an end point that was opened later than the link.
+    pub(super) card: Option<MemoryCard>,
+    pub(super) generation: u32,
+    pub(super) begun: VecDeque<Begun>,
+    pub(super) pace: Pace,
+    pub(super) watch: Watch,
+    pub(super) is_closing: bool,
+    /// Since when it is not used.
+    pub(super) failed: Option<Instant>,
+    pub(super) reopening: Option<Reopening>,
+    /// The end point of this side over which a new one of the owner did not respond.
+    pub(super) last_tried: Option<crate::Endpoint>,
+}
+
+impl Lane {
+    pub(super) fn new(peer: Arc<Peer>, card: Option<MemoryCard>, generation: u32) -> Self {
+        Self {
+            peer,
+            card,
+            generation,
+            begun: VecDeque::new(),
+            pace: Pace::default(),
+            watch: Watch::default(),
+            is_closing: false,
+            failed: None,
+            reopening: None,
+            last_tried: None,
+        }
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        // Relaxed: it affects the choice only.
+        self.peer.state.chunk_bytes.load(Ordering::Relaxed)
+    }
+}
+
+/// Behind the lock.
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) lanes: Vec<Lane>,
+    pub(super) recovery: Recovery,
+    /// In their order.
+    pub(super) again: Vec<Again>,
+    /// The number of the next block.
+    next_block: u64,
+    /// Of the decisions: time that the keeper has seen pass. A process that stood still finds nothing late when it goes on.
+    pub(super) clock: Duration,
+}
+
+impl State {
+    pub(super) fn now_ms(&self) -> u64 {
+        u64::try_from(self.clock.as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Core {
+    /// Carries all but long blocks, and the questions about the others.
+    pub(super) first: Arc<Peer>,
+    pub(super) count: usize,
+    state: Mutex<State>,
+    /// Chunks on rails after the first that were not confirmed when somebody last looked, and those that are to be sent again.
+    others: AtomicUsize,
+    /// The failure of the link, if it is not one of the first rail.
+    ended: OnceLock<OfiError>,
+    /// Which of several equal rails comes first.
+    turn: AtomicUsize,
+    opened: Instant,
+    /// What it takes to go on without a rail; without that the first failure of any rail is that of the link.
+    pub(super) recover: Option<Recover>,
+    /// Wakes the thread that looks after the rails.
+    pub(super) keeper: Arc<Bell>,
+}
+
+impl Core {
+    pub(super) fn new(lanes: Vec<Arc<Peer>>, first: Arc<Peer>, recover: Option<Recover>) -> Self {
+        let settings = first.inside.engine.settings;
+        let limits = Limits {
+            silence_ms: u64::try_from(settings.give_up_after.as_millis()).unwrap_or(u64::MAX),
+            pause_ms: PAUSE_MS,
+            longest_pause_ms: LONGEST_PAUSE_MS,
+        };
+        let state = State {
+            recovery: Recovery::new(lanes.len(), limits, 0),
+            again: Vec::new(),
+            next_block: 1,
+            clock: Duration::ZERO,
+            lanes: lanes.into_iter().map(|peer| Lane::new(peer, None, 0)).collect(),
+        };
+        Self {
+            first,
+            count: state.lanes.len(),
+            state: Mutex::new(state),
+            others: AtomicUsize::new(0),
+            ended: OnceLock::new(),
+            turn: AtomicUsize::new(0),
+            opened: Instant::now(),
+            recover,
+            keeper: Arc::default(),
+        }
+    }
+
+    pub(super) fn now_ns(&self) -> u64 {
+        u64::try_from(self.opened.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// With what was confirmed until now taken out.
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        self.look(&mut state);
+        state
+    }
+
+    pub(super) fn peers(&self) -> Vec<Arc<Peer>> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.lanes.iter().map(|lane| Arc::clone(&lane.peer)).collect()
+    }
+
+    fn look(&self, state: &mut State) {
+        let now_ms = state.now_ms();
+        for nth in 0..self.count {
+            if state.recovery.generation_if_up(nth).is_none() {
+                continue;
+            }
+            let (lane, recovery) = (&mut state.lanes[nth], &mut state.recovery);
+            let (slots, generation) = (&lane.peer.inside.engine.slots, lane.generation);
+            lane.begun.retain(|begun| {
+                let is_under_way = slots.generation(begun.slot) == begun.operation;
+                if !is_under_way {
+                    recovery.confirmed(nth, generation, begun.chunk, now_ms);
+                }
+                is_under_way
+            });
+        }
+        self.count_others(state);
+    }
+
+    pub(super) fn count_others(&self, state: &State) {
+        let others = state.lanes[1..].iter().map(|lane| lane.begun.len()).sum::<usize>() + state.again.len();
+        self.others.store(others, Ordering::SeqCst);
+    }
+
+    /// The failure that ended it, if one has.
+    pub(super) fn failure(&self) -> Option<OfiError> {
+        if let Some(error) = self.ended.get() {
+            return Some(error.clone());
+        }
+        if self.recover.is_some() || self.count == 1 {
+            return self.first.failure();
+        }
+        self.peers().iter().find_map(|peer| peer.failure())
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
+        self.failure().map_or(Ok(()), Err)
+    }
+
+    /// All that follows fails.
+    pub(super) fn end(&self, error: OfiError) -> OfiError {
+        let error = self.ended.get_or_init(|| error).clone();
+        for peer in self.peers() {
+            peer.state.fail(&error);
+            peer.inside.engine.events.wake();
+        }
+        error
+    }
+
+    /// For what goes over the first rail: what others carry of before has arrived, and is not to be sent again.
+    #[inline]
+    pub(super) fn others_are_done(&self) -> Result<()> {
+        if self.count == 1 {
+            return Ok(());
+        }
+        if self.recover.is_none() {
+            self.check()?;
+        } else if let Some(error) = self.ended.get() {
+            return Err(error.clone());
+        }
+        if self.others.load(Ordering::SeqCst) == 0 { Ok(()) } else { self.wait_for_others() }
+    }
+
+    #[cold]
+    fn wait_for_others(&self) -> Result<()> {
+        let bound = self.state().next_block;
+        let are_done = || {
+            self.check()?;
+            let state = self.state();
+            let is_open = |nth: usize| state.recovery.has_earlier(nth, bound);
+            Ok(!(1..self.count).any(is_open) && !state.again.iter().any(|again| again.chunk.block < bound))
+        };
+        if are_done()? { Ok(()) } else { self.wait_for_any(are_done) }
+    }
+
+    /// The number of a block that begins.
+    pub(super) fn begin_block(&self) -> u64 {
+        let mut state = self.state();
+        state.next_block += 1;
+        state.next_block - 1
+    }
+
+    /// The rails for a chunk, the best one first.
+    pub(super) fn order(
+        &self,
+        state: &mut State,
+        mut has_earlier: impl FnMut(&State, usize) -> bool,
+    ) -> Vec<usize> {
+        let now_ns = self.now_ns();
+        let mut rails = Vec::with_capacity(self.count);
+        for nth in 0..self.count {
+            let has_earlier = has_earlier(state, nth);
+            let is_up = state.recovery.generation_if_up(nth).is_some();
+            let lane = &mut state.lanes[nth];
+            let bytes = lane.bytes();
+            lane.pace.look(now_ns, bytes);
+            // What was begun on a rail that may fail may have to be sent again: nothing later may be there by then. What goes over the
+            // first one is not sent again.
+            let is_final = nth == 0 || self.recover.is_none();
+            let is_ordered = is_final && lane.peer.inside.order & FI_ORDER_WAW != 0;
+            rails.push(Rail { has_earlier, is_ordered, is_up, bytes, rate: lane.pace.rate(now_ns) });
+        }
+        // Relaxed: any order will do.
+        choice::order(&rails, self.turn.fetch_add(1, Ordering::Relaxed)).collect()
+    }
+
+    /// Begins a chunk on the rail that will have carried it first, of those that may take it and have room; false: none has.
+    pub(super) fn try_chunk(
+        &self,
+        chunk: Chunk,
+        target: &Target,
+        earlier: &mut [Option<u64>; SEND_SLOTS],
+        fill: &impl Fn(&Window<'_>, usize) -> Result<()>,
+    ) -> Result<bool> {
+        self.check()?;
+        let mut state = self.state();
+        if !state.again.is_empty() {
+            return Ok(false);
+        }
+        let has_earlier = |state: &State, nth: usize| {
+            let is_first_busy = nth == 0 && !self.first.inside.engine.slots.have_ended(earlier);
+            is_first_busy || state.recovery.has_earlier(nth, chunk.block)
+        };
+        for nth in self.order(&mut state, has_earlier) {
+            if self.begin(&mut state, nth, chunk, target, |memory| fill(memory, target.len))? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Begins a chunk on a rail; false: it has no room, or has failed, which its keeper will notice.
+    pub(super) fn begin(
+        &self,
+        state: &mut State,
+        nth: usize,
+        chunk: Chunk,
+        target: &Target,
+        fill: impl Fn(&Window<'_>) -> Result<()>,
+    ) -> Result<bool> {
+        let now_ns = self.now_ns();
+        let lane = &mut state.lanes[nth];
+        let card = lane.card.as_ref().unwrap_or(&target.cards[nth]);
+        let piece = Piece { at: 0, len: target.len, address: card.base.wrapping_add(target.offset as u64) };
+        let is_kept = nth > 0 && self.recover.is_some();
+        let begun = lane.peer.try_put_chunk(card, piece, is_kept, |memory, _| fill(memory));
+        let (slot, operation) = match begun {
+            Ok(Some(begun)) => begun,
+            Ok(None) => return Ok(false),
+            Err(_) if is_kept && lane.peer.state.is_failed() => {
+                self.keeper.ring();
+                return Ok(false);
+            }
+            Err(error) => return Err(error),
+        };
+        lane.begun.push_back(Begun { chunk, slot, operation, target: target.clone() });
+        lane.pace.begin(now_ns, target.len as u64, lane.bytes());
+        let now_ms = state.now_ms();
+        state.recovery.begun(nth, chunk, now_ms);
+        self.count_others(state);
+        if nth > 0 {
+            self.keeper.ring();
+        }
+        Ok(true)
+    }
+
+    /// Makes progress on all rails until `ready`, within the time that a single operation may take.
+    pub(super) fn wait_for_any(&self, mut ready: impl FnMut() -> Result<bool>) -> Result<()> {
+        let settings = self.first.inside.engine.settings;
+        let started = Instant::now();
+        loop {
+            let mut is_new = false;
+            let peers = self.peers();
+            for peer in &peers {
+                let engine = &peer.inside.engine;
+                // Relaxed: the progress thread only needs to see that it changes.
+                engine.others_work.fetch_add(1, Ordering::Relaxed);
+                is_new |= engine.progress() > 0;
+            }
+            if ready()? {
+                return Ok(());
+            }
+            let waited = started.elapsed();
+            if waited >= settings.give_up_after {
+                return Err(self.none_has_room(settings.give_up_after));
+            }
+            if is_new || waited < settings.spin {
+                spin_loop();
+            } else {
+                sleep(&peers);
+            }
+        }
+    }
+
+    #[cold]
+    fn none_has_room(&self, limit: Duration) -> OfiError {
+        self.end(OfiError::TimedOut {
+            what: "a put",
+            peer: self.first.name().to_owned(),
+            limit_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
+            state: "no rail confirmed what it had",
+        })
+    }
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        // Their end points may be others', too: the slots are to be free when their operations have ended.
+        for lane in &state.lanes {
+            let slots = &lane.peer.inside.engine.slots;
+            lane.begun.iter().for_each(|begun| slots.let_go_of(begun.slot, begun.operation));
+        }
+        for again in &state.again {
+            again.from.inside.engine.slots.let_go_of(again.slot, again.operation);
+        }
+    }
+}
+
+/// Until any rail may have something, or a moment.
+fn sleep(peers: &[Arc<Peer>]) {
+    let engines = || peers.iter().map(|peer| &peer.inside.engine);
+    // Their progress threads are not to wake for what this one is waiting for.
+    let pollers: Vec<_> = engines().map(|engine| engine.events.try_poller()).collect();
+    if engines().all(|engine| engine.port.may_sleep()) {
+        let fds = engines().filter_map(|engine| engine.port.wait_fd());
+        let mut fds: Vec<_> = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+        // An error, such as a signal, only makes the caller look early.
+        let _ = poll(&mut fds, Some(&LOOK));
+    }
+    drop(pollers);
+    engines().for_each(|engine| engine.events.end_long_nap());
+}

@@ -1,0 +1,379 @@
+//! The thread that looks after the rails of a link: notices one that has failed, has its end point closed, sends again what was not
+//! confirmed, and opens the rail again. What is decided is `recovery`'s; this carries it out.
+//!
+//! Programs only begin chunks and wait for them. So a link recovers also while its program computes.
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use shm::sync::{AtomicBool, Ordering};
+
+use super::core::{Again, Core, Lane, Reopening, State};
+use super::question::{Answer, Question, read_reached};
+use super::recovery::Action;
+use crate::endpoint::Endpoint;
+use crate::error::{OfiError, Result};
+use crate::random::random_u64;
+use crate::slots::Slots;
+
+/// How often it looks while a rail after the first one has something under way, or has failed.
+const LOOK: Duration = Duration::from_millis(2);
+/// How long a new end point may take to respond.
+const RESPOND_LIMIT: Duration = Duration::from_secs(1);
+
+type OpenAgain = dyn Fn(usize, &Endpoint) -> Result<Endpoint> + Send + Sync;
+
+/// What a link needs to go on without a rail.
+pub struct Recover {
+    /// Of the owner, at its end point of the first rail: answers by [`OwnerRails`](super::OwnerRails).
+    pub bell: u64,
+    /// The owner's number of each rail, from 0 on: those that did not respond when the link was made are not among them.
+    pub numbers: Vec<u8>,
+    /// An end point of this side for the n-th rail of the link (from 1 on) that is to be used again: another one than that it had.
+    pub open: Box<OpenAgain>,
+}
+
+impl std::fmt::Debug for Recover {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Recover").finish_non_exhaustive()
+    }
+}
+
+/// Wakes the keeper.
+#[derive(Debug, Default)]
+pub(super) struct Bell {
+    has_rung: Mutex<bool>,
+    rings: Condvar,
+    /// Whether it sleeps until it is woken.
+    is_asleep: AtomicBool,
+    is_over: AtomicBool,
+}
+
+impl Bell {
+    /// There is something to look after; a load if the keeper is awake.
+    #[inline]
+    pub(super) fn ring(&self) {
+        if self.is_asleep.load(Ordering::SeqCst) {
+            *self.has_rung.lock().unwrap_or_else(PoisonError::into_inner) = true;
+            self.rings.notify_one();
+        }
+    }
+
+    /// The keeper is to end.
+    pub(super) fn end(&self) {
+        self.is_over.store(true, Ordering::SeqCst);
+        // Awake or not: it looks at `is_over` before it sleeps, behind the lock.
+        *self.has_rung.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.rings.notify_one();
+    }
+
+    fn sleep(&self, longest: Option<Duration>) {
+        let has_rung = self.has_rung.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_quiet = |has_rung: &mut bool| !*has_rung;
+        let mut has_rung = match longest {
+            Some(longest) => {
+                self.rings
+                    .wait_timeout_while(has_rung, longest, is_quiet)
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .0
+            }
+            None => self.rings.wait_while(has_rung, is_quiet).unwrap_or_else(PoisonError::into_inner),
+        };
+        *has_rung = false;
+        self.is_asleep.store(false, Ordering::SeqCst);
+    }
+}
+
+/// Runs until the link is dropped or has failed.
+pub(super) fn run(core: &Weak<Core>, bell: &Arc<Bell>) {
+    let mut last = Instant::now();
+    while let Some(core) = core.upgrade() {
+        if bell.is_over.load(Ordering::SeqCst) || core.failure().is_some() {
+            return;
+        }
+        let now = Instant::now();
+        // A thread that was held up does not know whether a rail was silent meanwhile.
+        let since = now.duration_since(last).min(2 * LOOK);
+        last = now;
+        core.keep(since);
+        // From here on who begins something rings; what was begun before is seen by the look.
+        bell.is_asleep.store(true, Ordering::SeqCst);
+        let is_idle = core.is_idle();
+        drop(core);
+        if is_idle {
+            bell.sleep(None);
+            last = Instant::now();
+        } else {
+            bell.is_asleep.store(false, Ordering::SeqCst);
+            bell.sleep(Some(LOOK));
+        }
+    }
+}
+
+impl Core {
+    /// Whether nothing can go wrong before somebody rings.
+    fn is_idle(&self) -> bool {
+        let state = self.state();
+        let is_quiet = |(nth, lane): (usize, &Lane)| {
+            state.recovery.generation_if_up(nth).is_some() && lane.bytes() == 0 && lane.begun.is_empty()
+        };
+        state.again.is_empty() && state.lanes.iter().enumerate().skip(1).all(is_quiet)
+    }
+
+    fn keep(&self, since: Duration) {
+        let actions = self.notice(since);
+        self.carry_out(actions);
+        self.ask_to_close();
+        self.send_again();
+        self.open_again();
+    }
+
+    /// Looks for rails that have failed.
+    fn notice(&self, since: Duration) -> Vec<Action> {
+        let now_ns = self.now_ns();
+        let least = self.first.inside.engine.settings.rail_silence;
+        let mut state = self.state();
+        state.clock += since;
+        let now_ms = state.now_ms();
+        let State { lanes, recovery, .. } = &mut *state;
+        let mut are_silent = Vec::with_capacity(lanes.len());
+        for lane in lanes.iter_mut() {
+            let bytes = lane.bytes();
+            lane.pace.look(now_ns, bytes);
+            // Relaxed: a later look sees it.
+            lane.watch.look(lane.peer.state.chunks_ended.load(Ordering::Relaxed), bytes, since);
+            are_silent.push(lane.watch.is_silent(bytes, lane.pace.rate(now_ns), least));
+        }
+        let mut actions = Vec::new();
+        for (nth, lane) in lanes.iter().enumerate().skip(1) {
+            if recovery.generation_if_up(nth).is_none() {
+                continue;
+            }
+            let why = if lane.peer.state.is_failed() {
+                "its provider reported an error"
+            } else if are_silent[nth] && !are_silent[0] {
+                "it confirmed nothing while another rail did"
+            } else {
+                continue;
+            };
+            actions.extend(recovery.failed(nth, lane.generation, why, now_ms));
+        }
+        actions.extend(recovery.tick(now_ms));
+        actions
+    }
+
+    fn carry_out(&self, actions: Vec<Action>) {
+        for action in actions {
+            match action {
+                Action::AskToClose { rail: 0, .. } | Action::PeerFailed => {
+                    let limit = self.first.inside.engine.settings.give_up_after;
+                    let error = OfiError::TimedOut {
+                        what: "a put",
+                        peer: self.first.name().to_owned(),
+                        limit_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
+                        state: "the first rail confirmed nothing, or the peer did not close one that failed",
+                    };
+                    self.end(error);
+                }
+                Action::AskToClose { rail, .. } => {
+                    let mut state = self.state();
+                    state.lanes[rail].is_closing = true;
+                    state.lanes[rail].failed = Some(Instant::now());
+                    // Those that wait for it read over another rail.
+                    state.lanes[rail].peer.lost("the rail has failed");
+                }
+                // Taken up when the owner has closed the end point: see `closed`.
+                Action::SendAgain(_) => {}
+                Action::Open { rail, generation } => self.begin_to_open(rail, generation),
+            }
+        }
+    }
+
+    /// Asks the owner to close end points of rails that have failed.
+    fn ask_to_close(&self) {
+        for nth in 1..self.count {
+            let (is_closing, generation) = {
+                let state = self.state();
+                (state.lanes[nth].is_closing, state.lanes[nth].generation)
+            };
+            if !is_closing {
+                continue;
+            }
+            match self.ask(&Question::Close { rail: self.number(nth), generation }) {
+                Ok(Answer::Wait) | Err(_) => {}
+                Ok(Answer::Closed) => self.closed(nth, generation),
+                Ok(_) => {
+                    self.end(OfiError::Gone {
+                        peer: self.peers()[nth].name().to_owned(),
+                        reason: "its owner could not close an end point".to_owned(),
+                    });
+                }
+            }
+        }
+    }
+
+    /// The owner's, of a rail.
+    pub(super) fn number(&self, nth: usize) -> u8 {
+        let number = self.recover.as_ref().and_then(|recover| recover.numbers.get(nth));
+        // Which the owner refuses.
+        number.copied().unwrap_or(u8::MAX)
+    }
+
+    /// If it fails, so has the first rail, and the link with it.
+    fn ask(&self, question: &Question) -> Result<Answer> {
+        let bell = self.recover.as_ref().map_or(0, |recover| recover.bell);
+        let words = self.first.ask(bell, &question.encode()).map_err(|error| self.end(error))?;
+        Ok(Answer::of(words))
+    }
+
+    /// Nothing lands there any more: what was not confirmed is sent again.
+    fn closed(&self, nth: usize, generation: u32) {
+        let mut state = self.state();
+        let now_ms = state.now_ms();
+        let State { lanes, recovery, again, .. } = &mut *state;
+        let lane = &mut lanes[nth];
+        lane.is_closing = false;
+        if !recovery.is_closing(nth, generation) {
+            return;
+        }
+        let actions = recovery.closed(nth, generation, now_ms);
+        for begun in lane.begun.drain(..) {
+            if actions.contains(&Action::SendAgain(begun.chunk)) {
+                let (chunk, slot, operation, target) =
+                    (begun.chunk, begun.slot, begun.operation, begun.target);
+                again.push(Again { chunk, from: Arc::clone(&lane.peer), slot, operation, target });
+            } else {
+                slots(&lane.peer).let_go_of(begun.slot, begun.operation);
+            }
+        }
+        again.sort_by_key(|again| again.chunk);
+        self.count_others(&state);
+    }
+
+    /// Begins what is to be sent again, as far as rails have room, in its order.
+    fn send_again(&self) {
+        loop {
+            let mut state = self.state();
+            let Some(again) = state.again.first() else { return };
+            let (chunk, target) = (again.chunk, again.target.clone());
+            let (from, slot, operation) = (Arc::clone(&again.from), again.slot, again.operation);
+            let order = self.order(&mut state, |state, nth| state.recovery.has_earlier(nth, chunk.block));
+            let fill = |memory: &shm::window::Window<'_>| {
+                Ok(from.inside.engine.port.slot(slot)?.copy_to(0, memory, 0, target.len)?)
+            };
+            let mut has_begun = false;
+            for nth in order {
+                match self.begin(&mut state, nth, chunk, &target, fill) {
+                    Ok(true) => has_begun = true,
+                    Ok(false) => continue,
+                    // The first rail has failed.
+                    Err(_) => return,
+                }
+                break;
+            }
+            if !has_begun {
+                return;
+            }
+            state.again.remove(0);
+            self.count_others(&state);
+            slots(&from).let_go_of(slot, operation);
+        }
+    }
+
+    fn begin_to_open(&self, nth: usize, generation: u32) {
+        let begun = || -> Result<Reopening> {
+            let last_tried = self.state().lanes[nth].last_tried.take();
+            let old = last_tried.unwrap_or_else(|| self.peers()[nth].end_point());
+            let Some(recover) = &self.recover else {
+                return Err(OfiError::System {
+                    call: "the opening of a rail",
+                    reason: "it has no owner".to_owned(),
+                });
+            };
+            let end_point = (recover.open)(nth, &old)?;
+            let card = end_point.card()?;
+            Ok(Reopening { generation, session: random_u64()?, end_point, card })
+        };
+        let reopening = begun();
+        let mut state = self.state();
+        let now_ms = state.now_ms();
+        match reopening {
+            Ok(reopening) => state.lanes[nth].reopening = Some(reopening),
+            Err(_) => state.recovery.not_opened(nth, generation, now_ms),
+        }
+    }
+
+    /// Asks for new end points, and uses those that are there and respond.
+    fn open_again(&self) {
+        // It may take a while until one responds, or does not: what is to be sent again comes first.
+        if !self.state().again.is_empty() {
+            return;
+        }
+        for nth in 1..self.count {
+            let Some(reopening) = self.state().lanes[nth].reopening.take() else { continue };
+            let generation = reopening.generation;
+            let lane = match self.try_to_open(nth, &reopening) {
+                Ok(None) => {
+                    let mut state = self.state();
+                    // Unless the owner has taken too long: then it is asked for another one.
+                    if state.recovery.is_opening(nth, generation) {
+                        state.lanes[nth].reopening = Some(reopening);
+                    }
+                    continue;
+                }
+                Ok(Some(lane)) => Some(lane),
+                Err(_) => None,
+            };
+            let mut state = self.state();
+            let now_ms = state.now_ms();
+            let old = match lane {
+                Some(lane) if state.recovery.is_opening(nth, generation) => {
+                    state.recovery.opened(nth, generation, now_ms);
+                    Some(std::mem::replace(&mut state.lanes[nth], lane))
+                }
+                _ => {
+                    state.recovery.not_opened(nth, generation, now_ms);
+                    state.lanes[nth].last_tried = Some(reopening.end_point);
+                    None
+                }
+            };
+            drop(state);
+            // To close its end point takes a while: not behind the lock.
+            drop(old);
+        }
+    }
+
+    /// `None`: the owner needs longer.
+    fn try_to_open(&self, nth: usize, reopening: &Reopening) -> Result<Option<Lane>> {
+        let (rail, generation, session) = (self.number(nth), reopening.generation, reopening.session);
+        let end_point = reopening.card.clone();
+        let refused = || OfiError::Gone {
+            peer: self.first.name().to_owned(),
+            reason: "its owner has not opened the rail again".to_owned(),
+        };
+        let len = match self.ask(&Question::Open { rail, generation, session, end_point })? {
+            Answer::Wait => return Ok(None),
+            Answer::Open { bytes } => bytes,
+            _ => return Err(refused()),
+        };
+        let mut bytes = Vec::new();
+        for part in 0..Answer::parts(len.min(LONGEST_REACHED_BYTES)) {
+            match self.ask(&Question::Part { rail, generation, nth: part })? {
+                Answer::Part(part) => bytes.extend(part),
+                _ => return Err(refused()),
+            }
+        }
+        bytes.truncate(len as usize);
+        let (card, memory) = read_reached(&bytes).ok_or_else(refused)?;
+        let peer = reopening.end_point.connect(self.peers()[nth].name(), &card, session)?;
+        peer.responds_within(RESPOND_LIMIT)?;
+        Ok(Some(Lane::new(Arc::new(peer), Some(memory), generation)))
+    }
+}
+
+/// How an end point and its memory are reached takes less.
+const LONGEST_REACHED_BYTES: u32 = 2048;
+
+fn slots(peer: &crate::Peer) -> &Slots {
+    &peer.inside.engine.slots
+}

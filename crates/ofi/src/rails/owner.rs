@@ -1,0 +1,134 @@
+//! The owner's end of a link over rails: closes end points of rails that failed, says when nothing lands there any more, and opens new ones.
+//!
+//! Questions of the importer are answered at once, on the thread that makes progress; what takes long is a [`Task`] for the program's own
+//! thread, begun once however often the importer asks.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::fence::{Fence, Word};
+use super::question::{Answer, Question, reached};
+use crate::card::{EndpointCard, MemoryCard};
+use crate::message::ANSWER_WORDS;
+
+/// What the program is to do. It may take its time, and need not say that it failed to close.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Task {
+    /// Close the end point of a rail, for all its peers.
+    Close {
+        /// From 1 on: the first rail is never closed.
+        rail: usize,
+    },
+    /// Open one again, and call [`OwnerRails::opened`].
+    Open {
+        /// From 1 on.
+        rail: usize,
+        /// The number that the importer gives the new one.
+        generation: u32,
+        /// Of the peer that is added there.
+        session: u64,
+        /// The importer's end point.
+        end_point: EndpointCard,
+    },
+}
+
+type Begin = dyn Fn(Task) + Send + Sync;
+
+/// See the module. Of one connection.
+pub struct OwnerRails {
+    /// From the second one on.
+    rails: Mutex<Vec<OwnerRail>>,
+    begin: Box<Begin>,
+}
+
+struct OwnerRail {
+    generation: u32,
+    fence: Fence,
+    is_closing: bool,
+    opening: Opening,
+}
+
+enum Opening {
+    Nothing,
+    Asked(u32),
+    /// How the new one is reached, if it could be opened.
+    Done(u32, Option<Vec<u8>>),
+}
+
+impl std::fmt::Debug for OwnerRails {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OwnerRails").finish_non_exhaustive()
+    }
+}
+
+impl OwnerRails {
+    /// For the fences of all rails but the first. `begin` is called for each task, on any thread that makes progress: it must not wait.
+    pub fn new(fences: Vec<Fence>, begin: impl Fn(Task) + Send + Sync + 'static) -> Self {
+        let rail = |fence| OwnerRail { generation: 0, fence, is_closing: false, opening: Opening::Nothing };
+        Self { rails: Mutex::new(fences.into_iter().map(rail).collect()), begin: Box::new(begin) }
+    }
+
+    fn rails(&self) -> MutexGuard<'_, Vec<OwnerRail>> {
+        self.rails.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Answers a question of the importer.
+    pub fn answer(&self, question: &[u8]) -> [u64; ANSWER_WORDS] {
+        let Some(question) = Question::decode(question) else { return Answer::Refused.words() };
+        let (answer, task) = self.decide(question);
+        if let Some(task) = task {
+            (self.begin)(task);
+        }
+        answer.words()
+    }
+
+    fn decide(&self, question: Question) -> (Answer, Option<Task>) {
+        let refused = (Answer::Refused, None);
+        let (Question::Close { rail, .. } | Question::Open { rail, .. } | Question::Part { rail, .. }) =
+            question;
+        let rail = usize::from(rail);
+        let mut rails = self.rails();
+        let Some(its) = rail.checked_sub(1).and_then(|nth| rails.get_mut(nth)) else { return refused };
+        match question {
+            Question::Close { generation, .. } if generation == its.generation => match its.fence.word() {
+                Word::Closed => (Answer::Closed, None),
+                Word::InDoubt => refused,
+                Word::Open => {
+                    let is_new = !std::mem::replace(&mut its.is_closing, true);
+                    (Answer::Wait, is_new.then_some(Task::Close { rail }))
+                }
+            },
+            Question::Open { generation, session, end_point, .. } => match &its.opening {
+                Opening::Asked(asked) if *asked == generation => (Answer::Wait, None),
+                Opening::Done(done, Some(bytes)) if *done == generation => {
+                    (Answer::Open { bytes: bytes.len() as u32 }, None)
+                }
+                Opening::Done(done, None) if *done == generation => refused,
+                // One at a time, so that the importer cannot heap up tasks.
+                Opening::Asked(_) => (Answer::Wait, None),
+                _ if generation > its.generation => {
+                    its.opening = Opening::Asked(generation);
+                    (Answer::Wait, Some(Task::Open { rail, generation, session, end_point }))
+                }
+                _ => refused,
+            },
+            Question::Part { generation, nth, .. } => match &its.opening {
+                Opening::Done(done, Some(bytes)) if *done == generation => {
+                    (Answer::part(bytes, nth as usize), None)
+                }
+                _ => refused,
+            },
+            Question::Close { .. } => refused,
+        }
+    }
+
+    /// A rail has a new end point, with memory there, or could not get one.
+    pub fn opened(&self, rail: usize, generation: u32, new: Option<(EndpointCard, MemoryCard, Fence)>) {
+        let mut rails = self.rails();
+        let Some(its) = rail.checked_sub(1).and_then(|nth| rails.get_mut(nth)) else { return };
+        let bytes = new.map(|(end_point, memory, fence)| {
+            (its.generation, its.fence, its.is_closing) = (generation, fence, false);
+            reached(&end_point, &memory)
+        });
+        its.opening = Opening::Done(generation, bytes);
+    }
+}

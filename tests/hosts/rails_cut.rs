@@ -1,0 +1,127 @@
+//! A rail that is cut in the middle of transfers: the program sees nothing, no byte is wrong, nothing lands late, and the rail comes back.
+
+use tieline_tests::Watchdog;
+
+use crate::lab::{Program, until};
+use crate::namespaces::Hosts;
+
+const REACH: &str = env!("CARGO_BIN_EXE_tieline-reach");
+const BYTES: usize = 6_000_000;
+
+/// Two hosts with two rails, an owner on the second one and a program of the first one that reaches its segment over both.
+fn two_rails() -> Option<(Hosts, Program, Program)> {
+    let hosts = Hosts::up_with(2, &["--rails", "2", "--rate", "500mbit"])?;
+    let mut owner = hosts.program("host2", REACH, &["own", "7", &BYTES.to_string()]).ready();
+    let mut user = hosts.program("host1", REACH, &["reach", "8", "7"]).ready();
+    exchange(&mut owner, &mut user, 1);
+    // On a busy machine a rail may look dead for a moment.
+    until("all rails", || user.ask("rails") == "all");
+    Some((hosts, owner, user))
+}
+
+/// A block that fills the segment travels both ways, and each of its bytes is checked.
+fn exchange(owner: &mut Program, user: &mut Program, seed: u64) {
+    user.must(&format!("put {seed} 0 {BYTES}"), "done");
+    owner.must(&format!("check {seed} 0 {BYTES}"), "same");
+    owner.must(&format!("fill {seed}1 0 {BYTES}"), "done");
+    user.must(&format!("get {seed}1 0 {BYTES}"), "same");
+}
+
+/// What is put until the rail has been found dead, and is used again.
+fn goes_on(hosts: &Hosts, owner: &mut Program, user: &mut Program, seed: u64, heal: impl Fn(&Hosts)) {
+    let mut seed = 1000 * seed;
+    until("the rail is found dead", || {
+        seed += 1;
+        exchange(owner, user, seed);
+        user.ask("rails").starts_with("rail 2: ")
+    });
+    heal(hosts);
+    until("the rail comes back", || {
+        seed += 1;
+        exchange(owner, user, seed);
+        user.ask("rails") == "all"
+    });
+    exchange(owner, user, seed + 1);
+}
+
+fn eth1(state: &'static str) -> impl Fn(&Hosts, &str) {
+    move |hosts, host| drop(hosts.must(host, &["ip", "link", "set", "eth1", state]))
+}
+
+#[test]
+fn an_interface_that_goes_down_in_the_middle_of_a_transfer_costs_nothing() {
+    let watchdog = Watchdog::usual("a rail that is cut");
+    let Some((hosts, mut owner, mut user)) = two_rails() else { return };
+    for (seed, host) in [(2, "host1"), (3, "host2")] {
+        // A transfer is under way: it takes longer at this rate than the command needs to begin, and if not, the next ones meet the cut.
+        user.0.say(&format!("put {seed} 0 {BYTES}")).unwrap();
+        eth1("down")(&hosts, host);
+        assert_eq!(user.0.line().unwrap(), "done");
+        owner.must(&format!("check {seed} 0 {BYTES}"), "same");
+        goes_on(&hosts, &mut owner, &mut user, seed, |hosts| eth1("up")(hosts, host));
+        watchdog.progress();
+    }
+}
+
+/// The address of a host's second interface.
+fn address(hosts: &Hosts, host: &str) -> String {
+    let shown = hosts.must(host, &["ip", "-4", "-o", "address", "show", "dev", "eth1"]);
+    let address = shown.split_whitespace().nth(3).and_then(|address| address.split('/').next());
+    address.unwrap_or_else(|| panic!("{shown}")).to_owned()
+}
+
+/// What is lost on the way is sent again by the kernel for as long as the connection stands: it must not arrive when the block is long
+/// there over the other rail, and its owner has gone on.
+#[test]
+fn a_rail_that_loses_all_packets_of_one_direction_costs_nothing_and_nothing_lands_late() {
+    let watchdog = Watchdog::usual("a rail that loses all packets of one direction");
+    let Some((hosts, mut owner, mut user)) = two_rails() else { return };
+    for (seed, (from, to)) in [(2, ("host1", "host2")), (3, ("host2", "host1"))] {
+        // What `from` sends is lost, and what is sent to it arrives: from the owner's host on those are confirmations.
+        let lost = address(&hosts, to);
+        hosts.must(from, &["ip", "route", "add", "blackhole", &lost]);
+        user.must(&format!("put {seed} 0 {BYTES}"), "done");
+        owner.must(&format!("check {seed} 0 {BYTES}"), "same");
+        assert!(user.ask("rails").starts_with("rail 2: "));
+        owner.must(&format!("fill {seed}5 0 {BYTES}"), "done");
+        hosts.must(from, &["ip", "route", "del", "blackhole", &lost]);
+        until("the rail comes back", || user.ask("rails") == "all");
+        owner.must(&format!("check {seed}5 0 {BYTES}"), "same");
+        exchange(&mut owner, &mut user, seed + 10);
+        watchdog.progress();
+    }
+}
+
+/// Single words go over the first rail, after what the cut one still had.
+#[test]
+fn what_follows_a_block_comes_after_it_also_when_its_rail_is_cut() {
+    let _watchdog = Watchdog::usual("the order over a rail that is cut");
+    let Some((hosts, mut owner, mut user)) = two_rails() else { return };
+    eth1("down")(&hosts, "host1");
+    // No barrier in between.
+    user.0.say(&format!("put-and-store 5 {BYTES} 0 7")).unwrap();
+    owner.must("poll 0 7", "there");
+    owner.must(&format!("check 5 4 {}", BYTES - 4), "same");
+    assert_eq!(user.0.line().unwrap(), "done");
+    eth1("up")(&hosts, "host1");
+    until("the rail comes back", || {
+        exchange(&mut owner, &mut user, 9);
+        user.ask("rails") == "all"
+    });
+}
+
+#[test]
+fn the_first_rail_or_all_of_them_dead_are_an_error_that_names_the_link() {
+    let watchdog = Watchdog::usual("rails that are all dead");
+    for cut in [&["eth0"][..], &["eth0", "eth1"]] {
+        let Some((hosts, _owner, mut user)) = two_rails() else { return };
+        for interface in cut {
+            hosts.must("host2", &["ip", "link", "set", interface, "down"]);
+        }
+        let said = user.ask(&format!("put 2 0 {BYTES}"));
+        assert!(said.starts_with("error: the ofi link to node 8 failed: "), "{said}");
+        // Short blocks end with the same error: nobody knows what is missing.
+        assert_eq!(user.ask("put 3 0 8"), said);
+        watchdog.progress();
+    }
+}
