@@ -12,6 +12,7 @@ mod managers;
 mod ofi;
 mod pair;
 mod resume;
+mod shadow;
 mod sisci;
 mod sockets;
 mod tests_of_clusters;

@@ -258,6 +258,10 @@ fn builtin(entry: &Entry) -> Threshold {
             ratio = bounds_of(Goal::at_most(at_most));
             None
         }
+        Kind::Shadow { .. } => {
+            ratio = bounds_of(Goal::at_most(1.0));
+            None
+        }
         Kind::Sisci(Sisci::Call { at_most }) => absolute(at_most, "ns", false),
         Kind::Sisci(Sisci::Connect { at_most }) => absolute(at_most, "us", false),
         Kind::Copies(Copies::TuneTime { at_most }) => absolute(at_most, "s", false),

@@ -89,7 +89,7 @@ const fn dma(id: &'static str, size_bytes: usize, cold: bool) -> Entry {
 const OWN_LINES_GOAL: Goal = Goal::at_most(1.10);
 
 /// All figures.
-pub const ALL: [Entry; 142] = [
+pub const ALL: [Entry; 143] = [
     entry(
         "scipp.half_rtt.4B",
         Needs::Pair,
@@ -391,6 +391,7 @@ pub const ALL: [Entry; 142] = [
     clusters::UP,
     clusters::UP_PSS,
     clusters::HOSTS_VERIFY_4,
+    clusters::SHADOW,
     clusters::HOSTS_IDLE,
     clusters::HOSTS_VERIFY_16,
     clusters::HOSTS_UP,

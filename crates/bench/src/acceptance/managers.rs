@@ -8,7 +8,7 @@ use std::{
 use super::{
     Context,
     catalogue::{Entry, Kind},
-    control, control_error, tests_of_clusters as tests,
+    control, control_error, shadow, tests_of_clusters as tests,
 };
 use crate::{
     cluster::{ClusterControl, Running},
@@ -88,6 +88,7 @@ pub(super) fn measure_idle(
                 context.tell(entry.id);
                 let figure = match entry.kind {
                     Kind::Load { .. } | Kind::Verify { .. } => tests::of(context, entry, cluster),
+                    Kind::Shadow { above_us } => shadow::measure(context, entry, above_us, &running),
                     _ => idle(context, entry, &running),
                 };
                 context.keep(entry.id, figure);

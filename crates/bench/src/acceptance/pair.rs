@@ -123,6 +123,7 @@ impl Pair {
             | Kind::Fabric(_)
             | Kind::Overhead { .. }
             | Kind::Load { .. }
+            | Kind::Shadow { .. }
             | Kind::Verify { .. }
             | Kind::IdleCpu { .. }
             | Kind::IdlePss { .. }

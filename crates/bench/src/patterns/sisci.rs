@@ -9,7 +9,7 @@ use std::process::Command;
 use tieline::SegmentId;
 
 use crate::{
-    error::Result,
+    error::{BenchError, Result},
     patterns::{
         attach::Where,
         child_driver::{self, ChildDriver},
@@ -39,6 +39,23 @@ fn start(place: &Where, [node, peer]: [u32; 2], cpu: usize, ids: u32) -> Result<
     ChildDriver::start(command, PROGRAM, WHAT)
 }
 
+/// Starts one of the two on a host in a namespace, where its maps of the other's segments are shadows.
+fn start_on(place: &Where, host: usize, [node, peer]: [u32; 2], cpu: usize, ids: u32) -> Result<ChildDriver> {
+    let own = std::env::current_exe().map_err(BenchError::io("the path of this program"))?;
+    let mut command = Command::new(own);
+    command.arg("on").arg(format!("host{host}")).arg("--");
+    command.arg(child_driver::find(PROGRAM, WHAT)?);
+    command.args([peer.to_string(), cpu.to_string(), ids.to_string()]);
+    command.env("TIELINE_NODE", node.to_string()).env("TIELINE_SISCI_SHADOW", "1");
+    if let Some(dir) = &place.runtime_dir {
+        command.env("TIELINE_RUNTIME_DIR", dir);
+    }
+    if let Some(cluster) = &place.cluster {
+        command.env("TIELINE_CLUSTER", cluster);
+    }
+    ChildDriver::start(command, PROGRAM, WHAT)
+}
+
 /// The two processes.
 #[derive(Debug)]
 pub struct Measurer {
@@ -53,6 +70,17 @@ impl Measurer {
         let mut both = Self {
             near: start(place, [near, far], cpus[0], ids)?,
             far: start(place, [far, near], cpus[1], ids)?,
+        };
+        both.near.ready()?;
+        both.far.ready()?;
+        Ok(both)
+    }
+
+    /// The same on the first two hosts of a cluster of hosts in namespaces, with shadow maps.
+    pub fn start_on_hosts(place: &Where, [near, far]: [u32; 2], cpus: [usize; 2], ids: u32) -> Result<Self> {
+        let mut both = Self {
+            near: start_on(place, 1, [near, far], cpus[0], ids)?,
+            far: start_on(place, 2, [far, near], cpus[1], ids)?,
         };
         both.near.ready()?;
         both.far.ready()?;

@@ -83,6 +83,7 @@ const fn dimension(kind: &Kind) -> Dimension {
         | Kind::Sleeping { .. }
         | Kind::Connect { .. }
         | Kind::Sisci(_)
+        | Kind::Shadow { .. }
         | Kind::Fabric(_)
         | Kind::Ofi(Ofi { load: ofi::Load::Echo | ofi::Load::Put, .. })
         | Kind::Sockets(Sockets::Start { .. } | Sockets::Twin(Twin::Echo { .. } | Twin::EchoTail { .. }))

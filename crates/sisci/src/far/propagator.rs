@@ -9,12 +9,13 @@ use shm::clock::Deadline;
 use super::{FarSegment, Journal};
 
 /// The interval at which it looks for stores after a flush of the program's has sent what woke it:
-/// being woken costs the store a system call.
+/// being woken costs the store a system call. It doubles so often.
 const LOOK_AGAIN: Duration = Duration::from_micros(50);
+const LONGER_LOOKS: u32 = 4;
 /// It was woken so often for nothing before it looks by itself, and then looks so often before it
 /// sleeps.
 const VAIN_WAKES: u32 = 2;
-const IDLE_LOOKS: u32 = 200;
+const IDLE_LOOKS: u32 = 20;
 /// The interval between refreshes: the shortest while the segment changes, the longest while it does
 /// not.
 const REFRESH: [Duration; 2] = [Duration::from_micros(200), Duration::from_millis(10)];
@@ -37,7 +38,7 @@ pub(super) fn serve(journal: &Journal, far: &Weak<FarSegment>) {
         }
         let left = refreshes.next.saturating_duration_since(Instant::now());
         if vain_wakes >= VAIN_WAKES && looks < IDLE_LOOKS {
-            std::thread::sleep(LOOK_AGAIN.min(left));
+            std::thread::sleep((LOOK_AGAIN * (1 << looks.min(LONGER_LOOKS))).min(left));
             looks += 1;
             continue;
         }

@@ -61,6 +61,13 @@ pub(super) const HOSTS_VERIFY_4: Entry = entry(
     "verify --running --quick of four hosts in namespaces",
     Kind::Verify { quick: true, at_most: 30.0 },
 );
+/// Between two of the hosts.
+pub(super) const SHADOW: Entry = entry(
+    "shadow.store",
+    Needs::FourHosts,
+    "C API: 64 bytes stored through a shadow map and flushed, compared with 64 bytes copied and flushed and 5 us",
+    Kind::Shadow { above_us: 5.0 },
+);
 /// See [`HOSTS_VERIFY_4`].
 pub(super) const HOSTS_VERIFY_16: Entry = entry(
     "hosts.verify.quick.16",

@@ -344,6 +344,11 @@ pub enum Kind {
         /// The limit, in MB.
         at_most: f64,
     },
+    /// Stores through a shadow map and a flush, at most so much slower than a copy and a flush.
+    Shadow {
+        /// The difference, in µs.
+        above_us: f64,
+    },
     /// Time until all sessions are valid, in s at most.
     Up {
         /// The limit, in s.
