@@ -70,7 +70,8 @@ impl Journal {
     pub(crate) fn try_turn(&self) -> Option<Turn<'_>> {
         // Acquire: pairs with the Release in `Turn::drop`.
         let taken = self.is_taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
-        taken.is_ok().then_some(Turn(self))
+        // Made only then: dropping one ends the turn.
+        taken.is_ok().then(|| Turn(self))
     }
 
     fn word(&self, position: usize) -> &AtomicU64 {
@@ -311,6 +312,34 @@ mod tests {
         }
         writer.join().unwrap();
         assert!(found == wanted && journal.is_empty());
+    }
+
+    #[test]
+    fn threads_note_one_at_a_time() {
+        let journal = std::sync::Arc::new(Journal::new(1 << 30));
+        // Two words each: all of it fits.
+        let (threads, count) = (4, WORDS / 16);
+        let start = std::sync::Arc::new(std::sync::Barrier::new(threads));
+        let writers: Vec<_> = (0..threads)
+            .map(|thread| {
+                let (journal, start) = (std::sync::Arc::clone(&journal), std::sync::Arc::clone(&start));
+                std::thread::spawn(move || {
+                    start.wait();
+                    for offset in (0..count).map(|number| (number * threads + thread) << 4) {
+                        journal.turn().note(offset, &offset.to_le_bytes());
+                    }
+                })
+            })
+            .collect();
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        let mut next: Vec<usize> = (0..threads).map(|thread| thread << 4).collect();
+        journal.each_pending(|offset, bytes| {
+            assert_eq!(bytes, offset.to_le_bytes());
+            let next = &mut next[(offset >> 4) % threads];
+            assert_eq!(offset, *next);
+            *next += threads << 4;
+        });
+        assert!(next.iter().all(|next| *next >= (count * threads) << 4), "{next:?}");
     }
 
     #[test]
