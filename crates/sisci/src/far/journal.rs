@@ -316,30 +316,37 @@ mod tests {
 
     #[test]
     fn threads_note_one_at_a_time() {
-        let journal = std::sync::Arc::new(Journal::new(1 << 30));
-        // Two words each: all of it fits.
-        let (threads, count) = (4, WORDS / 16);
-        let start = std::sync::Arc::new(std::sync::Barrier::new(threads));
-        let writers: Vec<_> = (0..threads)
-            .map(|thread| {
-                let (journal, start) = (std::sync::Arc::clone(&journal), std::sync::Arc::clone(&start));
-                std::thread::spawn(move || {
-                    start.wait();
-                    for offset in (0..count).map(|number| (number * threads + thread) << 4) {
-                        journal.turn().note(offset, &offset.to_le_bytes());
+        const THREADS: usize = 4;
+        const COUNT: usize = 3000;
+        let (journal, gate) = (Journal::new(1 << 30), std::sync::Barrier::new(THREADS + 1));
+        let (journal, gate) = (&journal, &gate);
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                scope.spawn(move || {
+                    for _round in 0..100 {
+                        gate.wait();
+                        for number in 0..COUNT {
+                            let offset = (number * THREADS + thread) << 4;
+                            journal.turn().note(offset, &offset.to_le_bytes());
+                        }
+                        gate.wait();
                     }
-                })
-            })
-            .collect();
-        writers.into_iter().for_each(|writer| writer.join().unwrap());
-        let mut next: Vec<usize> = (0..threads).map(|thread| thread << 4).collect();
-        journal.each_pending(|offset, bytes| {
-            assert_eq!(bytes, offset.to_le_bytes());
-            let next = &mut next[(offset >> 4) % threads];
-            assert_eq!(offset, *next);
-            *next += threads << 4;
+                });
+            }
+            for _round in 0..100 {
+                gate.wait();
+                gate.wait();
+                let mut next = [0; THREADS];
+                journal.each_pending(|offset, bytes| {
+                    let next = &mut next[(offset >> 4) % THREADS];
+                    let is_next = (offset >> 4) / THREADS == *next && bytes == offset.to_le_bytes();
+                    *next = if is_next { *next + 1 } else { usize::MAX / 2 };
+                });
+                assert_eq!(next, [COUNT; THREADS]);
+                let read = journal.next(&mut Stores::new(), usize::MAX);
+                read.into_iter().for_each(|read| journal.forget(read));
+            }
         });
-        assert!(next.iter().all(|next| *next >= (count * threads) << 4), "{next:?}");
     }
 
     #[test]
