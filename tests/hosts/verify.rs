@@ -66,11 +66,16 @@ fn verify_tests_the_nodes_of_all_hosts() {
     let readings: Vec<&Value> =
         pairs.iter().map(|pair| &pair["reading"]).filter(|one| !one.is_null()).collect();
     assert!(!readings.is_empty(), "{speed}");
+    let mut floors = 0;
     for reading in readings {
         let of = |name: &str| reading[name].as_f64().unwrap();
         assert!(of("half_rtt_ns") >= of("least_half_rtt_ns") && of("least_half_rtt_ns") > 0.0, "{reading}");
         assert!(of("bandwidth_bytes_per_s") > 0.0, "{reading}");
+        let floor = &reading["provider"];
+        let of = |name: &str| floor[name].as_f64();
+        floors += usize::from(of("half_rtt_ns") > Some(0.0) && of("bandwidth_bytes_per_s") > Some(0.0));
     }
+    assert!(floors > 0 && speed["providers"].as_array().unwrap().len() == 1, "{speed}");
     // One node is no reason to have tested nothing.
     for skipped in report["steps"].as_array().unwrap() {
         assert!(!skipped["detail"].as_str().unwrap().contains("needs two nodes"), "{skipped}");

@@ -2,7 +2,7 @@
 //!
 //! Each node of the cluster has an end: an agent on another host, a thread on this one. The ends take turns, one pair at a time, so that no
 //! measurement disturbs another. What is measured is what a program gets: doorbells (8 bytes on the wire) and their answers, and puts of
-//! blocks with a barrier.
+//! blocks with a barrier. Beside it stands what bare loops of libfabric's calls do between the same processes.
 //!
 //! Where to start reading: [`EndSaid`] and [`Turn`] (what is said), `end` (the end of a node), `turns` (the tool).
 
@@ -30,7 +30,7 @@ pub(crate) struct SpeedJob {
 }
 
 /// A further line of the tool: what an end is to do next, with the end of another node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Turn {
     /// Different in each turn; not 0.
@@ -43,6 +43,8 @@ pub(crate) struct Turn {
     pub(crate) segment: u32,
     /// Its end's interrupt.
     pub(crate) interrupt: u32,
+    /// The card of its end for bare loops of libfabric's calls, if both ends can do these.
+    pub(crate) bare: Option<String>,
 }
 
 /// What an end says.
@@ -55,6 +57,8 @@ pub(crate) enum EndSaid {
         segment: u32,
         /// Its interrupt.
         interrupt: u32,
+        /// Its provider and card for bare loops of libfabric's calls, if it can do these.
+        bare: Option<(String, String)>,
     },
     /// It answers from now on.
     Answers,
@@ -72,13 +76,25 @@ pub(crate) enum EndSaid {
 /// What a turn gave.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Reading {
-    /// Half of a round trip: the median, in nanoseconds.
+    /// Half of a round trip: the median of short rows of them, in nanoseconds.
     pub half_rtt_ns: f64,
-    /// The least of them.
+    /// That of the fastest row.
     pub least_half_rtt_ns: f64,
     /// Round trips.
     pub round_trips: usize,
     /// Bytes a second of blocks that are put one after the other, with a barrier at the end: the median of a few streams.
+    pub bandwidth_bytes_per_s: f64,
+    /// The provider's own figures, right after it.
+    #[serde(default)]
+    pub provider: Option<Floor>,
+}
+
+/// What a bare loop of libfabric's calls does between the same two processes: messages of 8 bytes, and writes of the same blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Floor {
+    /// As [`Reading::half_rtt_ns`].
+    pub half_rtt_ns: f64,
+    /// As [`Reading::bandwidth_bytes_per_s`].
     pub bandwidth_bytes_per_s: f64,
 }
 
@@ -102,6 +118,9 @@ pub struct SpeedReport {
     pub pairs_in_all: usize,
     /// Of these, the ones for which there was no time.
     pub left_out: usize,
+    /// Providers of libfabric that the ends use, each once.
+    #[serde(default)]
+    pub providers: Vec<String>,
     /// Size of the blocks.
     pub block_bytes: u64,
     /// Nodes that took no part, and why.

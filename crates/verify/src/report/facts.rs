@@ -23,6 +23,9 @@ pub(super) struct PairFacts {
     /// The same two, of a pair of nodes on two hosts.
     pub far_latency_ns: Option<f64>,
     pub far_bandwidth: Option<f64>,
+    /// The same two of bare loops of libfabric's calls.
+    pub provider_latency_ns: Option<f64>,
+    pub provider_bandwidth: Option<f64>,
     /// What further passes read of the two quotients, where the first one suspected the pair.
     pub latency_again: Vec<f64>,
     pub block_again: Vec<f64>,
@@ -145,6 +148,8 @@ impl Facts {
             let pair = self.pair((from, to));
             pair.far_latency_ns = entry.positive("reading.half_rtt_ns");
             pair.far_bandwidth = entry.positive("reading.bandwidth_bytes_per_s");
+            pair.provider_latency_ns = entry.positive("reading.provider.half_rtt_ns");
+            pair.provider_bandwidth = entry.positive("reading.provider.bandwidth_bytes_per_s");
         }
     }
 }

@@ -99,6 +99,42 @@ fn far_bandwidth(facts: &Facts, pair: Pair) -> Option<f64> {
     facts.pairs.get(&pair)?.far_bandwidth
 }
 
+/// How many times as long as bare loops of libfabric's calls a half round trip takes, and which share of their bandwidth puts have.
+fn latency_ratio(facts: &Facts, pair: Pair) -> Option<f64> {
+    let pair = facts.pairs.get(&pair)?;
+    Some(pair.far_latency_ns? / pair.provider_latency_ns?)
+}
+
+fn bandwidth_ratio(facts: &Facts, pair: Pair) -> Option<f64> {
+    let pair = facts.pairs.get(&pair)?;
+    Some(pair.far_bandwidth? / pair.provider_bandwidth?)
+}
+
+fn beside_the_provider(document: &Value, facts: &Facts, narrow: bool) -> Vec<Metric> {
+    let provider = document.texts("between_hosts.providers").join(", ");
+    type Value = fn(&Facts, Pair) -> Option<f64>;
+    let ratios: [(&str, &str, &str, bool, Value); 2] = [
+        ("matrix-far-latency-ratio", "Half round trip, libfabric alone = 1", "smaller", false, latency_ratio),
+        ("matrix-far-bandwidth-ratio", "Bandwidth, libfabric alone = 1", "larger", true, bandwidth_ratio),
+    ];
+    let metric = |(id, title, better, more_is_better, value): (_, _, _, _, Value)| {
+        facts.pairs.keys().find_map(|pair| value(facts, *pair))?;
+        Some(Metric {
+            id,
+            title,
+            said: format!(
+                "Beside a bare loop of libfabric's calls ({provider}) between the same processes, right after it; {better} is better. \
+                 Shown, not judged."
+            ),
+            more_is_better,
+            value,
+            judged: |_| None,
+            show: Show { each: 1.0, narrow, step: 0.0 },
+        })
+    };
+    ratios.into_iter().filter_map(metric).collect()
+}
+
 /// What was measured between nodes of two hosts. It is shown, not judged.
 fn between_hosts(document: &Value, facts: &Facts, narrow: bool) -> Vec<Metric> {
     let typical = |value: fn(&Facts, Pair) -> Option<f64>| {
@@ -205,6 +241,7 @@ fn metrics(document: &Value, facts: &Facts, narrow: bool) -> Vec<Metric> {
         });
     }
     metrics.extend(between_hosts(document, facts, narrow));
+    metrics.extend(beside_the_provider(document, facts, narrow));
     if let Some(typical) = typical(checked).filter(|bytes| *bytes > 0.0) {
         let (unit, each) = match typical {
             _ if typical >= 1e9 => ("GB", 1e9),

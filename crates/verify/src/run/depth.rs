@@ -59,8 +59,8 @@ impl Depth {
             let most_pairs = if self == Self::Quick { QUICK_PAIRS } else { usize::MAX };
             let (most_pairs_of_hosts, longest_s) = match self {
                 Self::Thorough => (usize::MAX, 120),
-                Self::Standard => (2 * QUICK_PAIRS, 40),
-                Self::Health | Self::Quick => (QUICK_PAIRS, 20),
+                Self::Standard => (2 * QUICK_PAIRS, 60),
+                Self::Health | Self::Quick => (QUICK_PAIRS, 40),
             };
             let longest_of_hosts = Duration::from_secs(longest_s);
             Some(Plan { load, rounds, most_pairs, most_pairs_of_hosts, longest_of_hosts, watch, curves })

@@ -1,9 +1,12 @@
 //! The end of one node: answers round trips, or measures them.
 
+mod bare;
+
 use std::io::Read;
 use std::time::{Duration, Instant};
 
 use bench::stats::median;
+use fabric_sys::bare::Bare;
 use shm::sync::Ordering;
 use tieline::{
     Error, Interrupt, InterruptNo, InterruptOptions, Node, NodeId, RemoteInterrupt, RemoteSegment, Segment,
@@ -14,18 +17,19 @@ use super::{BLOCK_BYTES, EndSaid, Reading, SpeedJob, Turn};
 use crate::agent::{Lines, Look};
 use crate::target::Target;
 
-/// The number of the turn that is over lies at the start of an end's memory, the blocks behind it.
+/// The number of the turn that is over lies at the start of an end's memory, then how many rows the bare loops have, then the blocks.
+const ROWS_AT: usize = 8;
 const BLOCK_AT: usize = 64;
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 /// Longest wait for the other end.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How long an end that answers sleeps until it looks whether the turn is over.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Round trips that only warm up, and those that count: as many, or as fit into this time, but some.
-const WARM_UP: usize = 10;
-const MOST_TRIPS: usize = 200;
-const LEAST_TRIPS: usize = 20;
-const TRIPS_WITHIN: Duration = Duration::from_millis(60);
+/// Round trips of a row. The first row only warms up; then there are as many rows, or as fit into this time, but some.
+const ROW: usize = 10;
+const MOST_ROWS: usize = 20;
+const LEAST_ROWS: usize = 3;
+const ROWS_WITHIN: Duration = Duration::from_millis(60);
 /// A stream takes at least this long, or has this many blocks.
 const STREAM: Duration = Duration::from_millis(5);
 const MOST_BLOCKS: u32 = 256;
@@ -36,6 +40,8 @@ struct End {
     local: Node,
     memory: Segment,
     interrupt: Interrupt,
+    /// Until one of its loops fails: then the two ends have counted differently.
+    bare: Option<Bare>,
 }
 
 /// Takes part for this node, until there are no more lines. `say` says false when nobody listens any more.
@@ -59,9 +65,12 @@ fn take_part(
     lines: &mut Lines<impl Read>,
     say: &dyn Fn(EndSaid) -> bool,
 ) -> Result<(), String> {
-    let end = End::open(target, node).map_err(|error| error.to_string())?;
-    let segment = end.memory.id().ok_or("its segment has no id")?;
-    let mut is_heard = say(EndSaid::Open { segment: segment.0, interrupt: end.interrupt.number().0 });
+    let mut end = End::open(target, node).map_err(|error| error.to_string())?;
+    let segment = end.memory.id().ok_or("its segment has no id")?.0;
+    let opened = bare::open(&end.local);
+    let bare = opened.as_ref().map(|opened| (opened.provider.clone(), opened.card.clone()));
+    end.bare = opened.map(|opened| opened.end);
+    let mut is_heard = say(EndSaid::Open { segment, interrupt: end.interrupt.number().0, bare });
     while is_heard {
         let line = match lines.look() {
             Look::Line(line) => line,
@@ -94,7 +103,7 @@ impl End {
         let memory = local.create_segment_with(&SegmentOptions::new(BLOCK_AT + BLOCK_BYTES))?;
         memory.make_available()?;
         let interrupt = local.create_interrupt(&InterruptOptions::default())?;
-        Ok(Self { local, memory, interrupt })
+        Ok(Self { local, memory, interrupt, bare: None })
     }
 
     /// Connects to the other end. What was rung in a turn before is forgotten.
@@ -110,8 +119,16 @@ impl End {
         self.memory.window().atomic_u64(0).is_ok_and(|word| word.load(Ordering::Acquire) == turn.number)
     }
 
-    fn answer(&self, turn: &Turn, say: &dyn Fn(EndSaid) -> bool) -> tieline::Result<()> {
+    /// Its bare loops, prepared for this peer, if both ends can do them.
+    fn bare_for(&mut self, turn: &Turn) -> Option<Bare> {
+        let card = turn.bare.as_ref()?;
+        let mut bare = self.bare.take()?;
+        bare.meet(card).ok().map(|()| bare)
+    }
+
+    fn answer(&mut self, turn: &Turn, say: &dyn Fn(EndSaid) -> bool) -> tieline::Result<()> {
         let way = self.way(turn)?;
+        let bare = self.bare_for(turn);
         if !say(EndSaid::Answers) {
             return Ok(());
         }
@@ -128,43 +145,66 @@ impl End {
                 Err(error) => return Err(error),
             }
         }
+        if let Some(bare) = bare {
+            let announced = || {
+                // Acquire: as in `is_over`.
+                self.memory.window().atomic_u64(ROWS_AT).map_or(0, |word| word.load(Ordering::Acquire))
+            };
+            // If that fails, there is no figure of the provider.
+            self.bare = bare::answer(bare, turn.number, announced);
+        }
         Ok(())
     }
 
-    fn measure(&self, turn: &Turn) -> tieline::Result<Reading> {
+    fn measure(&mut self, turn: &Turn) -> tieline::Result<Reading> {
         let way = self.way(turn)?;
+        let bare = self.bare_for(turn);
         let reading = self.read(&way);
         // The other end waits for that, whatever came of it.
         let over = way.memory.put(0, &turn.number.to_ne_bytes()).and_then(|()| way.memory.barrier());
         let over = over.and_then(|()| way.bell.trigger());
-        reading.and_then(|reading| over.map(|()| reading))
+        let (mut reading, blocks) = reading.and_then(|reading| over.map(|()| reading))?;
+        // Of a turn that failed the other end waits in vain, and gives its loops up, too.
+        let announce = |rows: u64| {
+            way.memory.put(ROWS_AT, &rows.to_ne_bytes())?;
+            way.memory.barrier()
+        };
+        if let Some((bare, floor)) = bare.and_then(|bare| bare::measure(bare, turn.number, blocks, announce))
+        {
+            (self.bare, reading.provider) = (Some(bare), Some(floor));
+        }
+        Ok(reading)
     }
 
-    fn read(&self, way: &Way) -> tieline::Result<Reading> {
-        let trip = || -> tieline::Result<f64> {
+    /// With that: how many blocks its streams had.
+    fn read(&self, way: &Way) -> tieline::Result<(Reading, u32)> {
+        let row = || -> tieline::Result<f64> {
             let began = Instant::now();
-            way.bell.trigger()?;
-            self.interrupt.wait(Some(PATIENCE))?;
-            Ok(began.elapsed().as_nanos() as f64 / 2.0)
+            for _ in 0..ROW {
+                way.bell.trigger()?;
+                self.interrupt.wait(Some(PATIENCE))?;
+            }
+            Ok(began.elapsed().as_nanos() as f64 / (2 * ROW) as f64)
         };
-        for _ in 0..WARM_UP {
-            trip()?;
+        row()?;
+        let (began, mut rows) = (Instant::now(), Vec::with_capacity(MOST_ROWS));
+        while rows.len() < LEAST_ROWS || rows.len() < MOST_ROWS && began.elapsed() < ROWS_WITHIN {
+            rows.push(row()?);
         }
-        let (began, mut trips) = (Instant::now(), Vec::with_capacity(MOST_TRIPS));
-        while trips.len() < LEAST_TRIPS || trips.len() < MOST_TRIPS && began.elapsed() < TRIPS_WITHIN {
-            trips.push(trip()?);
-        }
-        Ok(Reading {
-            half_rtt_ns: median(&trips).unwrap_or(f64::NAN),
-            least_half_rtt_ns: trips.iter().copied().fold(f64::INFINITY, f64::min),
-            round_trips: trips.len(),
-            bandwidth_bytes_per_s: bandwidth(&way.memory)?,
-        })
+        let (bandwidth_bytes_per_s, blocks) = bandwidth(&way.memory)?;
+        let reading = Reading {
+            half_rtt_ns: median(&rows).unwrap_or(f64::NAN),
+            least_half_rtt_ns: rows.iter().copied().fold(f64::INFINITY, f64::min),
+            round_trips: rows.len() * ROW,
+            bandwidth_bytes_per_s,
+            provider: None,
+        };
+        Ok((reading, blocks))
     }
 }
 
-/// Streams that grow until they take long enough; then a few of that length.
-fn bandwidth(memory: &RemoteSegment) -> tieline::Result<f64> {
+/// Streams that grow until they take long enough; then a few of that length. With that: how many blocks they had.
+fn bandwidth(memory: &RemoteSegment) -> tieline::Result<(f64, u32)> {
     let block: Vec<u8> = (0..BLOCK_BYTES).map(|at| (at / 7) as u8).collect();
     let stream = |blocks: u32| -> tieline::Result<Duration> {
         let began = Instant::now();
@@ -183,5 +223,5 @@ fn bandwidth(memory: &RemoteSegment) -> tieline::Result<f64> {
         let took_s = stream(blocks)?.as_secs_f64().max(1e-9);
         rates.push(f64::from(blocks) * BLOCK_BYTES as f64 / took_s);
     }
-    Ok(median(&rates).unwrap_or(f64::NAN))
+    Ok((median(&rates).unwrap_or(f64::NAN), blocks))
 }

@@ -37,6 +37,8 @@ struct Open {
     started: Started,
     segment: u32,
     interrupt: u32,
+    /// Provider and card of its bare loops.
+    bare: Option<(String, String)>,
     failed: u32,
 }
 
@@ -74,6 +76,7 @@ pub(crate) fn run(
             pairs: Vec::new(),
             pairs_in_all: all.len(),
             left_out: 0,
+            providers: providers(&ends),
             block_bytes: BLOCK_BYTES as u64,
             absent,
             partial: false,
@@ -96,6 +99,14 @@ pub(crate) fn run(
         report.judge();
         report
     })
+}
+
+fn providers(ends: &BTreeMap<NodeId, Open>) -> Vec<String> {
+    let mut all: Vec<String> =
+        ends.values().filter_map(|end| end.bare.as_ref()).map(|(provider, _)| provider.clone()).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
 }
 
 /// A thread of this program that takes part for a node of this host.
@@ -124,7 +135,9 @@ fn here<'s>(
 
 fn open(mut started: Started) -> Result<Open, AgentError> {
     match said(&mut started)? {
-        EndSaid::Open { segment, interrupt } => Ok(Open { started, segment, interrupt, failed: 0 }),
+        EndSaid::Open { segment, interrupt, bare } => {
+            Ok(Open { started, segment, interrupt, bare, failed: 0 })
+        }
         EndSaid::Failed { why } => Err(AgentError::Refused { why }),
         _ => Err(AgentError::Malformed { what: "its first word is none".into() }),
     }
@@ -178,18 +191,28 @@ fn turn(ends: &mut BTreeMap<NodeId, Open>, pair: [NodeId; 2], number: u64) -> Sp
         let why = format!("node {node} has failed {GIVE_UP_AFTER} times");
         return SpeedPair { pair, reading: None, error: Some(why) };
     }
-    match take_turn(ends, pair, number) {
-        Ok(reading) => SpeedPair { pair, reading: Some(reading), error: None },
-        Err(error) => {
+    let is_bare = cards(ends, pair).is_some();
+    let outcome = take_turn(ends, pair, number);
+    let has_floor = outcome.as_ref().is_ok_and(|reading| reading.provider.is_some());
+    for node in pair {
+        if let Some(end) = ends.get_mut(&node) {
             // Which of the two is to blame shows in other turns.
-            for node in pair {
-                if let Some(end) = ends.get_mut(&node) {
-                    end.failed += 1;
-                }
-            }
-            SpeedPair { pair, reading: None, error: Some(error) }
+            end.failed += u32::from(outcome.is_err());
+            // After a loop that failed the two have counted differently.
+            end.bare = end.bare.take().filter(|_| has_floor || !is_bare);
         }
     }
+    match outcome {
+        Ok(reading) => SpeedPair { pair, reading: Some(reading), error: None },
+        Err(error) => SpeedPair { pair, reading: None, error: Some(error) },
+    }
+}
+
+/// The cards of two ends that understand each other: those of one provider.
+fn cards(ends: &BTreeMap<NodeId, Open>, [from, to]: [NodeId; 2]) -> Option<[String; 2]> {
+    let of = |node: NodeId| ends.get(&node)?.bare.as_ref();
+    let (near, far) = of(from).zip(of(to)).filter(|(near, far)| near.0 == far.0)?;
+    Some([near.1.clone(), far.1.clone()])
 }
 
 fn take_turn(
@@ -197,13 +220,13 @@ fn take_turn(
     [from, to]: [NodeId; 2],
     number: u64,
 ) -> Result<super::Reading, String> {
-    let place = |ends: &BTreeMap<NodeId, Open>, node: NodeId| {
-        ends.get(&node).map(|end| (end.segment, end.interrupt)).unwrap_or_default()
-    };
+    let cards = cards(ends, [from, to]);
     let mut ask = |node: NodeId, peer: NodeId, measures: bool| -> Result<EndSaid, AgentError> {
-        let (segment, interrupt) = place(ends, peer);
-        let turn = Turn { number, measures, peer, segment, interrupt };
         let gone = || AgentError::Ended { how: "it is gone".into() };
+        let (segment, interrupt) =
+            ends.get(&peer).map(|end| (end.segment, end.interrupt)).ok_or_else(gone)?;
+        let card = cards.clone().map(|[near, far]| if peer == from { near } else { far });
+        let turn = Turn { number, measures, peer, segment, interrupt, bare: card };
         let end = ends.get_mut(&node).ok_or_else(gone)?;
         end.started.send(&turn)?;
         said(&mut end.started)
@@ -267,11 +290,13 @@ mod tests {
                 let line = serde_json::to_string(&Said::Speed(said)).unwrap() + "\n";
                 drop(out.write_all(line.as_bytes()));
             };
-            say(EndSaid::Open { segment: node.get(), interrupt: 1 });
+            let bare = Some(("tcp".to_owned(), format!("card of {node}")));
+            say(EndSaid::Open { segment: node.get(), interrupt: 1, bare });
             let mut lines = std::io::BufRead::lines(std::io::BufReader::new(far));
             while let Some(Ok(line)) = lines.next().filter(|_| !is_gone) {
                 let turn: Turn = serde_json::from_str(&line).unwrap();
                 assert_eq!(turn.segment, turn.peer.get(), "the segment of the other end");
+                assert!(turn.bare.is_none_or(|card| card == format!("card of {}", turn.peer)));
                 if turn.measures {
                     let (half_rtt_ns, least_half_rtt_ns) = (2.0, 1.0);
                     let (round_trips, bandwidth_bytes_per_s) = (3, 4.0);
@@ -280,6 +305,7 @@ mod tests {
                         least_half_rtt_ns,
                         round_trips,
                         bandwidth_bytes_per_s,
+                        provider: None,
                     }));
                 } else {
                     say(EndSaid::Answers);

@@ -4,35 +4,40 @@
 //! prints its card. The first line of its input is the card of the peer; then each line is an order, answered by one line. It ends with
 //! its input. The orders: see [`obey`].
 //!
-//! It shares no code with crate `ofi`. Like a program that uses `ofi`, it has a thread that makes progress while the program itself does
-//! something else; during a loop that thread sleeps, as a program that is written for one purpose can arrange it.
+//! The loops are [`fabric_sys::bare`], which shares no code with crate `ofi`.
 #![allow(clippy::print_stdout)]
 
-mod end_point;
-mod loops;
 mod tcp;
 
-use std::error::Error;
 use std::io::{BufRead, Write};
+use std::time::Duration;
 
-use end_point::EndPoint;
-use loops::Loops;
+use fabric_sys::bare::{Bare, BareError};
+use tcp::Tcp;
 
-type Answer = Result<String, Box<dyn Error>>;
+type Answer = Result<String, BareError>;
+
+/// Nothing takes this long: the peer is gone.
+const GIVE_UP_AFTER: Duration = Duration::from_secs(20);
+/// Of the memory. Measurements run between hosts of their own.
+const KEY: u64 = 77;
+
+struct Loops {
+    bare: Bare,
+    tcp: Tcp,
+}
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let mut input = std::io::stdin().lock().lines().map_while(Result::ok);
-    let mut ready = || -> Result<Loops, Box<dyn Error>> {
+    let mut ready = || -> Result<Loops, BareError> {
         let [provider, address, bytes] = words.as_slice() else {
             return Err("usage: tieline-fabric-measure PROVIDER ADDRESS BYTES".into());
         };
-        let end_point = EndPoint::open(provider, address, bytes.parse()?)?;
-        say(&format!("{} {:x}", hex(&end_point.address()?), end_point.key()));
-        let card = input.next().ok_or("the peer's card is missing")?;
-        let (peer, key) = card.split_once(' ').ok_or("the peer's card is cut off")?;
-        let peer = end_point.insert(&unhex(peer)?)?;
-        Ok(Loops::new(end_point, peer, u64::from_str_radix(key, 16)?))
+        let mut bare = Bare::open(provider, Some(address), bytes.parse()?, KEY, GIVE_UP_AFTER)?;
+        say(&bare.card()?);
+        bare.meet(&input.next().ok_or("the peer's card is missing")?)?;
+        Ok(Loops { bare, tcp: Tcp::default() })
     };
     let mut loops = match ready() {
         Ok(loops) => loops,
@@ -58,18 +63,17 @@ fn main() {
 /// - `check BYTES SEED`: whether the peer has written that
 /// - `tcp-listen`, then `tcp-connect ADDRESS:PORT` at the peer, `tcp-echo N` and `tcp-answer N`: the same echo over a TCP socket
 fn obey(loops: &mut Loops, words: &[&str]) -> Answer {
-    let number = |nth: usize| -> Result<u64, Box<dyn Error>> {
-        Ok(words.get(nth).ok_or("a number is missing")?.parse()?)
-    };
+    let number =
+        |nth: usize| -> Result<u64, BareError> { Ok(words.get(nth).ok_or("a number is missing")?.parse()?) };
     let ns = |time: f64| Ok(format!("{time:.1}"));
     match words.first().copied().unwrap_or("") {
         "version" => Ok(fabric_sys::Library::load()?.version()),
-        "echo" => ns(loops.echo(number(1)?)?),
-        "answer" => loops.answer(number(1)?).map(|()| "done".to_owned()),
-        "put" => ns(loops.put(number(1)? as usize, number(2)?)?),
-        "stream" => ns(loops.stream(number(1)? as usize, number(2)?)?),
-        "fill" => loops.fill(number(1)? as usize, number(2)?).map(|()| "done".to_owned()),
-        "check" => loops.check(number(1)? as usize, number(2)?).map(|()| "same".to_owned()),
+        "echo" => ns(loops.bare.echo(number(1)?)?),
+        "answer" => loops.bare.answer(number(1)?).map(|()| "done".to_owned()),
+        "put" => ns(loops.bare.put(number(1)? as usize, number(2)?)?),
+        "stream" => ns(loops.bare.stream(number(1)? as usize, number(2)?)?),
+        "fill" => loops.bare.fill(number(1)? as usize, number(2)?).map(|()| "done".to_owned()),
+        "check" => loops.bare.check(number(1)? as usize, number(2)?).map(|()| "same".to_owned()),
         "tcp-listen" => loops.tcp.listen(words.get(1).ok_or("an address is missing")?),
         "tcp-connect" => loops.tcp.connect(words.get(1).ok_or("an address is missing")?),
         "tcp-echo" => ns(loops.tcp.echo(number(1)?)?),
@@ -82,13 +86,4 @@ fn say(line: &str) {
     println!("{line}");
     // Whoever reads it has ended: there is nothing to do for anyone.
     let _ = std::io::stdout().flush();
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn unhex(text: &str) -> Result<Vec<u8>, Box<dyn Error>> {
-    let pairs = text.as_bytes().chunks_exact(2);
-    pairs.map(|pair| Ok(u8::from_str_radix(std::str::from_utf8(pair)?, 16)?)).collect()
 }

@@ -1,9 +1,10 @@
 //! The same echo over a TCP socket, by blocking calls: what the kernel alone takes.
 
-use std::error::Error;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
+
+use fabric_sys::bare::BareError;
 
 const GIVE_UP_AFTER: Duration = Duration::from_secs(20);
 
@@ -16,20 +17,20 @@ pub(crate) struct Tcp {
 
 impl Tcp {
     /// Listens at an address; answers at which port.
-    pub(crate) fn listen(&mut self, address: &str) -> Result<String, Box<dyn Error>> {
+    pub(crate) fn listen(&mut self, address: &str) -> Result<String, BareError> {
         let listener = TcpListener::bind((address, 0))?;
         let port = listener.local_addr()?.to_string();
         self.listener = Some(listener);
         Ok(port)
     }
 
-    pub(crate) fn connect(&mut self, address: &str) -> Result<String, Box<dyn Error>> {
+    pub(crate) fn connect(&mut self, address: &str) -> Result<String, BareError> {
         let stream = TcpStream::connect(address)?;
         self.stream = Some(prepared(stream)?);
         Ok("done".to_owned())
     }
 
-    fn stream(&mut self) -> Result<&mut TcpStream, Box<dyn Error>> {
+    fn stream(&mut self) -> Result<&mut TcpStream, BareError> {
         if let Some(listener) = self.listener.take() {
             self.stream = Some(prepared(listener.accept()?.0)?);
         }
@@ -37,7 +38,7 @@ impl Tcp {
     }
 
     /// Half the time of a round trip, in ns.
-    pub(crate) fn echo(&mut self, rounds: u64) -> Result<f64, Box<dyn Error>> {
+    pub(crate) fn echo(&mut self, rounds: u64) -> Result<f64, BareError> {
         let (stream, mut bytes) = (self.stream()?, [0; 8]);
         let started = Instant::now();
         for _ in 0..rounds {
@@ -47,7 +48,7 @@ impl Tcp {
         Ok(started.elapsed().as_nanos() as f64 / (2 * rounds.max(1)) as f64)
     }
 
-    pub(crate) fn answer(&mut self, rounds: u64) -> Result<(), Box<dyn Error>> {
+    pub(crate) fn answer(&mut self, rounds: u64) -> Result<(), BareError> {
         let (stream, mut bytes) = (self.stream()?, [0; 8]);
         for _ in 0..rounds {
             stream.read_exact(&mut bytes)?;

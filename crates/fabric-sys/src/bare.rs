@@ -1,28 +1,40 @@
-//! The loops: echo by `fi_tsend` and `fi_trecv`, and `fi_write` with its completion at the target.
+//! Bare loops of libfabric's calls: what the provider itself does, beside which the link between hosts is shown.
+//!
+//! Echo by `fi_tsend` and `fi_trecv`, and `fi_write` with its completion at the target. It shares no code with crate `ofi`. Like a program
+//! that uses `ofi`, an end has a thread that makes progress while the program itself does something else; during a loop that thread sleeps,
+//! as a program that is written for one purpose can arrange it. Nothing of an end is closed before the process ends: it is made for programs
+//! that measure and end.
 
-use std::error::Error;
+mod end_point;
+
+use std::collections::HashMap;
 use std::ptr::null_mut;
 // tidy: allow(atomics): this crate lies below `shm`, and the reference shares no code with it
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use fabric_sys::abi::{fi_msg_rma, fi_rma_iov};
-use fabric_sys::calls::{fi_trecv, fi_tsend, fi_writemsg};
-use fabric_sys::constants::{FI_ADDR_UNSPEC, FI_COMPLETION, FI_DELIVERY_COMPLETE, FI_EAGAIN};
+use crate::abi::{fi_msg_rma, fi_rma_iov};
+use crate::calls::{fi_trecv, fi_tsend, fi_writemsg};
+use crate::constants::{FI_ADDR_UNSPEC, FI_COMPLETION, FI_DELIVERY_COMPLETE, FI_EAGAIN};
 
-use crate::end_point::{EndPoint, Objects, RECEIVES, SENDS, WRITES, kept};
-use crate::tcp::Tcp;
+use end_point::{EndPoint, Objects, RECEIVES, SENDS, WRITES, kept};
 
 const TAG: u64 = 5;
 const MESSAGE_BYTES: usize = 8;
-/// Nothing takes this long: the peer is gone.
-const GIVE_UP_AFTER: Duration = Duration::from_secs(20);
 /// Looks between two at the clock.
 const LOOKS: u32 = 4096;
+/// Looks in a row that find nothing, before others may have the processor: many times what a message takes.
+const LOOKS_IN_VAIN: u32 = 1024;
 
-/// See the module.
-pub(crate) struct Loops {
+/// Why a loop did not do what it should.
+pub type BareError = Box<dyn std::error::Error + Send + Sync>;
+
+/// One end, which takes turns with others.
+#[allow(missing_debug_implementations, reason = "objects of a C library have nothing to show")]
+pub struct Bare {
     end_point: EndPoint,
+    /// Peers that were met before, by their cards.
+    known: HashMap<String, u64>,
     peer: u64,
     key: u64,
     messages: *mut u8,
@@ -30,7 +42,6 @@ pub(crate) struct Loops {
     received: u64,
     sent: u64,
     written: u64,
-    pub(crate) tcp: Tcp,
     is_begun: bool,
 }
 
@@ -55,8 +66,13 @@ fn pattern(len: usize, seed: u64) -> impl Iterator<Item = u8> {
     (0..len as u64).map(move |at| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(seed) >> 29) as u8)
 }
 
+fn bytes_of(hex: &str) -> Result<Vec<u8>, BareError> {
+    let pairs = hex.as_bytes().chunks_exact(2);
+    pairs.map(|pair| Ok(u8::from_str_radix(std::str::from_utf8(pair)?, 16)?)).collect()
+}
+
 /// Makes progress until so many operations have ended.
-fn until(objects: &Objects, counter: &AtomicU64, wanted: u64) -> Result<(), Box<dyn Error>> {
+fn until(objects: &Objects, counter: &AtomicU64, wanted: u64) -> Result<(), BareError> {
     let (mut looks, mut since) = (0_u32, None);
     // Acquire: pairs with the Release in `Objects::progress`.
     while counter.load(Ordering::Acquire) < wanted {
@@ -64,8 +80,16 @@ fn until(objects: &Objects, counter: &AtomicU64, wanted: u64) -> Result<(), Box<
             continue;
         }
         looks += 1;
-        if looks.is_multiple_of(LOOKS) && since.get_or_insert_with(Instant::now).elapsed() > GIVE_UP_AFTER {
-            return Err(format!("the peer has not responded for {} s", GIVE_UP_AFTER.as_secs()).into());
+        if looks.is_multiple_of(LOOKS_IN_VAIN) {
+            // The peer may wait for this very processor.
+            std::thread::yield_now();
+        }
+        if looks.is_multiple_of(LOOKS)
+            && since.get_or_insert_with(Instant::now).elapsed() > objects.give_up_after
+        {
+            return Err(
+                format!("the peer has not responded for {} s", objects.give_up_after.as_secs()).into()
+            );
         }
         std::hint::spin_loop();
     }
@@ -73,12 +97,12 @@ fn until(objects: &Objects, counter: &AtomicU64, wanted: u64) -> Result<(), Box<
 }
 
 /// Posts an operation, again while the provider has no room.
-fn posted(objects: &Objects, post: impl Fn() -> isize) -> Result<(), Box<dyn Error>> {
+fn posted(objects: &Objects, post: impl Fn() -> isize) -> Result<(), BareError> {
     let since = Instant::now();
     loop {
         match post() {
             0 => return Ok(()),
-            again if again == -(FI_EAGAIN as isize) && since.elapsed() < GIVE_UP_AFTER => {
+            again if again == -(FI_EAGAIN as isize) && since.elapsed() < objects.give_up_after => {
                 objects.progress()?;
             }
             failed => return Err(format!("an operation could not be posted: error {}", -failed).into()),
@@ -86,29 +110,69 @@ fn posted(objects: &Objects, post: impl Fn() -> isize) -> Result<(), Box<dyn Err
     }
 }
 
-impl Loops {
-    pub(crate) fn new(end_point: EndPoint, peer: u64, key: u64) -> Self {
-        let (messages, source) = (kept((RECEIVES + SENDS) * 64), kept(end_point.memory_bytes));
-        let tcp = Tcp::default();
-        Self {
+impl Bare {
+    /// Opens an end point of this provider, at an own address for providers that have internet addresses, with memory that a peer with this
+    /// key may write. The peer counts as gone if it does nothing for `give_up_after`.
+    ///
+    /// # Errors
+    /// libfabric is missing or too old, does not have the provider, or a call fails.
+    pub fn open(
+        provider: &str,
+        source: Option<&str>,
+        memory_bytes: usize,
+        key: u64,
+        give_up_after: Duration,
+    ) -> Result<Self, BareError> {
+        let end_point = EndPoint::open(provider, source, memory_bytes, key, give_up_after)?;
+        let (messages, from) = (kept((RECEIVES + SENDS) * 64), kept(memory_bytes));
+        Ok(Self {
             end_point,
-            peer,
-            key,
+            known: HashMap::new(),
+            peer: 0,
+            key: 0,
             messages,
-            source,
+            source: from,
             received: 0,
             sent: 0,
             written: 0,
-            tcp,
             is_begun: false,
-        }
+        })
+    }
+
+    /// What a peer has to know, in letters, digits and one space.
+    ///
+    /// # Errors
+    /// The end point has no address.
+    pub fn card(&self) -> Result<String, BareError> {
+        let address = self.end_point.address()?;
+        let hex: String = address.iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(format!("{hex} {:x}", self.end_point.key()))
+    }
+
+    /// From now on the loops are those with the end of this card.
+    ///
+    /// # Errors
+    /// The card is none, or the provider refuses the address.
+    pub fn meet(&mut self, card: &str) -> Result<(), BareError> {
+        let (address, key) = card.split_once(' ').ok_or("the peer's card is cut off")?;
+        self.key = u64::from_str_radix(key, 16)?;
+        self.peer = match self.known.get(card) {
+            Some(peer) => *peer,
+            None => {
+                let peer = self.end_point.insert(&bytes_of(address)?)?;
+                self.known.insert(card.to_owned(), peer);
+                peer
+            }
+        };
+        // Receives are there before the peer sends.
+        self.begin()
     }
 
     fn objects(&self) -> &Objects {
         &self.end_point.objects
     }
 
-    fn receive(&self, nth: u64) -> Result<(), Box<dyn Error>> {
+    fn receive(&self, nth: u64) -> Result<(), BareError> {
         let objects = self.objects();
         let slot = nth as usize % RECEIVES;
         let (buffer, context) = (self.messages.wrapping_add(64 * slot).cast(), objects.context(slot));
@@ -119,14 +183,14 @@ impl Loops {
     }
 
     /// Receives are posted once, before the first message of this side.
-    fn begin(&mut self) -> Result<(), Box<dyn Error>> {
+    fn begin(&mut self) -> Result<(), BareError> {
         if !std::mem::replace(&mut self.is_begun, true) {
             (0..RECEIVES as u64).try_for_each(|nth| self.receive(nth))?;
         }
         Ok(())
     }
 
-    fn send(&mut self) -> Result<(), Box<dyn Error>> {
+    fn send(&mut self) -> Result<(), BareError> {
         let slot = RECEIVES + self.sent as usize % SENDS;
         self.sent += 1;
         let objects = self.objects();
@@ -138,13 +202,16 @@ impl Loops {
         })
     }
 
-    fn await_message(&mut self) -> Result<(), Box<dyn Error>> {
+    fn await_message(&mut self) -> Result<(), BareError> {
         self.received += 1;
         until(self.objects(), &self.objects().ended.receives, self.received)
     }
 
-    /// Half the time of a round trip, in ns.
-    pub(crate) fn echo(&mut self, rounds: u64) -> Result<f64, Box<dyn Error>> {
+    /// Messages of 8 bytes and their answers, while the peer does [`Self::answer`]; half the time of a round trip, in ns.
+    ///
+    /// # Errors
+    /// A call fails, or the peer is gone.
+    pub fn echo(&mut self, rounds: u64) -> Result<f64, BareError> {
         self.begin()?;
         let objects = std::sync::Arc::clone(&self.end_point.objects);
         let _taken = Taken::new(&objects);
@@ -158,7 +225,10 @@ impl Loops {
     }
 
     /// The other side of it.
-    pub(crate) fn answer(&mut self, rounds: u64) -> Result<(), Box<dyn Error>> {
+    ///
+    /// # Errors
+    /// A call fails, or the peer is gone.
+    pub fn answer(&mut self, rounds: u64) -> Result<(), BareError> {
         self.begin()?;
         let objects = std::sync::Arc::clone(&self.end_point.objects);
         let _taken = Taken::new(&objects);
@@ -170,7 +240,7 @@ impl Loops {
         Ok(())
     }
 
-    fn write(&mut self, len: usize) -> Result<(), Box<dyn Error>> {
+    fn write(&mut self, len: usize) -> Result<(), BareError> {
         if len > self.end_point.memory_bytes {
             return Err("that is longer than the memory".into());
         }
@@ -198,16 +268,22 @@ impl Loops {
     }
 
     /// Writes one at a time; the time of one, in ns.
-    pub(crate) fn put(&mut self, len: usize, count: u64) -> Result<f64, Box<dyn Error>> {
+    ///
+    /// # Errors
+    /// The memory is shorter than a write, a call fails, or the peer is gone.
+    pub fn put(&mut self, len: usize, count: u64) -> Result<f64, BareError> {
         self.writes(len, count, true)
     }
 
     /// Writes several at a time; the time of one, in ns.
-    pub(crate) fn stream(&mut self, len: usize, count: u64) -> Result<f64, Box<dyn Error>> {
+    ///
+    /// # Errors
+    /// The memory is shorter than a write, a call fails, or the peer is gone.
+    pub fn stream(&mut self, len: usize, count: u64) -> Result<f64, BareError> {
         self.writes(len, count, false)
     }
 
-    fn writes(&mut self, len: usize, count: u64, one_at_a_time: bool) -> Result<f64, Box<dyn Error>> {
+    fn writes(&mut self, len: usize, count: u64, one_at_a_time: bool) -> Result<f64, BareError> {
         let objects = std::sync::Arc::clone(&self.end_point.objects);
         let _taken = Taken::new(&objects);
         let started = Instant::now();
@@ -222,7 +298,10 @@ impl Loops {
     }
 
     /// What the next writes write.
-    pub(crate) fn fill(&mut self, len: usize, seed: u64) -> Result<(), Box<dyn Error>> {
+    ///
+    /// # Errors
+    /// The memory is shorter.
+    pub fn fill(&mut self, len: usize, seed: u64) -> Result<(), BareError> {
         if len > self.end_point.memory_bytes {
             return Err("that is longer than the memory".into());
         }
@@ -234,7 +313,10 @@ impl Loops {
     }
 
     /// Whether the peer has written that.
-    pub(crate) fn check(&self, len: usize, seed: u64) -> Result<(), Box<dyn Error>> {
+    ///
+    /// # Errors
+    /// It has not, or the memory is shorter.
+    pub fn check(&self, len: usize, seed: u64) -> Result<(), BareError> {
         if len > self.end_point.memory_bytes {
             return Err("that is longer than the memory".into());
         }

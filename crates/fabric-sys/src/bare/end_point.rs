@@ -1,6 +1,5 @@
 //! An end point of libfabric, opened by its calls, and the thread that makes progress while the program does not.
 
-use std::error::Error;
 use std::ffi::CString;
 use std::ptr::{null, null_mut};
 // tidy: allow(atomics): this crate lies below `shm`, and the reference shares no code with it
@@ -8,15 +7,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use fabric_sys::Library;
-use fabric_sys::abi::{
+use super::BareError;
+use crate::Library;
+use crate::abi::{
     fi_av_attr, fi_context2, fi_cq_attr, fi_cq_data_entry, fid, fid_av, fid_cq, fid_ep, fid_fabric, fid_mr,
 };
-use fabric_sys::calls::{
+use crate::calls::{
     fi_av_insert, fi_av_open, fi_bind, fi_control, fi_cq_open, fi_cq_read, fi_domain, fi_endpoint,
     fi_getname, fi_mr_reg, fi_trywait,
 };
-use fabric_sys::constants::{
+use crate::constants::{
     API_VERSION, FI_CONTEXT, FI_CONTEXT2, FI_CQ_FORMAT_DATA, FI_EAGAIN, FI_ENABLE, FI_EP_RDM, FI_GETWAIT,
     FI_NUMERICHOST, FI_RECV, FI_REMOTE_READ, FI_REMOTE_WRITE, FI_RMA, FI_SEND, FI_SOURCE, FI_TAGGED,
     FI_THREAD_SAFE, FI_WAIT_FD,
@@ -24,9 +24,9 @@ use fabric_sys::constants::{
 use libc::c_int;
 
 /// Operations that may be under way: receives, sends, writes.
-pub(crate) const RECEIVES: usize = 8;
-pub(crate) const SENDS: usize = 8;
-pub(crate) const WRITES: usize = 16;
+pub(super) const RECEIVES: usize = 8;
+pub(super) const SENDS: usize = 8;
+pub(super) const WRITES: usize = 16;
 const CONTEXTS: usize = RECEIVES + SENDS + WRITES;
 /// How long the thread looks for the next completion before it sleeps.
 const SPIN: Duration = Duration::from_micros(20);
@@ -37,24 +37,26 @@ const BATCH: usize = 16;
 
 /// What has ended so far.
 #[derive(Default)]
-pub(crate) struct Ended {
-    pub(crate) receives: AtomicU64,
-    pub(crate) sends: AtomicU64,
-    pub(crate) writes: AtomicU64,
+pub(super) struct Ended {
+    pub(super) receives: AtomicU64,
+    pub(super) sends: AtomicU64,
+    pub(super) writes: AtomicU64,
 }
 
 /// Objects of libfabric. Nothing is closed before the process ends.
-pub(crate) struct Objects {
+pub(super) struct Objects {
     fabric: *mut fid_fabric,
     av: *mut fid_av,
     cq: *mut fid_cq,
     mr: *mut fid_mr,
-    pub(crate) ep: *mut fid_ep,
+    pub(super) ep: *mut fid_ep,
     wait_fd: c_int,
     contexts: *mut fi_context2,
-    pub(crate) ended: Ended,
+    pub(super) ended: Ended,
     /// Makes the thread's sleep on `wait_fd` end.
     kick_fd: c_int,
+    /// Nothing takes this long: the peer is gone.
+    pub(super) give_up_after: Duration,
     /// The program's own thread reads completions.
     is_taken: AtomicBool,
     rest: Mutex<()>,
@@ -66,11 +68,11 @@ unsafe impl Send for Objects {}
 // SAFETY: as above.
 unsafe impl Sync for Objects {}
 
-pub(crate) struct EndPoint {
-    pub(crate) objects: Arc<Objects>,
+pub(super) struct EndPoint {
+    pub(super) objects: Arc<Objects>,
     /// What the peer writes to; never given back.
-    pub(crate) memory: *mut u8,
-    pub(crate) memory_bytes: usize,
+    pub(super) memory: *mut u8,
+    pub(super) memory_bytes: usize,
 }
 
 fn check(call: &str, failed: c_int) -> Result<(), String> {
@@ -82,14 +84,20 @@ fn check(call: &str, failed: c_int) -> Result<(), String> {
 }
 
 /// Memory that is never given back.
-pub(crate) fn kept(bytes: usize) -> *mut u8 {
+pub(super) fn kept(bytes: usize) -> *mut u8 {
     Box::leak(vec![0_u64; bytes.div_ceil(8)].into_boxed_slice()).as_mut_ptr().cast()
 }
 
 impl EndPoint {
-    pub(crate) fn open(provider: &str, source: &str, memory_bytes: usize) -> Result<Self, Box<dyn Error>> {
+    pub(super) fn open(
+        provider: &str,
+        source: Option<&str>,
+        memory_bytes: usize,
+        key: u64,
+        give_up_after: Duration,
+    ) -> Result<Self, BareError> {
         let library = Library::load()?;
-        let (provider, source) = (CString::new(provider)?, CString::new(source)?);
+        let (provider, source) = (CString::new(provider)?, source.map(CString::new).transpose()?);
         let memory = kept(memory_bytes);
         // SAFETY: calls in libfabric's order, with live objects, local places, and memory that is never given back.
         let objects = unsafe {
@@ -103,9 +111,9 @@ impl EndPoint {
             (*(*hints).domain_attr).threading = FI_THREAD_SAFE;
             (*(*hints).fabric_attr).prov_name = libc::strdup(provider.as_ptr());
             let mut info = null_mut();
-            let flags = FI_SOURCE | FI_NUMERICHOST;
-            let failed =
-                (library.fi_getinfo)(API_VERSION, source.as_ptr(), null(), flags, hints, &raw mut info);
+            let (node, flags) =
+                source.as_ref().map_or((null(), 0), |source| (source.as_ptr(), FI_SOURCE | FI_NUMERICHOST));
+            let failed = (library.fi_getinfo)(API_VERSION, node, null(), flags, hints, &raw mut info);
             check("fi_getinfo", failed)?;
             let (mut fabric, mut domain, mut av) = (null_mut(), null_mut(), null_mut());
             check("fi_fabric", (library.fi_fabric)((*info).fabric_attr, &raw mut fabric, null_mut()))?;
@@ -124,7 +132,7 @@ impl EndPoint {
             check("fi_enable", fi_control(ep.cast(), FI_ENABLE, null_mut()))?;
             let access = FI_REMOTE_READ | FI_REMOTE_WRITE;
             let failed =
-                fi_mr_reg(domain, memory.cast(), memory_bytes, access, 0, 77, 0, &raw mut mr, null_mut());
+                fi_mr_reg(domain, memory.cast(), memory_bytes, access, 0, key, 0, &raw mut mr, null_mut());
             check("fi_mr_reg", failed)?;
             Objects {
                 fabric,
@@ -136,6 +144,7 @@ impl EndPoint {
                 contexts: kept(CONTEXTS * size_of::<fi_context2>()).cast(),
                 ended: Ended::default(),
                 kick_fd: libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK),
+                give_up_after,
                 is_taken: AtomicBool::new(false),
                 rest: Mutex::default(),
                 given_back: Condvar::new(),
@@ -147,7 +156,7 @@ impl EndPoint {
         Ok(Self { objects, memory, memory_bytes })
     }
 
-    pub(crate) fn address(&self) -> Result<Vec<u8>, String> {
+    pub(super) fn address(&self) -> Result<Vec<u8>, String> {
         let (mut bytes, mut len) = (vec![0_u8; 512], 512);
         // SAFETY: a live end point, and a place of that length.
         check("fi_getname", unsafe { fi_getname(self.objects.ep, bytes.as_mut_ptr().cast(), &raw mut len) })?;
@@ -155,14 +164,18 @@ impl EndPoint {
         Ok(bytes)
     }
 
-    pub(crate) fn key(&self) -> u64 {
+    pub(super) fn key(&self) -> u64 {
         // SAFETY: a live registration.
         unsafe { (*self.objects.mr).key }
     }
 
-    pub(crate) fn insert(&self, address: &[u8]) -> Result<u64, String> {
+    pub(super) fn insert(&self, address: &[u8]) -> Result<u64, String> {
         let mut inserted = 0;
-        // SAFETY: a live address vector, and an address that another end of this provider has printed.
+        // A card may come from anywhere: the provider reads no more than is there.
+        if address.len() != self.address()?.len() {
+            return Err("the peer's address has another length than the own one".to_owned());
+        }
+        // SAFETY: a live address vector, and as many bytes as an address of this provider has.
         let count = unsafe {
             fi_av_insert(self.objects.av, address.as_ptr().cast(), 1, &raw mut inserted, 0, null_mut())
         };
@@ -172,12 +185,12 @@ impl EndPoint {
 
 impl Objects {
     /// The context of an operation: receives come first, then sends, then writes.
-    pub(crate) fn context(&self, nth: usize) -> *mut libc::c_void {
+    pub(super) fn context(&self, nth: usize) -> *mut libc::c_void {
         self.contexts.wrapping_add(nth % CONTEXTS).cast()
     }
 
     /// Reads completions; answers how many.
-    pub(crate) fn progress(&self) -> Result<usize, String> {
+    pub(super) fn progress(&self) -> Result<usize, String> {
         let mut entries = [fi_cq_data_entry::zeroed(); BATCH];
         // SAFETY: a live queue of this format, and a place for that many entries.
         let count = unsafe { fi_cq_read(self.cq, entries.as_mut_ptr().cast(), BATCH) };
@@ -199,14 +212,14 @@ impl Objects {
     }
 
     /// From now on the caller makes progress, until [`Self::give_back`].
-    pub(crate) fn take(&self) {
+    pub(super) fn take(&self) {
         self.is_taken.store(true, Ordering::SeqCst);
         // SAFETY: an own descriptor, and 8 bytes. It cannot fail but for being readable already.
         unsafe { libc::write(self.kick_fd, (&raw const ONE).cast(), 8) };
     }
 
     /// From now on the thread makes progress.
-    pub(crate) fn give_back(&self) {
+    pub(super) fn give_back(&self) {
         let rest = self.rest.lock().unwrap_or_else(PoisonError::into_inner);
         self.is_taken.store(false, Ordering::SeqCst);
         drop(rest);
