@@ -20,7 +20,7 @@ fn rates(hosts: &Hosts) -> [u64; 2] {
 }
 
 /// The line of `tieline status` on the first host about its session with the second one.
-fn session(hosts: &Hosts) -> String {
+pub(crate) fn session(hosts: &Hosts) -> String {
     let (_, out, err) = hosts.tieline("host1", &["status"]);
     let line = out.lines().find(|line| line.starts_with("node 4: node 8 on host2: "));
     line.unwrap_or_else(|| panic!("{out}{err}")).to_owned()

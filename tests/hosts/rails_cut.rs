@@ -4,6 +4,7 @@ use tieline_tests::Watchdog;
 
 use crate::lab::{Program, until};
 use crate::namespaces::Hosts;
+use crate::rails::session;
 
 const REACH: &str = env!("CARGO_BIN_EXE_tieline-reach");
 const BYTES: usize = 6_000_000;
@@ -83,10 +84,18 @@ fn a_rail_that_loses_all_packets_of_one_direction_costs_nothing_and_nothing_land
         user.must(&format!("put {seed} 0 {BYTES}"), "done");
         owner.must(&format!("check {seed} 0 {BYTES}"), "same");
         assert!(user.ask("rails").starts_with("rail 2: "));
+        // The operator sees it: which one, since when, and why.
+        let line = || session(&hosts);
+        until("the status", || {
+            line().contains(", reduced: 1 connection without rail 2 for ") && line().contains(" s (")
+        });
+        let (_, said, _) = hosts.tieline("host1", &["status", "--json"]);
+        assert!(said.contains("\"reduced\""), "{said}");
         owner.must(&format!("fill {seed}5 0 {BYTES}"), "done");
         hosts.must(from, &["ip", "route", "del", "blackhole", &lost]);
         until("the rail comes back", || user.ask("rails") == "all");
         owner.must(&format!("check {seed}5 0 {BYTES}"), "same");
+        until("the status of all rails", || !session(&hosts).contains("reduced"));
         exchange(&mut owner, &mut user, seed + 10);
         watchdog.progress();
     }

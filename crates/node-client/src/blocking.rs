@@ -306,6 +306,7 @@ pub(crate) fn name_of(request: &Request) -> &'static str {
         Request::NodeInfo => "the facts of the node",
         Request::Status => "the state of the node",
         Request::StatusOf { .. } => "the state of another node",
+        Request::TellRails { .. } => "the word of rails that are not used",
         Request::StartAgent { .. } => "the start of an agent",
         Request::ClearCounters => "clearing the counters",
         Request::ChangeLink { .. } => "the change of a link",

@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 use link::page::{LinkWord, PageReader};
 use proto::fault::LinkChange;
 use proto::ids::{GroupId, NodeId, SegmentKey};
-use proto::wire::program::{Access, Incarnation, Refusal, Reply, Request};
+use proto::wire::program::{Access, ImportSlot, Incarnation, Refusal, Reply, Request};
 use proto::wire::status::{NodeInfo, NodeStatus};
 
 use crate::blocking::{BlockingClient, DEFAULT_LIMIT};
 use crate::connection::{Answer, Connection, Shared, State};
 use crate::error::{ClientError, Result, io};
 use crate::event::ClientEvent;
-use crate::import::{Import, Place};
+use crate::import::{Import, ImportId, Place};
 use crate::options::AttachOptions;
 use crate::registry::Registry;
 use crate::responsiveness::Responsiveness;
@@ -296,6 +296,12 @@ impl Client {
         Ok(())
     }
 
+    /// Where the present manager has an import.
+    pub(crate) fn slot_of(&self, import: ImportId) -> Option<ImportSlot> {
+        let state = self.handle.shared.lock();
+        state.registry.imports.get(&import)?.slot_in(&state.page)
+    }
+
     /// Whether a node answers: its manager's session is valid.
     pub fn probe(&self, node: NodeId) -> Result<bool> {
         match self.ask(Request::Probe { node }, &[])?.reply {
@@ -328,7 +334,7 @@ impl Client {
     /// The state of the node.
     pub fn status(&self) -> Result<NodeStatus> {
         match self.ask(Request::Status, &[])?.reply {
-            Reply::Status(status) => Ok(status),
+            Reply::Status(status) => Ok(*status),
             other => Err(self.unexpected(&other)),
         }
     }

@@ -6,13 +6,13 @@ use std::sync::Weak;
 use std::time::Duration;
 
 use proto::ids::{InterruptNo, NodeId, SegmentKey};
-use proto::wire::network::{ImporterEnd, OwnerEnd};
+use proto::wire::network::{ImporterEnd, OwnerEnd, RailDown};
 use proto::wire::program::{ConnectionId, Imported, Reply, Request};
 
 use crate::client::{Client, Handle};
 use crate::connection::Answer;
 use crate::error::{ClientError, Result};
-use crate::import::Import;
+use crate::import::{Import, ImportId};
 use crate::interrupts::InterruptGrant;
 
 /// Where a segment is.
@@ -119,6 +119,13 @@ impl Client {
         end: std::result::Result<OwnerEnd, String>,
     ) -> Result<()> {
         self.order(Request::AnswerByNetwork { connection, end }, &[])
+    }
+
+    /// Tells the manager which rails of a connection are not used, for the status. Nothing is told of an import that has not been taken up again
+    /// by a new manager: say it later once more.
+    pub fn tell_rails(&self, import: ImportId, down: Vec<RailDown>) -> Result<()> {
+        let Some(import) = self.slot_of(import) else { return Ok(()) };
+        self.order(Request::TellRails { import, down }, &[])
     }
 
     fn ask_for(&self, body: Request, limit: Duration) -> Result<Answer> {

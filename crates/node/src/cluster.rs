@@ -167,7 +167,7 @@ pub fn status_by_way_of(dir: &ClusterDir, via: NodeId, node: NodeId) -> Result<N
 
 fn status_of(client: &mut BlockingClient, request: Request, limit: Duration) -> Result<NodeStatus> {
     match client.ask(request, &[], limit)?.0 {
-        Reply::Status(status) => Ok(status),
+        Reply::Status(status) => Ok(*status),
         other => {
             let what = format!("it replied to the status request with {other:?}");
             let what = what.chars().take(200).collect();

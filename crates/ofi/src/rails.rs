@@ -99,13 +99,7 @@ impl Rails {
 
     /// Those that are not used at present.
     pub fn reduced(&self) -> Vec<Reduced> {
-        let state = self.0.state();
-        let reduced = |rail| {
-            let (_, why) = state.recovery.reduced(rail)?;
-            let since = state.lanes[rail].failed?.elapsed();
-            Some(Reduced { rail: self.0.number(rail).into(), since, why })
-        };
-        (0..self.count()).filter_map(reduced).collect()
+        self.0.reduced()
     }
 
     /// The one that all goes over but long blocks.

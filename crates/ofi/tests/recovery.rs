@@ -86,9 +86,11 @@ fn link(rails: u8) -> Option<(Owner, Rails, Vec<MemoryCard>)> {
         (Arc::clone(&owner.rails), Arc::clone(&owner.memory), Arc::clone(&owner.control));
     std::thread::spawn(move || serve(&tasks, &own, &memory, &control));
     let open = Box::new(|rail: usize, _: &Endpoint| end(rail as u8));
-    let link =
-        Rails::recovering(lanes, Recover { bell: owner.bell.id(), numbers: (0..rails).collect(), open })
-            .unwrap();
+    let link = Rails::recovering(
+        lanes,
+        Recover { bell: owner.bell.id(), numbers: (0..rails).collect(), open, tell: Box::new(|_| true) },
+    )
+    .unwrap();
     Some((owner, link, cards))
 }
 

@@ -67,6 +67,7 @@ mod peers;
 mod pending;
 mod programs;
 mod quotas;
+mod rails;
 mod requests;
 mod resume;
 mod sharing;

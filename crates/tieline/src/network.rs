@@ -19,9 +19,10 @@ use ofi::{
     OfiError, OfiMemory, Peer, Rails, Recover, Task, random_u64,
 };
 use proto::ids::{InterruptNo, NodeId};
-use proto::wire::network::{ImporterEnd, ImporterRail, MAX_RAILS, OwnerEnd};
+use proto::wire::network::{ImporterEnd, ImporterRail, MAX_RAILS, OwnerEnd, RailDown};
 use proto::wire::program::{ConnectionId, Imported};
 use shm::process::SignalsBlocked;
+use shm::sync::{AtomicBool, Ordering};
 
 use crate::error::{Error, Result, why};
 use crate::interrupt::{Inlet, OwnerWords};
@@ -323,7 +324,10 @@ impl Network {
         let numbers: Vec<_> = reached.iter().map(|lane| lane.number).collect();
         let (lanes, keys): (Vec<_>, Vec<_>) = reached.into_iter().map(|lane| (lane.peer, lane.key)).unzip();
         let rails = match bell {
-            Some(bell) => Rails::recovering(lanes, self.recover(bell, numbers, &end_points[0], addresses)),
+            Some(bell) => Rails::recovering(
+                lanes,
+                self.recover(bell, numbers, (&end_points[0], addresses), import.id()),
+            ),
             None => Rails::new(lanes),
         };
         let Some(rails) = rails.map(Arc::new) else {
@@ -341,7 +345,13 @@ impl Network {
     }
 
     /// What a link needs to go on without a rail, for rails of these numbers.
-    fn recover(&self, bell: u64, numbers: Vec<u8>, first: &Endpoint, addresses: &[IpAddr]) -> Recover {
+    fn recover(
+        &self,
+        bell: u64,
+        numbers: Vec<u8>,
+        (first, addresses): (&Endpoint, &[IpAddr]),
+        import: ImportId,
+    ) -> Recover {
         let (ends, provider) = (Arc::clone(&self.ends), first.offer().provider);
         let address = |number: &u8| addresses.get(usize::from(*number)).copied();
         let addresses: Vec<_> = numbers.iter().map(address).collect();
@@ -351,7 +361,12 @@ impl Network {
                 || OfiError::System { call: "the opening of a rail", reason: "it has no address".to_owned() };
             ends.again(&provider, address.ok_or_else(reason)?, Role::Importer, Some(old))
         };
-        Recover { bell, numbers, open: Box::new(open) }
+        let (client, is_busy) = (self.client.get().cloned(), Arc::new(AtomicBool::new(false)));
+        let tell = move |reduced: &[ofi::Reduced]| {
+            let down = |rail: &ofi::Reduced| RailDown { rail: rail.rail as u8 + 1, why: rail.why.to_owned() };
+            tell_rails(client.as_ref(), &is_busy, import, reduced.iter().map(down).collect())
+        };
+        Recover { bell, numbers, open: Box::new(open), tell: Box::new(tell) }
     }
 
     /// An import that is given up.
@@ -402,6 +417,32 @@ fn lanes(
 /// In errors: the first rail is what a link without others has.
 fn name_of_rail(node: NodeId, nth: usize) -> String {
     if nth == 0 { format!("node {node}") } else { format!("node {node} (rail {})", nth + 1) }
+}
+
+/// Tells the manager, on a thread of its own: a manager that does not answer holds up no rail. `false`: it has not answered yet what it was
+/// told before.
+fn tell_rails(
+    client: Option<&WeakClient>,
+    is_busy: &Arc<AtomicBool>,
+    import: ImportId,
+    down: Vec<RailDown>,
+) -> bool {
+    // Without a manager there is nobody to be told.
+    let Some(client) = client.and_then(WeakClient::upgrade) else { return true };
+    if is_busy.swap(true, Ordering::SeqCst) {
+        return false;
+    }
+    let is_done = Arc::clone(is_busy);
+    let _quiet = SignalsBlocked::here();
+    let thread = std::thread::Builder::new().name("tieline-status".to_owned());
+    let thread = thread.spawn(move || {
+        drop(client.tell_rails(import, down));
+        is_done.store(false, Ordering::SeqCst);
+    });
+    if thread.is_err() {
+        is_busy.store(false, Ordering::SeqCst);
+    }
+    thread.is_ok()
 }
 
 /// A doorbell for one importer of an interrupt.

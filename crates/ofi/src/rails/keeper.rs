@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use shm::sync::{AtomicBool, Ordering};
 
+use super::Reduced;
 use super::core::{Again, Core, Lane, Reopening, State};
 use super::question::{Answer, Question, read_reached};
 use super::recovery::Action;
@@ -23,6 +24,11 @@ const RESPOND_LIMIT: Duration = Duration::from_secs(1);
 
 type OpenAgain = dyn Fn(usize, &Endpoint) -> Result<Endpoint> + Send + Sync;
 
+/// How often those that are not used are told anew: who is told may have been started anew.
+const TELL_AGAIN: Duration = Duration::from_secs(2);
+
+type Tell = dyn Fn(&[Reduced]) -> bool + Send + Sync;
+
 /// What a link needs to go on without a rail.
 pub struct Recover {
     /// Of the owner, at its end point of the first rail: answers by [`OwnerRails`](super::OwnerRails).
@@ -31,6 +37,9 @@ pub struct Recover {
     pub numbers: Vec<u8>,
     /// An end point of this side for the n-th rail of the link (from 1 on) that is to be used again: another one than that it had.
     pub open: Box<OpenAgain>,
+    /// Is told which rails are not used when that changes, and now and then while there are any: it must not wait. `false`: it is to be told
+    /// once more.
+    pub tell: Box<Tell>,
 }
 
 impl std::fmt::Debug for Recover {
@@ -87,6 +96,7 @@ impl Bell {
 /// Runs until the link is dropped or has failed.
 pub(super) fn run(core: &Weak<Core>, bell: &Arc<Bell>) {
     let mut last = Instant::now();
+    let mut told = Told::default();
     while let Some(core) = core.upgrade() {
         if bell.is_over.load(Ordering::SeqCst) || core.failure().is_some() {
             return;
@@ -96,9 +106,10 @@ pub(super) fn run(core: &Weak<Core>, bell: &Arc<Bell>) {
         let since = now.duration_since(last).min(2 * LOOK);
         last = now;
         core.keep(since);
+        let is_told = told.tell(&core, now);
         // From here on who begins something rings; what was begun before is seen by the look.
         bell.is_asleep.store(true, Ordering::SeqCst);
-        let is_idle = core.is_idle();
+        let is_idle = is_told && core.is_idle();
         drop(core);
         if is_idle {
             bell.sleep(None);
@@ -110,7 +121,41 @@ pub(super) fn run(core: &Weak<Core>, bell: &Arc<Bell>) {
     }
 }
 
+/// What was told last, and when.
+#[derive(Default)]
+struct Told(Option<(Vec<usize>, Instant)>);
+
+impl Told {
+    /// Whether nothing is left to be told.
+    fn tell(&mut self, core: &Core, now: Instant) -> bool {
+        let reduced = core.reduced();
+        let rails: Vec<_> = reduced.iter().map(|reduced| reduced.rail).collect();
+        let is_news = match &self.0 {
+            None => !rails.is_empty(),
+            Some((told, at)) => rails != *told || !rails.is_empty() && now.duration_since(*at) >= TELL_AGAIN,
+        };
+        if let Some(recover) = core.recover.as_ref().filter(|_| is_news)
+            && (recover.tell)(&reduced)
+        {
+            self.0 = Some((rails, now));
+            return true;
+        }
+        !is_news
+    }
+}
+
 impl Core {
+    /// Rails that are not used.
+    pub(super) fn reduced(&self) -> Vec<Reduced> {
+        let state = self.state();
+        let reduced = |rail| {
+            let (_, why) = state.recovery.reduced(rail)?;
+            let since = state.lanes[rail].failed?.elapsed();
+            Some(Reduced { rail: self.number(rail).into(), since, why })
+        };
+        (0..self.count).filter_map(reduced).collect()
+    }
+
     /// Whether nothing can go wrong before somebody rings.
     fn is_idle(&self) -> bool {
         let state = self.state();

@@ -2,6 +2,7 @@
 
 use super::pending::Aim;
 use super::programs::printable;
+use super::rails::clean_reduced;
 use super::requests::Answer;
 use super::status::{LINKS_BYTES, PROGRAMS_BYTES, REASON_BYTES, SEGMENTS_BYTES, cut, fitting};
 use super::{Manager, ProgramConn};
@@ -16,7 +17,7 @@ impl Manager {
     /// A program asks for the status of a node.
     pub(super) fn status_of(&mut self, program: ProgramConn, id: RequestId, node: NodeId) -> Answer {
         if node == self.own {
-            return Ok(Some((Reply::Status(self.status(self.now)), Vec::new())));
+            return Ok(Some((Reply::Status(Box::new(self.status(self.now))), Vec::new())));
         }
         self.check_reachable(node)?;
         self.check_pending(program)?;
@@ -67,4 +68,5 @@ fn clean(status: &mut NodeStatus) {
     }
     status.programs.iter_mut().for_each(|program| name(&mut program.name));
     status.segments.iter_mut().for_each(|segment| name(&mut segment.what));
+    clean_reduced(status);
 }

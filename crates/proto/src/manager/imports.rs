@@ -6,6 +6,8 @@ use super::objects::limit;
 use super::quotas::Shared;
 use super::{Manager, Output, ProgramConn};
 use crate::ids::NodeId;
+use crate::time::Instant;
+use crate::wire::network::RailDown;
 use crate::wire::peer::PeerReply;
 use crate::wire::program::{
     ConnectionId, Event, ImportSlot, Imported, Incarnation, LossReason, Refusal, Reply, RequestId,
@@ -41,6 +43,8 @@ pub(super) struct Import {
     pub(super) told: bool,
     /// The request that verifies it.
     pub(super) verify: Option<RequestId>,
+    /// Of another host's object: rails that it does not use, and since when.
+    pub(super) rails_down: Vec<(RailDown, Instant)>,
 }
 
 impl Imports {
@@ -79,7 +83,7 @@ impl PeerReply {
                 Reply::ByNetwork { import, connection, size_bytes, incarnation, end }
             }
             Self::Resumed => Reply::Resumed { import },
-            Self::Status(status) => Reply::Status(*status),
+            Self::Status(status) => Reply::Status(status),
             Self::Agent { agent } => Reply::Agent { agent },
         }
     }
@@ -103,7 +107,7 @@ impl Manager {
         told: bool,
     ) -> ImportSlot {
         let slot = self.imports.take_slot();
-        let import = Import { program, node, shown, alive: true, told, verify: None };
+        let import = Import { program, node, shown, alive: true, told, verify: None, rails_down: Vec::new() };
         self.imports.by_slot.insert(slot, import);
         self.take_quota(program, Shared::Imports);
         self.imports.by_connection.insert((node, shown.connection), slot);

@@ -177,7 +177,7 @@ impl Manager {
             }
             Aim::Status { program, id } => {
                 let result = result.and_then(|reply| status_in(reply, node));
-                self.reply(program, id, result.map(Reply::Status), Vec::new());
+                self.reply(program, id, result.map(|status| Reply::Status(Box::new(status))), Vec::new());
             }
             Aim::Agent { program, id } => self.agent_granted(program, id, node, result),
             Aim::Verify { slot } => {

@@ -115,8 +115,9 @@ impl Manager {
             }
             Request::NodeInfo => now(Ok(Reply::Info(self.config.info.clone()))),
             Request::ChangeLink { peer, change } => now(self.change_link(program, peer, change)),
-            Request::Status => now(Ok(Reply::Status(self.status(self.now)))),
+            Request::Status => now(Ok(Reply::Status(Box::new(self.status(self.now))))),
             Request::StatusOf { node } => self.status_of(program, id, node),
+            Request::TellRails { import, down } => now(self.tell_rails(program, import, down)),
             Request::StartAgent { node } => self.ask_for_agent(program, id, node),
             Request::ClearCounters => {
                 self.counters = Default::default();

@@ -32,6 +32,7 @@ impl Manager {
             segments: self.segment_list(),
             segments_total: self.segments,
             interrupts_total: self.interrupts,
+            reduced: self.reduced(now),
             descriptors: self.tokens.len() as u64,
             counters: self.counters,
         }
@@ -153,10 +154,10 @@ pub(super) fn cut(mut text: String, most_bytes: usize) -> String {
     text
 }
 
-fn count(number: usize) -> u32 {
+pub(super) fn count(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-fn nanos(duration: std::time::Duration) -> u64 {
+pub(super) fn nanos(duration: std::time::Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -46,6 +46,18 @@ pub struct OwnerRail {
     pub key: Vec<u8>,
 }
 
+/// Why a rail is not used has at most so many bytes.
+pub const MAX_RAIL_REASON_BYTES: usize = 80;
+
+/// A rail of a connection that is not used at present.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RailDown {
+    /// Its number, from 1 on.
+    pub rail: u8,
+    /// Why it failed, in words.
+    pub why: String,
+}
+
 impl ImporterEnd {
     /// There are as many rails as there can be, and none is longer than one can be.
     pub fn is_bounded(&self) -> bool {

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 use super::agent::{AgentEnd, AgentNo};
-use super::network::{ImporterEnd, OwnerEnd};
+use super::network::{ImporterEnd, OwnerEnd, RailDown};
 
 pub use super::refusal::Refusal;
 use super::status::{NodeInfo, NodeStatus};
@@ -248,6 +248,13 @@ pub enum Request {
         /// The node.
         node: NodeId,
     },
+    /// Which rails of a connection to another host are not used now, for [`NodeStatus::reduced`](super::status::NodeStatus). Reply: `Done`.
+    TellRails {
+        /// The connection.
+        import: ImportSlot,
+        /// These and no others.
+        down: Vec<RailDown>,
+    },
 }
 
 /// What an import is of.
@@ -359,7 +366,7 @@ pub enum Reply {
     /// Facts of this node.
     Info(NodeInfo),
     /// State of this node.
-    Status(NodeStatus),
+    Status(Box<NodeStatus>),
     /// Descriptors: a stream socket, whose other end is the agent's input and output. An [`Event::AgentEnded`] follows.
     Agent {
         /// As this manager counts.

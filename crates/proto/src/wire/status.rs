@@ -189,6 +189,21 @@ pub struct SegmentStatus {
     pub attached: u32,
 }
 
+/// A rail that connections do not use because it has failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReducedRail {
+    /// The node at its other end.
+    pub peer: NodeId,
+    /// Its number, from 1 on.
+    pub rail: u8,
+    /// How many connections of programs of this node do not use it.
+    pub connections: u32,
+    /// Nanoseconds since the first of them found that it has failed.
+    pub since_ns: u64,
+    /// Why, as that one says.
+    pub why: String,
+}
+
 /// State of a node. Lists are cut so that the whole fits into one datagram; the totals are not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeStatus {
@@ -210,6 +225,10 @@ pub struct NodeStatus {
     pub segments_total: u64,
     /// How many interrupts there are.
     pub interrupts_total: u64,
+    /// Rails to other hosts that connections of this node's programs do not use at present, though they are connected over them. Documents
+    /// of before do not say.
+    #[serde(default)]
+    pub reduced: Vec<ReducedRail>,
     /// Descriptors that the manager holds for programs.
     pub descriptors: u64,
     /// Counters.

@@ -128,14 +128,17 @@ fn another_version_is_told_both() {
     world.connect(actor);
     let hello = ToManager::Hello { name: "old".to_owned(), reattach: false };
     let mut bytes = wire::encode(&hello).expect("encoded");
-    bytes[4..6].copy_from_slice(&9u16.to_le_bytes());
+    let (theirs, ours) = (wire::PROTOCOL_VERSION + 1, wire::PROTOCOL_VERSION);
+    bytes[4..6].copy_from_slice(&theirs.to_le_bytes());
     world.send_raw(actor, bytes, vec![DescriptorKind::Pid(77)]);
     world.run_for(Duration::from_millis(100));
     let refusal = world.actors[actor].rejected.clone().expect("rejected");
-    assert_eq!(refusal, Refusal::Version { theirs: 9, ours: wire::PROTOCOL_VERSION });
+    assert_eq!(refusal, Refusal::Version { theirs, ours });
     assert_eq!(
         refusal.to_string(),
-        "the other side uses version 9 of the control protocol, this node manager version 8: install the same tieline on both sides"
+        format!(
+            "the other side uses version {theirs} of the control protocol, this node manager version {ours}: install the same tieline on both sides"
+        )
     );
 }
 
@@ -146,7 +149,8 @@ fn garbage_ends_the_connection_and_everything_of_it() {
     offer(&mut world, owner, segment(1));
     let (import, _) = connect(&mut world, importer, 4, segment(1));
     world.actors[owner].returns = false;
-    world.send_raw(owner, b"TLN1\x08\x00\xff\xff\xff".to_vec(), vec![memory(1), memory(2)]);
+    let garbage = [b"TLN1", &wire::PROTOCOL_VERSION.to_le_bytes()[..], &[0xff; 3]].concat();
+    world.send_raw(owner, garbage, vec![memory(1), memory(2)]);
     world.run_for(Duration::from_millis(100));
     let text = world.actors[owner].rejected.clone().expect("told why").to_string();
     assert!(

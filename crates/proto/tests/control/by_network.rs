@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use proto::ids::{InterruptNo, SegmentId, SegmentKey};
-use proto::wire::network::{ImporterEnd, ImporterRail, MAX_END_POINT_BYTES, OwnerEnd, OwnerRail};
+use proto::wire::network::{ImporterEnd, ImporterRail, MAX_END_POINT_BYTES, OwnerEnd, OwnerRail, RailDown};
 use proto::wire::program::{
     Access, ConnectionId, Event, ImportSlot, Imported, Incarnation, InterruptKind, LossReason, Refusal,
     Reply, Request, RequestId,
@@ -74,6 +74,41 @@ fn connect(world: &mut World, owner: usize, importer: usize) -> (ImportSlot, Con
     assert_eq!((theirs, size_bytes, incarnation), (connection, 4096, Incarnation(1001)));
     assert_eq!(end, owner_end());
     (import, connection)
+}
+
+#[test]
+fn rails_that_a_program_does_not_use_are_shown_while_it_says_so_and_is_connected() {
+    let (mut world, owner, importer) = two_hosts();
+    let (import, _) = connect(&mut world, owner, importer);
+    let tell = |world: &mut World, who, import, rails: &[u8]| {
+        let down = rails.iter().map(|rail| RailDown { rail: *rail, why: "it is\u{7} silent".to_owned() });
+        world.ask(who, Request::TellRails { import, down: down.collect() })
+    };
+    let shown = |world: &World| {
+        let reduced = world.status(1).reduced;
+        reduced
+            .iter()
+            .map(|rail| (rail.peer, rail.rail, rail.connections, rail.why.clone()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(tell(&mut world, importer, import, &[2]), Ok(Reply::Done));
+    assert_eq!(shown(&world), [(node(4), 2, 1, "it is? silent".to_owned())]);
+    world.run_for(MOMENT);
+    // Said once more it is not newer.
+    assert_eq!(tell(&mut world, importer, import, &[2, 3]), Ok(Reply::Done));
+    let reduced = world.status(1).reduced;
+    assert!(reduced[0].since_ns >= MOMENT.as_nanos() as u64 && reduced[1].since_ns < reduced[0].since_ns);
+    assert_eq!(tell(&mut world, importer, import, &[]), Ok(Reply::Done));
+    assert_eq!(shown(&world), []);
+    // Not another program's connection, and no rails that there are not.
+    let other = world.attach(1);
+    assert!(tell(&mut world, other, import, &[2]).is_err());
+    for wrong in [&[0][..], &[5], &[1, 2, 3, 4, 1]] {
+        assert!(tell(&mut world, importer, import, wrong).is_err(), "{wrong:?}");
+    }
+    tell(&mut world, importer, import, &[2]).expect("told");
+    assert_eq!(world.ask(importer, Request::Disconnect { import }), Ok(Reply::Done));
+    assert_eq!(shown(&world), []);
 }
 
 fn connections(world: &World) -> u32 {

@@ -220,17 +220,21 @@ fn another_user_is_refused_and_root_is_accepted_only_by_those_whom_it_accepts() 
 
 #[test]
 fn another_version_is_refused_and_both_versions_are_named() {
-    let (world, links) = refused(|world| world.nodes[1].version = 9);
+    let (ours, theirs) = (proto::wire::PROTOCOL_VERSION, proto::wire::PROTOCOL_VERSION + 1);
+    let (world, links) = refused(|world| world.nodes[1].version = theirs);
     // The one that dials knows whom; the other knows only that somebody came.
     assert_eq!(links[1].session, SessionState::Refused);
     let reason = links[1].reason.clone().expect("a reason");
-    assert!(reason.contains("the other side uses version 8 of the control protocol"), "{reason}");
+    assert!(
+        reason.contains(&format!("the other side uses version {ours} of the control protocol")),
+        "{reason}"
+    );
     assert_eq!(links[0].session, SessionState::Connecting);
     let (_, line) = world.nodes[0].log.iter().find(|line| line.0 == LogLevel::Warn).expect("a line");
-    assert!(
-        line.contains("the other side uses version 9 of the control protocol, this node manager version 8"),
-        "{line}"
+    let both = format!(
+        "the other side uses version {theirs} of the control protocol, this node manager version {ours}"
     );
+    assert!(line.contains(&both), "{line}");
 }
 
 #[test]

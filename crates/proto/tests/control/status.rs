@@ -11,7 +11,7 @@ use crate::helpers::{connect, offer, offer_interrupt, segment};
 use crate::world::{OWN_UID, STRANGERS, World};
 
 fn encoded_bytes(status: NodeStatus) -> usize {
-    let message = ToProgram::Reply { id: u64::MAX, result: Ok(Reply::Status(status)) };
+    let message = ToProgram::Reply { id: u64::MAX, result: Ok(Reply::Status(Box::new(status))) };
     wire::encode(&message).expect("it fits").len()
 }
 

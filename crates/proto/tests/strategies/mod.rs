@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::result::maybe_err;
 use proto::ids::{GroupId, InterruptNo, NodeId, SegmentId, SegmentKey};
 use proto::wire::agent::{AGENT_WINDOW_BYTES, AgentEnd, AgentNo, FromAgent, ToAgent};
-use proto::wire::network::{ImporterEnd, ImporterRail, OwnerEnd, OwnerRail};
+use proto::wire::network::{ImporterEnd, ImporterRail, OwnerEnd, OwnerRail, RailDown};
 use proto::wire::peer::{Echo, PeerMessage, PeerReply, PeerRequest, Requester};
 use proto::wire::program::{
     Access, ConnectionId, ImportSlot, Imported, Importer, Incarnation, InterruptKind, LossReason, Refusal,
@@ -127,6 +127,10 @@ fn connection_request() -> impl Strategy<Value = Request> {
         3 => (connection(), maybe_err(owner_end(), text()))
             .prop_map(|(connection, end)| Request::AnswerByNetwork { connection, end }),
         3 => slot().prop_map(|import| Request::Disconnect { import }),
+        2 => (slot(), vec((any::<u8>(), text()), 0..6)).prop_map(|(import, down)| Request::TellRails {
+            import,
+            down: down.into_iter().map(|(rail, why)| RailDown { rail, why }).collect(),
+        }),
         4 => (node(), connection(), incarnation(), imported()).prop_map(
             |(node, connection, incarnation, what)| Request::ResumeImport { node, connection, incarnation, what }
         ),

@@ -6,10 +6,10 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use proto::fault::LinkFaults;
-use proto::ids::AdapterNo;
+use proto::ids::{AdapterNo, NodeId};
 use proto::wire::status::{
-    AdapterInfo, Counters, LinkKind, LinkStatus, NodeInfo, NodeStatus, ProgramStatus, SegmentStatus,
-    SessionState,
+    AdapterInfo, Counters, LinkKind, LinkStatus, NodeInfo, NodeStatus, ProgramStatus, ReducedRail,
+    SegmentStatus, SessionState,
 };
 
 use crate::strategies::{node, text};
@@ -79,6 +79,11 @@ fn link() -> impl Strategy<Value = LinkStatus> {
     )
 }
 
+fn reduced(n: [u64; 13]) -> ReducedRail {
+    let peer = NodeId::new(4 * (n[0] as u32 % 8 + 1)).expect("a node");
+    ReducedRail { peer, rail: n[1] as u8, connections: n[2] as u32, since_ns: n[3], why: n[4].to_string() }
+}
+
 pub fn status() -> impl Strategy<Value = NodeStatus> {
     let program = (text(), any::<[u32; 5]>()).prop_map(|(name, n)| ProgramStatus {
         name,
@@ -110,6 +115,7 @@ pub fn status() -> impl Strategy<Value = NodeStatus> {
             programs_total: n[2],
             segments_total: n[3],
             interrupts_total: n[4],
+            reduced: if n[4].is_multiple_of(2) { Vec::new() } else { vec![reduced(n)] },
             descriptors: n[5],
             counters: Counters {
                 requests: n[6],

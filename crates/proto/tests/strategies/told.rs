@@ -50,7 +50,7 @@ fn reply() -> impl Strategy<Value = Reply> {
         btree_set(node(), 0..8).prop_map(|nodes| Reply::Members(nodes.into_iter().collect())),
         small_u64().prop_map(|agent| Reply::Agent { agent: AgentNo(agent) }),
         info().prop_map(Reply::Info),
-        status().prop_map(Reply::Status),
+        status().prop_map(|status| Reply::Status(Box::new(status))),
     ]
 }
 

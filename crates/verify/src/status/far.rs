@@ -192,6 +192,21 @@ fn rails(own: &NodeStatus, peer: NodeId, far: &[FarNode]) -> String {
     }
 }
 
+/// Rails to a node that connections do not use because they have failed.
+fn reduced(own: &NodeStatus, peer: NodeId) -> String {
+    let mut text = String::new();
+    for rail in own.reduced.iter().filter(|rail| rail.peer == peer) {
+        let (number, seconds, count) = (rail.rail, rail.since_ns as f64 / 1e9, rail.connections);
+        let s = if count == 1 { "" } else { "s" };
+        let _ = write!(
+            text,
+            ", reduced: {count} connection{s} without rail {number} for {seconds:.1} s ({})",
+            rail.why
+        );
+    }
+    text
+}
+
 /// A line for each node of another host, as each node of this host sees it.
 pub(super) fn write<'s>(text: &mut String, nodes: impl Iterator<Item = &'s NodeStatus>, far: &[FarNode]) {
     for status in nodes {
@@ -204,9 +219,10 @@ pub(super) fn write<'s>(text: &mut String, nodes: impl Iterator<Item = &'s NodeS
                 continue;
             }
             let (kind, rails, trip) = (link.kind.name(), rails(status, peer, far), round_trip(link));
+            let reduced = reduced(status, peer);
             let _ = writeln!(
                 text,
-                "node {node}: node {peer} on {host}: session {session}, link {kind}{rails}{trip}"
+                "node {node}: node {peer} on {host}: session {session}, link {kind}{rails}{reduced}{trip}"
             );
         }
     }
