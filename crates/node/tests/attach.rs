@@ -100,15 +100,10 @@ fn garbage_closes_its_own_connection_only() {
     let mut longer = good.clone();
     longer.push(0);
     let oversize = vec![b'x'; MAX_DATAGRAM_BYTES + 1];
-    for garbage in [
-        &b"x"[..],
-        b"TLN1",
-        b"TLN1\x08\x00\xff\xff\xff",
-        b"GET / HTTP/1.0\r\n\r\n",
-        &truncated,
-        &longer,
-        &oversize,
-    ] {
+    let of_this_version = [b"TLN1", &PROTOCOL_VERSION.to_le_bytes()[..], &[0xff; 3]].concat();
+    for garbage in
+        [&b"x"[..], b"TLN1", &of_this_version, b"GET / HTTP/1.0\r\n\r\n", &truncated, &longer, &oversize]
+    {
         let raw = Raw::hello(&place, 4);
         raw.socket.send(garbage, &[]).unwrap();
         assert!(matches!(rejected(&raw), Refusal::Invalid(_)), "{garbage:?}");

@@ -280,7 +280,8 @@ fn a_manager_that_dies_fails_what_waits_and_gets_everything_told_again() {
 fn garbage_in_the_middle_ends_the_connection_and_is_survived() {
     let stage = Stage::new();
     let (client, events, talk) = stage.attached();
-    talk.socket.send(b"TLN1\x08\x00\xff\xff", &[]).unwrap();
+    let garbage = [b"TLN1", &PROTOCOL_VERSION.to_le_bytes()[..], &[0xff; 2]].concat();
+    talk.socket.send(&garbage, &[]).unwrap();
     await_event(&events, |event| matches!(event, ClientEvent::ManagerGone { .. }).then_some(()));
     assert!(talk.receive().is_none());
     let talk = stage.accept();
