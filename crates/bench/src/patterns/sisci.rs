@@ -225,7 +225,7 @@ mod tests {
         };
         assert_eq!(of(51.0, 31.0), 31.0);
         assert_eq!(of(26.0, 31.0), 26.0);
-        let gone = |_| Err(crate::error::BenchError::Usage("gone".into()));
+        let gone = |_| Err(BenchError::Usage("gone".into()));
         assert!(faster(gone).is_err(), "a side that is gone is no reading");
     }
 }
