@@ -88,7 +88,7 @@ pub(crate) struct Common {
 /// All commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Start nodes on this machine, each with its own manager, and wait until all are connected
+    /// Start nodes, each with its own manager, and wait until all are connected: on this machine, or over ssh
     #[command(after_help = "Examples:\n  tieline up                     two nodes, 4 and 8\n  \
                             tieline up --nodes 9\n  tieline --cluster lab up --nodes 2\n  \
                             tieline up --hosts hosts.txt   a node on each host of a list, over ssh\n  \
@@ -330,7 +330,7 @@ pub(crate) struct Cable {
     /// Save the present links as a plan, if none is faulty
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
-    /// With --save: measure all links, and save limits derived from the rates, with a margin
+    /// With --save: measure the links between nodes of this host, and save limits derived from the rates, with a margin
     #[arg(long, requires = "save")]
     pub measure: bool,
     /// With --save: replace a plan that is there already
@@ -376,10 +376,10 @@ pub(crate) struct Verify {
     /// Seed of the exchanged data
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Run every step but `curves`, each for a short time: about ten seconds on an idle machine, several times that on a busy one
+    /// Run every step but `curves`, each for a short time: about ten seconds on an idle machine, several times that on a busy one, and up to 40 seconds more with --running on several hosts
     #[arg(long, conflicts_with_all = ["thorough", "health"])]
     pub quick: bool,
-    /// Run each test for longer: about a minute and a half on an idle machine
+    /// Run each test for longer: about a minute and a half on an idle machine, and up to two minutes more with --running on several hosts
     #[arg(long, conflicts_with = "health")]
     pub thorough: bool,
     /// The links that the cluster should have: a plan as `tieline cable` writes it [default: every node that runs with every other]
