@@ -169,6 +169,50 @@ fn c_programs_load_and_store_through_shadows_of_segments_of_another_host() {
 }
 
 #[test]
+fn stores_to_a_group_reach_members_on_all_hosts() {
+    let _watchdog = Watchdog::usual("stores to a group on two hosts");
+    if !c::is_there("cc") || !cfg!(target_arch = "x86_64") {
+        return;
+    }
+    let Some((first, second)) = two_hosts() else { return };
+    let member = |host: &Host, other: &Host| {
+        let mut member = shadow(host, "member", other);
+        member.expect("ready").unwrap();
+        member
+    };
+    // Members on the other host alone; then one here, too.
+    let mut far = member(&second, &first);
+    let mut writer = shadow(&first, "write", &second);
+    writer.expect("stored").unwrap();
+    must(&mut far, "stored 3");
+    let mut near = member(&first, &second);
+    writer.say("go on").unwrap();
+    writer.expect("storing").unwrap();
+    must(&mut far, "await 9");
+    must(&mut near, "await 9");
+    writer.say("go on").unwrap();
+    writer.expect("in order").unwrap();
+    must(&mut far, "order 400");
+    must(&mut near, "order 400");
+    writer.say("go on").unwrap();
+    writer.expect("copied").unwrap();
+    must(&mut far, "copied 41");
+    must(&mut near, "copied 41");
+    // A member that dies is lost, and another one is reached.
+    far.kill().unwrap();
+    must(&mut near, "copied 41");
+    let mut far = member(&second, &first);
+    writer.say("go on").unwrap();
+    writer.expect("storing").unwrap();
+    must(&mut near, "await 5");
+    must(&mut far, "await 5");
+    writer.say("go on").unwrap();
+    finish(writer);
+    finish(near);
+    finish(far);
+}
+
+#[test]
 fn the_examples_that_load_and_store_run_between_hosts_with_shadows() {
     let _watchdog = Watchdog::usual("the C examples on two hosts");
     if !c::is_there("cc") || !cfg!(target_arch = "x86_64") {
@@ -208,10 +252,6 @@ fn c_programs_are_told_what_is_missing_between_hosts() {
         return;
     }
     let Some((first, second)) = two_hosts() else { return };
-    let mut member = role(&second, "member", &first);
-    member.expect("ready").unwrap();
-    finish(role(&first, "refused", &second));
-    finish(member);
     let mut owner = role(&second, "own", &first);
     owner.expect("ready").unwrap();
     let folder = without_libfabric();

@@ -133,6 +133,7 @@ impl Connection {
                 each(far.segment())
             }
             Self::Group(group) => {
+                group.send();
                 let copies = group.copies()?;
                 if copies.is_empty() {
                     let detail = format!("group {} has no member now", group.id());

@@ -21,6 +21,7 @@ use shm::window::Window;
 use tieline::{Error, RemoteSegment, Stores};
 
 use crate::code::{Code, Result};
+use crate::group;
 use crate::library::Library;
 
 /// Set to 1, it makes every map of a segment on another host a copy-only map.
@@ -242,6 +243,7 @@ fn is_on(variable: &str) -> bool {
 /// Waits until all that this process has written to segments of other hosts has arrived: on one
 /// node, or on all. Returns the first failure.
 pub(crate) fn settle_all(node: Option<u32>) -> Result<()> {
+    group::send_all();
     if !IS_USED.load(Ordering::Relaxed) {
         return Ok(());
     }

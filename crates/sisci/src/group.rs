@@ -6,11 +6,12 @@
 //! the members. What a program may rely on is in `docs/sisci-groups.md`.
 
 pub(crate) mod copies;
+mod far;
 pub(crate) mod trap;
 pub(crate) mod view;
 mod watch;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use link::Capabilities;
@@ -22,6 +23,8 @@ use tieline::{Group, GroupId, Node, RemoteSegment};
 use crate::code::{Code, Failure, Result};
 use crate::worker::Worker;
 use copies::{Copy, Reading};
+use far::FarMembers;
+pub(crate) use far::send_all;
 use view::View;
 pub use watch::GroupWatch;
 
@@ -45,6 +48,8 @@ pub struct GroupConnection {
     view: View,
     /// The generation of the members the view leads to.
     followed: Mutex<Option<u64>>,
+    /// Made with the first member on another host.
+    far: OnceLock<Arc<FarMembers>>,
     worker: Worker,
 }
 
@@ -53,21 +58,15 @@ impl GroupConnection {
     pub(crate) fn connect(node: &Node, id: u32) -> Result<Arc<Self>> {
         let group = Arc::new(node.connect_group(GroupId(id))?);
         let (_, members) = group.reached()?;
-        if let Some(member) = members.iter().find(|member| !member.capabilities().has(Capabilities::MAP)) {
-            return Err(Code::NOT_SUPPORTED.because(format!(
-                "group {id} has a member on node {}, on another host, which stores do not reach: have all members of \
-                 the group on this host",
-                member.node()
-            )));
-        }
         let sizes = members.iter().map(RemoteSegment::size_bytes);
         let size_bytes = sizes.min().ok_or_else(|| {
             Code::NO_SUCH_SEGMENT.because(format!("group {id} has no member yet whose segment is available"))
         })?;
-        let view = View::new(size_bytes, None)?;
+        let view = View::new(size_bytes, true)?;
         let followed = Mutex::new(None);
         CONNECTIONS.fetch_add(1, Ordering::Relaxed);
-        let connection = Arc::new(Self { id, group, size_bytes, view, followed, worker: Worker::default() });
+        let (far, worker) = (OnceLock::new(), Worker::default());
+        let connection = Arc::new(Self { id, group, size_bytes, view, followed, far, worker });
         connection.follow()?;
         let (group, weak) = (Arc::clone(&connection.group), Arc::downgrade(&connection));
         connection.worker.start("sisci-group", move || serve(&group, &weak))?;
@@ -100,15 +99,38 @@ impl GroupConnection {
         }
         let mut followed = self.followed();
         let (generation, members) = self.group.reached()?;
-        let mut copies = Vec::new();
+        let (mut copies, mut has_far) = (Vec::new(), false);
         for member in members.iter().filter(|member| member.size_bytes() >= self.size_bytes) {
+            if !member.capabilities().has(Capabilities::MAP) {
+                has_far = true;
+                continue;
+            }
             // A member that has just ended is not reached; a notification of its end follows.
             let Ok(map) = member.map() else { continue };
             copies.push(Copy { start: map.as_ptr()?.expose_provenance(), _kept: Arc::new(map) });
         }
-        self.view.follow(copies)?;
+        let far = if has_far { Some(self.far()?) } else { None };
+        if let (Some(far), true) = (far, copies.is_empty()) {
+            copies.push(far.own_copy());
+        }
+        self.view.follow(copies, far.map(|far| Arc::clone(far.journal())))?;
         *followed = Some(generation);
         Ok(())
+    }
+
+    /// The members on other hosts.
+    fn far(&self) -> Result<&Arc<FarMembers>> {
+        if self.far.get().is_none() {
+            drop(self.far.set(FarMembers::start(&self.group, self.size_bytes)?));
+        }
+        self.far.get().ok_or_else(|| Code::SYSTEM.into())
+    }
+
+    /// Sends what was stored to the members on other hosts.
+    pub(crate) fn send(&self) {
+        if let Some(far) = self.far.get() {
+            far.send();
+        }
     }
 
     /// The copies that are reached.
@@ -120,7 +142,12 @@ impl GroupConnection {
 
     /// Writes to all copies.
     pub(crate) fn put_from(&self, offset: usize, source: Window<'_>) -> Result<()> {
+        self.send();
         self.group.put_from(offset, source)?;
+        if self.far.get().is_some() {
+            // Copies have arrived when a copy function returns.
+            self.group.barrier()?;
+        }
         Ok(())
     }
 
@@ -135,6 +162,7 @@ impl GroupConnection {
 
     /// Ends the thread. Stores keep reaching the same members.
     pub(crate) fn stop(&self) {
+        self.send();
         self.worker.stop(|| self.group.cancel_waits());
     }
 }
@@ -169,11 +197,14 @@ pub(crate) fn write_through(to: usize, source: Window<'_>) -> Option<Result<()>>
         return None;
     }
     let reading = Reading::begin();
-    let view = reading.find(to).filter(|view| view.journal.is_none())?;
+    let view = reading.find(to).filter(|view| view.is_group)?;
     let Some(offset) = view.offset_of(to, source.len()) else {
         let detail = format!("{} bytes from there are more than the group has", source.len());
         return Some(Err(Code::OUT_OF_RANGE.because(detail)));
     };
+    if view.journal.is_some() {
+        return Some(far::write(view, offset, &source));
+    }
     let write = |copy: &Copy| {
         let start = std::ptr::with_exposed_provenance_mut(copy.start);
         // SAFETY: a copy has at least as many bytes as the view, and stays mapped while `reading`

@@ -128,6 +128,7 @@ pub fn start(handle: Handle<Sequence>) -> Result<Status> {
 pub fn check(handle: Handle<Sequence>) -> Result<Status> {
     let sequence = Library::get()?.sequences.get(handle)?;
     barrier();
+    group::send_all();
     sequence.check()
 }
 

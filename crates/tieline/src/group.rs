@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
+use link::{Capabilities, Stores};
 use node_client::OwnLock;
 use proto::ids::{GroupId, NodeId, SegmentKey};
 use shm::window::Window;
@@ -268,6 +269,13 @@ impl Group {
     /// Stores one aligned word to all copies, each at once and whole.
     pub fn store_u32(&self, offset: usize, value: u32) -> Result<Delivered> {
         self.each(|copy| copy.store_u32(offset, value))
+    }
+
+    /// Has stores carried out, in their order, in the copies that cannot be mapped: those on other hosts. They are there when this
+    /// returns.
+    pub fn store_all_unmapped(&self, stores: &Stores) -> Result<Delivered> {
+        let is_mapped = |copy: &RemoteSegment| copy.capabilities().has(Capabilities::MAP);
+        self.each(|copy| if is_mapped(copy) { Ok(()) } else { copy.store_all(stores) })
     }
 
     /// Everything put so far is visible to the members that are reached.

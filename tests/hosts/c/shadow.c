@@ -1,13 +1,15 @@
 /*
  * Loads and stores through a shadow map, TIELINE_SISCI_SHADOW=1: `own NODE` has the segment and answers orders of the test, `use
- * NODE` stores to it and loads from it.
+ * NODE` stores to it and loads from it. `member NODE` has a copy of a group and answers the same orders, `write NODE` stores to it.
  */
+#include <poll.h>
 #include <stdatomic.h>
 #include <stdint.h>
 
 #include "check.h"
 
 #define ID 7
+#define GROUP 3
 #define WORDS 512
 #define PLAIN_BYTES 200000
 
@@ -67,10 +69,19 @@ static void comes_in_order(struct shared *mine, uint32_t numbers)
     }
 }
 
-static int own(sci_desc_t sd)
+static sci_local_segment_t join(sci_desc_t sd)
 {
     sci_error_t e;
-    sci_local_segment_t segment = make_available(sd, ID, sizeof(struct shared));
+    sci_local_segment_t copy;
+    OK(SCICreateSegment(sd, &copy, GROUP, sizeof(struct shared), NO_CALLBACK, NO_ARG, SCI_FLAG_BROADCAST, &e));
+    OK(SCIPrepareSegment(copy, ADAPTER, SCI_FLAG_BROADCAST, &e));
+    OK(SCISetSegmentAvailable(copy, ADAPTER, NO_FLAGS, &e));
+    return copy;
+}
+
+static int own(sci_local_segment_t segment)
+{
+    sci_error_t e;
     sci_map_t map;
     struct shared *mine;
     char line[100];
@@ -83,6 +94,12 @@ static int own(sci_desc_t sd)
             memset(expected.plain, 0, sizeof expected.plain);
             store_all(&expected, n);
             is_the_same(mine->plain, expected.plain, PLAIN_BYTES);
+        } else if (sscanf(line, "await %u", &n) == 1) {
+            memset(expected.plain, 0, sizeof expected.plain);
+            store_all(&expected, n);
+            UNTIL(memcmp(mine->plain, expected.plain, PLAIN_BYTES) == 0);
+        } else if (sscanf(line, "copied %u", &n) == 1) {
+            for (unsigned int i = 0; i < 1000; i++) CHECK(mine->mixed[i] == n);
         } else if (sscanf(line, "order %u", &n) == 1) {
             comes_in_order(mine, n);
         } else if (sscanf(line, "again %u", &n) == 1) {
@@ -221,6 +238,53 @@ static int use(sci_desc_t sd, unsigned int node)
     return 0;
 }
 
+/* Until the test says `go on`, which it does when all members have it: those that have just joined are reached some time later. */
+static void store_until_told(struct shared *group, sci_sequence_t sequence, unsigned int seed)
+{
+    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+    say("storing");
+    do {
+        store_all(group, seed);
+        SCIFlush(sequence, NO_FLAGS);
+    } while (poll(&input, 1, 1) == 0);
+    hear("go on");
+}
+
+static int write_to_group(sci_desc_t sd)
+{
+    sci_error_t e;
+    sci_remote_segment_t remote = connect_to(sd, DIS_BROADCAST_NODEID_GROUP_ALL, GROUP);
+    sci_map_t map;
+    sci_sequence_t sequence;
+    struct shared *group;
+    static unsigned char block[1000];
+    OK(group = (struct shared *)SCIMapRemoteSegment(remote, &map, 0, sizeof *group, NULL, NO_FLAGS, &e));
+    OK(SCICreateMapSequence(map, &sequence, NO_FLAGS, &e));
+    store_all(group, 3);
+    SCIFlush(sequence, NO_FLAGS);
+    say("stored");
+    hear("go on");
+    store_until_told(group, sequence, 9);
+    say("in order");
+    for (uint32_t number = 1; number <= 400; number++) {
+        for (unsigned int i = 0; i < WORDS; i++) group->data[i] = number;
+        group->number = number;
+    }
+    hear("go on");
+    memset(block, 41, sizeof block);
+    OK(SCIMemCpy(NULL, block, map, (size_t)(group->mixed - (unsigned char *)group), 500, NO_FLAGS, &e));
+    OK(SCIMemWrite(block, group->mixed + 500, 500, NO_FLAGS, &e));
+    SCIFlush(sequence, NO_FLAGS);
+    say("copied");
+    hear("go on");
+    store_until_told(group, sequence, 5);
+    OK(SCIRemoveSequence(sequence, NO_FLAGS, &e));
+    OK(SCIUnmapSegment(map, NO_FLAGS, &e));
+    OK(SCIDisconnectSegment(remote, NO_FLAGS, &e));
+    SCITerminate();
+    return 0;
+}
+
 /* Stores until the owner is gone: the sequence says so, and no store hangs. */
 static int use_until_death(sci_desc_t sd, unsigned int node)
 {
@@ -253,7 +317,9 @@ int main(int argc, char **argv)
     CHECK(argc == 3);
     sd = start();
     node = (unsigned int)atoi(argv[2]);
-    if (strcmp(argv[1], "own") == 0) return own(sd);
+    if (strcmp(argv[1], "own") == 0) return own(make_available(sd, ID, sizeof(struct shared)));
+    if (strcmp(argv[1], "member") == 0) return own(join(sd));
+    if (strcmp(argv[1], "write") == 0) return write_to_group(sd);
     if (strcmp(argv[1], "use") == 0) return use(sd, node);
     if (strcmp(argv[1], "use-until-death") == 0) return use_until_death(sd, node);
     return 2;

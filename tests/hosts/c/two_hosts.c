@@ -7,7 +7,6 @@
 #define BACK_INTERRUPT 6
 #define DATA_INTERRUPT 9
 #define MESSAGE_MAX 8176
-#define GROUP 3
 #define SIZE 3000001
 #define ODD 101
 
@@ -284,30 +283,6 @@ static int store(sci_desc_t sd, unsigned int owner)
     return 0;
 }
 
-/* A copy of a group. */
-static int member(sci_desc_t sd)
-{
-    sci_error_t e;
-    sci_local_segment_t copy;
-    OK(SCICreateSegment(sd, &copy, GROUP, 4096, NO_CALLBACK, NO_ARG, SCI_FLAG_BROADCAST, &e));
-    OK(SCIPrepareSegment(copy, ADAPTER, SCI_FLAG_BROADCAST, &e));
-    OK(SCISetSegmentAvailable(copy, ADAPTER, NO_FLAGS, &e));
-    say("ready");
-    return getchar() == EOF ? 0 : 1;
-}
-
-/* What is refused, without a wait. */
-static int refused(sci_desc_t sd)
-{
-    sci_error_t e;
-    sci_remote_segment_t group;
-    FAILS(SCI_ERR_NOT_SUPPORTED, SCIConnectSegment(sd, &group, DIS_BROADCAST_NODEID_GROUP_ALL, GROUP, ADAPTER, NO_CALLBACK,
-                                                   NO_ARG, SCI_INFINITE_TIMEOUT, SCI_FLAG_BROADCAST, &e));
-    text_has(e, "on another host, which stores do not reach");
-    SCITerminate();
-    return 0;
-}
-
 static int without_libfabric(sci_desc_t sd, unsigned int owner)
 {
     sci_error_t e;
@@ -399,8 +374,6 @@ int main(int argc, char **argv)
     if (strcmp(argv[1], "use-until-death") == 0) return use(sd, other, SCI_CB_LOST);
     if (strcmp(argv[1], "unchanged") == 0) return unchanged(sd, other);
     if (strcmp(argv[1], "store") == 0) return store(sd, other);
-    if (strcmp(argv[1], "member") == 0) return member(sd);
-    if (strcmp(argv[1], "refused") == 0) return refused(sd);
     if (strcmp(argv[1], "without-libfabric") == 0) return without_libfabric(sd, other);
     if (strcmp(argv[1], "link-down") == 0) return link_down(sd, other);
     if (strcmp(argv[1], "cut") == 0) return cut(sd, other);

@@ -69,8 +69,9 @@ impl Shadow {
         far.read(&mut read)?;
         shown.window().put(0, &read)?;
         let journal = Arc::new(Journal::new(size_bytes));
-        let view = View::new(size_bytes, Some(Arc::clone(&journal)))?;
-        view.follow(vec![Copy { start: start_of(&shown), _kept: Arc::<Region>::clone(&shown) }])?;
+        let view = View::new(size_bytes, false)?;
+        let copy = Copy { start: start_of(&shown), _kept: Arc::<Region>::clone(&shown) };
+        view.follow(vec![copy], Some(Arc::clone(&journal)))?;
         let sending = Mutex::new(Sending { stores: Stores::new(), count: 0, failure: None, shown });
         let reading = Mutex::new(Reading { next: None, read: [read, vec![0; size_bytes]] });
         Ok(Self { view, journal, sending, reading, worker: Worker::default() })

@@ -46,8 +46,10 @@ pub(crate) struct Published {
     pub(crate) alias: usize,
     /// All that must be reached; the first is what the view shows.
     pub(crate) copies: Vec<Copy>,
-    /// Where stores are noted, too, for a segment that has no memory here.
+    /// Where stores are noted, too, for copies that have no memory here.
     pub(crate) journal: Option<Arc<Journal>>,
+    /// Whether it is that of a group.
+    pub(crate) is_group: bool,
 }
 
 impl Published {
@@ -65,9 +67,10 @@ impl Published {
     /// Stores bytes into all copies but the first, which has them.
     pub(crate) fn store_to_others(&self, offset: usize, bytes: &[u8]) {
         let others = self.copies.get(1..).unwrap_or_default();
-        match &self.journal {
-            Some(journal) => journal.turn().note(offset, bytes),
-            None => self.store_to(others, offset, bytes),
+        let turn = self.journal.as_ref().map(|journal| journal.turn());
+        self.store_to(others, offset, bytes);
+        if let Some(turn) = turn {
+            turn.note(offset, bytes);
         }
     }
 
@@ -80,6 +83,7 @@ impl Published {
         // SAFETY: the alias has as many bytes as the view, and is mapped for writing while this is
         // published; no Rust reference to its bytes exists; the range lies in the view.
         unsafe { put(std::ptr::with_exposed_provenance_mut(self.alias + offset), bytes) };
+        self.store_to(copies.get(1..).unwrap_or_default(), offset, bytes);
         turn.note(offset, bytes);
     }
 
@@ -294,7 +298,7 @@ mod tests {
     fn what_a_reader_found_is_not_freed_before_it_ends() {
         let kept = Arc::new(7_u8);
         let copy = Copy { start: 0, _kept: Arc::<u8>::clone(&kept) };
-        let view = |copies| Published { start: 1 << 60, bytes: 64, alias: 0, copies, journal: None };
+        let view = |copies| Published { start: 1 << 60, bytes: 64, alias: 0, copies, journal: None, is_group: true };
         let place = Place::publish(view(vec![copy])).unwrap();
         let reading = Reading::begin();
         assert_eq!(reading.find((1 << 60) + 63).unwrap().copies.len(), 1);

@@ -55,12 +55,12 @@ pub(crate) struct View {
     origin: Origin,
     place: Option<Place>,
     leads: Mutex<Leads>,
-    journal: Option<Arc<Journal>>,
+    is_group: bool,
 }
 
 impl View {
-    /// Addresses that lead nowhere yet. With a journal, all stores are noted there.
-    pub(crate) fn new(size_bytes: usize, journal: Option<Arc<Journal>>) -> Result<Self> {
+    /// Addresses that lead nowhere yet: of a group, or of a shadow.
+    pub(crate) fn new(size_bytes: usize, is_group: bool) -> Result<Self> {
         let page = rustix::param::page_size();
         let mapped_bytes = size_bytes
             .checked_next_multiple_of(page)
@@ -75,10 +75,10 @@ impl View {
         let start = unsafe { mmap_anonymous(null_mut(), bytes, ProtFlags::empty(), none) };
         let start = start.map_err(|errno| refused("mmap of a group", errno))?.expose_provenance();
         let leads = Mutex::new(Leads::Nowhere);
-        let mut view = Self { start, mapped_bytes, origin: Origin::here(), place: None, leads, journal };
+        let mut view = Self { start, mapped_bytes, origin: Origin::here(), place: None, leads, is_group };
         view.lead_nowhere(view.start)?;
         view.lead_nowhere(view.alias())?;
-        view.place = Some(Place::publish(view.published(Vec::new()))?);
+        view.place = Some(Place::publish(view.published(Vec::new(), None))?);
         Ok(view)
     }
 
@@ -93,13 +93,14 @@ impl View {
         self.start + self.mapped_bytes + rustix::param::page_size()
     }
 
-    fn published(&self, copies: Vec<Copy>) -> Published {
-        let journal = self.journal.clone();
-        Published { start: self.start, bytes: self.mapped_bytes, alias: self.alias(), copies, journal }
+    fn published(&self, copies: Vec<Copy>, journal: Option<Arc<Journal>>) -> Published {
+        let (alias, is_group) = (self.alias(), self.is_group);
+        Published { start: self.start, bytes: self.mapped_bytes, alias, copies, journal, is_group }
     }
 
-    /// From now on stores reach these copies, each of which has at least as many bytes as the view.
-    pub(crate) fn follow(&self, mut copies: Vec<Copy>) -> Result<()> {
+    /// From now on stores reach these copies, each of which has at least as many bytes as the view, and
+    /// are noted in the journal, if there is one.
+    pub(crate) fn follow(&self, mut copies: Vec<Copy>, journal: Option<Arc<Journal>>) -> Result<()> {
         // The target is the address of a published copy, so nothing else can be mapped there.
         let mut led = self.leads.lock().unwrap_or_else(PoisonError::into_inner);
         let held = led.first();
@@ -108,14 +109,14 @@ impl View {
         copies.sort_by_key(|copy| Some(copy.start) != held);
         let leads = match copies.as_slice() {
             [] => Leads::Nowhere,
-            [only] if self.journal.is_none() => Leads::Alone(only.start),
+            [only] if journal.is_none() => Leads::Alone(only.start),
             [first, ..] => Leads::First(first.start),
         };
         if matches!(leads, Leads::First(_)) {
             trap::install()?;
         }
         // First the copies: a store that faults from now on reaches all of them.
-        let replaced = self.place.as_ref().map(|place| place.replace(self.published(copies)));
+        let replaced = self.place.as_ref().map(|place| place.replace(self.published(copies, journal)));
         if leads != *led {
             self.lead(*led, leads)?;
         }

@@ -36,8 +36,8 @@ pub(super) fn copy_of(region: &Arc<Region>) -> Copy {
 impl Rig {
     pub(super) fn with(copies: usize) -> Self {
         let copies: Vec<_> = (0..copies).map(|_| region(BYTES)).collect();
-        let view = View::new(BYTES, None).unwrap();
-        view.follow(copies.iter().map(copy_of).collect()).unwrap();
+        let view = View::new(BYTES, true).unwrap();
+        view.follow(copies.iter().map(copy_of).collect(), None).unwrap();
         Self { view, copies }
     }
 
