@@ -298,7 +298,8 @@ mod tests {
     fn what_a_reader_found_is_not_freed_before_it_ends() {
         let kept = Arc::new(7_u8);
         let copy = Copy { start: 0, _kept: Arc::<u8>::clone(&kept) };
-        let view = |copies| Published { start: 1 << 60, bytes: 64, alias: 0, copies, journal: None, is_group: true };
+        let view =
+            |copies| Published { start: 1 << 60, bytes: 64, alias: 0, copies, journal: None, is_group: true };
         let place = Place::publish(view(vec![copy])).unwrap();
         let reading = Reading::begin();
         assert_eq!(reading.find((1 << 60) + 63).unwrap().copies.len(), 1);

@@ -54,9 +54,9 @@ fn a_change_of_the_copies_loses_no_store_of_who_stays() {
             round
         });
         for _ in 0..200 {
-            rig.view.follow(vec![copy_of(&rig.copies[0])]).unwrap();
-            rig.view.follow(vec![copy_of(&region(BYTES)), copy_of(&rig.copies[0])]).unwrap();
-            rig.view.follow(rig.copies.iter().map(copy_of).collect()).unwrap();
+            rig.view.follow(vec![copy_of(&rig.copies[0])], None).unwrap();
+            rig.view.follow(vec![copy_of(&region(BYTES)), copy_of(&rig.copies[0])], None).unwrap();
+            rig.view.follow(rig.copies.iter().map(copy_of).collect(), None).unwrap();
         }
         stop.store(true, Ordering::Relaxed);
         assert!(storing.join().unwrap() > 0);
@@ -66,10 +66,10 @@ fn a_change_of_the_copies_loses_no_store_of_who_stays() {
 #[test]
 fn without_copies_stores_vanish_and_the_address_stays() {
     let rig = Rig::with(2);
-    rig.view.follow(Vec::new()).unwrap();
+    rig.view.follow(Vec::new(), None).unwrap();
     word(&rig.view, 1).store(9, Ordering::Relaxed);
     assert_eq!(value(&rig.bytes(0), 1), 0);
-    rig.view.follow(rig.copies.iter().map(copy_of).collect()).unwrap();
+    rig.view.follow(rig.copies.iter().map(copy_of).collect(), None).unwrap();
     word(&rig.view, 1).store(8, Ordering::Relaxed);
     assert_eq!((value(&rig.bytes(0), 1), value(&rig.bytes(1), 1)), (8, 8));
 }
