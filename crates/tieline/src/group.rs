@@ -110,6 +110,10 @@ struct Missed {
 /// attempt fail would make each put cost that. Twice as long after each failure, up to the second figure.
 const TRY_AGAIN: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(64));
 
+/// Searches for members take one part of so many of the time, but for one search in the longest pause.
+const SEARCH_PART: u32 = 8;
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
 impl Copies {
     /// Whether it is time to search for members.
     fn is_due(&self, version: u64) -> bool {
@@ -118,10 +122,12 @@ impl Copies {
             && self.missed.is_none_or(|missed| missed.version != version || Instant::now() >= missed.again_at)
     }
 
-    /// Notes how a search for members went.
-    fn searched(&mut self, version: u64, complete: bool) {
+    /// Notes how a search for members went, and how long it took.
+    fn searched(&mut self, version: u64, complete: bool, took: Duration) {
         self.version = complete.then_some(version);
         let pause = self.missed.map_or(TRY_AGAIN.0, |missed| (2 * missed.pause).min(TRY_AGAIN.1));
+        // A member whose program does not respond costs the others seconds each time.
+        let pause = pause.max((took * SEARCH_PART).min(LONGEST_PAUSE));
         let missed = || Some(Missed { version, again_at: Instant::now().checked_add(pause)?, pause });
         self.missed = if complete { None } else { missed() };
     }
@@ -162,6 +168,7 @@ impl Group {
         let mut copies = self.copies.lock().ok_or_else(|| forked(format_args!("group {}", self.group)))?;
         let version = self.members.version();
         if copies.is_due(version) {
+            let begin = Instant::now();
             let nodes = self.members.nodes();
             // A copy that has ended may have a successor on the same node.
             let before = copies.connected.len();
@@ -183,7 +190,7 @@ impl Group {
                     Err(_) => complete = false,
                 }
             }
-            copies.searched(version, complete);
+            copies.searched(version, complete, begin.elapsed());
         }
         Ok(copies)
     }
@@ -303,17 +310,24 @@ mod tests {
         assert!(copies.is_due(1));
         let mut pauses = Vec::new();
         for _ in 0..9 {
-            copies.searched(1, false);
+            copies.searched(1, false, Duration::ZERO);
             pauses.push(copies.missed.unwrap().pause.as_millis());
         }
         assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 64, 64]);
+        // One that takes long to be missed is asked for seldom.
+        copies.searched(1, false, Duration::from_secs(2));
+        assert_eq!(copies.missed.unwrap().pause, Duration::from_secs(16));
+        copies.searched(1, false, Duration::from_secs(8));
+        assert_eq!(copies.missed.unwrap().pause, LONGEST_PAUSE);
+        copies.searched(1, false, Duration::ZERO);
+        assert_eq!(copies.missed.unwrap().pause, TRY_AGAIN.1);
         let again = |seconds| Instant::now() + Duration::from_secs(seconds);
         copies.missed = Some(Missed { version: 1, again_at: again(3600), pause: TRY_AGAIN.1 });
         assert!(!copies.is_due(1));
         assert!(copies.is_due(2), "a change of the members is looked at");
         copies.missed = Some(Missed { version: 1, again_at: again(0), pause: TRY_AGAIN.1 });
         assert!(copies.is_due(1), "its time has come");
-        copies.searched(1, true);
+        copies.searched(1, true, Duration::ZERO);
         assert!(!copies.is_due(1) && copies.missed.is_none() && copies.is_due(2));
     }
 

@@ -10,6 +10,8 @@ use shm::sync::plain::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use shm::sync::{futex, plain};
 use tieline::Stores;
 
+use crate::code::{Code, Result};
+
 /// The room for stores that were not sent yet, in words of 8 bytes.
 const WORDS: usize = 1 << 17;
 /// Longer stores are noted in pieces.
@@ -42,16 +44,22 @@ pub(crate) struct Journal {
 pub(crate) struct Turn<'a>(&'a Journal);
 
 impl Journal {
-    pub(crate) fn new(size_bytes: usize) -> Self {
-        Self {
+    /// For a segment of so many bytes.
+    pub(crate) fn new(size_bytes: usize) -> Result<Self> {
+        let mut words = Vec::new();
+        words
+            .try_reserve_exact(WORDS)
+            .map_err(|_| Code::NOSPC.because("no memory for a journal of stores"))?;
+        words.resize_with(WORDS, || AtomicU64::new(0));
+        Ok(Self {
             size_bytes,
-            words: (0..WORDS).map(|_| AtomicU64::new(0)).collect(),
+            words: words.into_boxed_slice(),
             is_taken: AtomicBool::new(false),
             head: AtomicUsize::new(0),
             tail: AtomicUsize::new(0),
             is_asleep: AtomicU32::new(0),
             is_closed: AtomicBool::new(false),
-        }
+        })
     }
 
     /// Waits for the turn. All signals but faults must be blocked: the thread that has it must not
@@ -261,7 +269,7 @@ mod tests {
 
     #[test]
     fn stores_come_in_their_order_until_they_are_forgotten() {
-        let journal = Journal::new(1 << 30);
+        let journal = Journal::new(1 << 30).unwrap();
         assert!(journal.is_empty());
         {
             let turn = journal.turn();
@@ -295,7 +303,7 @@ mod tests {
 
     #[test]
     fn nothing_is_lost_when_the_ring_is_full_and_goes_round() {
-        let journal = std::sync::Arc::new(Journal::new(1 << 30));
+        let journal = std::sync::Arc::new(Journal::new(1 << 30).unwrap());
         let count = 40_000_usize;
         let bytes = |number: usize| vec![number as u8; 1 + number * 7 % 300];
         let writers = std::sync::Arc::clone(&journal);
@@ -318,7 +326,7 @@ mod tests {
     fn threads_note_one_at_a_time() {
         const THREADS: usize = 4;
         const COUNT: usize = 3000;
-        let (journal, gate) = (Journal::new(1 << 30), std::sync::Barrier::new(THREADS + 1));
+        let (journal, gate) = (Journal::new(1 << 30).unwrap(), std::sync::Barrier::new(THREADS + 1));
         let (journal, gate) = (&journal, &gate);
         std::thread::scope(|scope| {
             for thread in 0..THREADS {
@@ -351,7 +359,7 @@ mod tests {
 
     #[test]
     fn nobody_waits_for_room_in_a_closed_journal() {
-        let journal = Journal::new(1 << 30);
+        let journal = Journal::new(1 << 30).unwrap();
         journal.close();
         for _ in 0..1000 {
             journal.turn().note(0, &[0; PIECE_BYTES]);

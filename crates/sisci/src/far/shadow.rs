@@ -65,15 +65,15 @@ impl Shadow {
     pub(crate) fn new(far: &Arc<FarSegment>) -> Result<Self> {
         let size_bytes = far.segment().size_bytes();
         let shown = region(size_bytes)?;
-        let mut read = vec![0; size_bytes];
+        let mut read = zeroes(size_bytes)?;
         far.read(&mut read)?;
         shown.window().put(0, &read)?;
-        let journal = Arc::new(Journal::new(size_bytes));
+        let journal = Arc::new(Journal::new(size_bytes)?);
         let view = View::new(size_bytes, false)?;
         let copy = Copy { start: start_of(&shown), _kept: Arc::<Region>::clone(&shown) };
         view.follow(vec![copy], Some(Arc::clone(&journal)))?;
         let sending = Mutex::new(Sending { stores: Stores::new(), count: 0, failure: None, shown });
-        let reading = Mutex::new(Reading { next: None, read: [read, vec![0; size_bytes]] });
+        let reading = Mutex::new(Reading { next: None, read: [read, zeroes(size_bytes)?] });
         Ok(Self { view, journal, sending, reading, worker: Worker::default() })
     }
 
@@ -222,10 +222,10 @@ impl Drop for Shadow {
 impl Sending {
     fn send(&mut self, journal: &Journal, far: &FarSegment) {
         while let Some(read) = journal.next(&mut self.stores, BATCH_BYTES) {
-            if self.failure.is_none()
-                && let Err(failure) = far.store_all(&self.stores)
-            {
-                self.failure = Some(failure);
+            // What a link does not take while it is down is lost, as stores on one host are, and the
+            // next flush is told; what is stored when it is up again is not.
+            if let Err(failure) = far.store_all(&self.stores) {
+                self.failure.get_or_insert(failure);
             }
             self.count += 1;
             self.stores.clear();
@@ -256,6 +256,18 @@ impl Reading {
 fn region(size_bytes: usize) -> Result<Arc<Region>> {
     let region = Region::create(&RegionOptions::new("tieline-shadow", size_bytes))?;
     Ok(Arc::new(region))
+}
+
+/// As large as the owner wants it: too little memory is an error, and no end of the program.
+fn zeroes(bytes: usize) -> Result<Vec<u8>> {
+    let mut zeroes = Vec::new();
+    zeroes.try_reserve_exact(bytes).map_err(|_| {
+        Code::NOSPC.because(format!(
+            "no memory for the shadow of a segment of {bytes} bytes, which needs four times as much"
+        ))
+    })?;
+    zeroes.resize(bytes, 0);
+    Ok(zeroes)
 }
 
 fn start_of(region: &Region) -> usize {

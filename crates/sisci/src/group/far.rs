@@ -42,7 +42,7 @@ impl FarMembers {
         let own = Arc::new(Region::create(&RegionOptions::new("tieline-group", size_bytes))?);
         let far = Arc::new(Self {
             group: Arc::clone(group),
-            journal: Arc::new(Journal::new(size_bytes)),
+            journal: Arc::new(Journal::new(size_bytes)?),
             own,
             stores: Mutex::default(),
             worker: Worker::default(),

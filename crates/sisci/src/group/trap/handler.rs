@@ -60,10 +60,9 @@ fn take_over(signal: c_int, handler: Handler, before: &AtomicPtr<libc::sigaction
     // SA_SIGINFO requires. The previous handler is read before the new one is set, so that the
     // handler always finds the one to call.
     let outcome = unsafe {
-        libc::sigfillset(&raw mut new.sa_mask);
-        for fault in FAULTS {
-            libc::sigdelset(&raw mut new.sa_mask, fault);
-        }
+        // As the kernel keeps it, with the signals of the C library, which its functions leave out: a
+        // thread that is cancelled would unwind out of the handler.
+        (&raw mut new.sa_mask).cast::<u64>().write_unaligned(put_off());
         let asked = libc::sigaction(signal, null(), &raw mut old);
         // Release: pairs with the Acquire in `pass_on`. Never freed: a handler may be running for
         // as long as the process is.
