@@ -86,12 +86,12 @@ pub struct Reading {
     pub bandwidth_bytes_per_s: f64,
     /// The provider's own figures, right after it.
     #[serde(default)]
-    pub provider: Option<Floor>,
+    pub provider: Option<Baseline>,
 }
 
 /// What a bare loop of libfabric's calls does between the same two processes: messages of 8 bytes, and writes of the same blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Floor {
+pub struct Baseline {
     /// As [`Reading::half_rtt_ns`].
     pub half_rtt_ns: f64,
     /// As [`Reading::bandwidth_bytes_per_s`].

@@ -26,9 +26,14 @@ const WHAT: &str = "the C API";
 /// do not reach it.
 const WORD_OFFSET: usize = 32;
 
-/// Starts one of the two processes.
-fn start(place: &Where, [node, peer]: [u32; 2], cpu: usize, ids: u32) -> Result<ChildDriver> {
-    let mut command = Command::new(child_driver::find(PROGRAM, WHAT)?);
+/// Starts one of the two processes; `command` runs the program.
+fn start(
+    mut command: Command,
+    place: &Where,
+    [node, peer]: [u32; 2],
+    cpu: usize,
+    ids: u32,
+) -> Result<ChildDriver> {
     command.args([peer.to_string(), cpu.to_string(), ids.to_string()]).env("TIELINE_NODE", node.to_string());
     if let Some(dir) = &place.runtime_dir {
         command.env("TIELINE_RUNTIME_DIR", dir);
@@ -39,21 +44,18 @@ fn start(place: &Where, [node, peer]: [u32; 2], cpu: usize, ids: u32) -> Result<
     ChildDriver::start(command, PROGRAM, WHAT)
 }
 
-/// Starts one of the two on a host in a namespace, where its maps of the other's segments are shadows.
-fn start_on(place: &Where, host: usize, [node, peer]: [u32; 2], cpu: usize, ids: u32) -> Result<ChildDriver> {
+/// Runs the program on this host.
+fn here() -> Result<Command> {
+    Ok(Command::new(child_driver::find(PROGRAM, WHAT)?))
+}
+
+/// Runs it on a host in a namespace, where its maps of segments of other hosts are shadows.
+fn on_host(host: usize) -> Result<Command> {
     let own = std::env::current_exe().map_err(BenchError::io("the path of this program"))?;
     let mut command = Command::new(own);
-    command.arg("on").arg(format!("host{host}")).arg("--");
-    command.arg(child_driver::find(PROGRAM, WHAT)?);
-    command.args([peer.to_string(), cpu.to_string(), ids.to_string()]);
-    command.env("TIELINE_NODE", node.to_string()).env("TIELINE_SISCI_SHADOW", "1");
-    if let Some(dir) = &place.runtime_dir {
-        command.env("TIELINE_RUNTIME_DIR", dir);
-    }
-    if let Some(cluster) = &place.cluster {
-        command.env("TIELINE_CLUSTER", cluster);
-    }
-    ChildDriver::start(command, PROGRAM, WHAT)
+    command.arg("on").arg(format!("host{host}")).arg("--").arg(child_driver::find(PROGRAM, WHAT)?);
+    command.env("TIELINE_SISCI_SHADOW", "1");
+    Ok(command)
 }
 
 /// The two processes.
@@ -66,21 +68,25 @@ pub struct Measurer {
 impl Measurer {
     /// Starts both, and waits until they are connected. They take segment ids from `ids` on, some
     /// thousand.
-    pub fn start(place: &Where, [near, far]: [u32; 2], cpus: [usize; 2], ids: u32) -> Result<Self> {
-        let mut both = Self {
-            near: start(place, [near, far], cpus[0], ids)?,
-            far: start(place, [far, near], cpus[1], ids)?,
-        };
-        both.near.ready()?;
-        both.far.ready()?;
-        Ok(both)
+    pub fn start(place: &Where, nodes: [u32; 2], cpus: [usize; 2], ids: u32) -> Result<Self> {
+        Self::start_by([here()?, here()?], place, nodes, cpus, ids)
     }
 
     /// The same on the first two hosts of a cluster of hosts in namespaces, with shadow maps.
-    pub fn start_on_hosts(place: &Where, [near, far]: [u32; 2], cpus: [usize; 2], ids: u32) -> Result<Self> {
+    pub fn start_on_hosts(place: &Where, nodes: [u32; 2], cpus: [usize; 2], ids: u32) -> Result<Self> {
+        Self::start_by([on_host(1)?, on_host(2)?], place, nodes, cpus, ids)
+    }
+
+    fn start_by(
+        [near_by, far_by]: [Command; 2],
+        place: &Where,
+        [near, far]: [u32; 2],
+        cpus: [usize; 2],
+        ids: u32,
+    ) -> Result<Self> {
         let mut both = Self {
-            near: start_on(place, 1, [near, far], cpus[0], ids)?,
-            far: start_on(place, 2, [far, near], cpus[1], ids)?,
+            near: start(near_by, place, [near, far], cpus[0], ids)?,
+            far: start(far_by, place, [far, near], cpus[1], ids)?,
         };
         both.near.ready()?;
         both.far.ready()?;

@@ -96,7 +96,7 @@ impl Bell {
 /// Runs until the link is dropped or has failed.
 pub(super) fn run(core: &Weak<Core>, bell: &Arc<Bell>) {
     let mut last = Instant::now();
-    let mut told = Told::default();
+    let mut reports = Reports::default();
     while let Some(core) = core.upgrade() {
         if bell.is_over.load(Ordering::SeqCst) || core.failure().is_some() {
             return;
@@ -106,7 +106,7 @@ pub(super) fn run(core: &Weak<Core>, bell: &Arc<Bell>) {
         let since = now.duration_since(last).min(2 * LOOK);
         last = now;
         core.keep(since);
-        let is_told = told.tell(&core, now);
+        let is_told = reports.tell(&core, now);
         // From here on who begins something rings; what was begun before is seen by the look.
         bell.is_asleep.store(true, Ordering::SeqCst);
         let is_idle = is_told && core.is_idle();
@@ -123,9 +123,9 @@ pub(super) fn run(core: &Weak<Core>, bell: &Arc<Bell>) {
 
 /// What was told last, and when.
 #[derive(Default)]
-struct Told(Option<(Vec<usize>, Instant)>);
+struct Reports(Option<(Vec<usize>, Instant)>);
 
-impl Told {
+impl Reports {
     /// Whether nothing is left to be told.
     fn tell(&mut self, core: &Core, now: Instant) -> bool {
         let reduced = core.reduced();

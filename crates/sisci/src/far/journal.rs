@@ -47,9 +47,9 @@ impl Journal {
     /// For a segment of so many bytes.
     pub(crate) fn new(size_bytes: usize) -> Result<Self> {
         let mut words = Vec::new();
-        words
-            .try_reserve_exact(WORDS)
-            .map_err(|_| Code::NOSPC.because("no memory for a journal of stores"))?;
+        words.try_reserve_exact(WORDS).map_err(|_| {
+            Code::NOSPC.because("no memory for a journal of stores, 1 MiB: use a copy-only map")
+        })?;
         words.resize_with(WORDS, || AtomicU64::new(0));
         Ok(Self {
             size_bytes,

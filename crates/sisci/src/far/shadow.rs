@@ -263,7 +263,7 @@ fn zeroes(bytes: usize) -> Result<Vec<u8>> {
     let mut zeroes = Vec::new();
     zeroes.try_reserve_exact(bytes).map_err(|_| {
         Code::NOSPC.because(format!(
-            "no memory for the shadow of a segment of {bytes} bytes, which needs four times as much"
+            "no memory for the shadow of a segment of {bytes} bytes, which needs four times as much: use a copy-only map"
         ))
     })?;
     zeroes.resize(bytes, 0);

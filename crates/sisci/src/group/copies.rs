@@ -233,7 +233,9 @@ impl Place {
         }
         // SAFETY: made above, and published nowhere.
         drop(unsafe { Box::from_raw(new) });
-        let detail = format!("this process maps {VIEWS_MAX} groups already: disconnect from one");
+        let detail = format!(
+            "this process maps {VIEWS_MAX} groups and segments of other hosts already: disconnect from one"
+        );
         Err(Code::API_NOSPC.because(detail))
     }
 

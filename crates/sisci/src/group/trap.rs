@@ -38,7 +38,7 @@ pub(crate) fn install() -> Result<()> {
 /// On other processors the instructions are not decoded.
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) fn install() -> Result<()> {
-    let detail = "on this processor stores reach a group only while it has one member: use SCIMemCpy";
+    let detail = "on this processor stores reach a group only while it has one member, and no segment of another host: use SCIMemCpy";
     Err(crate::code::Code::NOT_SUPPORTED.because(detail))
 }
 

@@ -67,13 +67,13 @@ impl View {
             .filter(|&bytes| bytes <= BYTES_MAX)
             .ok_or_else(|| {
                 Code::NOSPC.because(format!(
-                    "a group of {size_bytes} bytes: groups are mapped up to {BYTES_MAX} bytes"
+                    "{size_bytes} bytes: groups and shadow maps have up to {BYTES_MAX}: use a smaller segment, or SCI_FLAG_COPY_ONLY_MAP"
                 ))
             })?;
         let (bytes, none) = (reserved_bytes(mapped_bytes), MapFlags::PRIVATE | MapFlags::NORESERVE);
         // SAFETY: the kernel chooses the address, so nothing that exists is replaced.
         let start = unsafe { mmap_anonymous(null_mut(), bytes, ProtFlags::empty(), none) };
-        let start = start.map_err(|errno| refused("mmap of a group", errno))?.expose_provenance();
+        let start = start.map_err(|errno| refused("mmap of a group or shadow", errno))?.expose_provenance();
         let leads = Mutex::new(Leads::Nowhere);
         let mut view = Self { start, mapped_bytes, origin: Origin::here(), place: None, leads, is_group };
         view.lead_nowhere(view.start)?;
@@ -189,7 +189,7 @@ impl View {
         // SAFETY: the kernel chooses the place of the new mapping, so nothing is replaced; the copy
         // is shared memory, mapped for at least that many bytes.
         let second = unsafe { mremap(copy, 0, self.mapped_bytes, MremapFlags::MAYMOVE) }
-            .map_err(|errno| refused("mremap of a group's copy", errno))?;
+            .map_err(|errno| refused("mremap of a copy", errno))?;
         // SAFETY: the range is the mapping just made; then the one at `at`, this view's or its
         // alias's, of which no Rust reference exists, is replaced by it in one step.
         let moved = unsafe {

@@ -22,7 +22,7 @@ const ROWS_AT: usize = 8;
 const BLOCK_AT: usize = 64;
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 /// Longest wait for the other end.
-const PATIENCE: Duration = Duration::from_secs(2);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long an end that answers sleeps until it looks whether the turn is over.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Round trips of a row. The first row only warms up; then there are as many rows, or as fit into this time, but some.
@@ -91,8 +91,8 @@ fn take_part(
     Ok(())
 }
 
-/// The way to the other end.
-struct Way {
+/// The path to the other end.
+struct Path {
     memory: RemoteSegment,
     bell: RemoteInterrupt,
 }
@@ -107,11 +107,11 @@ impl End {
     }
 
     /// Connects to the other end. What was rung in a turn before is forgotten.
-    fn way(&self, turn: &Turn) -> tieline::Result<Way> {
+    fn connect(&self, turn: &Turn) -> tieline::Result<Path> {
         let memory = self.local.connect_segment(turn.peer, SegmentId(turn.segment), CONNECT_WITHIN)?;
         let bell = self.local.connect_interrupt(turn.peer, InterruptNo(turn.interrupt), CONNECT_WITHIN)?;
         self.interrupt.take()?;
-        Ok(Way { memory, bell })
+        Ok(Path { memory, bell })
     }
 
     fn is_over(&self, turn: &Turn) -> bool {
@@ -127,7 +127,7 @@ impl End {
     }
 
     fn answer(&mut self, turn: &Turn, say: &dyn Fn(EndSaid) -> bool) -> tieline::Result<()> {
-        let way = self.way(turn)?;
+        let path = self.connect(turn)?;
         let bare = self.bare_for(turn);
         if !say(EndSaid::Answers) {
             return Ok(());
@@ -138,10 +138,10 @@ impl End {
                 // The last ring only wakes it.
                 Ok(_) if self.is_over(turn) => break,
                 Ok(_) => {
-                    way.bell.trigger()?;
+                    path.bell.trigger()?;
                     heard = Instant::now();
                 }
-                Err(Error::TimedOut { .. }) if heard.elapsed() < PATIENCE => {}
+                Err(Error::TimedOut { .. }) if heard.elapsed() < ANSWER_TIMEOUT => {}
                 Err(error) => return Err(error),
             }
         }
@@ -157,32 +157,33 @@ impl End {
     }
 
     fn measure(&mut self, turn: &Turn) -> tieline::Result<Reading> {
-        let way = self.way(turn)?;
+        let path = self.connect(turn)?;
         let bare = self.bare_for(turn);
-        let reading = self.read(&way);
+        let reading = self.read(&path);
         // The other end waits for that, whatever came of it.
-        let over = way.memory.put(0, &turn.number.to_ne_bytes()).and_then(|()| way.memory.barrier());
-        let over = over.and_then(|()| way.bell.trigger());
+        let over = path.memory.put(0, &turn.number.to_ne_bytes()).and_then(|()| path.memory.barrier());
+        let over = over.and_then(|()| path.bell.trigger());
         let (mut reading, blocks) = reading.and_then(|reading| over.map(|()| reading))?;
         // Of a turn that failed the other end waits in vain, and gives its loops up, too.
         let announce = |rows: u64| {
-            way.memory.put(ROWS_AT, &rows.to_ne_bytes())?;
-            way.memory.barrier()
+            path.memory.put(ROWS_AT, &rows.to_ne_bytes())?;
+            path.memory.barrier()
         };
-        if let Some((bare, floor)) = bare.and_then(|bare| bare::measure(bare, turn.number, blocks, announce))
+        if let Some((bare, baseline)) =
+            bare.and_then(|bare| bare::measure(bare, turn.number, blocks, announce))
         {
-            (self.bare, reading.provider) = (Some(bare), Some(floor));
+            (self.bare, reading.provider) = (Some(bare), Some(baseline));
         }
         Ok(reading)
     }
 
     /// With that: how many blocks its streams had.
-    fn read(&self, way: &Way) -> tieline::Result<(Reading, u32)> {
+    fn read(&self, path: &Path) -> tieline::Result<(Reading, u32)> {
         let row = || -> tieline::Result<f64> {
             let began = Instant::now();
             for _ in 0..ROW {
-                way.bell.trigger()?;
-                self.interrupt.wait(Some(PATIENCE))?;
+                path.bell.trigger()?;
+                self.interrupt.wait(Some(ANSWER_TIMEOUT))?;
             }
             Ok(began.elapsed().as_nanos() as f64 / (2 * ROW) as f64)
         };
@@ -191,7 +192,7 @@ impl End {
         while rows.len() < LEAST_ROWS || rows.len() < MOST_ROWS && began.elapsed() < ROWS_WITHIN {
             rows.push(row()?);
         }
-        let (bandwidth_bytes_per_s, blocks) = bandwidth(&way.memory)?;
+        let (bandwidth_bytes_per_s, blocks) = bandwidth(&path.memory)?;
         let reading = Reading {
             half_rtt_ns: median(&rows).unwrap_or(f64::NAN),
             least_half_rtt_ns: rows.iter().copied().fold(f64::INFINITY, f64::min),

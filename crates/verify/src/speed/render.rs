@@ -6,7 +6,7 @@ use std::fmt::Write;
 use bench::stats::median;
 use tieline::NodeId;
 
-use super::{Floor, Reading, SpeedReport};
+use super::{Baseline, Reading, SpeedReport};
 use crate::run::counted;
 
 /// A matrix of more nodes does not fit a terminal; it is in the page and in the document.
@@ -18,8 +18,8 @@ impl SpeedReport {
         let of = |figure: fn(&dyn Speed) -> f64, decimals: usize| {
             let readings = self.pairs.iter().filter_map(|pair| Some((pair.pair, pair.reading?)));
             let cell = |reading: Reading| {
-                let floor = reading.provider.map(|floor| format!("/{:.decimals$}", figure(&floor)));
-                format!("{:.decimals$}{}", figure(&reading), floor.unwrap_or_default())
+                let baseline = reading.provider.map(|baseline| format!("/{:.decimals$}", figure(&baseline)));
+                format!("{:.decimals$}{}", figure(&reading), baseline.unwrap_or_default())
             };
             readings.map(|(pair, reading)| (pair, cell(reading))).collect::<BTreeMap<_, _>>()
         };
@@ -51,10 +51,10 @@ impl SpeedReport {
         if let Some(rate) = of(|reading| reading.bandwidth_bytes_per_s) {
             text.push_str(&format!(", {:.2} GB/s", rate / 1e9));
         }
-        let floors = || self.pairs.iter().filter_map(|pair| pair.reading?.provider);
-        let median_of = |figure: fn(Floor) -> f64| median(&floors().map(figure).collect::<Vec<_>>());
+        let baselines = || self.pairs.iter().filter_map(|pair| pair.reading?.provider);
+        let median_of = |figure: fn(Baseline) -> f64| median(&baselines().map(figure).collect::<Vec<_>>());
         if let (Some(half_ns), Some(rate)) =
-            (median_of(|floor| floor.half_rtt_ns), median_of(|floor| floor.bandwidth_bytes_per_s))
+            (median_of(|baseline| baseline.half_rtt_ns), median_of(|baseline| baseline.bandwidth_bytes_per_s))
         {
             let (half_us, gb_s) = (half_ns / 1e3, rate / 1e9);
             text.push_str(&format!(
@@ -95,7 +95,7 @@ impl Speed for Reading {
     }
 }
 
-impl Speed for Floor {
+impl Speed for Baseline {
     fn half_rtt_ns(&self) -> f64 {
         self.half_rtt_ns
     }
@@ -136,7 +136,7 @@ mod tests {
             least_half_rtt_ns: ns,
             round_trips: 20,
             bandwidth_bytes_per_s: 1.5e9,
-            provider: Some(Floor { half_rtt_ns: ns / 2.0, bandwidth_bytes_per_s: 2e9 }),
+            provider: Some(Baseline { half_rtt_ns: ns / 2.0, bandwidth_bytes_per_s: 2e9 }),
         };
         let pair = |&(from, to, ns): &(u32, u32, Option<f64>)| SpeedPair {
             pair: [node(from), node(to)],

@@ -193,13 +193,13 @@ fn turn(ends: &mut BTreeMap<NodeId, Open>, pair: [NodeId; 2], number: u64) -> Sp
     }
     let is_bare = cards(ends, pair).is_some();
     let outcome = take_turn(ends, pair, number);
-    let has_floor = outcome.as_ref().is_ok_and(|reading| reading.provider.is_some());
+    let has_baseline = outcome.as_ref().is_ok_and(|reading| reading.provider.is_some());
     for node in pair {
         if let Some(end) = ends.get_mut(&node) {
             // Which of the two is to blame shows in other turns.
             end.failed += u32::from(outcome.is_err());
             // After a loop that failed the two have counted differently.
-            end.bare = end.bare.take().filter(|_| has_floor || !is_bare);
+            end.bare = end.bare.take().filter(|_| has_baseline || !is_bare);
         }
     }
     match outcome {

@@ -178,8 +178,8 @@ fn default(signal: c_int, info: *const siginfo_t, before: &libc::sigaction) {
 
 /// Before the process ends: the program's own instruction is no mistake of the program.
 fn complain() {
-    let words = "libsisci: this instruction stores to a group of several members in a way that cannot be carried out on all \
-                 copies; use SCIMemCpy (docs/sisci-groups.md)\n";
+    let words = "libsisci: this instruction stores to a group of several members, or to a segment of another host, in a way that \
+                 cannot be carried out on all copies; use SCIMemCpy (docs/sisci-groups.md)\n";
     // SAFETY: write(2) may be called in a handler; the words live forever.
     unsafe { libc::write(libc::STDERR_FILENO, words.as_ptr().cast(), words.len()) };
 }

@@ -8,7 +8,7 @@ use ofi::Wanted;
 use tieline::Node;
 
 use super::{BLOCK_BYTES, LEAST_ROWS, MOST_ROWS, ROW, ROWS_WITHIN, STREAMS};
-use crate::speed::Floor;
+use crate::speed::Baseline;
 
 /// A loop in which nothing happens for so long is given up.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(2);
@@ -65,9 +65,9 @@ pub(super) fn measure(
     turn: u64,
     blocks: u32,
     announce: impl Fn(u64) -> tieline::Result<()>,
-) -> Option<(Bare, Floor)> {
-    let floor = read(&mut bare, turn, blocks, announce).ok()?;
-    Some((bare, floor))
+) -> Option<(Bare, Baseline)> {
+    let baseline = read(&mut bare, turn, blocks, announce).ok()?;
+    Some((bare, baseline))
 }
 
 fn read(
@@ -75,7 +75,7 @@ fn read(
     turn: u64,
     blocks: u32,
     announce: impl Fn(u64) -> tieline::Result<()>,
-) -> Result<Floor, BareError> {
+) -> Result<Baseline, BareError> {
     // As many as fit into the time, by what the first one takes.
     let first_ns = bare.echo(ROW as u64)? * (2 * ROW) as f64;
     let fit = ROWS_WITHIN.as_nanos() as f64 / first_ns.max(1.0);
@@ -84,7 +84,7 @@ fn read(
     let readings = (0..rows).map(|_| bare.echo(ROW as u64)).collect::<Result<Vec<_>, _>>()?;
     let stream = |_| Ok(BLOCK_BYTES as f64 / bare.stream(BLOCK_BYTES, u64::from(blocks))?.max(1e-9) * 1e9);
     let rates = (0..STREAMS).map(stream).collect::<Result<Vec<f64>, BareError>>()?;
-    Ok(Floor {
+    Ok(Baseline {
         half_rtt_ns: median(&readings).unwrap_or(f64::NAN),
         bandwidth_bytes_per_s: median(&rates).unwrap_or(f64::NAN),
     })
