@@ -273,7 +273,8 @@ static void held_up(int fd, void *own, void *its)
     kill(getppid(), SIGUSR2);
     while (*at(its, TAIL) == *at(own, HEAD)) recv(fd, some, sizeof some, MSG_DONTWAIT);
     *at(own, READ_LOCK) = (uint64_t)getpid() << 32 | 1;
-    kill(getppid(), SIGUSR2);
+    // Another signal than the first: two of a kind that come together are one.
+    kill(getppid(), SIGUSR1);
     uint64_t before;
     do {
         before = *at(its, TAIL);
@@ -318,8 +319,9 @@ static void hostile(int port)
 // The victim
 
 static int listener, port, epoll, child_socket;
-static volatile sig_atomic_t paired, alarms;
+static volatile sig_atomic_t paired, held, alarms;
 static void on_paired(int s) { (void)s; paired++; }
+static void on_held(int s) { (void)s; held = 1; }
 static void on_alarm(int s) { (void)s; alarms++; }
 
 // The longest that any call that ends by itself may take, on a busy machine.
@@ -415,10 +417,9 @@ static void use(int fd)
 static void writes_by_edges(int fd)
 {
     struct epoll_event event = { EPOLLOUT | EPOLLET, { .fd = fd } };
-    int before = paired;
     double start = now();
     // Few bytes at a time: the ring is not opened while the kernel has some.
-    while (paired == before) {
+    while (!held) {
         send(fd, buffer, 20, MSG_DONTWAIT | MSG_NOSIGNAL);
         usleep(500);
         if (now() > start + 2 * BOUND) FAIL("the ring is not used");
@@ -481,6 +482,8 @@ int main(int count, char **arguments)
     action.sa_handler = on_paired;
     action.sa_flags = SA_RESTART;
     sigaction(SIGUSR2, &action, 0);
+    action.sa_handler = on_held;
+    sigaction(SIGUSR1, &action, 0);
     listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (bind(listener, (void *)&name, sizeof name) || listen(listener, 9) || getsockname(listener, (void *)&name, &length)) FAIL("listen");
     port = ntohs(name.sin_port);
@@ -488,7 +491,9 @@ int main(int count, char **arguments)
     pid_t honest_child, child;
     int good = connection(&honest_child, "honest"), connections = 0;
     while (now() < end || connections < 2) {
-        int bad = connection(&child, "hostile"), before = paired;
+        held = 0;
+        // Counted from before the other end exists, which may pair at once.
+        int before = paired, bad = connection(&child, "hostile");
         connections++;
         if (is("entries") || is("steal")) {
             for (int i = 0; i < 200 && now() < end + 5; i++) { echoes(bad); serve(good); }
