@@ -81,13 +81,18 @@ pub(super) fn peeks(model: &mut Model) {
     let Some((actor, fd, id)) = model.find(full).filter(|(.., id)| !model.is_waited_for(*id)) else { return };
     let by = [RecvBy::Recv, RecvBy::Recvfrom, RecvBy::Recvmsg, RecvBy::RecvChk];
     for round in 0..3 {
-        let mut flags =
-            model.random.set(&[(RecvFlag::Trunc, 40), (RecvFlag::Waitall, 50), (RecvFlag::Dontwait, 100)]);
+        let len = model.random.within(0, 600);
+        // What is there need not be waited for.
+        let there = len as usize <= model.objects[id].queued && model.objects[id].is_stream();
+        let mut flags = model.random.set(&[
+            (RecvFlag::Trunc, 40),
+            (RecvFlag::Waitall, 50),
+            (RecvFlag::Dontwait, if there { 50 } else { 100 }),
+        ]);
         if round < 2 {
             flags = flags.with(RecvFlag::Peek);
         }
         let by = model.random.pick(&by).unwrap_or(RecvBy::Recv);
-        let len = model.random.within(0, 600);
         model.step(actor, Call::Recv { fd, len, by, flags, bad: false });
         if round == 2 {
             traffic::taken(model, id, len);

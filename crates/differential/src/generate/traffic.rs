@@ -219,7 +219,12 @@ pub(super) fn blocked_receive(model: &mut Model) {
     } else {
         model.random.pick(&[RecvBy::Recv, RecvBy::Recvfrom, RecvBy::Recvmsg]).unwrap_or(RecvBy::Recv)
     };
-    let flags = if whole { Set::of(&[RecvFlag::Waitall]) } else { Set::none() };
+    let looks = whole && model.random.percent(30);
+    let flags = match (whole, looks) {
+        (_, true) => Set::of(&[RecvFlag::Waitall, RecvFlag::Peek]),
+        (true, _) => Set::of(&[RecvFlag::Waitall]),
+        _ => Set::none(),
+    };
     model.step(actor, Call::Recv { fd: slot, len, by, flags, bad: false });
     model.block(actor, vec![id]);
     if model.random.percent(80) {
@@ -234,7 +239,7 @@ pub(super) fn blocked_receive(model: &mut Model) {
             send_from(model, other, (other_slot, other_id), len / 2);
             model.block(actor, vec![id]);
             if send_from(model, other, (other_slot, other_id), len - len / 2 + 3) {
-                model.objects[id].queued = 3;
+                model.objects[id].queued = if looks { len as usize + 3 } else { 3 };
             }
         } else if send_from(model, other, (other_slot, other_id), len / 2 + 1) {
             model.objects[id].queued = 0;

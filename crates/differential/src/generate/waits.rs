@@ -246,7 +246,7 @@ fn receive_timeout(model: &mut Model) {
     model.step(actor, Call::SetOption { fd, option: Opt::RcvTimeo, value: 1 });
     let by = [RecvBy::Read, RecvBy::Recv, RecvBy::Recvmsg, RecvBy::Readv][model.random.below(4)];
     let flags = if by == RecvBy::Recv && model.random.percent(30) {
-        Set::of(&[RecvFlag::Waitall])
+        model.random.set(&[(RecvFlag::Waitall, 100), (RecvFlag::Peek, 30)])
     } else {
         Set::none()
     };

@@ -43,7 +43,7 @@ pub(super) fn is_end_for_reset(case: &Case<'_>) -> bool {
             let most = argument(case.step, "len").and_then(|len| len.parse().ok());
             let written = case.first.other.split(" offset=").next().and_then(count);
             // A file may be shorter than what was asked for.
-            written.is_some_and(|written| written > 0 && (Some(written) == most || case.call() == "sendfile"))
+            written.is_some_and(|written| Some(written) == most || written > 0 && case.call() == "sendfile")
                 || case.first.one.starts_with(RESET) && is_epipe(&case.first.other)
                 || (is_epipe(&case.first.one) || case.first.one.starts_with(RESET))
                     && case.first.other == "= -1 EFAULT"

@@ -372,3 +372,14 @@ fn an_error_is_not_there_where_a_program_that_was_replaced_had_closed() {
     assert_eq!(classified(&[fork, error], "= 0 EPIPE", "= 0 4:0"), None, "nothing was closed");
     assert_eq!(classified(&[fork, exec, error], "= 0 4:0", "= 0 EPIPE"), None, "an error of the library's");
 }
+
+#[test]
+fn a_write_of_nothing_behind_a_program_that_was_replaced_may_succeed() {
+    let fork = ("a0 fork actor=a1", "= %<0>");
+    let exec = ("a1 exec environment=kept", "= 0");
+    let nothing = ("a0 send fd=s1 len=0 by=sendmsg flags=- name=- bad=no", "");
+    assert_eq!(classified(&[fork, exec, nothing], "died", "= 0"), Some("end-for-reset"));
+    assert_eq!(classified(&[fork, nothing], "died", "= 0"), None, "nothing was closed");
+    let some = ("a0 send fd=s1 len=4 by=sendmsg flags=- name=- bad=no", "");
+    assert_eq!(classified(&[fork, exec, some], "died", "= 0"), None, "not all that was to be written");
+}

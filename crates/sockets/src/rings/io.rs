@@ -4,6 +4,7 @@ mod both;
 mod fast;
 mod file;
 mod held;
+mod peek;
 mod plain;
 mod quiet;
 mod read;

@@ -2,16 +2,16 @@
 
 use libc::c_int;
 use stream::read::Purpose;
-use stream::{Outcome, Taken, path};
+use stream::{Outcome, path};
 
 use super::read::read;
-use super::{is_empty, with_errno};
+use super::{is_empty, peek, with_errno};
 use crate::interposer::{get_errno, set_errno};
 use crate::page::{self, Direction};
 use crate::rings::blocked::{Blocked, Limit};
-use crate::rings::conn::{Conn, Gone, Known, Use};
+use crate::rings::conn::{Gone, Known, Use};
 use crate::rings::copy::{Bytes, PARTS};
-use crate::rings::header::{CAPACITY, Header};
+use crate::rings::header::Header;
 use crate::rings::kernel;
 use crate::rings::native::Native;
 use crate::rings::run::Call;
@@ -37,7 +37,7 @@ fn more_as_user(user: Use, fd: c_int, bytes: &Bytes, flags: c_int, got: isize, p
     let switch_over = peer.writer.0.switch_over.load(Ordering::Relaxed);
     let mut slices = [libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; PARTS];
     if flags & libc::MSG_PEEK != 0 {
-        return got + peek_more(conn, fd, bytes, got as usize);
+        return got + peek::more(conn, fd, bytes, got as usize);
     }
     conn.kept.told_switch_over.store(switch_over, Ordering::Relaxed);
     let used = bytes.slice(got as usize, usize::MAX, &mut slices);
@@ -56,32 +56,9 @@ fn more_as_user(user: Use, fd: c_int, bytes: &Bytes, flags: c_int, got: isize, p
     }
 }
 
-/// Looks at what the ring has behind bytes of the kernel that were looked at.
-fn peek_more(conn: &Conn, fd: c_int, bytes: &Bytes, got: usize) -> isize {
-    let Some((own, peer)) = conn.headers() else { return 0 };
-    let (Taken::Bytes(taken) | Taken::Closed { otherwise: Some(taken), .. }) =
-        kernel::taken(fd, conn.may_be_reset())
-    else {
-        return 0;
-    };
-    if !own.read_lock.0.try_take() {
-        return 0;
-    }
-    let revoke = peer.writer.0.revoke.load(Ordering::Acquire);
-    let base = peer.writer.0.base.load(Ordering::Acquire);
-    let tail = peer.tail();
-    let from = own.head.0.load(Ordering::Relaxed).max(base);
-    // Only where the bytes of the kernel end just where those of the ring begin.
-    let joins = revoke == 0
-        && taken.checked_add(got as u64) == Some(peer.writer.0.switch_over.load(Ordering::Acquire));
-    let length = match tail.checked_sub(from) {
-        Some(unread) if joins && unread <= CAPACITY => (unread as usize).min(bytes.length - got),
-        _ => 0,
-    };
-    // SAFETY: the ring of the other end's region; the program's own room, behind what was written of it.
-    unsafe { bytes.take(got, peer.ring(), from, length) };
-    own.read_lock.0.release();
-    length as isize
+/// Whether the writer gives its bytes to the kernel.
+pub(super) fn is_with_kernel(peer: &Header) -> bool {
+    peer.writer.0.path.load(Ordering::Acquire) != path::RING
 }
 
 /// How long a read that has some bytes waits for the rest.
@@ -123,8 +100,7 @@ pub(super) fn all(
         // SAFETY: the parts are here.
         let Some(rest) = (unsafe { Bytes::parts(slices.as_ptr(), used) }) else { return Ok(done as isize) };
         let rest = if flags & libc::MSG_TRUNC != 0 { rest.discarding() } else { rest };
-        let is_whole =
-            done == 0 && is_empty(own, peer) && peer.writer.0.path.load(Ordering::Acquire) != path::RING;
+        let is_whole = done == 0 && is_empty(own, peer) && is_with_kernel(peer);
         let some = flags & !libc::MSG_WAITALL;
         let mut own_call = None;
         let got = if is_whole {
