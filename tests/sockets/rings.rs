@@ -328,3 +328,23 @@ fn off_unless_asked_for() {
     let stat: Value = serde_json::from_str(&stat).unwrap();
     assert_eq!(stat["processes"][0]["bytes_past_kernel"], 0, "{stat:#}");
 }
+
+/// `liburing` makes system calls by instructions of its own, which are not seen: nothing of it happens in a program that it is loaded into.
+#[test]
+fn a_program_with_liburing_stays_with_the_kernel() {
+    let _watchdog = Watchdog::usual("rings");
+    program("liburing.so.2", "nothing.c", &["-shared", "-fPIC", "-Wl,-soname,liburing.so.2"]);
+    let folder = made();
+    let (from, at) = (format!("-L{}", folder.display()), format!("-Wl,-rpath,{}", folder.display()));
+    let flags = ["-Wl,--no-as-needed", &from, &at, "-l:liburing.so.2"];
+    let linked = program("rings-with-liburing", "rings.c", &flags);
+    let file = folder.join("liburing.statistics");
+    counted(&file, RINGS_FORCED, &[linked.to_str().unwrap(), "block"]);
+    let stat = must(&mut tieline(&["sockets", "stat", "--from", file.to_str().unwrap(), "--json"]));
+    let stat: Value = serde_json::from_str(&stat).unwrap();
+    for process in stat["processes"].as_array().unwrap() {
+        assert_eq!(process["bytes_past_kernel"], 0, "{stat:#}");
+    }
+    let stat = must(&mut tieline(&["sockets", "stat", "--from", file.to_str().unwrap()]));
+    assert!(stat.contains("program is confined") || stat.contains("io_uring"), "{stat}");
+}

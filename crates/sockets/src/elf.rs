@@ -104,23 +104,49 @@ pub(crate) fn environment() -> *mut *mut c_char {
     if environment.is_null() { core::ptr::null_mut() } else { unsafe { *environment } }
 }
 
+/// What the loader tells debuggers; null if it tells nothing.
+fn debug() -> *const Debug {
+    let (debug, other): (*const Debug, *const *const Debug);
+    // SAFETY: reads the addresses of symbols from the offset table.
+    unsafe {
+        asm!("mov {}, qword ptr [rip + _r_debug@GOTPCREL]", out(reg) debug, options(nostack, readonly));
+        asm!("mov {}, qword ptr [rip + _dl_debug_addr@GOTPCREL]", out(reg) other, options(nostack, readonly));
+    }
+    if debug.is_null() && !other.is_null() {
+        // SAFETY: musl's loader keeps the address of the same structure there; it enters children of programs that are entered.
+        return unsafe { *other };
+    }
+    debug
+}
+
+/// Whether an object is loaded whose file's name begins like this. For the constructor: later objects may be unloaded meanwhile.
+pub(crate) fn is_loaded(beginning: &[u8]) -> bool {
+    let debug = debug();
+    // SAFETY: the loader's list, which nobody changes while constructors run.
+    let mut object = if debug.is_null() { core::ptr::null_mut() } else { unsafe { (*debug).first } };
+    while !object.is_null() {
+        // SAFETY: an object of the list. Its name ends with 0, and is not read behind that: there it differs.
+        unsafe {
+            let file = file_name((*object).name);
+            if !file.is_null() && beginning.iter().enumerate().all(|(at, byte)| *file.add(at) == *byte) {
+                return true;
+            }
+            object = (*object).next;
+        }
+    }
+    false
+}
+
 /// The address of the next definition of a name behind this library; 0 if there is none. With [`FOREIGN`] where it is a library's that the
 /// program needs: such a one has functions of its own under these names, while one that was preloaded stands in for the C library's.
 ///
 /// # Safety
 /// The name must end with 0, and the hash be its own.
 pub(crate) unsafe fn next(name: *const u8, hash: u32) -> usize {
-    let (mut debug, other, own): (*const Debug, *const *const Debug, *const Dynamic);
-    // SAFETY: reads the addresses of symbols from the offset table, and computes one of this object; none enters the program.
-    unsafe {
-        asm!("mov {}, qword ptr [rip + _r_debug@GOTPCREL]", out(reg) debug, options(nostack, readonly));
-        asm!("mov {}, qword ptr [rip + _dl_debug_addr@GOTPCREL]", out(reg) other, options(nostack, readonly));
-        asm!("lea {}, [rip + _DYNAMIC]", out(reg) own, options(nostack, nomem));
-    }
-    if debug.is_null() && !other.is_null() {
-        // SAFETY: musl's loader keeps the address of the same structure there; it enters children of programs that are entered.
-        debug = unsafe { *other };
-    }
+    let debug = debug();
+    let own: *const Dynamic;
+    // SAFETY: computes an address of this object.
+    unsafe { asm!("lea {}, [rip + _DYNAMIC]", out(reg) own, options(nostack, nomem)) };
     if debug.is_null() {
         return 0;
     }

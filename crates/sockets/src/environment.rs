@@ -6,6 +6,8 @@
 use core::cell::UnsafeCell;
 use core::ffi::{c_char, c_int};
 
+use sockets_rules::layout::Note;
+
 use crate::state;
 use crate::sync::{AtomicU32, Ordering};
 
@@ -25,6 +27,8 @@ const RINGS: &[u8] = b"TIELINE_SOCKETS_RINGS=";
 const CHILDREN: &[u8] = b"TIELINE_SOCKETS_CHILDREN=";
 const LIBRARY: &[u8] = b"TIELINE_SOCKETS_LIBRARY=";
 const PRELOAD: &[u8] = b"LD_PRELOAD=";
+/// This library makes its system calls by instructions of its own, which are not seen.
+const LIBURING: &[u8] = b"liburing.so";
 /// How the library's file is named, wherever it lies.
 const OWN_NAMES: [&[u8]; 2] = [b"libtieline-sockets.so", b"libtieline_sockets.so"];
 
@@ -77,6 +81,10 @@ unsafe extern "C" fn start(_: c_int, _: *mut *mut c_char, environment: *mut *mut
         };
         if rings != 0 && state::may_ask() && crate::rings::tables::make() {
             HAS_RINGS.store(rings, Ordering::Relaxed);
+            if crate::elf::is_loaded(LIBURING) {
+                crate::seen::note(Note::Uring);
+                crate::rings::pair::stop();
+            }
         }
         #[cfg(feature = "planted")]
         crate::planted::choose(find(environment, b"TIELINE_SOCKETS_PLANT="));

@@ -1,0 +1,2 @@
+// A library of which only the name matters.
+int nothing;
