@@ -160,6 +160,9 @@ fn a_reset_behind_another_program_is_known_of_what_others_wrote() {
     let splice = ("a0 splice from=s1 fd=s10 len=4", "");
     assert_eq!(classified(&[fork, shut, SEND, splice], "= 4", "= 0"), Some("waits-for-a-writer"));
     assert_eq!(classified(&[fork, SEND, splice], "= 4", "= 0"), None, "nothing was shut down");
+    let parts = ("a0 wrong fd=s1 by=readv_most", "");
+    assert_eq!(classified(&[fork, shut, SEND, parts], "= 4", "= 0"), Some("waits-for-a-writer"));
+    assert_eq!(classified(&[fork, shut, SEND, parts], "= 4", "= 3"), None);
 }
 
 #[test]
