@@ -34,6 +34,7 @@ mod notify;
 mod remote;
 pub mod runtime_dir;
 mod watch;
+mod ways;
 
 pub use daemon::{Daemon, DaemonOptions, StopHandle};
 pub use error::{NodeError, Result};

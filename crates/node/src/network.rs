@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -19,6 +18,7 @@ use crate::dials::Dials;
 use crate::error::{NodeError, Result};
 use crate::remote::Remote;
 use crate::watch::Watch;
+use crate::ways::Ways;
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 256;
@@ -31,11 +31,14 @@ const STRANGERS_OF_ONE_MAX: usize = 32;
 pub(crate) struct Network {
     pub(crate) identity: Arc<Identity>,
     pub(crate) store: Store,
-    pub(crate) listener: TcpListener,
+    /// At the address by which the others know this node, and at those of its other rails.
+    pub(crate) listeners: Vec<TcpListener>,
     pub(crate) hosts: HostMap,
     pub(crate) remotes: HashMap<PeerConn, Remote>,
     /// Whom this side dials now, and who waits for that.
     pub(crate) dials: Dials,
+    /// At which of their addresses.
+    pub(crate) ways: Ways,
     /// No descriptor was left: nothing is accepted until then.
     pub(crate) accept_again_at: Option<Instant>,
     /// When what is new of addresses may be kept and passed on again, and whether there is any.
@@ -64,15 +67,43 @@ impl Network {
         Ok(Some(Self {
             identity: Arc::new(identity),
             store,
-            listener,
+            listeners: vec![listener],
             hosts,
             remotes: HashMap::new(),
             dials: Dials::default(),
+            ways: Ways::default(),
             accept_again_at: None,
             spread_again_at: None,
             has_news: false,
             is_revoked: false,
         }))
+    }
+
+    /// Listens at the addresses of the other rails as well, so that the session does not depend on one of them, and keeps all of them for the
+    /// others. What cannot be done is answered in words: the node does without.
+    pub(crate) fn listen_on_rails(&mut self, rails: &[IpAddr]) -> Vec<String> {
+        let own = self.identity.address;
+        let mut warnings = Vec::new();
+        let mut addresses = vec![own];
+        // At the unspecified address it listens on all.
+        for rail in rails.iter().filter(|rail| **rail != own.ip() && !own.ip().is_unspecified()) {
+            let address = SocketAddr::new(*rail, own.port());
+            match listen_at(address) {
+                Ok(listener) => {
+                    self.listeners.push(listener);
+                    addresses.push(address);
+                }
+                Err(errno) => warnings.push(format!(
+                    "other hosts cannot connect over rail {rail}: listening at {address} failed ({errno}): stop the program that uses the port"
+                )),
+            }
+        }
+        if self.hosts.set_all(self.identity.node, addresses)
+            && let Err(error) = self.hosts.save(&self.store)
+        {
+            warnings.push(format!("addresses of this host cannot be stored: {error}"));
+        }
+        warnings
     }
 
     /// The earliest moment at which a connection is given up, or accepting is tried again.
@@ -99,12 +130,6 @@ impl Network {
             return strangers().map(|(conn, _)| *conn).min_by_key(|conn| conn.0);
         }
         None
-    }
-}
-
-impl AsFd for Network {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.listener.as_fd()
     }
 }
 

@@ -228,7 +228,9 @@ impl Manager {
                 self.peer_connected(peer, dialled, &credentials);
             }
             Input::HostSeen { node } => self.host_seen(node),
-            Input::HostConnected { peer, dialled, node } => self.host_connected(peer, dialled, node),
+            Input::HostConnected { peer, dialled, node, address } => {
+                self.host_connected(peer, dialled, node, address);
+            }
             Input::HostRevoked { node, revoked } => self.host_revoked(node, revoked),
             Input::DialFailed { node, why } => self.dial_failed(node, &why),
             Input::DialRefused { node, why } => self.dial_refused(node, &why),

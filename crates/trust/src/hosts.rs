@@ -5,6 +5,7 @@ use std::fmt::Write;
 use std::net::SocketAddr;
 
 use proto::ids::NodeId;
+use proto::wire::network::MAX_RAILS;
 use proto::wire::{CodecError, decode, encode};
 
 use crate::error::Result;
@@ -13,11 +14,16 @@ use crate::store::Store;
 pub(crate) const FILE: &str = "hosts";
 /// More are not kept.
 const HOSTS_MAX: usize = 1024;
+/// Addresses of one node: the one by which the others know it, and one of each rail.
+const ADDRESSES_MAX: usize = MAX_RAILS + 1;
+/// So many addresses of each node are sent where more do not fit into a message.
+const FEW_ADDRESSES: usize = 2;
 
 /// Nodes and addresses; an address helps to find a manager and proves nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HostMap {
-    entries: BTreeMap<NodeId, SocketAddr>,
+    /// Of each node one at least, the one by which the others know it comes first.
+    entries: BTreeMap<NodeId, Vec<SocketAddr>>,
 }
 
 impl HostMap {
@@ -27,37 +33,57 @@ impl HostMap {
         let text = String::from_utf8_lossy(&bytes);
         let mut map = Self::default();
         for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
-            let entry = line
-                .split_once(char::is_whitespace)
-                .and_then(|(node, address)| Some((node.parse().ok()?, address.trim().parse().ok()?)));
-            let (node, address) = entry.ok_or_else(|| {
+            let mut words = line.split_whitespace();
+            let node = words.next().and_then(|node| node.parse().ok());
+            let addresses: Option<Vec<_>> = words.map(|address| address.parse().ok()).collect();
+            let entry = node.zip(addresses.filter(|addresses| !addresses.is_empty()));
+            let (node, addresses) = entry.ok_or_else(|| {
                 store.damaged(FILE, format!("`{line}` is not a line such as `8 10.0.0.2:7411`"))
             })?;
-            map.set(node, address);
+            map.set_all(node, addresses);
         }
         Ok(map)
     }
 
     /// Keeps it.
     pub fn save(&self, store: &Store) -> Result<()> {
-        let text = self.entries.iter().fold(String::new(), |mut text, (node, address)| {
-            let _ = writeln!(text, "{node} {address}");
-            text
+        let text = self.entries.iter().fold(String::new(), |mut text, (node, addresses)| {
+            let _ = write!(text, "{node}");
+            for address in addresses {
+                let _ = write!(text, " {address}");
+            }
+            text + "\n"
         });
         store.write(FILE, text.as_bytes())
     }
 
-    /// Where a node's manager listens.
+    /// Where a node's manager listens: the address by which the others know it.
     pub fn get(&self, node: NodeId) -> Option<SocketAddr> {
-        self.entries.get(&node).copied()
+        self.addresses(node).first().copied()
     }
 
-    /// True: that is news.
+    /// All addresses at which a node's manager listens, the one of [`Self::get`] comes first; none: it is not known.
+    pub fn addresses(&self, node: NodeId) -> &[SocketAddr] {
+        self.entries.get(&node).map_or(&[], Vec::as_slice)
+    }
+
+    /// It has this address alone. True: that is news.
     pub fn set(&mut self, node: NodeId, address: SocketAddr) -> bool {
-        if self.entries.len() >= HOSTS_MAX && !self.entries.contains_key(&node) {
+        self.set_all(node, vec![address])
+    }
+
+    /// It has these addresses, the one by which the others know it comes first. True: that is news.
+    pub fn set_all(&mut self, node: NodeId, addresses: Vec<SocketAddr>) -> bool {
+        let mut kept: Vec<SocketAddr> = Vec::new();
+        for address in addresses {
+            if kept.len() < ADDRESSES_MAX && !kept.contains(&address) {
+                kept.push(address);
+            }
+        }
+        if kept.is_empty() || self.entries.len() >= HOSTS_MAX && !self.entries.contains_key(&node) {
             return false;
         }
-        self.entries.insert(node, address) != Some(address)
+        self.entries.insert(node, kept.clone()) != Some(kept)
     }
 
     /// It is not in the list any more; false: it was not.
@@ -70,11 +96,17 @@ impl HostMap {
         self.entries.len() >= HOSTS_MAX
     }
 
-    /// Takes in what a member of the cluster says: new nodes, and its own address. The nodes that this changed.
+    /// Takes in what a member of the cluster says: new nodes, and its own addresses. The nodes that this changed.
     pub fn merge(&mut self, from: NodeId, told: &Self) -> Vec<NodeId> {
         let news = told.entries.iter().filter(|(node, _)| **node == from || !self.entries.contains_key(node));
-        let news: Vec<_> = news.map(|(node, address)| (*node, *address)).collect();
-        news.into_iter().filter(|(node, address)| self.set(*node, *address)).map(|(node, _)| node).collect()
+        let mut changed = Vec::new();
+        for (node, addresses) in news.map(|(node, addresses)| (*node, addresses.clone())).collect::<Vec<_>>()
+        {
+            if self.set_all(node, addresses) {
+                changed.push(node);
+            }
+        }
+        changed
     }
 
     /// All, ascending.
@@ -84,15 +116,19 @@ impl HostMap {
 
     /// As it is sent.
     pub fn to_bytes(&self) -> std::result::Result<Vec<u8>, CodecError> {
-        encode(&self.entries.iter().collect::<Vec<_>>())
+        encode(&self.entries.iter().collect::<Vec<_>>()).or_else(|_| {
+            let few = |addresses: &Vec<SocketAddr>| addresses.iter().copied().take(FEW_ADDRESSES).collect();
+            let few = self.entries.iter().map(|(node, addresses)| (*node, few(addresses)));
+            encode(&few.collect::<Vec<(NodeId, Vec<SocketAddr>)>>())
+        })
     }
 
     /// As it came.
     pub fn from_bytes(bytes: &[u8]) -> std::result::Result<Self, CodecError> {
-        let told: Vec<(NodeId, SocketAddr)> = decode(bytes)?;
+        let told: Vec<(NodeId, Vec<SocketAddr>)> = decode(bytes)?;
         let mut map = Self::default();
-        for (node, address) in told {
-            map.set(node, address);
+        for (node, addresses) in told {
+            map.set_all(node, addresses);
         }
         Ok(map)
     }
@@ -115,11 +151,32 @@ mod tests {
         assert!(map.set(node(4), "10.0.0.1:7411".parse().unwrap()));
         assert!(map.set(node(8), "[fd00::2]:7411".parse().unwrap()));
         assert!(!map.set(node(8), "[fd00::2]:7411".parse().unwrap()));
+        let rails =
+            ["10.0.0.3:7411", "10.1.0.3:7411", "10.0.0.3:7411"].map(|address| address.parse().unwrap());
+        assert!(map.set_all(node(12), rails.to_vec()) && !map.set_all(node(12), rails.to_vec()));
+        assert_eq!((map.get(node(12)), map.addresses(node(12))), (Some(rails[0]), &rails[..2]));
+        assert_eq!(map.addresses(node(16)), []);
         map.save(&store).unwrap();
         assert_eq!(HostMap::load(&store).unwrap(), map);
         assert_eq!(HostMap::from_bytes(&map.to_bytes().unwrap()).unwrap(), map);
-        store.write(FILE, b"# by hand\n4 somewhere\n").unwrap();
-        assert!(HostMap::load(&store).unwrap_err().to_string().contains("4 somewhere"));
+        for wrong in ["4 somewhere", "4", "4 10.0.0.1:7411 somewhere"] {
+            store.write(FILE, format!("# by hand\n{wrong}\n").as_bytes()).unwrap();
+            assert!(HostMap::load(&store).unwrap_err().to_string().contains(wrong));
+        }
+    }
+
+    #[test]
+    fn as_many_nodes_as_there_can_be_fit_into_a_message_and_keep_two_addresses() {
+        let mut map = HostMap::default();
+        for nth in 0..HOSTS_MAX {
+            let address = |rail: usize| format!("[fd00:{rail}:1:1:1:1:1:{nth:x}]:65535").parse().unwrap();
+            map.set_all(NodeId::nth(nth).unwrap(), (1..=9).map(address).collect());
+        }
+        let last = NodeId::nth(HOSTS_MAX - 1).unwrap();
+        assert_eq!(map.addresses(last).len(), ADDRESSES_MAX);
+        let told = HostMap::from_bytes(&map.to_bytes().unwrap()).unwrap();
+        assert_eq!(told.nodes().count(), HOSTS_MAX);
+        assert_eq!(told.addresses(last), &map.addresses(last)[..FEW_ADDRESSES]);
     }
 
     #[test]

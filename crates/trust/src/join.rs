@@ -152,8 +152,8 @@ struct Noted {
     node: NodeId,
     /// It had been given no certificate before.
     is_new: bool,
-    /// Its address before.
-    before: Option<SocketAddr>,
+    /// Its addresses before.
+    before: Vec<SocketAddr>,
 }
 
 impl Noted {
@@ -170,7 +170,7 @@ impl Noted {
         if !is_new && !is_bound {
             return Err(TrustError::Taken { node });
         }
-        let noted = Self { node, is_new, before: hosts.get(node) };
+        let noted = Self { node, is_new, before: hosts.addresses(node).to_vec() };
         let mut hosts = hosts.clone();
         hosts.set(node, address);
         match hosts.save(store) {
@@ -191,9 +191,10 @@ impl Noted {
     /// The token is not good any more. What cannot be taken back only keeps a node ID from being given out.
     fn take_back(&self, store: &Store) {
         if let Ok(mut hosts) = HostMap::load(store) {
-            match self.before {
-                Some(address) => drop(hosts.set(self.node, address)),
-                None => drop(hosts.remove(self.node)),
+            if self.before.is_empty() {
+                hosts.remove(self.node);
+            } else {
+                hosts.set_all(self.node, self.before.clone());
             }
             let _ = hosts.save(store);
         }

@@ -1,5 +1,6 @@
 //! Connections with managers of other hosts, and with those who join: carries records between them and the machine.
 
+use std::collections::VecDeque;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -43,9 +44,17 @@ impl Daemon {
     }
 
     pub(super) fn accept_hosts(&mut self) {
+        // One at a time of each, as long as there are any.
+        let count = self.network.as_ref().map_or(0, |network| network.listeners.len());
+        let mut waiting: VecDeque<usize> = (0..count).collect();
         for _ in 0..ACCEPTS_AT_ONCE {
-            let Some(network) = &mut self.network else { return };
-            match network.listener.accept() {
+            let (Some(network), Some(nth)) = (&mut self.network, waiting.pop_front()) else { return };
+            let Some(listener) = network.listeners.get(nth) else { return };
+            let accepted = listener.accept();
+            if accepted.is_ok() {
+                waiting.push_back(nth);
+            }
+            match accepted {
                 // Nobody is to believe this node.
                 Ok(_) if network.is_revoked => {}
                 Ok((socket, from)) => {
@@ -59,14 +68,16 @@ impl Daemon {
                         self.add_remote(remote);
                     }
                 }
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
                 Err(error) if error.raw_os_error().is_some_and(is_scarcity) => {
                     network.accept_again_at = Some(clock() + NO_DESCRIPTOR_PAUSE);
-                    let _ = epoll::delete(&self.epoll, network.as_fd());
+                    for listener in &network.listeners {
+                        let _ = epoll::delete(&self.epoll, listener);
+                    }
                     return self
                         .warn(format!("a connection from another host cannot be accepted yet: {error}"));
                 }
-                Err(_) => {}
+                Err(_) => waiting.push_back(nth),
             }
         }
     }
@@ -88,31 +99,44 @@ impl Daemon {
         let Some(network) = self.network.as_mut().filter(|network| network.hosts.get(node).is_some()) else {
             return false;
         };
+        network.ways.begin(node);
         if network.dials.begin(node) {
             self.dial_now(node);
         }
         true
     }
 
+    /// At the next of its addresses; at another one where that fails at once.
     fn dial_now(&mut self, node: NodeId) {
-        let Some(network) = &self.network else { return };
-        let address = network.hosts.get(node).ok_or_else(|| "its address is not known any more".to_owned());
-        let dialled = address.and_then(|address| {
-            let channel = Channel::dial(&network.identity, node, clock());
-            let remote = channel
-                .map_err(|error| error.to_string())
-                .and_then(|channel| Remote::dial(address, node, channel).map_err(|error| error.to_string()));
-            remote.map_err(|why| format!("{why} (at {address})"))
-        });
-        let failed = match dialled {
-            Ok(remote) => self.add_remote(remote),
-            Err(why) => Some(why),
-        };
-        if let Some(why) = failed {
-            if let Some(network) = &mut self.network {
+        loop {
+            let Some(network) = &mut self.network else { return };
+            let address = network.ways.next(node, network.hosts.addresses(node));
+            let failed = match address {
+                Some(address) => {
+                    let channel = Channel::dial(&network.identity, node, clock());
+                    let remote = channel.map_err(|error| error.to_string()).and_then(|channel| {
+                        Remote::dial(address, node, channel).map_err(|error| error.to_string())
+                    });
+                    let failed = remote.map_or_else(Some, |remote| self.add_remote(remote));
+                    failed.map(|why| format!("{why} (at {address})"))
+                }
+                None => Some("its address is not known any more".to_owned()),
+            };
+            let (Some(why), Some(network)) = (failed, &mut self.network) else { return };
+            if let Some(why) = network.ways.failed(node, why) {
                 network.dials.ended(node);
+                return self.follow_up.push(Input::DialFailed { node, why });
             }
-            self.follow_up.push(Input::DialFailed { node, why });
+        }
+    }
+
+    /// An address did not lead to the node: another one is dialled in its turn, or the attempt has failed.
+    fn way_failed(&mut self, node: NodeId, why: String) {
+        let Some(network) = &mut self.network else { return };
+        match network.ways.failed(node, why) {
+            Some(why) => self.tell(Input::DialFailed { node, why }),
+            None if network.dials.begin(node) => self.dial_now(node),
+            None => {}
         }
     }
 
@@ -160,13 +184,13 @@ impl Daemon {
                 }
                 remote.node = Some(node);
                 network.dials.proved(node);
-                let dialled = remote.dialled;
+                let (dialled, address) = (remote.dialled, remote.from());
                 // The first word: for who has dialled, it is the proof that its certificate was accepted.
                 if let Some(list) = list.as_bytes() {
                     remote.send(RecordKind::Revoked, list);
                 }
                 remote.send(RecordKind::Hosts, &told);
-                self.tell(Input::HostConnected { peer, dialled, node });
+                self.tell(Input::HostConnected { peer, dialled, node, address });
                 self.dial_those_who_wait();
             }
             Event::Joiner | Event::Renewer(_) | Event::Leaver(_) => {
@@ -312,12 +336,11 @@ impl Daemon {
             }
             (None, Some(node)) if remote.channel.limit().is_some() => {
                 let why = format!("{} (at {from})", why.unwrap_or(closed));
-                let refused = remote.refuses_us;
-                self.tell(if refused {
-                    Input::DialRefused { node, why }
+                if remote.refuses_us {
+                    self.tell(Input::DialRefused { node, why });
                 } else {
-                    Input::DialFailed { node, why }
-                });
+                    self.way_failed(node, why);
+                }
             }
             _ if remote.is_closing() => {}
             _ => self.warn(format!(
@@ -335,7 +358,9 @@ impl Daemon {
         let overdue = network.overdue(now);
         if network.accept_again_at.is_some_and(|at| at <= now) {
             network.accept_again_at = None;
-            let _ = watch(&self.epoll, network.as_fd(), Key::Network, EventFlags::IN);
+            for listener in &network.listeners {
+                let _ = watch(&self.epoll, listener, Key::Network, EventFlags::IN);
+            }
         }
         self.spread_if_due();
         for peer in overdue {

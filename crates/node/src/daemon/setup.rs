@@ -78,12 +78,15 @@ fn behind_the_lock(options: &DaemonOptions, sharing: &Sharing) -> Result<Daemon>
     let (programs_listener, door) =
         Listener::bind(&dir.socket(node)?, Some(sharing), descriptor_limit, &closer)?;
     let (peers_listener, _) = Listener::bind(&dir.peer_socket(node)?, None, descriptor_limit, &closer)?;
-    let network = match &options.settings.hosts {
+    let mut network = match &options.settings.hosts {
         Some(dir) => Network::open(dir, node, &mut directory_watch)?,
         None => None,
     };
-    if let Some(network) = &network {
+    if let Some(network) = &mut network {
         config.info.rails = rails(node, network.identity.address.ip(), &options.settings.rails)?;
+        for warning in network.listen_on_rails(&config.info.rails) {
+            tracing::warn!(node = %node, "{warning}");
+        }
     }
     if !door.is_by_list() {
         tracing::warn!(
@@ -101,7 +104,9 @@ fn behind_the_lock(options: &DaemonOptions, sharing: &Sharing) -> Result<Daemon>
     add(directory_watch.as_fd(), Key::Watch)?;
     if let Some(network) = &network {
         tracing::info!(node = %node, address = %network.identity.address, "listens for other hosts");
-        add(network.as_fd(), Key::Network)?;
+        for listener in &network.listeners {
+            add(listener.as_fd(), Key::Network)?;
+        }
     }
     add(stop_reader.as_fd(), Key::Stop)?;
     // A process that takes signals is a process of its own, and its standard input is its own too.

@@ -1,5 +1,7 @@
 //! Other managers before their hello is accepted, and how they are refused.
 
+use std::net::IpAddr;
+
 use super::peers::Socket;
 use super::programs::{HELLO_LIMIT, printable};
 use super::{Credentials, Descriptor, LogLevel, Manager, Output, PeerConn, Timer};
@@ -28,13 +30,14 @@ impl Manager {
         &mut self,
         peer: PeerConn,
         dialled: Option<NodeId>,
-        proved: Option<NodeId>,
+        proved: Option<(NodeId, IpAddr)>,
         stranger: Option<u32>,
     ) {
         if self.stopped || (dialled.is_none() && self.sockets.len() >= MAX_STRANGERS + self.peers.len()) {
             return self.out.push_back(Output::ClosePeer { peer });
         }
-        self.sockets.insert(peer, Socket { node: dialled, proved });
+        let (proved, address) = proved.unzip();
+        self.sockets.insert(peer, Socket { node: dialled, proved, address });
         if let Some(node) = dialled {
             self.mark_seen(node);
             self.with_session(node, |session, now, out| session.connected(now, peer, out));

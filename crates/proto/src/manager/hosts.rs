@@ -2,6 +2,8 @@
 //!
 //! What needs a descriptor is refused by name; how data travels instead: [`by_network`](super::by_network).
 
+use std::net::IpAddr;
+
 use super::{LogLevel, Manager, PeerConn, Revoked, Timer};
 use crate::ids::NodeId;
 use crate::wire::peer::PeerRequest;
@@ -61,8 +63,14 @@ impl Manager {
     }
 
     /// A connection stands, and its other end has proved that it is the manager of `node`.
-    pub(super) fn host_connected(&mut self, peer: PeerConn, dialled: Option<NodeId>, node: NodeId) {
-        self.welcome_peer(peer, dialled, Some(node), None);
+    pub(super) fn host_connected(
+        &mut self,
+        peer: PeerConn,
+        dialled: Option<NodeId>,
+        node: NodeId,
+        address: IpAddr,
+    ) {
+        self.welcome_peer(peer, dialled, Some((node, address)), None);
     }
 
     /// What a hello says is what the certificate says.

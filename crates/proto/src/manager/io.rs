@@ -1,5 +1,7 @@
 //! The inputs and outputs of the state machine.
 
+use std::net::IpAddr;
+
 use crate::fault::LinkFaults;
 use crate::ids::NodeId;
 use crate::wire::CodecError;
@@ -157,6 +159,8 @@ pub enum Input {
         dialled: Option<NodeId>,
         /// Whom its certificate names.
         node: NodeId,
+        /// Of the other host.
+        address: IpAddr,
     },
     /// The authority has revoked a certificate: nothing of a node on another host continues.
     HostRevoked {

@@ -1,6 +1,7 @@
 //! The other nodes: their state, their sessions, and messages to them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use super::admin::Admin;
 use super::{Asker, FdToken, LogLevel, Manager, Output, PeerConn, Timer};
@@ -60,6 +61,8 @@ pub(super) struct Socket {
     pub(super) node: Option<NodeId>,
     /// It leads to another host, and this is the node that its certificate names.
     pub(super) proved: Option<NodeId>,
+    /// Of that host.
+    pub(super) address: Option<IpAddr>,
 }
 
 impl Manager {

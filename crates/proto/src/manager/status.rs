@@ -88,6 +88,7 @@ impl Manager {
             least_round_trip_ns: session.round_trip().map(|trip| nanos(trip.least)),
             clock_offset_ns: offset.map(|offset| offset.offset_ns),
             clock_error_ns: offset.map(|offset| offset.error_ns),
+            address: session.open_conn().and_then(|conn| self.sockets.get(&conn)?.address),
         }
     }
 

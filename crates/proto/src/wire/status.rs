@@ -130,6 +130,9 @@ pub struct LinkStatus {
     /// By how much that may be wrong, in nanoseconds: half a round trip, and 1 ms for each second since.
     #[serde(default)]
     pub clock_error_ns: Option<u64>,
+    /// The address of the other host over which the session goes, while it stands. Documents of before do not say.
+    #[serde(default)]
+    pub address: Option<IpAddr>,
 }
 
 /// Counters of a node manager, since start or since they were cleared.

@@ -8,7 +8,7 @@ use proto::wire::peer::{PeerMessage, PeerReply, PeerRequest, Requester};
 use proto::wire::program::{Access, Event, Incarnation, Refusal, Reply, Request};
 
 use crate::helpers::node;
-use crate::world::{GRACE, LIMIT, OWN_UID, STRANGERS, World};
+use crate::world::{ADDRESS, GRACE, LIMIT, OWN_UID, STRANGERS, World};
 
 const MOMENT: Duration = Duration::from_millis(20);
 const FAR: PeerConn = PeerConn(STRANGERS + 5);
@@ -268,7 +268,7 @@ fn with_far_node() -> World {
 }
 
 fn greets(world: &mut World, peer: PeerConn, number: u32) {
-    world.input(0, Input::HostConnected { peer, dialled: None, node: node(number) });
+    world.input(0, Input::HostConnected { peer, dialled: None, node: node(number), address: ADDRESS });
     let (cluster, host) = ("default".to_owned(), "far".to_owned());
     let (node, incarnation) = (node(number), Incarnation(77));
     world.says(peer, PeerMessage::Hello { node, incarnation, cluster, host });

@@ -6,7 +6,7 @@ use proto::wire::program::{Incarnation, Refusal, Reply, Request, RequestId};
 use proto::wire::status::{MAX_LISTED, NodeStatus, ProgramStatus};
 
 use crate::helpers::{node, offer, segment};
-use crate::world::{STRANGERS, World};
+use crate::world::{ADDRESS, STRANGERS, World};
 
 const FAR: PeerConn = PeerConn(STRANGERS + 5);
 
@@ -17,7 +17,7 @@ fn says(world: &mut World, message: PeerMessage) {
 /// Node 4 with a session with node 8, which is on another host.
 fn with_far_node() -> World {
     let mut world = World::up(1, 1);
-    world.input(0, Input::HostConnected { peer: FAR, dialled: None, node: node(8) });
+    world.input(0, Input::HostConnected { peer: FAR, dialled: None, node: node(8), address: ADDRESS });
     let (cluster, host) = ("default".to_owned(), "far".to_owned());
     says(&mut world, PeerMessage::Hello { node: node(8), incarnation: Incarnation(77), cluster, host });
     world

@@ -8,7 +8,7 @@ use proto::wire::program::{Incarnation, InterruptKind, Refusal, Reply, Request};
 use proto::wire::status::SessionState;
 
 use crate::helpers::{node, offer, offer_interrupt, segment};
-use crate::world::{LIMIT, STRANGERS, World};
+use crate::world::{ADDRESS, LIMIT, STRANGERS, World};
 
 const FAR: PeerConn = PeerConn(STRANGERS + 5);
 
@@ -24,7 +24,7 @@ fn says(world: &mut World, message: PeerMessage) {
 /// Node 4 with a session with node 8, which is on another host.
 fn with_far_node() -> World {
     let mut world = World::up(1, 1);
-    world.input(0, Input::HostConnected { peer: FAR, dialled: None, node: node(8) });
+    world.input(0, Input::HostConnected { peer: FAR, dialled: None, node: node(8), address: ADDRESS });
     says(&mut world, hello(8));
     world
 }
@@ -44,7 +44,7 @@ fn a_session_with_another_host_is_a_session() {
     let mut world = with_far_node();
     let link = world.status(0).links.remove(0);
     assert_eq!((link.peer, link.peer_host.as_str()), (node(8), "far"));
-    assert_eq!((link.session, link.other_host), (SessionState::Valid, true));
+    assert_eq!((link.session, link.other_host, link.address), (SessionState::Valid, true, Some(ADDRESS)));
     let said = |world: &World| world.to_strangers.iter().filter(|(_, said)| said.is_some()).count();
     let before = said(&world);
     world.run_for(LIMIT * 2);
@@ -59,7 +59,7 @@ fn a_session_with_another_host_is_a_session() {
 #[test]
 fn a_hello_must_name_the_node_of_the_certificate() {
     let mut world = World::up(1, 1);
-    world.input(0, Input::HostConnected { peer: FAR, dialled: None, node: node(8) });
+    world.input(0, Input::HostConnected { peer: FAR, dialled: None, node: node(8), address: ADDRESS });
     says(&mut world, hello(12));
     let refused = refusals(&world).remove(0).to_string();
     assert!(refused.contains("the certificate is that of node 8, and the hello names node 12"), "{refused}");
@@ -76,7 +76,7 @@ fn a_certificate_does_not_take_the_place_of_a_node_of_this_host() {
         (link.peer, link.session, link.other_host)
     };
     assert_eq!(session(&world), (node(8), SessionState::Valid, false));
-    world.input(0, Input::HostConnected { peer: FAR, dialled: None, node: node(8) });
+    world.input(0, Input::HostConnected { peer: FAR, dialled: None, node: node(8), address: ADDRESS });
     says(&mut world, hello(8));
     let refused = refusals(&world).remove(0).to_string();
     assert!(refused.contains("node 8") && refused.contains("on the host of node 4"), "{refused}");
@@ -143,7 +143,7 @@ fn far_link(world: &World) -> (SessionState, String) {
 #[test]
 fn nothing_of_a_revoked_node_continues_and_it_is_not_dialled() {
     let mut world = World::up(2, 1);
-    world.input(1, Input::HostConnected { peer: FAR, dialled: None, node: node(12) });
+    world.input(1, Input::HostConnected { peer: FAR, dialled: None, node: node(12), address: ADDRESS });
     world.to_strangers.clear();
     let far = |world: &World| world.status(1).links.into_iter().find(|link| link.peer == node(12)).unwrap();
     world.input(1, Input::PeerMessage { peer: FAR, message: hello(12), descriptors: vec![] });
@@ -187,7 +187,7 @@ fn a_program_is_told_at_once_that_a_node_was_revoked() {
     );
     // With a new certificate it is one of the cluster again.
     let again = PeerConn(FAR.0 + 1);
-    world.input(0, Input::HostConnected { peer: again, dialled: None, node: node(8) });
+    world.input(0, Input::HostConnected { peer: again, dialled: None, node: node(8), address: ADDRESS });
     world.input(0, Input::PeerMessage { peer: again, message: hello(8), descriptors: vec![] });
     assert_eq!(far_link(&world), (SessionState::Valid, String::new()));
     world.input(0, Input::HostRevoked { node: node(8), revoked: Revoked::Ours });

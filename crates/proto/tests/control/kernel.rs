@@ -8,7 +8,7 @@ use proto::time::Instant;
 use proto::wire::{self, PROTOCOL_VERSION};
 use serde::de::DeserializeOwned;
 
-use crate::world::World;
+use crate::world::{ADDRESS, World};
 
 /// One end of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -185,7 +185,7 @@ impl World {
                 true => Input::ProgramConnected { program: ProgramConn(channel), credentials },
                 false if self.apart => {
                     let node = self.other_end(channel, index);
-                    Input::HostConnected { peer: PeerConn(channel), dialled, node }
+                    Input::HostConnected { peer: PeerConn(channel), dialled, node, address: ADDRESS }
                 }
                 false => Input::PeerConnected { peer: PeerConn(channel), dialled, credentials },
             },

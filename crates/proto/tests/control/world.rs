@@ -25,6 +25,8 @@ pub const LIMIT: Duration = Duration::from_millis(1000);
 pub const GRACE: Duration = Duration::from_millis(2000);
 pub const OWN_UID: u32 = 1000;
 
+/// Of every other host.
+pub const ADDRESS: std::net::IpAddr = std::net::IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
 /// Connections with managers that a test plays itself have numbers from here on.
 pub const STRANGERS: u64 = 1 << 40;
 

@@ -72,6 +72,7 @@ fn link() -> impl Strategy<Value = LinkStatus> {
             least_round_trip_ns: n[3].is_multiple_of(2).then_some(n[1]),
             clock_offset_ns: n[3].is_multiple_of(2).then_some(n[2].cast_signed()),
             clock_error_ns: n[3].is_multiple_of(2).then_some(n[1]),
+            address: n[3].is_multiple_of(2).then_some(std::net::Ipv4Addr::LOCALHOST.into()),
             taken_down: n[0].is_multiple_of(2),
             partner: peer,
             faults: LinkFaults { delay_ns: n[1], lose_ppm: n[2] as u32, ..LinkFaults::default() },

@@ -194,6 +194,7 @@ mod tests {
             least_round_trip_ns: None,
             clock_offset_ns: None,
             clock_error_ns: None,
+            address: None,
         };
         change(&mut link);
         link

@@ -207,6 +207,18 @@ fn reduced(own: &NodeStatus, peer: NodeId) -> String {
     text
 }
 
+/// Over which rail the session goes, where that is not the first one of the other host.
+fn session_rail(link: &LinkStatus, far: &[FarNode]) -> String {
+    let there = far.iter().find(|far| far.node == link.peer).and_then(|far| far.status.as_ref());
+    let nth = there.zip(link.address).and_then(|(there, address)| {
+        there.info.rails.iter().take(MAX_RAILS).position(|rail| *rail == address)
+    });
+    match (nth, link.address) {
+        (Some(nth @ 1..), Some(address)) => format!(" over rail {} ({address})", nth + 1),
+        _ => String::new(),
+    }
+}
+
 /// A line for each node of another host, as each node of this host sees it.
 pub(super) fn write<'s>(text: &mut String, nodes: impl Iterator<Item = &'s NodeStatus>, far: &[FarNode]) {
     for status in nodes {
@@ -219,10 +231,10 @@ pub(super) fn write<'s>(text: &mut String, nodes: impl Iterator<Item = &'s NodeS
                 continue;
             }
             let (kind, rails, trip) = (link.kind.name(), rails(status, peer, far), round_trip(link));
-            let reduced = reduced(status, peer);
+            let (reduced, over) = (reduced(status, peer), session_rail(link, far));
             let _ = writeln!(
                 text,
-                "node {node}: node {peer} on {host}: session {session}, link {kind}{rails}{reduced}{trip}"
+                "node {node}: node {peer} on {host}: session {session}{over}, link {kind}{rails}{reduced}{trip}"
             );
         }
     }

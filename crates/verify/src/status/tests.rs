@@ -30,6 +30,7 @@ fn link(session: SessionState, since: Duration) -> LinkStatus {
         least_round_trip_ns: None,
         clock_offset_ns: None,
         clock_error_ns: None,
+        address: None,
     }
 }
 

@@ -50,7 +50,7 @@ impl Rig {
         self.peers.insert(peer);
         let credentials = Credentials { uid: if friend { 1000 } else { 3000 }, gids: vec![], pid: 5 };
         self.input(match host {
-            Some(node) => Input::HostConnected { peer, dialled, node },
+            Some(node) => Input::HostConnected { peer, dialled, node, address: crate::world::ADDRESS },
             None => Input::PeerConnected { peer, dialled, credentials },
         });
         peer

@@ -61,6 +61,7 @@ fn report() -> DiagReport {
         least_round_trip_ns: Some(180_400),
         clock_offset_ns: None,
         clock_error_ns: None,
+        address: None,
     };
     let info = NodeInfo {
         node: id(4),
