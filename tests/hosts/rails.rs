@@ -59,15 +59,24 @@ fn blocks_go_over_all_rails_and_arrive_whole() {
 }
 
 #[test]
-fn a_rail_that_is_cut_when_a_program_connects_is_left_out() {
+fn a_rail_that_is_cut_when_a_program_connects_is_left_out_until_it_responds() {
     let _watchdog = Watchdog::usual("a rail that is cut");
-    let Some(hosts) = Hosts::up_with(2, &["--rails", "2"]) else { return };
+    let Some(hosts) = Hosts::up_with(2, &["--rails", "2", "--rate", "500mbit"]) else { return };
     hosts.must("host2", &["ip", "link", "set", "eth1", "down"]);
     let mut owner = hosts.program("host2", REACH, &["own", "7", SIZE]).ready();
     let mut user = hosts.program("host1", REACH, &["reach", "8", "7"]).ready();
     user.must("put 1 0 8000000", "done");
     owner.must("check 1 0 8000000", "same");
     user.must("get 1 0 8000000", "same");
+    assert_eq!(user.ask("rails"), "rail 2: it did not respond when the program connected");
+    until("the status", || session(&hosts).contains(", reduced: 1 connection without rail 2 for "));
+    hosts.must("host2", &["ip", "link", "set", "eth1", "up"]);
+    until("the rail comes back", || user.ask("rails") == "all");
+    let before = rates(&hosts)[1];
+    user.must("put 2 0 8000000", "done");
+    owner.must("check 2 0 8000000", "same");
+    assert!(rates(&hosts)[1] - before > 1_000_000, "the rail carries its share");
+    until("the status of all rails", || !session(&hosts).contains("reduced"));
 }
 
 #[test]

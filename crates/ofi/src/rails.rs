@@ -70,8 +70,8 @@ impl Rails {
         Some(Self::of(lanes, first, None))
     }
 
-    /// The same, which goes on without rails that fail, but for the first one, and uses them again when they are back. It leads to one
-    /// piece of memory alone: a new end point has another key.
+    /// The same, which goes on without rails that fail, but for the first one, and uses them again when they are back; those that have
+    /// failed already are tried as well. It leads to one piece of memory alone: a new end point has another key.
     pub fn recovering(lanes: Vec<Arc<Peer>>, recover: Recover) -> Option<Self> {
         let first = Arc::clone(lanes.first()?);
         let is_possible = lanes.len() > 1;

@@ -33,7 +33,7 @@ use ends::{Ends, Role};
 use exposed::AllExposed;
 use jobs::{Job, Jobs, Queue, Request, queue};
 
-/// How long a rail other than the first one may take to respond when a program connects. One that needs longer is not used.
+/// How long a rail other than the first one may take to respond when a program connects. One that needs longer is not used at first.
 const RAIL_LIMIT: Duration = Duration::from_secs(1);
 
 /// Memory of this program that other hosts may reach.
@@ -315,12 +315,12 @@ impl Network {
         let own = ImporterEnd { rails: rails.collect::<std::result::Result<_, _>>().map_err(failed)? };
         let ByNetwork { import, size_bytes, end } =
             node.client().connect_by_network(to, what, &own, limit)?;
-        let lanes = lanes(to, &end_points, &own, &end);
+        let bell = end.rails.first().and_then(|rail| split_control(&rail.key).1);
+        let lanes = lanes(to, &end_points, &own, &end, bell.is_some());
         let reached = lanes.map_err(|error| {
             drop(node.client().disconnect(&import));
             failed(error)
         })?;
-        let bell = end.rails.first().and_then(|rail| split_control(&rail.key).1);
         let numbers: Vec<_> = reached.iter().map(|lane| lane.number).collect();
         let (lanes, keys): (Vec<_>, Vec<_>) = reached.into_iter().map(|lane| (lane.peer, lane.key)).unzip();
         let rails = match bell {
@@ -395,19 +395,22 @@ fn split_control(key: &[u8]) -> (&[u8], Option<u64>) {
     }
 }
 
-/// A peer over each rail, with what opens the object there. The first one is taken as it is; another that does not respond is left
-/// out, so that a rail that is cut already does not stand in the way of those that are not.
+/// A peer over each rail, with what opens the object there. The first one is taken as it is; another that does not respond has failed then
+/// and is tried again later, or is left out where that is not possible: a rail that is cut already does not stand in the way of those
+/// that are not.
 fn lanes(
     to: NodeId,
     end_points: &[Endpoint],
     own: &ImporterEnd,
     its: &OwnerEnd,
+    is_tried_again: bool,
 ) -> std::result::Result<Vec<Lane>, OfiError> {
     let mut lanes = Vec::new();
     for (nth, (end_point, rail)) in end_points.iter().zip(&its.rails).enumerate() {
         let card = EndpointCard::from_bytes(&rail.end_point)?;
         let peer = end_point.connect(&name_of_rail(to, nth), &card, own.rails[nth].session)?;
-        if nth == 0 || peer.responds_within(RAIL_LIMIT).is_ok() {
+        let responds = nth == 0 || peer.responds_within(RAIL_LIMIT).is_ok();
+        if responds || is_tried_again {
             lanes.push(Lane { number: nth as u8, peer: Arc::new(peer), key: rail.key.clone() });
         }
     }

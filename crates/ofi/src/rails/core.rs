@@ -21,6 +21,7 @@ use crate::port::SEND_SLOTS;
 
 /// A thread that waits for any of several rails looks after this time, if another one has taken the notice.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+const NO_RESPONSE: &str = "it did not respond when the program connected";
 /// How long a rail stays closed that has failed, at first and at most: each failure in a row doubles it.
 const PAUSE_MS: u64 = 100;
 const LONGEST_PAUSE_MS: u64 = 10_000;
@@ -150,13 +151,17 @@ impl Core {
             pause_ms: PAUSE_MS,
             longest_pause_ms: LONGEST_PAUSE_MS,
         };
-        let state = State {
-            recovery: Recovery::new(lanes.len(), limits, 0),
-            again: Vec::new(),
-            next_block: 1,
-            clock: Duration::ZERO,
-            lanes: lanes.into_iter().map(|peer| Lane::new(peer, None, 0)).collect(),
+        let mut recovery = Recovery::new(lanes.len(), limits, 0);
+        let lane = |(nth, peer): (usize, Arc<Peer>)| {
+            let mut lane = Lane::new(peer, None, 0);
+            if nth > 0 && recover.is_some() && lane.peer.state.is_failed() {
+                recovery.left_out(nth, NO_RESPONSE, 0);
+                lane.failed = Some(Instant::now());
+            }
+            lane
         };
+        let lanes = lanes.into_iter().enumerate().map(lane).collect();
+        let state = State { recovery, again: Vec::new(), next_block: 1, clock: Duration::ZERO, lanes };
         Self {
             first,
             count: state.lanes.len(),

@@ -33,7 +33,7 @@ type Tell = dyn Fn(&[Reduced]) -> bool + Send + Sync;
 pub struct Recover {
     /// Of the owner, at its end point of the first rail: answers by [`OwnerRails`](super::OwnerRails).
     pub bell: u64,
-    /// The owner's number of each rail, from 0 on: those that did not respond when the link was made are not among them.
+    /// The owner's number of each rail, from 0 on.
     pub numbers: Vec<u8>,
     /// An end point of this side for the n-th rail of the link (from 1 on) that is to be used again: another one than that it had.
     pub open: Box<OpenAgain>,

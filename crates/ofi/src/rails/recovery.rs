@@ -94,6 +94,14 @@ impl Recovery {
         Self { limits, rails: vec![rail; rails], is_peer_failed: false }
     }
 
+    /// A rail did not respond when the link was made: nothing was begun on it, so it needs no closing, and is tried again after a pause.
+    pub(crate) fn left_out(&mut self, rail: usize, why: &'static str, now_ms: u64) {
+        let its = &mut self.rails[rail];
+        its.reduced = Some((now_ms, why));
+        its.phase = Phase::Closed { until_ms: now_ms + its.pause_ms };
+        its.pause_ms = (2 * its.pause_ms).min(self.limits.longest_pause_ms);
+    }
+
     /// The end point of a rail that takes chunks.
     pub(crate) fn generation_if_up(&self, rail: usize) -> Option<u32> {
         let its = &self.rails[rail];

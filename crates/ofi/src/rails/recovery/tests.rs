@@ -61,6 +61,20 @@ fn a_rail_comes_back_by_itself_after_ever_longer_pauses() {
 }
 
 #[test]
+fn a_rail_that_did_not_respond_at_the_start_is_tried_as_one_that_has_failed() {
+    let mut link = Recovery::new(2, LIMITS, 0);
+    link.left_out(1, "no response", 0);
+    assert_eq!((link.reduced(1), link.generation_if_up(1)), (Some((0, "no response")), None));
+    assert!(link.tick(49).is_empty() && link.closed(1, 0, 49).is_empty());
+    assert_eq!(link.tick(50), [Action::Open { rail: 1, generation: 1 }]);
+    link.not_opened(1, 1, 60);
+    assert!(link.tick(159).is_empty(), "the pause has doubled");
+    assert_eq!(link.tick(160), [Action::Open { rail: 1, generation: 2 }]);
+    link.opened(1, 2, 161);
+    assert_eq!((link.reduced(1), link.generation_if_up(1)), (None, Some(2)));
+}
+
+#[test]
 fn silence_with_work_is_a_failure_and_without_work_it_is_none() {
     let mut link = Recovery::new(3, LIMITS, 0);
     assert!(link.tick(10_000).is_empty());
