@@ -101,7 +101,7 @@ fn a_rail_that_loses_all_packets_of_one_direction_costs_nothing_and_nothing_land
     }
 }
 
-/// Single words go over the first rail, after what the cut one still had.
+/// Single words go over one rail, after what the cut one still had.
 #[test]
 fn what_follows_a_block_comes_after_it_also_when_its_rail_is_cut() {
     let _watchdog = Watchdog::usual("the order over a rail that is cut");
@@ -119,18 +119,103 @@ fn what_follows_a_block_comes_after_it_also_when_its_rail_is_cut() {
     });
 }
 
+/// Takes the first rail away at one of the hosts, or gives it back.
+fn eth0(hosts: &Hosts, host: &str, state: &str) {
+    hosts.must(host, &["ip", "link", "set", "eth0", state]);
+}
+
+/// Short puts, words and atomic operations, and a block, each of which arrives once.
+fn short_and_long(owner: &mut Program, user: &mut Program, seed: u64, sum: u64) {
+    user.must(&format!("put {seed} 128 8000"), "done");
+    owner.must(&format!("check {seed} 128 8000"), "same");
+    user.must(&format!("get {seed} 128 8000"), "same");
+    user.must(&format!("add 64 {seed}"), &format!("was {sum}"));
+    user.must("add 64 0", &format!("was {}", sum.wrapping_add(seed)));
+    exchange(owner, user, seed);
+    let word = format!("put-and-store {seed} {BYTES} 0 {seed}");
+    user.must(&word, "done");
+    owner.must(&format!("poll 0 {seed}"), "there");
+    owner.must(&format!("check {seed} 4 {}", BYTES - 4), "same");
+}
+
+/// The number to which is added.
+fn sum(user: &mut Program) -> u64 {
+    let said = user.ask("add 64 0");
+    said.strip_prefix("was ").and_then(|sum| sum.parse().ok()).unwrap_or_else(|| panic!("{said}"))
+}
+
 #[test]
-fn the_first_rail_or_all_of_them_dead_are_an_error_that_names_the_link() {
-    let watchdog = Watchdog::usual("rails that are all dead");
-    for cut in [&["eth0"][..], &["eth0", "eth1"]] {
-        let Some((hosts, _owner, mut user)) = two_rails() else { return };
-        for interface in cut {
-            hosts.must("host2", &["ip", "link", "set", interface, "down"]);
+fn the_first_rail_cut_while_nothing_is_under_way_costs_nothing_and_comes_back() {
+    let watchdog = Watchdog::usual("a first rail that is cut");
+    let Some((hosts, mut owner, mut user)) = two_rails() else { return };
+    for (round, host) in [(1, "host1"), (2, "host2")] {
+        // The second time another rail carries what is short, and the first one is one of several.
+        eth0(&hosts, host, "down");
+        until("the cut is noticed", || user.ask("rails").starts_with("rail 1: "));
+        let line = || session(&hosts);
+        until("the status", || line().contains(", reduced: 1 connection without rail 1 for "));
+        for nth in 0..3 {
+            let was = sum(&mut user);
+            short_and_long(&mut owner, &mut user, 10 * round + nth, was);
         }
-        let said = user.ask(&format!("put 2 0 {BYTES}"));
-        assert!(said.starts_with("error: the ofi link to node 8 failed: "), "{said}");
-        // Short blocks end with the same error: nobody knows what is missing.
-        assert_eq!(user.ask("put 3 0 8"), said);
+        watchdog.progress();
+        eth0(&hosts, host, "up");
+        until("the rail comes back", || user.ask("rails") == "all");
+        let was = sum(&mut user);
+        short_and_long(&mut owner, &mut user, 10 * round + 5, was);
         watchdog.progress();
     }
+    // Now the other one is cut, which carries what is short.
+    hosts.must("host2", &["ip", "link", "set", "eth1", "down"]);
+    until("the cut is noticed", || user.ask("rails").starts_with("rail 2: "));
+    let was = sum(&mut user);
+    short_and_long(&mut owner, &mut user, 40, was);
+}
+
+#[test]
+fn the_first_rail_cut_in_the_middle_of_a_block_costs_nothing() {
+    let watchdog = Watchdog::usual("a first rail that is cut in the middle of a block");
+    for host in ["host1", "host2"] {
+        let Some((hosts, mut owner, mut user)) = two_rails() else { return };
+        user.0.say(&format!("put 2 0 {BYTES}")).unwrap();
+        eth0(&hosts, host, "down");
+        assert_eq!(user.0.line().unwrap(), "done");
+        owner.must(&format!("check 2 0 {BYTES}"), "same");
+        // The cut may have come behind the block.
+        until("the cut is noticed", || user.ask("rails").starts_with("rail 1: "));
+        exchange(&mut owner, &mut user, 3);
+        eth0(&hosts, host, "up");
+        until("the rail comes back", || user.ask("rails") == "all");
+        exchange(&mut owner, &mut user, 4);
+        watchdog.progress();
+    }
+}
+
+#[test]
+fn a_program_connects_over_the_rail_that_responds_when_the_first_one_is_cut() {
+    let _watchdog = Watchdog::usual("a first rail that is cut when a program connects");
+    let Some(hosts) = Hosts::up_with(2, &["--rails", "2", "--rate", "500mbit"]) else { return };
+    eth0(&hosts, "host2", "down");
+    until("the session over the other rail", || session(&hosts).contains("session valid over rail 2"));
+    let mut owner = hosts.program("host2", REACH, &["own", "7", &BYTES.to_string()]).ready();
+    let mut user = hosts.program("host1", REACH, &["reach", "8", "7"]).ready();
+    let was = sum(&mut user);
+    short_and_long(&mut owner, &mut user, 5, was);
+    assert_eq!(user.ask("rails"), "rail 1: it did not respond when the program connected");
+    eth0(&hosts, "host2", "up");
+    until("the rail comes back", || user.ask("rails") == "all");
+    exchange(&mut owner, &mut user, 6);
+}
+
+#[test]
+fn all_rails_dead_are_an_error_that_names_the_link() {
+    let _watchdog = Watchdog::usual("rails that are all dead");
+    let Some((hosts, _owner, mut user)) = two_rails() else { return };
+    for interface in ["eth0", "eth1"] {
+        hosts.must("host2", &["ip", "link", "set", interface, "down"]);
+    }
+    let said = user.ask(&format!("put 2 0 {BYTES}"));
+    assert!(said.starts_with("error: the ofi link to node 8 failed: "), "{said}");
+    // Short blocks end with the same error: nobody knows what is missing.
+    assert_eq!(user.ask("put 3 0 8"), said);
 }

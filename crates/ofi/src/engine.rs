@@ -193,7 +193,7 @@ impl Engine {
             self.progress();
         }
         if let Some(slot) = self.slots.claim(peer, kind) {
-            return Ok(slot);
+            return self.unless_held(slot, peer);
         }
         let mut claimed = None;
         self.wait_until(&self.spin, Duration::MAX, || {
@@ -201,7 +201,7 @@ impl Engine {
             claimed.is_some() || peer.is_failed()
         });
         match claimed {
-            Some(slot) => Ok(slot),
+            Some(slot) => self.unless_held(slot, peer),
             None => {
                 peer.check()?;
                 let error = timed_out(peer, kind, self.limit_ms(), "all buffers were in use");
@@ -210,6 +210,16 @@ impl Engine {
                 Err(if is_its_own { peer.failed_by(error) } else { error })
             }
         }
+    }
+
+    /// Who holds the peer has either seen the slot, or is seen here.
+    #[inline]
+    fn unless_held(&self, slot: usize, peer: &PeerState) -> Result<usize> {
+        if !peer.is_held() {
+            return Ok(slot);
+        }
+        self.slots.unclaim(slot);
+        Err(OfiError::Gone { peer: peer.name.clone(), reason: "another rail takes over".to_owned() })
     }
 
     /// Posts the operation of a claimed slot, again while the provider has no room. If it fails, the slot is given back.
@@ -299,10 +309,34 @@ impl Engine {
             }
             None => {}
         }
+        // Before it may be gone from what is under way.
+        peer.lose(kind);
         self.slots.let_go(slot);
         peer.check()?;
         let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
         Err(peer.failed_by(timed_out(peer, kind, limit_ms, "the peer did not respond")))
+    }
+
+    /// Waits for a reply for at most that long. The slot stays the caller's, and the peer has not failed if there is none.
+    pub(crate) fn wait_for_answer(
+        &self,
+        slot: usize,
+        peer: &PeerState,
+        limit: Duration,
+    ) -> Result<Option<Answer>> {
+        let (mut outcome, started) = (None, Instant::now());
+        self.wait_until(&self.spin, limit, || {
+            outcome = self.slots.outcome(slot);
+            outcome.is_some() || peer.is_failed() || started.elapsed() >= limit
+        });
+        match outcome {
+            Some(outcome) => outcome,
+            None => {
+                peer.check()?;
+                let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+                Err(timed_out(peer, Kind::Question, limit_ms, "the peer did not respond"))
+            }
+        }
     }
 
     /// Waits until all that was begun for a peer has ended.

@@ -10,6 +10,7 @@ use shm::window::Window;
 
 use crate::card::MemoryCard;
 use crate::error::OfiError;
+use crate::message::DATA_BYTES_MAX;
 use crate::peer::Peer;
 use crate::rails::Rails;
 
@@ -54,8 +55,8 @@ impl OfiMemory {
         if offset.is_multiple_of(align) { Ok(()) } else { Err(LinkError::Misaligned { offset, align }) }
     }
 
-    fn atomic<T>(&self, act: impl FnOnce(&Peer, &MemoryCard) -> crate::Result<T>) -> crate::Result<T> {
-        act(self.rails.for_atomic()?, &self.cards[0])
+    fn atomic<T>(&self, act: impl Fn(&Peer, &MemoryCard) -> crate::Result<T>) -> crate::Result<T> {
+        self.rails.over_lead(|lead| act(lead.peer(), lead.card(&self.cards)))
     }
 
     fn failed(&self, error: OfiError) -> LinkError {
@@ -129,7 +130,11 @@ impl RemoteMemory for OfiMemory {
 
     fn store_all(&self, stores: &Stores) -> Result<()> {
         self.range(0, stores.end())?;
-        self.atomic(|peer, card| peer.store_all(card, stores)).map_err(|error| self.failed(error))
+        // Each by itself: what was carried out is not carried out again if a rail fails after it.
+        let mut parts = stores.parts(DATA_BYTES_MAX);
+        parts
+            .try_for_each(|part| self.atomic(|peer, card| peer.store_part(card, part)))
+            .map_err(|error| self.failed(error))
     }
 
     fn barrier(&self) -> Result<()> {

@@ -3,10 +3,10 @@
 //! The first failure of anything that goes to a peer is the peer's: all that follows fails with the same error, and
 //! [`Peer::barrier`] tells it. What was put before may or may not have arrived. A new [`Peer`] begins anew.
 
+mod question;
 mod queue;
 
 use std::sync::{Arc, OnceLock, PoisonError};
-use std::time::Duration;
 
 use link::Stores;
 use shm::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -17,12 +17,11 @@ use fabric_sys::constants::{FI_ORDER_RAW, FI_ORDER_SAS, FI_ORDER_SAW, FI_ORDER_W
 use crate::card::MemoryCard;
 use crate::endpoint::{Endpoint, Inside};
 use crate::error::{OfiError, Result};
-use crate::message::{
-    ANSWER_WORDS, Answer, AtomicOp, Body, DATA_BYTES_MAX, Delivery, MESSAGE_BYTES, Message, Width,
-};
+use crate::message::{Answer, AtomicOp, Body, DATA_BYTES_MAX, Delivery, MESSAGE_BYTES, Message, Width};
 use crate::port::{Address, SEND_SLOT_BYTES, Target, WriteEnd};
 use crate::rails::Fence;
 use crate::slots::Kind;
+pub(crate) use question::Probe;
 use queue::Queue;
 
 /// What the engine knows of a peer.
@@ -43,6 +42,10 @@ pub(crate) struct PeerState {
     pub(crate) chunks_ended: AtomicU64,
     /// A doorbell was rung since the last [`Peer::confirm_rings`].
     has_rung: AtomicBool,
+    /// Nothing may be begun for now.
+    is_held: AtomicBool,
+    /// Something failed that must not be done a second time: nobody knows whether it was done.
+    has_lost: AtomicBool,
     pub(crate) failure: OnceLock<OfiError>,
 }
 
@@ -58,6 +61,8 @@ impl PeerState {
             chunk_bytes: AtomicU64::new(0),
             chunks_ended: AtomicU64::new(0),
             has_rung: AtomicBool::new(false),
+            is_held: AtomicBool::new(false),
+            has_lost: AtomicBool::new(false),
             failure: OnceLock::new(),
         }
     }
@@ -70,6 +75,28 @@ impl PeerState {
     /// The same, and answers what the peer has failed by.
     pub(crate) fn failed_by(&self, error: OfiError) -> OfiError {
         self.failure.get_or_init(|| error).clone()
+    }
+
+    /// An operation of this kind will not be known to have ended well.
+    pub(crate) fn lose(&self, kind: Kind) {
+        if kind.is_done_once() {
+            self.has_lost.store(true, Ordering::SeqCst);
+        }
+    }
+
+    /// Whether nobody knows of something that must not be done a second time whether it was done.
+    pub(crate) fn has_lost(&self) -> bool {
+        self.has_lost.load(Ordering::SeqCst)
+    }
+
+    /// From now on nothing is begun, or is again. Who has a slot by then is seen among what is under way; who has none yet finds this.
+    pub(crate) fn hold(&self, is_held: bool) {
+        self.is_held.store(is_held, Ordering::SeqCst);
+    }
+
+    #[inline]
+    pub(crate) fn is_held(&self) -> bool {
+        self.is_held.load(Ordering::SeqCst)
     }
 
     #[inline]
@@ -334,15 +361,6 @@ impl Peer {
         }
     }
 
-    /// Asks a doorbell of the peer that answers ([`Endpoint::bell_answering`](crate::Endpoint::bell_answering)).
-    pub fn ask(&self, bell: u64, question: &[u8]) -> Result<[u64; ANSWER_WORDS]> {
-        let len = question.len().min(DATA_BYTES_MAX) as u32;
-        match self.request(Kind::Data, |request| Body::Data { bell, request, len }, question)? {
-            Some(Answer::Said(words)) => Ok(words),
-            _ => Err(self.refused(Kind::Data, "nobody there answers such questions")),
-        }
-    }
-
     /// For questions of the peer whether what it writes here can still land.
     pub fn fence(&self) -> Fence {
         Fence(Arc::clone(self.inside.engine.port.closing()))
@@ -433,37 +451,25 @@ impl Peer {
     /// Has stores carried out at the owner, by its processor, in their order. Blocks that this thread has put before are there by
     /// then, and the stores are there when this returns.
     pub fn store_all(&self, card: &MemoryCard, stores: &Stores) -> Result<()> {
+        stores.parts(DATA_BYTES_MAX).try_for_each(|part| self.store_part(card, part))
+    }
+
+    /// As many as one message carries.
+    pub(crate) fn store_part(&self, card: &MemoryCard, part: &[u8]) -> Result<()> {
         self.ordered_after_puts(FI_ORDER_SAW)?;
-        for part in stores.parts(DATA_BYTES_MAX) {
-            let (memory, len) = (card.token, part.len() as u32);
-            match self.request(Kind::Atomic, |request| Body::Stores { memory, request, len }, part)? {
-                Some(Answer::Was(_)) => {}
-                _ => {
-                    return Err(self.refused(
-                        Kind::Atomic,
-                        "it has no such memory: the segment may have been withdrawn",
-                    ));
-                }
+        let (memory, len) = (card.token, part.len() as u32);
+        match self.request(Kind::Atomic, |request| Body::Stores { memory, request, len }, part)? {
+            Some(Answer::Was(_)) => Ok(()),
+            _ => {
+                Err(self.refused(Kind::Atomic, "it has no such memory: the segment may have been withdrawn"))
             }
         }
-        Ok(())
     }
 
     /// All that this thread has put, and rung, has arrived when this returns.
     #[inline]
     pub fn barrier(&self) -> Result<()> {
         self.inside.engine.barrier(&self.state)
-    }
-
-    /// Whether the peer responds within that time: it answers a question about memory that nobody has. If not, it has failed.
-    pub fn responds_within(&self, limit: Duration) -> Result<()> {
-        let op = AtomicOp::FetchAdd { add: 0 };
-        let nobody = |request| Body::Atomic { memory: 0, offset: 0, width: Width::Four, op, request };
-        let engine = &self.inside.engine;
-        let slot = self.send(Kind::Atomic, nobody, &[])?;
-        engine.finish_within(slot, &self.state, Kind::Atomic, limit)?;
-        engine.slots.let_go(slot);
-        Ok(())
     }
 
     /// Waits until a connection stands: the first operation pays for it otherwise.

@@ -13,8 +13,10 @@ mod choice;
 mod core;
 mod fence;
 mod keeper;
+mod lead;
 mod owner;
 mod pace;
+mod probe;
 mod question;
 mod reads;
 mod recovery;
@@ -27,7 +29,8 @@ use std::time::Duration;
 use shm::process::SignalsBlocked;
 use shm::window::Window;
 
-use self::core::{Core, Target};
+use self::core::{Core, Earlier, Target};
+use self::lead::Lead;
 use crate::card::MemoryCard;
 use crate::error::{OfiError, Result};
 use crate::message::Delivery;
@@ -35,7 +38,7 @@ use crate::peer::{Peer, Piece, pieces};
 use crate::port::SEND_SLOT_BYTES;
 pub use fence::{Fence, Word};
 pub use keeper::Recover;
-pub use owner::{OwnerRails, Task};
+pub use owner::{Opened, OwnerRails, Task};
 use recovery::Chunk;
 
 /// No link has more rails.
@@ -102,10 +105,11 @@ impl Rails {
         self.0.reduced()
     }
 
-    /// The one that all goes over but long blocks.
+    /// Does what is no long block over the rail for that, when what was put before has arrived over all of them.
     #[inline]
-    fn first(&self) -> &Peer {
-        &self.0.first
+    pub(crate) fn over_lead<T>(&self, act: impl FnMut(&Lead<'_>) -> Result<T>) -> Result<T> {
+        self.0.others_are_done()?;
+        self.0.over_lead(act)
     }
 
     /// The failure that ended it, if one has.
@@ -115,6 +119,10 @@ impl Rails {
 
     /// As of a peer.
     pub fn lost(&self, reason: &str) {
+        if self.0.recover.is_some() {
+            let peer = self.0.first.name().to_owned();
+            self.0.end(OfiError::Gone { peer, reason: reason.to_owned() });
+        }
         self.0.peers().iter().for_each(|lane| lane.lost(reason));
     }
 
@@ -130,8 +138,7 @@ impl Rails {
                 Ok(memory.put(0, &from[at..at + len])?)
             });
         }
-        self.0.others_are_done()?;
-        self.first().put(&cards[0], offset, from)
+        self.over_lead(|lead| lead.peer().put(lead.card(cards), offset, from))
     }
 
     /// As of a peer; a card for each rail.
@@ -142,8 +149,7 @@ impl Rails {
                 Ok(source.copy_to(at, memory, 0, len)?)
             });
         }
-        self.0.others_are_done()?;
-        self.first().put_from(&cards[0], offset, source)
+        self.over_lead(|lead| lead.peer().put_from(lead.card(cards), offset, source))
     }
 
     /// Begins to write a block over all rails. `fill` gets a slot, and which part of the block goes there.
@@ -157,8 +163,7 @@ impl Rails {
         let peers = self.0.peers();
         let _at_work: Vec<_> = peers.iter().map(|peer| peer.inside.engine.at_work()).collect();
         let block = self.0.begin_block();
-        let first = self.first();
-        let mut earlier = first.inside.engine.slots.under_way(&first.state);
+        let mut earlier = Earlier::of(self.0.lead_peer());
         let cards: Arc<[MemoryCard]> = cards.into();
         for (nth, piece) in pieces(&cards[0], offset, len).enumerate() {
             let Piece { at, len, .. } = piece;
@@ -175,11 +180,10 @@ impl Rails {
 
     /// As of a peer.
     pub fn get(&self, cards: &[MemoryCard], offset: usize, into: &mut [u8]) -> Result<()> {
-        self.0.others_are_done()?;
         if !self.is_long(into.len()) {
-            return self.first().get(&cards[0], offset, into);
+            return self.over_lead(|lead| lead.peer().get(lead.card(cards), offset, into));
         }
-        self.first().barrier()?;
+        self.over_lead(|lead| lead.peer().barrier())?;
         let len = into.len();
         self.0.gather(cards, offset, len, |memory, piece| {
             Ok(memory.get(0, &mut into[piece.at..piece.at + piece.len])?)
@@ -188,11 +192,10 @@ impl Rails {
 
     /// As of a peer.
     pub fn get_to(&self, cards: &[MemoryCard], offset: usize, target: &Window<'_>) -> Result<()> {
-        self.0.others_are_done()?;
         if !self.is_long(target.len()) {
-            return self.first().get_to(&cards[0], offset, target);
+            return self.over_lead(|lead| lead.peer().get_to(lead.card(cards), offset, target));
         }
-        self.first().barrier()?;
+        self.over_lead(|lead| lead.peer().barrier())?;
         self.0.gather(cards, offset, target.len(), |memory, piece| {
             Ok(memory.copy_to(0, target, piece.at, piece.len)?)
         })
@@ -201,33 +204,23 @@ impl Rails {
     /// As of a peer, with a doorbell of the first rail.
     #[inline]
     pub fn ring(&self, bell: u64) -> Result<()> {
-        self.0.others_are_done()?;
-        self.first().ring(bell)
+        self.over_lead(|lead| lead.peer().ring(bell))
     }
 
     /// As of a peer.
     pub fn confirm_rings(&self) -> Result<()> {
-        self.first().confirm_rings()
+        self.0.over_lead(|lead| lead.peer().confirm_rings())
     }
 
     /// As of a peer, with a doorbell of the first rail.
     pub fn deliver(&self, bell: u64, data: &[u8]) -> Result<Delivery> {
-        self.0.others_are_done()?;
-        self.first().deliver(bell, data)
-    }
-
-    /// For an atomic operation, which goes over the first rail.
-    #[inline]
-    pub(crate) fn for_atomic(&self) -> Result<&Peer> {
-        self.0.others_are_done()?;
-        Ok(self.first())
+        self.over_lead(|lead| lead.peer().deliver(bell, data))
     }
 
     /// As of a peer.
     #[inline]
     pub fn barrier(&self) -> Result<()> {
-        self.0.others_are_done()?;
-        self.first().barrier()?;
+        self.over_lead(|lead| lead.peer().barrier())?;
         if self.count() == 1 { Ok(()) } else { self.0.check() }
     }
 
@@ -240,7 +233,7 @@ impl Rails {
 impl Drop for Rails {
     fn drop(&mut self) {
         // In a forked child there is no such thread, and another one may have held its lock at the fork.
-        if self.0.recover.is_some() && self.first().inside.is_own() {
+        if self.0.recover.is_some() && self.0.first.inside.is_own() {
             self.0.keeper.end();
         }
     }

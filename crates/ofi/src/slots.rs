@@ -30,6 +30,8 @@ pub(crate) enum Kind {
     Atomic,
     /// Somebody waits for the completion and the reply.
     Data,
+    /// The same, and it may be asked again: nothing is changed by it.
+    Question,
 }
 
 impl Kind {
@@ -40,6 +42,7 @@ impl Kind {
             Self::Get => "a get",
             Self::Atomic => "an atomic operation",
             Self::Data => "a message",
+            Self::Question => "a question",
         }
     }
 
@@ -48,7 +51,12 @@ impl Kind {
     }
 
     fn wants_reply(self) -> bool {
-        matches!(self, Self::Atomic | Self::Data)
+        matches!(self, Self::Atomic | Self::Data | Self::Question)
+    }
+
+    /// What must not be done a second time: the peer may have seen that it was done, and gone on.
+    pub(crate) fn is_done_once(self) -> bool {
+        matches!(self, Self::Put | Self::Ring | Self::Atomic | Self::Data)
     }
 }
 
@@ -188,6 +196,7 @@ impl Slots {
         let mut inner = self.inner(slot);
         let kind = match (&inner.operation, &outcome) {
             (Some((peer, kind)), Err(error)) => {
+                peer.lose(*kind);
                 peer.fail(error);
                 *kind
             }
@@ -270,6 +279,15 @@ impl Slots {
                 !generation.is_multiple_of(2) && its.peer_number.load(Ordering::SeqCst) == peer.number;
             is_its.then_some(generation)
         })
+    }
+
+    /// Whether the peer has something under way that must not be done a second time.
+    pub(crate) fn has_done_once(&self, peer: &PeerState) -> bool {
+        let slots =
+            self.under_way(peer).into_iter().enumerate().filter(|(_, generation)| generation.is_some());
+        // One that has ended since has no operation, or a later one, of whichever peer.
+        let mut kinds = slots.filter_map(|(slot, _)| self.operation(slot));
+        kinds.any(|(its, kind)| its.number == peer.number && kind.is_done_once())
     }
 
     /// Whether all these have ended. Those that have are taken out.
@@ -392,6 +410,38 @@ mod tests {
         slots.complete(silent, Err(error()));
         assert_eq!(are_free(), [true; 3]);
         assert_eq!((peer.held.load(Ordering::SeqCst), peer.outstanding.load(Ordering::SeqCst)), (0, 0));
+    }
+
+    #[test]
+    fn what_must_not_be_done_twice_is_known_while_it_is_under_way_and_when_it_was_lost() {
+        let (slots, mine, other) = (Slots::new(), peer(1), peer(2));
+        let error = || OfiError::Gone { peer: "the peer".to_owned(), reason: "a test".to_owned() };
+        for (kind, is_once) in [
+            (Kind::Put, true),
+            (Kind::Ring, true),
+            (Kind::Atomic, true),
+            (Kind::Data, true),
+            (Kind::Chunk, false),
+            (Kind::Get, false),
+            (Kind::Question, false),
+        ] {
+            let slot = slots.claim(&mine, kind).unwrap();
+            slots.claim(&other, Kind::Put).unwrap();
+            assert_eq!((slots.has_done_once(&mine), mine.has_lost()), (is_once, false), "{kind:?}");
+            let failing = peer(1);
+            let lost = slots.claim(&failing, kind).unwrap();
+            slots.complete(lost, Err(error()));
+            assert_eq!(failing.has_lost(), is_once, "{kind:?}");
+            slots.let_go(lost);
+            slots.complete(slot, Ok(()));
+            slots.let_go_of(slot, slots.generation(slot));
+            if let Some((_, kind)) = slots.operation(slot).filter(|(peer, _)| peer.number == 1) {
+                slots.reply(7, slots.request(slot), Answer::Was(0));
+                assert!(kind.is_waited_for());
+                slots.unclaim(slot);
+            }
+            assert!(!slots.has_done_once(&mine), "{kind:?}");
+        }
     }
 
     #[test]

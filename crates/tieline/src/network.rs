@@ -33,7 +33,7 @@ use ends::{Ends, Role};
 use exposed::AllExposed;
 use jobs::{Job, Jobs, Queue, Request, queue};
 
-/// How long a rail other than the first one may take to respond when a program connects. One that needs longer is not used at first.
+/// How long one of several rails may take to respond when a program connects. One that needs longer is not used at first.
 const RAIL_LIMIT: Duration = Duration::from_secs(1);
 
 /// Memory of this program that other hosts may reach.
@@ -115,14 +115,13 @@ pub(crate) struct Connected {
 impl Connected {
     /// Of a segment.
     pub(crate) fn memory(&self) -> std::result::Result<OfiMemory, OfiError> {
-        let card = |(nth, key): (usize, &Vec<u8>)| -> std::result::Result<MemoryCard, OfiError> {
-            let key = if nth == 0 { split_control(key).0 } else { key };
-            let mut card = MemoryCard::from_bytes(key)?;
+        let card = |key: &Vec<u8>| -> std::result::Result<MemoryCard, OfiError> {
+            let mut card = MemoryCard::from_bytes(split_control(key).0)?;
             // The managers' word counts for what a program may touch, and the owner's for what there is.
             card.size_bytes = card.size_bytes.min(self.size_bytes);
             Ok(card)
         };
-        let cards = self.keys.iter().enumerate().map(card).collect::<std::result::Result<Vec<_>, _>>()?;
+        let cards = self.keys.iter().map(card).collect::<std::result::Result<Vec<_>, _>>()?;
         let len = cards.len();
         let memory = OfiMemory::over(Arc::clone(&self.rails), self.to, cards);
         memory.ok_or(OfiError::BadCard { len, why: "there is not a key for each rail" })
@@ -308,25 +307,26 @@ impl Network {
     ) -> Result<Connected> {
         let failed = |error: OfiError| no_data_link(what, to, &error);
         let most = if matches!(what, Imported::Segment(_)) { MAX_RAILS } else { 1 };
-        let end_points = self.ends.of_rails(None, addresses, most, Role::Importer).map_err(failed)?;
+        let roles = (Role::Importer, Role::Importer);
+        let end_points = self.ends.of_rails(None, addresses, most, roles).map_err(failed)?;
         let rails = end_points.iter().map(|end_point| {
             Ok(ImporterRail { end_point: end_point.card()?.to_bytes(), session: random_u64()? })
         });
         let own = ImporterEnd { rails: rails.collect::<std::result::Result<_, _>>().map_err(failed)? };
         let ByNetwork { import, size_bytes, end } =
             node.client().connect_by_network(to, what, &own, limit)?;
-        let bell = end.rails.first().and_then(|rail| split_control(&rail.key).1);
-        let lanes = lanes(to, &end_points, &own, &end, bell.is_some());
+        let bells: Option<Vec<u64>> = end.rails.iter().map(|rail| split_control(&rail.key).1).collect();
+        let lanes = lanes(to, &end_points, &own, &end, bells.is_some());
         let reached = lanes.map_err(|error| {
             drop(node.client().disconnect(&import));
             failed(error)
         })?;
         let numbers: Vec<_> = reached.iter().map(|lane| lane.number).collect();
         let (lanes, keys): (Vec<_>, Vec<_>) = reached.into_iter().map(|lane| (lane.peer, lane.key)).unzip();
-        let rails = match bell {
-            Some(bell) => Rails::recovering(
+        let rails = match bells {
+            Some(bells) => Rails::recovering(
                 lanes,
-                self.recover(bell, numbers, (&end_points[0], addresses), import.id()),
+                self.recover(bells, numbers, (&end_points[0], addresses), import.id()),
             ),
             None => Rails::new(lanes),
         };
@@ -347,7 +347,7 @@ impl Network {
     /// What a link needs to go on without a rail, for rails of these numbers.
     fn recover(
         &self,
-        bell: u64,
+        bells: Vec<u64>,
         numbers: Vec<u8>,
         (first, addresses): (&Endpoint, &[IpAddr]),
         import: ImportId,
@@ -366,7 +366,7 @@ impl Network {
             let down = |rail: &ofi::Reduced| RailDown { rail: rail.rail as u8 + 1, why: rail.why.to_owned() };
             tell_rails(client.as_ref(), &is_busy, import, reduced.iter().map(down).collect())
         };
-        Recover { bell, numbers, open: Box::new(open), tell: Box::new(tell) }
+        Recover { bells, numbers, open: Box::new(open), tell: Box::new(tell) }
     }
 
     /// An import that is given up.
@@ -385,7 +385,7 @@ struct Lane {
     key: Vec<u8>,
 }
 
-/// The key of a segment at the first rail: behind it is the doorbell that is asked about the others, if there are any.
+/// The key of a segment: behind it is the doorbell that is asked about rails, if there are several.
 fn split_control(key: &[u8]) -> (&[u8], Option<u64>) {
     match key.split_last_chunk::<8>() {
         Some((memory, bell)) if memory.len() == MEMORY_CARD_BYTES => {
@@ -395,9 +395,9 @@ fn split_control(key: &[u8]) -> (&[u8], Option<u64>) {
     }
 }
 
-/// A peer over each rail, with what opens the object there. The first one is taken as it is; another that does not respond has failed then
-/// and is tried again later, or is left out where that is not possible: a rail that is cut already does not stand in the way of those
-/// that are not.
+/// A peer over each rail, with what opens the object there. One that does not respond has failed then and is tried again later: a rail that
+/// is cut already does not stand in the way of those that are not. Where that is not possible the first one is taken as it is, and others
+/// are left out.
 fn lanes(
     to: NodeId,
     end_points: &[Endpoint],
@@ -409,10 +409,19 @@ fn lanes(
     for (nth, (end_point, rail)) in end_points.iter().zip(&its.rails).enumerate() {
         let card = EndpointCard::from_bytes(&rail.end_point)?;
         let peer = end_point.connect(&name_of_rail(to, nth), &card, own.rails[nth].session)?;
-        let responds = nth == 0 || peer.responds_within(RAIL_LIMIT).is_ok();
+        let is_only = end_points.len().min(its.rails.len()) == 1;
+        let is_taken = is_only || nth == 0 && !is_tried_again;
+        let responds = is_taken || peer.responds_within(RAIL_LIMIT).is_ok();
         if responds || is_tried_again {
             lanes.push(Lane { number: nth as u8, peer: Arc::new(peer), key: rail.key.clone() });
         }
+    }
+    // The owner may be slow: what goes over the first one waits for it longer, and then says why.
+    if lanes.iter().all(|lane| lane.peer.failure().is_some())
+        && let (Some(lane), Some(rail)) = (lanes.first_mut(), its.rails.first())
+    {
+        let card = EndpointCard::from_bytes(&rail.end_point)?;
+        lane.peer = Arc::new(end_points[0].connect(&name_of_rail(to, 0), &card, own.rails[0].session)?);
     }
     Ok(lanes)
 }

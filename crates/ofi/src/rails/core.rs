@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use fabric_sys::constants::FI_ORDER_WAW;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use shm::sync::{AtomicUsize, Ordering, spin_loop};
+use shm::sync::{AtomicBool, AtomicUsize, Ordering, spin_loop};
 use shm::window::Window;
 
 use super::choice::{self, Rail};
@@ -16,7 +16,7 @@ use super::recovery::{Chunk, Limits, Recovery};
 use super::watch::Watch;
 use crate::card::{EndpointCard, MemoryCard};
 use crate::error::{OfiError, Result};
-use crate::peer::{Peer, Piece};
+use crate::peer::{Peer, Piece, Probe};
 use crate::port::SEND_SLOTS;
 
 /// A thread that waits for any of several rails looks after this time, if another one has taken the notice.
@@ -33,6 +33,20 @@ pub(super) struct Begun {
     pub(super) slot: usize,
     pub(super) operation: u64,
     pub(super) target: Target,
+}
+
+/// What the rail that carries all but long blocks had under way when a block began.
+#[derive(Debug)]
+pub(super) struct Earlier {
+    peer: Arc<Peer>,
+    under_way: [Option<u64>; SEND_SLOTS],
+}
+
+impl Earlier {
+    pub(super) fn of(peer: Arc<Peer>) -> Self {
+        let under_way = peer.inside.engine.slots.under_way(&peer.state);
+        Self { peer, under_way }
+    }
 }
 
 /// Where a chunk goes, on any rail.
@@ -64,17 +78,31 @@ pub(super) struct Reopening {
     pub(super) card: EndpointCard,
 }
 
+/// A question whether the peer responds, and since when an answer is wanted, by the decisions' clock.
+#[derive(Debug)]
+pub(super) struct Asked {
+    /// `None`: the provider has had no room for it yet.
+    pub(super) probe: Option<Probe>,
+    pub(super) at: Duration,
+}
+
 /// A rail.
 #[derive(Debug)]
 pub(super) struct Lane {
     pub(super) peer: Arc<Peer>,
     /// Of the memory at an end point that was opened later than the link.
     pub(super) card: Option<MemoryCard>,
+    /// The owner's doorbell there that answers questions about rails.
+    pub(super) bell: u64,
     pub(super) generation: u32,
     pub(super) begun: VecDeque<Begun>,
     pub(super) pace: Pace,
     pub(super) watch: Watch,
     pub(super) is_closing: bool,
+    /// Whether the peer responds over it is being asked.
+    pub(super) asked: Option<Asked>,
+    /// When it responded last.
+    pub(super) responded: Option<Duration>,
     /// Since when it is not used.
     pub(super) failed: Option<Instant>,
     pub(super) reopening: Option<Reopening>,
@@ -83,15 +111,18 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    pub(super) fn new(peer: Arc<Peer>, card: Option<MemoryCard>, generation: u32) -> Self {
+    pub(super) fn new(peer: Arc<Peer>, card: Option<MemoryCard>, bell: u64, generation: u32) -> Self {
         Self {
             peer,
             card,
+            bell,
             generation,
             begun: VecDeque::new(),
             pace: Pace::default(),
             watch: Watch::default(),
             is_closing: false,
+            asked: None,
+            responded: None,
             failed: None,
             reopening: None,
             last_tried: None,
@@ -109,6 +140,8 @@ impl Lane {
 pub(super) struct State {
     pub(super) lanes: Vec<Lane>,
     pub(super) recovery: Recovery,
+    /// The rail that all goes over but long blocks.
+    pub(super) lead: usize,
     /// In their order.
     pub(super) again: Vec<Again>,
     /// The number of the next block.
@@ -126,13 +159,16 @@ impl State {
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Core {
-    /// Carries all but long blocks, and the questions about the others.
+    /// Carries all but long blocks, until another rail does.
     pub(super) first: Arc<Peer>,
+    /// Another rail does.
+    pub(super) has_moved: AtomicBool,
     pub(super) count: usize,
-    state: Mutex<State>,
-    /// Chunks on rails after the first that were not confirmed when somebody last looked, and those that are to be sent again.
+    pub(super) state: Mutex<State>,
+    /// Chunks that what follows has to wait for: those that were not confirmed when somebody last looked, and those that are to be sent again.
+    /// Where the link cannot go on without a rail, what the first one has arrives before what follows on it, and does not count.
     others: AtomicUsize,
-    /// The failure of the link, if it is not one of the first rail.
+    /// The failure of the link, if it is not one of the only rail.
     ended: OnceLock<OfiError>,
     /// Which of several equal rails comes first.
     turn: AtomicUsize,
@@ -152,18 +188,25 @@ impl Core {
             longest_pause_ms: LONGEST_PAUSE_MS,
         };
         let mut recovery = Recovery::new(lanes.len(), limits, 0);
+        // Where none responds, the first one is taken as it is, and what goes over it says why.
+        let lead = match &recover {
+            Some(_) => lanes.iter().position(|peer| !peer.state.is_failed()).unwrap_or(0),
+            None => 0,
+        };
         let lane = |(nth, peer): (usize, Arc<Peer>)| {
-            let mut lane = Lane::new(peer, None, 0);
-            if nth > 0 && recover.is_some() && lane.peer.state.is_failed() {
+            let bell = recover.as_ref().and_then(|recover| recover.bells.get(nth)).copied();
+            let mut lane = Lane::new(peer, None, bell.unwrap_or(0), 0);
+            if nth != lead && recover.is_some() && lane.peer.state.is_failed() {
                 recovery.left_out(nth, NO_RESPONSE, 0);
                 lane.failed = Some(Instant::now());
             }
             lane
         };
         let lanes = lanes.into_iter().enumerate().map(lane).collect();
-        let state = State { recovery, again: Vec::new(), next_block: 1, clock: Duration::ZERO, lanes };
+        let state = State { recovery, lead, again: Vec::new(), next_block: 1, clock: Duration::ZERO, lanes };
         Self {
             first,
+            has_moved: AtomicBool::new(lead > 0),
             count: state.lanes.len(),
             state: Mutex::new(state),
             others: AtomicUsize::new(0),
@@ -181,13 +224,13 @@ impl Core {
 
     /// With what was confirmed until now taken out.
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.locked();
         self.look(&mut state);
         state
     }
 
     pub(super) fn peers(&self) -> Vec<Arc<Peer>> {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.locked();
         state.lanes.iter().map(|lane| Arc::clone(&lane.peer)).collect()
     }
 
@@ -211,8 +254,14 @@ impl Core {
     }
 
     pub(super) fn count_others(&self, state: &State) {
-        let others = state.lanes[1..].iter().map(|lane| lane.begun.len()).sum::<usize>() + state.again.len();
+        let counted = &state.lanes[self.first_counted()..];
+        let others = counted.iter().map(|lane| lane.begun.len()).sum::<usize>() + state.again.len();
         self.others.store(others, Ordering::SeqCst);
+    }
+
+    /// The first rail whose chunks what follows has to wait for. What may have to be sent again has nothing behind it.
+    fn first_counted(&self) -> usize {
+        usize::from(self.recover.is_none())
     }
 
     /// The failure that ended it, if one has.
@@ -220,7 +269,10 @@ impl Core {
         if let Some(error) = self.ended.get() {
             return Some(error.clone());
         }
-        if self.recover.is_some() || self.count == 1 {
+        if self.recover.is_some() {
+            return None;
+        }
+        if self.count == 1 {
             return self.first.failure();
         }
         self.peers().iter().find_map(|peer| peer.failure())
@@ -240,7 +292,7 @@ impl Core {
         error
     }
 
-    /// For what goes over the first rail: what others carry of before has arrived, and is not to be sent again.
+    /// For what is no long block: what rails carry of before has arrived, and is not to be sent again.
     #[inline]
     pub(super) fn others_are_done(&self) -> Result<()> {
         if self.count == 1 {
@@ -261,7 +313,8 @@ impl Core {
             self.check()?;
             let state = self.state();
             let is_open = |nth: usize| state.recovery.has_earlier(nth, bound);
-            Ok(!(1..self.count).any(is_open) && !state.again.iter().any(|again| again.chunk.block < bound))
+            Ok(!(self.first_counted()..self.count).any(is_open)
+                && !state.again.iter().any(|again| again.chunk.block < bound))
         };
         if are_done()? { Ok(()) } else { self.wait_for_any(are_done) }
     }
@@ -287,9 +340,8 @@ impl Core {
             let lane = &mut state.lanes[nth];
             let bytes = lane.bytes();
             lane.pace.look(now_ns, bytes);
-            // What was begun on a rail that may fail may have to be sent again: nothing later may be there by then. What goes over the
-            // first one is not sent again.
-            let is_final = nth == 0 || self.recover.is_none();
+            // What was begun on a rail that may fail may have to be sent again: nothing later may be there by then.
+            let is_final = self.recover.is_none();
             let is_ordered = is_final && lane.peer.inside.order & FI_ORDER_WAW != 0;
             rails.push(Rail { has_earlier, is_ordered, is_up, bytes, rate: lane.pace.rate(now_ns) });
         }
@@ -302,7 +354,7 @@ impl Core {
         &self,
         chunk: Chunk,
         target: &Target,
-        earlier: &mut [Option<u64>; SEND_SLOTS],
+        earlier: &mut Earlier,
         fill: &impl Fn(&Window<'_>, usize) -> Result<()>,
     ) -> Result<bool> {
         self.check()?;
@@ -311,8 +363,11 @@ impl Core {
             return Ok(false);
         }
         let has_earlier = |state: &State, nth: usize| {
-            let is_first_busy = nth == 0 && !self.first.inside.engine.slots.have_ended(earlier);
-            is_first_busy || state.recovery.has_earlier(nth, chunk.block)
+            let peer = &state.lanes[nth].peer;
+            // What another rail had when this one took over from it had ended.
+            let is_busy = Arc::ptr_eq(peer, &earlier.peer)
+                && !peer.inside.engine.slots.have_ended(&mut earlier.under_way);
+            is_busy || state.recovery.has_earlier(nth, chunk.block)
         };
         for nth in self.order(&mut state, has_earlier) {
             if self.begin(&mut state, nth, chunk, target, |memory| fill(memory, target.len))? {
@@ -335,7 +390,7 @@ impl Core {
         let lane = &mut state.lanes[nth];
         let card = lane.card.as_ref().unwrap_or(&target.cards[nth]);
         let piece = Piece { at: 0, len: target.len, address: card.base.wrapping_add(target.offset as u64) };
-        let is_kept = nth > 0 && self.recover.is_some();
+        let is_kept = self.recover.is_some();
         let begun = lane.peer.try_put_chunk(card, piece, is_kept, |memory, _| fill(memory));
         let (slot, operation) = match begun {
             Ok(Some(begun)) => begun,
@@ -351,7 +406,7 @@ impl Core {
         let now_ms = state.now_ms();
         state.recovery.begun(nth, chunk, now_ms);
         self.count_others(state);
-        if nth > 0 {
+        if is_kept {
             self.keeper.ring();
         }
         Ok(true)
@@ -386,6 +441,17 @@ impl Core {
     }
 
     #[cold]
+    pub(super) fn none_confirms(&self) -> OfiError {
+        let limit = self.first.inside.engine.settings.give_up_after;
+        OfiError::TimedOut {
+            what: "a put",
+            peer: self.first.name().to_owned(),
+            limit_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
+            state: "no rail confirmed anything, or the peer did not close one that failed",
+        }
+    }
+
+    #[cold]
     fn none_has_room(&self, limit: Duration) -> OfiError {
         self.end(OfiError::TimedOut {
             what: "a put",
@@ -401,6 +467,9 @@ impl Drop for Core {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         // Their end points may be others', too: the slots are to be free when their operations have ended.
         for lane in &state.lanes {
+            if let Some(probe) = lane.asked.as_ref().and_then(|asked| asked.probe.as_ref()) {
+                lane.peer.end_probe(probe);
+            }
             let slots = &lane.peer.inside.engine.slots;
             lane.begun.iter().for_each(|begun| slots.let_go_of(begun.slot, begun.operation));
         }

@@ -10,6 +10,7 @@ use shm::sync::{AtomicBool, Ordering};
 
 use super::Reduced;
 use super::core::{Again, Core, Lane, Reopening, State};
+use super::probe;
 use super::question::{Answer, Question, read_reached};
 use super::recovery::Action;
 use crate::endpoint::Endpoint;
@@ -21,6 +22,8 @@ use crate::slots::Slots;
 const LOOK: Duration = Duration::from_millis(2);
 /// How long a new end point may take to respond.
 const RESPOND_LIMIT: Duration = Duration::from_secs(1);
+/// How long a question about a rail may take.
+const ANSWER_LIMIT: Duration = Duration::from_secs(1);
 
 type OpenAgain = dyn Fn(usize, &Endpoint) -> Result<Endpoint> + Send + Sync;
 
@@ -31,11 +34,11 @@ type Tell = dyn Fn(&[Reduced]) -> bool + Send + Sync;
 
 /// What a link needs to go on without a rail.
 pub struct Recover {
-    /// Of the owner, at its end point of the first rail: answers by [`OwnerRails`](super::OwnerRails).
-    pub bell: u64,
+    /// Of the owner, at its end point of each rail: they answer by [`OwnerRails`](super::OwnerRails).
+    pub bells: Vec<u64>,
     /// The owner's number of each rail, from 0 on.
     pub numbers: Vec<u8>,
-    /// An end point of this side for the n-th rail of the link (from 1 on) that is to be used again: another one than that it had.
+    /// An end point of this side for the n-th rail of the link (from 0 on) that is to be used again: another one than that it had.
     pub open: Box<OpenAgain>,
     /// Is told which rails are not used when that changes, and now and then while there are any: it must not wait. `false`: it is to be told
     /// once more.
@@ -76,18 +79,10 @@ impl Bell {
         self.rings.notify_one();
     }
 
-    fn sleep(&self, longest: Option<Duration>) {
+    fn sleep(&self, longest: Duration) {
         let has_rung = self.has_rung.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_quiet = |has_rung: &mut bool| !*has_rung;
-        let mut has_rung = match longest {
-            Some(longest) => {
-                self.rings
-                    .wait_timeout_while(has_rung, longest, is_quiet)
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .0
-            }
-            None => self.rings.wait_while(has_rung, is_quiet).unwrap_or_else(PoisonError::into_inner),
-        };
+        let woken = self.rings.wait_timeout_while(has_rung, longest, |has_rung| !*has_rung);
+        let (mut has_rung, _) = woken.unwrap_or_else(PoisonError::into_inner);
         *has_rung = false;
         self.is_asleep.store(false, Ordering::SeqCst);
     }
@@ -95,7 +90,7 @@ impl Bell {
 
 /// Runs until the link is dropped or has failed.
 pub(super) fn run(core: &Weak<Core>, bell: &Arc<Bell>) {
-    let mut last = Instant::now();
+    let (mut last, mut slept) = (Instant::now(), Duration::ZERO);
     let mut reports = Reports::default();
     while let Some(core) = core.upgrade() {
         if bell.is_over.load(Ordering::SeqCst) || core.failure().is_some() {
@@ -105,18 +100,21 @@ pub(super) fn run(core: &Weak<Core>, bell: &Arc<Bell>) {
         // A thread that was held up does not know whether a rail was silent meanwhile.
         let since = now.duration_since(last).min(2 * LOOK);
         last = now;
-        core.keep(since);
+        core.keep(since, slept);
         let is_told = reports.tell(&core, now);
         // From here on who begins something rings; what was begun before is seen by the look.
         bell.is_asleep.store(true, Ordering::SeqCst);
         let is_idle = is_told && core.is_idle();
         drop(core);
+        slept = Duration::ZERO;
         if is_idle {
-            bell.sleep(None);
+            let begun = Instant::now();
+            bell.sleep(probe::PERIOD);
             last = Instant::now();
+            slept = last.duration_since(begun).min(probe::PERIOD);
         } else {
             bell.is_asleep.store(false, Ordering::SeqCst);
-            bell.sleep(Some(LOOK));
+            bell.sleep(LOOK);
         }
     }
 }
@@ -162,24 +160,30 @@ impl Core {
         let is_quiet = |(nth, lane): (usize, &Lane)| {
             state.recovery.generation_if_up(nth).is_some() && lane.bytes() == 0 && lane.begun.is_empty()
         };
-        state.again.is_empty() && state.lanes.iter().enumerate().skip(1).all(is_quiet)
+        let are_quiet = state.again.is_empty() && !Self::is_probing(&state);
+        are_quiet && state.lanes.iter().enumerate().all(is_quiet)
     }
 
-    fn keep(&self, since: Duration) {
-        let actions = self.notice(since);
-        self.carry_out(actions);
+    fn keep(&self, since: Duration, slept: Duration) {
+        match self.notice(since, slept) {
+            Ok(actions) => self.carry_out(actions),
+            Err(error) => drop(self.end(error)),
+        }
         self.ask_to_close();
         self.send_again();
         self.open_again();
     }
 
-    /// Looks for rails that have failed.
-    fn notice(&self, since: Duration) -> Vec<Action> {
+    /// Looks for rails that have failed; an error ends the link.
+    fn notice(&self, since: Duration, slept: Duration) -> Result<Vec<Action>> {
         let now_ns = self.now_ns();
         let least = self.first.inside.engine.settings.rail_silence;
         let mut state = self.state();
-        state.clock += since;
+        // What was begun meanwhile is not late by that.
+        state.clock += since + slept;
         let now_ms = state.now_ms();
+        let lead = state.lead;
+        let have_no_response = self.probe(&mut state);
         let State { lanes, recovery, .. } = &mut *state;
         let mut are_silent = Vec::with_capacity(lanes.len());
         for lane in lanes.iter_mut() {
@@ -190,42 +194,46 @@ impl Core {
             are_silent.push(lane.watch.is_silent(bytes, lane.pace.rate(now_ns), least));
         }
         let mut actions = Vec::new();
-        for (nth, lane) in lanes.iter().enumerate().skip(1) {
-            if recovery.generation_if_up(nth).is_none() {
-                continue;
-            }
+        let is_up: Vec<_> = (0..lanes.len()).map(|nth| recovery.generation_if_up(nth).is_some()).collect();
+        let confirms = |nth: usize| is_up[nth] && !are_silent[nth];
+        for (nth, lane) in lanes.iter().enumerate().filter(|(nth, _)| is_up[*nth]) {
+            let is_silent = are_silent[nth] && (0..lanes.len()).any(|other| other != nth && confirms(other));
             let why = if lane.peer.state.is_failed() {
                 "its provider reported an error"
-            } else if are_silent[nth] && !are_silent[0] {
+            } else if is_silent {
                 "it confirmed nothing while another rail did"
+            } else if have_no_response[nth] {
+                "it did not respond while another rail did"
             } else {
                 continue;
             };
+            // Nothing is lost yet: what is under way may end.
+            if nth == lead && !lane.peer.state.is_failed() && Self::is_in_use(&lane.peer) {
+                continue;
+            }
             actions.extend(recovery.failed(nth, lane.generation, why, now_ms));
         }
         actions.extend(recovery.tick(now_ms));
-        actions
+        if recovery.generation_if_up(lead).is_none() {
+            self.move_lead(&mut state)?;
+        }
+        Ok(actions)
     }
 
     fn carry_out(&self, actions: Vec<Action>) {
         for action in actions {
             match action {
-                Action::AskToClose { rail: 0, .. } | Action::PeerFailed => {
-                    let limit = self.first.inside.engine.settings.give_up_after;
-                    let error = OfiError::TimedOut {
-                        what: "a put",
-                        peer: self.first.name().to_owned(),
-                        limit_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
-                        state: "the first rail confirmed nothing, or the peer did not close one that failed",
-                    };
-                    self.end(error);
-                }
+                Action::PeerFailed => drop(self.end(self.none_confirms())),
                 Action::AskToClose { rail, .. } => {
                     let mut state = self.state();
-                    state.lanes[rail].is_closing = true;
-                    state.lanes[rail].failed = Some(Instant::now());
-                    // Those that wait for it read over another rail.
-                    state.lanes[rail].peer.lost("the rail has failed");
+                    let lane = &mut state.lanes[rail];
+                    lane.is_closing = true;
+                    lane.failed.get_or_insert_with(Instant::now);
+                    if let Some(probe) = lane.asked.take().and_then(|asked| asked.probe) {
+                        lane.peer.end_probe(&probe);
+                    }
+                    // Those that wait for it go on over another rail.
+                    lane.peer.lost("the rail has failed");
                 }
                 // Taken up when the owner has closed the end point: see `closed`.
                 Action::SendAgain(_) => {}
@@ -236,7 +244,7 @@ impl Core {
 
     /// Asks the owner to close end points of rails that have failed.
     fn ask_to_close(&self) {
-        for nth in 1..self.count {
+        for nth in 0..self.count {
             let (is_closing, generation) = {
                 let state = self.state();
                 (state.lanes[nth].is_closing, state.lanes[nth].generation)
@@ -247,7 +255,7 @@ impl Core {
             match self.ask(&Question::Close { rail: self.number(nth), generation }) {
                 Ok(Answer::Wait) | Err(_) => {}
                 Ok(Answer::Closed) => self.closed(nth, generation),
-                Ok(_) => {
+                Ok(Answer::Refused | Answer::Open { .. } | Answer::Part(_)) => {
                     self.end(OfiError::Gone {
                         peer: self.peers()[nth].name().to_owned(),
                         reason: "its owner could not close an end point".to_owned(),
@@ -264,11 +272,19 @@ impl Core {
         number.copied().unwrap_or(u8::MAX)
     }
 
-    /// If it fails, so has the first rail, and the link with it.
+    /// Over the rail that carries all but long blocks. It may be asked again, also over another one.
     fn ask(&self, question: &Question) -> Result<Answer> {
-        let bell = self.recover.as_ref().map_or(0, |recover| recover.bell);
-        let words = self.first.ask(bell, &question.encode()).map_err(|error| self.end(error))?;
-        Ok(Answer::of(words))
+        let (peer, bell) = {
+            let state = self.state();
+            let lane = &state.lanes[state.lead];
+            (Arc::clone(&lane.peer), lane.bell)
+        };
+        match peer.ask_within(bell, &question.encode(), ANSWER_LIMIT) {
+            Ok(words) => Ok(Answer::of(words)),
+            // There is no owner any more.
+            Err(error @ OfiError::Refused { .. }) => Err(self.end(error)),
+            Err(error) => Err(error),
+        }
     }
 
     /// Nothing lands there any more: what was not confirmed is sent again.
@@ -354,7 +370,7 @@ impl Core {
         if !self.state().again.is_empty() {
             return;
         }
-        for nth in 1..self.count {
+        for nth in 0..self.count {
             let Some(reopening) = self.state().lanes[nth].reopening.take() else { continue };
             let generation = reopening.generation;
             let lane = match self.try_to_open(nth, &reopening) {
@@ -409,10 +425,10 @@ impl Core {
             }
         }
         bytes.truncate(len as usize);
-        let (card, memory) = read_reached(&bytes).ok_or_else(refused)?;
+        let (card, memory, bell) = read_reached(&bytes).ok_or_else(refused)?;
         let peer = reopening.end_point.connect(self.peers()[nth].name(), &card, session)?;
         peer.responds_within(RESPOND_LIMIT)?;
-        Ok(Some(Lane::new(Arc::new(peer), Some(memory), generation)))
+        Ok(Some(Lane::new(Arc::new(peer), Some(memory), bell, generation)))
     }
 }
 

@@ -15,12 +15,12 @@ use crate::message::ANSWER_WORDS;
 pub enum Task {
     /// Close the end point of a rail, for all its peers.
     Close {
-        /// From 1 on: the first rail is never closed.
+        /// From 0 on.
         rail: usize,
     },
     /// Open one again, and call [`OwnerRails::opened`].
     Open {
-        /// From 1 on.
+        /// From 0 on.
         rail: usize,
         /// The number that the importer gives the new one.
         generation: u32,
@@ -31,11 +31,23 @@ pub enum Task {
     },
 }
 
+/// A new end point of a rail.
+#[derive(Debug)]
+pub struct Opened {
+    /// How it is reached.
+    pub end_point: EndpointCard,
+    /// The memory there.
+    pub memory: MemoryCard,
+    /// Of the importer's peer there.
+    pub fence: Fence,
+    /// A doorbell there that answers by [`OwnerRails::answer`].
+    pub bell: u64,
+}
+
 type Begin = dyn Fn(Task) + Send + Sync;
 
 /// See the module. Of one connection.
 pub struct OwnerRails {
-    /// From the second one on.
     rails: Mutex<Vec<OwnerRail>>,
     begin: Box<Begin>,
 }
@@ -61,7 +73,7 @@ impl std::fmt::Debug for OwnerRails {
 }
 
 impl OwnerRails {
-    /// For the fences of all rails but the first. `begin` is called for each task, on any thread that makes progress: it must not wait.
+    /// For the fences of all rails. `begin` is called for each task, on any thread that makes progress: it must not wait.
     pub fn new(fences: Vec<Fence>, begin: impl Fn(Task) + Send + Sync + 'static) -> Self {
         let rail = |fence| OwnerRail { generation: 0, fence, is_closing: false, opening: Opening::Nothing };
         Self { rails: Mutex::new(fences.into_iter().map(rail).collect()), begin: Box::new(begin) }
@@ -87,7 +99,7 @@ impl OwnerRails {
             question;
         let rail = usize::from(rail);
         let mut rails = self.rails();
-        let Some(its) = rail.checked_sub(1).and_then(|nth| rails.get_mut(nth)) else { return refused };
+        let Some(its) = rails.get_mut(rail) else { return refused };
         match question {
             Question::Close { generation, .. } if generation == its.generation => match its.fence.word() {
                 Word::Closed => (Answer::Closed, None),
@@ -122,12 +134,12 @@ impl OwnerRails {
     }
 
     /// A rail has a new end point, with memory there, or could not get one.
-    pub fn opened(&self, rail: usize, generation: u32, new: Option<(EndpointCard, MemoryCard, Fence)>) {
+    pub fn opened(&self, rail: usize, generation: u32, new: Option<Opened>) {
         let mut rails = self.rails();
-        let Some(its) = rail.checked_sub(1).and_then(|nth| rails.get_mut(nth)) else { return };
-        let bytes = new.map(|(end_point, memory, fence)| {
+        let Some(its) = rails.get_mut(rail) else { return };
+        let bytes = new.map(|Opened { end_point, memory, fence, bell }| {
             (its.generation, its.fence, its.is_closing) = (generation, fence, false);
-            reached(&end_point, &memory)
+            reached(&end_point, &memory, bell)
         });
         its.opening = Opening::Done(generation, bytes);
     }

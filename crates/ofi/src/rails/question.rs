@@ -1,4 +1,4 @@
-//! What the two ends of a link over rails say about a rail that has failed: over the first one, as questions to a doorbell.
+//! What the two ends of a link over rails say about a rail that has failed: over another one, as questions to a doorbell.
 
 use crate::card::{EndpointCard, MEMORY_CARD_BYTES, MemoryCard};
 use crate::message::ANSWER_WORDS;
@@ -120,15 +120,17 @@ impl Answer {
     }
 }
 
-/// How an end point and the memory there are reached.
-pub(super) fn reached(end_point: &EndpointCard, memory: &MemoryCard) -> Vec<u8> {
-    [&memory.to_bytes()[..], &end_point.to_bytes()].concat()
+/// How an end point, the memory there and the doorbell that answers questions are reached.
+pub(super) fn reached(end_point: &EndpointCard, memory: &MemoryCard, bell: u64) -> Vec<u8> {
+    [&memory.to_bytes()[..], &bell.to_le_bytes(), &end_point.to_bytes()].concat()
 }
 
 /// The same out of the bytes of a peer.
-pub(super) fn read_reached(bytes: &[u8]) -> Option<(EndpointCard, MemoryCard)> {
-    let (memory, end_point) = bytes.split_first_chunk::<MEMORY_CARD_BYTES>()?;
-    Some((EndpointCard::from_bytes(end_point).ok()?, MemoryCard::from_bytes(memory).ok()?))
+pub(super) fn read_reached(bytes: &[u8]) -> Option<(EndpointCard, MemoryCard, u64)> {
+    let (memory, rest) = bytes.split_first_chunk::<MEMORY_CARD_BYTES>()?;
+    let (bell, end_point) = rest.split_first_chunk()?;
+    let memory = MemoryCard::from_bytes(memory).ok()?;
+    Some((EndpointCard::from_bytes(end_point).ok()?, memory, u64::from_le_bytes(*bell)))
 }
 
 #[cfg(test)]
@@ -165,7 +167,7 @@ mod tests {
     #[test]
     fn what_is_longer_than_an_answer_is_read_in_parts() {
         let memory = MemoryCard { key: 1, token: 2, base: 3, size_bytes: 4 };
-        let bytes = reached(&card(), &memory);
+        let bytes = reached(&card(), &memory, 77);
         let mut read = Vec::new();
         for nth in 0..Answer::parts(bytes.len() as u32) {
             let Answer::Part(part) = Answer::part(&bytes, nth as usize) else { panic!("part {nth}") };
@@ -173,7 +175,7 @@ mod tests {
         }
         assert_eq!(Answer::part(&bytes, read.len() / PART_BYTES), Answer::Refused);
         read.truncate(bytes.len());
-        assert_eq!(read_reached(&read), Some((card(), memory)));
-        assert_eq!(read_reached(&read[..31]), None);
+        assert_eq!(read_reached(&read), Some((card(), memory, 77)));
+        assert_eq!((read_reached(&read[..31]), read_reached(&read[..39])), (None, None));
     }
 }

@@ -1,4 +1,4 @@
-//! Blocks that are read over all rails. A rail that fails costs a chunk a second try over the first one: nothing is changed by a read, and
+//! Blocks that are read over all rails. A rail that fails costs a chunk a second try over another one: nothing is changed by a read, and
 //! bytes that come late land in a slot that nobody looks at.
 
 use std::collections::VecDeque;
@@ -14,7 +14,6 @@ use crate::peer::{Peer, Piece, pieces};
 /// A chunk that is under way.
 struct Read {
     peer: Arc<Peer>,
-    is_first: bool,
     slot: usize,
     piece: Piece,
 }
@@ -41,7 +40,7 @@ impl Core {
         }
         while let Some(read) = under_way.pop_front() {
             if result.is_ok() {
-                result = self.end_read(&cards[0], offset, read, &mut drain);
+                result = self.end_read(cards, offset, read, &mut drain);
             } else {
                 read.peer.inside.engine.slots.let_go(read.slot);
             }
@@ -65,7 +64,7 @@ impl Core {
                 return Ok(());
             }
             if let Some(read) = under_way.pop_front() {
-                self.end_read(&cards[0], offset, read, drain)?;
+                self.end_read(cards, offset, read, drain)?;
                 continue;
             }
             let mut begun = None;
@@ -89,13 +88,11 @@ impl Core {
             match lane.peer.try_get_chunk(card, piece) {
                 Ok(Some(slot)) => {
                     lane.pace.begin(now_ns, piece.len as u64, lane.bytes());
-                    if nth > 0 {
-                        self.keeper.ring();
-                    }
-                    return Ok(Some(Read { peer: Arc::clone(&lane.peer), is_first: nth == 0, slot, piece }));
+                    self.keeper.ring();
+                    return Ok(Some(Read { peer: Arc::clone(&lane.peer), slot, piece }));
                 }
                 Ok(None) => {}
-                Err(_) if nth > 0 && self.recover.is_some() => self.keeper.ring(),
+                Err(_) if self.recover.is_some() => self.keeper.ring(),
                 Err(error) => return Err(error),
             }
         }
@@ -104,18 +101,20 @@ impl Core {
 
     fn end_read(
         &self,
-        card: &MemoryCard,
+        cards: &[MemoryCard],
         offset: usize,
         read: Read,
         drain: &mut impl FnMut(&Window<'_>, Piece) -> Result<()>,
     ) -> Result<()> {
         match read.peer.end_get(read.slot, read.piece, drain) {
-            Err(_) if !read.is_first && self.recover.is_some() && read.peer.state.is_failed() => {
+            Err(_) if self.recover.is_some() && read.peer.state.is_failed() => {
                 self.keeper.ring();
                 self.check()?;
                 let Piece { at, len, .. } = read.piece;
-                self.first.get_pieces(card, offset + at, len, |memory, piece| {
-                    drain(memory, Piece { at: at + piece.at, ..piece })
+                self.over_lead(|lead| {
+                    lead.peer().get_pieces(lead.card(cards), offset + at, len, |memory, piece| {
+                        drain(memory, Piece { at: at + piece.at, ..piece })
+                    })
                 })
             }
             ended => ended,

@@ -6,8 +6,8 @@
 //! when it lands for the second time. The number of a rail's end point, its *generation*, goes with each question and answer, so an answer
 //! about an earlier one does nothing.
 //!
-//! The tests search all interleavings of late bytes, errors, questions and answers that are lost, for any rail that fails. What carries
-//! the decisions out (`keeper`) does so for all but the first one, which has to carry the questions (docs/adr/0015).
+//! The tests search all interleavings of late bytes, errors, questions and answers that are lost, for any rail that fails. Of what is no block
+//! they know a word that must not land twice: while it is under way on the rail that fails, the link ends (`lead`).
 
 use std::collections::VecDeque;
 

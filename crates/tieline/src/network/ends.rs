@@ -1,12 +1,13 @@
 //! The end points of this program: one for each provider and rail that was needed so far.
 //!
-//! Those of rails after the first are of two kinds, for objects of this program and for what it reaches: the former are closed when a peer
+//! Those of several rails are of two kinds, for objects of this program and for what it reaches: the former are closed when a peer
 //! finds that the rail has failed, which must not end what goes the other way.
 
 use std::net::IpAddr;
 
 use node_client::OwnLock;
 use ofi::{Endpoint, OfiError, Settings, Wanted};
+use proto::ids::NodeId;
 use proto::wire::network::MAX_RAILS;
 use shm::process::SignalsBlocked;
 
@@ -15,9 +16,12 @@ use super::of_parent;
 /// What an end point is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
-    /// The first rail.
+    /// The only rail.
     Both,
     Owner,
+    /// The first of several rails, for importers of this node: what is under way on it must not be done a second time, so that others are not to
+    /// lose it with them.
+    OwnerFor(NodeId),
     Importer,
 }
 
@@ -35,27 +39,31 @@ pub(super) struct Ends(OwnLock<Vec<End>>);
 
 impl Ends {
     /// The end points of the rails of these addresses, at most so many: of one provider, or the best that the first of them has.
-    /// The first one is needed. Rails are paired by their number, so a rail that cannot be opened leaves out those after it.
+    /// The roles are that of the first of several, and that of the others. The first one is needed. Rails are paired by their number, so a rail that cannot be opened leaves out those after it.
     pub(super) fn of_rails(
         &self,
         provider: Option<&str>,
         addresses: &[IpAddr],
         most: usize,
-        role: Role,
+        (first, role): (Role, Role),
     ) -> Result<Vec<Endpoint>, OfiError> {
-        let first = self.first(provider, addresses.first().copied())?;
+        let first = if addresses.len().min(most) > 1 { first } else { Role::Both };
+        let first = self.first(provider, addresses.first().copied(), first)?;
         let provider = first.offer().provider;
         let others = addresses.iter().take(most.min(MAX_RAILS)).skip(1);
         let others = others.map_while(|address| self.at(Some(&provider), Some(*address), role, None).ok());
         Ok(std::iter::once(first).chain(others).collect())
     }
 
-    fn first(&self, provider: Option<&str>, address: Option<IpAddr>) -> Result<Endpoint, OfiError> {
-        match self.at(provider, address, Role::Both, None) {
+    fn first(
+        &self,
+        provider: Option<&str>,
+        address: Option<IpAddr>,
+        role: Role,
+    ) -> Result<Endpoint, OfiError> {
+        match self.at(provider, address, role, None) {
             // Networks that have no addresses of the internet.
-            Err(OfiError::NoProvider { .. }) if address.is_some() => {
-                self.at(provider, None, Role::Both, None)
-            }
+            Err(OfiError::NoProvider { .. }) if address.is_some() => self.at(provider, None, role, None),
             other => other,
         }
     }

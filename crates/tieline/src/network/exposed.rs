@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Weak};
 
 use ofi::provider::RANKS;
-use ofi::{Bell, Endpoint, EndpointCard, OwnerRails, Peer, Task};
+use ofi::{Bell, Endpoint, EndpointCard, Opened, OwnerRails, Peer, Task};
 use proto::ids::NodeId;
 use proto::wire::network::{OwnerEnd, OwnerRail};
 use proto::wire::program::{ConnectionId, Imported};
@@ -25,8 +25,9 @@ pub(super) struct Exposed {
     peers: Vec<Option<Peer>>,
     /// Of an interrupt: it is gone with the connection.
     _bell: Option<Bell>,
-    /// Of a segment over several rails: what its importer asks.
-    control: Option<(Bell, Arc<OwnerRails>)>,
+    /// Of a segment over several rails: what its importer asks, by a doorbell at each end point.
+    control: Option<Arc<OwnerRails>>,
+    bells: Vec<Option<Bell>>,
 }
 
 /// Of each connection, by the thread that serves peers.
@@ -39,9 +40,12 @@ fn in_words(error: impl std::fmt::Display) -> String {
 impl Exposed {
     /// The end point of a rail is closed for this connection, too, if it uses it.
     fn leave(&mut self, end_point: &Endpoint) {
-        for peer in &mut self.peers {
+        for (nth, peer) in self.peers.iter_mut().enumerate() {
             if peer.as_ref().is_some_and(|peer| peer.is_of(end_point)) {
                 *peer = None;
+                if let Some(bell) = self.bells.get_mut(nth) {
+                    *bell = None;
+                }
             }
         }
     }
@@ -58,8 +62,8 @@ impl Network {
             return Err(format!("provider `{}` is not one that tieline uses", provider.escape_debug()));
         }
         let (addresses, count) = (&request.addresses, cards.len());
-        let end_points =
-            self.ends.of_rails(Some(provider), addresses, count, Role::Owner).map_err(in_words)?;
+        let roles = (Role::OwnerFor(request.node), Role::Owner);
+        let end_points = self.ends.of_rails(Some(provider), addresses, count, roles).map_err(in_words)?;
         let (mut rails, mut peers, mut first_bell) = (Vec::new(), Vec::new(), None);
         for (nth, (end_point, card)) in end_points.iter().zip(&cards).enumerate() {
             let (key, bell) = self.open(request.what, end_point)?;
@@ -76,35 +80,30 @@ impl Network {
             peers,
             _bell: first_bell,
             control: None,
+            bells: Vec::new(),
         };
-        if let (Imported::Segment(_), [first, _, ..]) = (request.what, &end_points[..]) {
-            let control = self.control(request.connection, first, &exposed.peers)?;
-            rails[0].key.extend(control.0.id().to_le_bytes());
+        if let (Imported::Segment(_), [_, _, ..]) = (request.what, &end_points[..]) {
+            let control = self.control(request.connection, &exposed.peers);
+            for (end_point, rail) in end_points.iter().zip(&mut rails) {
+                let bell = answering(end_point, &control)?;
+                rail.key.extend(bell.id().to_le_bytes());
+                exposed.bells.push(Some(bell));
+            }
             exposed.control = Some(control);
         }
         Ok((OwnerEnd { rails }, exposed))
     }
 
-    /// A doorbell that answers what the importer asks about rails.
-    fn control(
-        self: &Arc<Self>,
-        connection: ConnectionId,
-        first: &Endpoint,
-        peers: &[Option<Peer>],
-    ) -> Result<(Bell, Arc<OwnerRails>), String> {
-        let fences = peers[1..].iter().flatten().map(Peer::fence).collect();
+    /// What the importer asks about rails.
+    fn control(self: &Arc<Self>, connection: ConnectionId, peers: &[Option<Peer>]) -> Arc<OwnerRails> {
+        let fences = peers.iter().flatten().map(Peer::fence).collect();
         let network = Arc::downgrade(self);
         let begin = move |task| {
             if let Some(network) = network.upgrade() {
                 network.hand_on_task(connection, task);
             }
         };
-        let rails = Arc::new(OwnerRails::new(fences, begin));
-        let asked: Weak<OwnerRails> = Arc::downgrade(&rails);
-        // A connection that is just ending refuses.
-        let answer =
-            move |question: &[u8]| asked.upgrade().map_or([u64::MAX; 4], |rails| rails.answer(question));
-        Ok((first.bell_answering(answer).map_err(in_words)?, rails))
+        Arc::new(OwnerRails::new(fences, begin))
     }
 
     /// Carries out what an importer has asked for.
@@ -123,7 +122,7 @@ impl Network {
             Task::Open { rail, generation, session, end_point } => {
                 let Some(exposed) = all.get_mut(&connection) else { return };
                 let new = self.open_again(exposed, rail, session, &end_point);
-                if let Some((_, control)) = &exposed.control {
+                if let Some(control) = &exposed.control {
                     control.opened(rail, generation, new.ok());
                 }
             }
@@ -136,17 +135,36 @@ impl Network {
         rail: usize,
         session: u64,
         importer: &EndpointCard,
-    ) -> Result<(EndpointCard, ofi::MemoryCard, ofi::Fence), String> {
+    ) -> Result<Opened, String> {
         let no_such = || "there is no such rail".to_owned();
         let address = *exposed.addresses.get(rail).ok_or_else(no_such)?;
         let place = exposed.peers.get_mut(rail).ok_or_else(no_such)?;
-        let end_point = self.ends.again(&exposed.provider, address, Role::Owner, None).map_err(in_words)?;
+        let role = if rail == 0 { Role::OwnerFor(exposed.node) } else { Role::Owner };
+        let end_point = self.ends.again(&exposed.provider, address, role, None).map_err(in_words)?;
+        let control = exposed.control.as_ref().ok_or_else(no_such)?;
+        let bell = answering(&end_point, control)?;
         let (key, _) = self.open(exposed.what, &end_point)?;
         let memory = ofi::MemoryCard::from_bytes(&key).map_err(in_words)?;
         let name = name_of_rail(exposed.node, rail);
         let peer = end_point.connect(&name, importer, session).map_err(in_words)?;
-        let fence = peer.fence();
+        let opened = Opened {
+            end_point: end_point.card().map_err(in_words)?,
+            memory,
+            fence: peer.fence(),
+            bell: bell.id(),
+        };
         *place = Some(peer);
-        Ok((end_point.card().map_err(in_words)?, memory, fence))
+        if let Some(place) = exposed.bells.get_mut(rail) {
+            *place = Some(bell);
+        }
+        Ok(opened)
     }
+}
+
+/// A doorbell that answers what the importer asks about rails.
+fn answering(end_point: &Endpoint, control: &Arc<OwnerRails>) -> Result<Bell, String> {
+    let asked: Weak<OwnerRails> = Arc::downgrade(control);
+    // A connection that is just ending refuses.
+    let answer = move |question: &[u8]| asked.upgrade().map_or([u64::MAX; 4], |rails| rails.answer(question));
+    end_point.bell_answering(answer).map_err(in_words)
 }

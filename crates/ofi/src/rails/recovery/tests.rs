@@ -112,13 +112,21 @@ enum Conduct {
     RevokesOnly,
     /// A later block is begun behind what may have to be sent again.
     BeginsBehind,
+    /// Another rail takes over from one on which a word is under way, and repeats it.
+    RepeatsWords,
 }
 
-/// Both ends and what is between them. Each block writes the same cells.
+/// Both ends and what is between them. Each block writes the same cells; one may be a word, which goes over the rail for all but long blocks,
+/// and must not land twice: the receiver sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct World {
     sender: Recovery,
     now_ms: u64,
+    lead: usize,
+    /// The block that is a word.
+    word: Option<u64>,
+    is_word_open: bool,
+    has_word_landed: bool,
     to_send: Vec<Chunk>,
     /// By rail: end point and chunk, in their order.
     under_way: Vec<VecDeque<(u32, Chunk)>>,
@@ -137,11 +145,18 @@ struct World {
 }
 
 impl World {
-    fn new(rails: usize, blocks: u64, chunks: u32, errors: u32) -> Self {
-        let of_block = |block| (0..chunks).map(move |nth| chunk(block, nth));
+    fn new(rails: usize, blocks: u64, chunks: u32, errors: u32, word: Option<u64>) -> Self {
+        let of_block = |block| {
+            let chunks = if word == Some(block) { 1 } else { chunks };
+            (0..chunks).map(move |nth| chunk(block, nth))
+        };
         Self {
             sender: Recovery::new(rails, LIMITS, 0),
             now_ms: 0,
+            lead: 0,
+            word,
+            is_word_open: false,
+            has_word_landed: false,
             to_send: (1..=blocks).flat_map(of_block).collect(),
             under_way: vec![VecDeque::new(); rails],
             confirming: vec![VecDeque::new(); rails],
@@ -159,9 +174,21 @@ impl World {
     fn carry_out(&mut self, actions: Vec<Action>, conduct: Conduct) {
         for action in actions {
             match action {
-                // It carries the questions, so the link ends with it.
-                Action::AskToClose { rail: 0, .. } | Action::PeerFailed => self.has_ended = true,
+                Action::PeerFailed => self.has_ended = true,
+                // Nobody knows whether the word has landed.
+                Action::AskToClose { rail, .. }
+                    if rail == self.lead && self.is_word_open && conduct != Conduct::RepeatsWords =>
+                {
+                    self.has_ended = true;
+                }
                 Action::AskToClose { rail, generation, over } => {
+                    if rail == self.lead {
+                        self.lead = over;
+                        if std::mem::take(&mut self.is_word_open) {
+                            self.to_send.extend(self.word.map(|block| chunk(block, 0)));
+                            self.to_send.sort();
+                        }
+                    }
                     self.said.push(Said::Close { rail, generation, over });
                     if conduct == Conduct::SendsAtOnce {
                         let actions = self.sender.closed(rail, generation, self.now_ms);
@@ -212,7 +239,9 @@ impl World {
             return true;
         }
         self.cells[chunk.nth as usize] = chunk.block;
-        let is_known = self.latest > chunk.block || self.done.contains(&chunk);
+        let is_word = self.word == Some(chunk.block);
+        let is_seen = is_word && std::mem::replace(&mut self.has_word_landed, true);
+        let is_known = is_seen || self.latest > chunk.block || self.done.contains(&chunk);
         self.latest = self.latest.max(chunk.block);
         self.confirming[rail].push_back((generation, chunk));
         !is_known
@@ -221,9 +250,14 @@ impl World {
     /// Where the next chunk may be begun.
     fn may_begin(&self, rail: usize, conduct: Conduct) -> Option<(u32, Chunk)> {
         let (generation, chunk) = (self.sender.generation_if_up(rail)?, *self.to_send.first()?);
+        let has_earlier = |nth| self.sender.has_earlier(nth, chunk.block);
+        if self.word == Some(chunk.block) {
+            let may_begin = rail == self.lead && !(0..self.open.len()).any(has_earlier);
+            return may_begin.then_some((generation, chunk));
+        }
         let state = |nth: usize| choice::Rail {
-            has_earlier: self.sender.has_earlier(nth, chunk.block),
-            is_ordered: nth == 0 || conduct == Conduct::BeginsBehind,
+            has_earlier: has_earlier(nth) || nth == self.lead && self.is_word_open,
+            is_ordered: conduct == Conduct::BeginsBehind,
             is_up: self.sender.generation_if_up(nth).is_some(),
             bytes: 0,
             rate: None,
@@ -242,7 +276,11 @@ impl World {
             if let Some((generation, chunk)) = self.may_begin(rail, conduct) {
                 let mut after = self.clone();
                 after.to_send.remove(0);
-                after.sender.begun(rail, chunk, self.now_ms);
+                if self.word == Some(chunk.block) {
+                    after.is_word_open = true;
+                } else {
+                    after.sender.begun(rail, chunk, self.now_ms);
+                }
                 after.under_way[rail].push_back((generation, chunk));
                 all.push(after);
             }
@@ -255,17 +293,17 @@ impl World {
             }
             if !self.confirming[rail].is_empty() {
                 let mut after = self.clone();
-                if let Some((generation, chunk)) = after.confirming[rail].pop_front()
-                    && after.sender.confirmed(rail, generation, chunk, self.now_ms)
-                {
-                    after.done.push(chunk);
-                    after.done.sort();
+                if let Some((generation, chunk)) = after.confirming[rail].pop_front() {
+                    if self.word == Some(chunk.block) {
+                        after.is_word_open = false;
+                    } else if after.sender.confirmed(rail, generation, chunk, self.now_ms) {
+                        after.done.push(chunk);
+                        after.done.sort();
+                    }
                 }
                 all.push(after);
             }
-            if let Some(generation) =
-                self.sender.generation_if_up(rail).filter(|_| rail > 0 && self.errors_left > 0)
-            {
+            if let Some(generation) = self.sender.generation_if_up(rail).filter(|_| self.errors_left > 0) {
                 let mut after = self.clone();
                 after.errors_left -= 1;
                 // Questions that it was to carry may be lost, or may not.
@@ -300,13 +338,17 @@ impl World {
     fn is_done(&self, blocks: u64) -> bool {
         let has_none = |rail| !self.sender.has_earlier(rail, blocks + 1);
         let are_confirmed = self.to_send.is_empty() && (0..self.open.len()).all(has_none);
-        are_confirmed && self.cells.iter().all(|cell| *cell == blocks)
+        are_confirmed && !self.is_word_open && self.cells.iter().all(|cell| *cell == blocks)
     }
 }
 
 /// How many states there are; `None`: something has landed that was known to be there.
-fn search(rails: usize, blocks: u64, chunks: u32, errors: u32, conduct: Conduct) -> Option<usize> {
-    let start = World::new(rails, blocks, chunks, errors);
+fn search(
+    (rails, blocks, chunks, errors): (usize, u64, u32, u32),
+    word: Option<u64>,
+    conduct: Conduct,
+) -> Option<usize> {
+    let start = World::new(rails, blocks, chunks, errors, word);
     let mut seen = HashSet::from([start.clone()]);
     let mut open = vec![start];
     let mut has_recovered = false;
@@ -324,10 +366,22 @@ fn search(rails: usize, blocks: u64, chunks: u32, errors: u32, conduct: Conduct)
 
 #[test]
 fn nothing_lands_that_is_known_to_be_there_however_errors_questions_and_answers_interleave() {
-    for (rails, blocks, chunks, errors) in [(2, 2, 1, 2), (2, 2, 2, 1), (3, 2, 1, 1), (2, 3, 1, 1)] {
-        let states = search(rails, blocks, chunks, errors, Conduct::Right);
+    for (size, word) in [
+        ((2, 2, 1, 2), None),
+        ((2, 2, 2, 1), None),
+        ((3, 2, 1, 1), None),
+        ((2, 3, 1, 1), None),
+        ((2, 3, 1, 1), Some(2)),
+        ((2, 3, 2, 1), Some(2)),
+        ((3, 2, 1, 1), Some(1)),
+        ((2, 2, 1, 2), Some(1)),
+    ] {
+        let states = search(size, word, Conduct::Right);
+        let (rails, blocks, chunks, errors) = size;
         let states = states.unwrap_or_else(|| panic!("{rails} rails, {blocks} blocks of {chunks} chunks"));
-        println!("{rails} rails, {blocks} blocks of {chunks} chunks, {errors} errors: {states} states");
+        println!(
+            "{rails} rails, {blocks} blocks of {chunks} chunks, {errors} errors, {word:?}: {states} states"
+        );
         assert!(states > 1000, "the search looks at {states} states only");
     }
 }
@@ -336,6 +390,7 @@ fn nothing_lands_that_is_known_to_be_there_however_errors_questions_and_answers_
 #[test]
 fn without_the_answer_the_closing_or_the_wait_for_what_is_earlier_something_lands_late() {
     for conduct in [Conduct::SendsAtOnce, Conduct::RevokesOnly, Conduct::BeginsBehind] {
-        assert_eq!(search(2, 2, 1, 1, conduct), None, "{conduct:?}");
+        assert_eq!(search((2, 2, 1, 1), None, conduct), None, "{conduct:?}");
     }
+    assert_eq!(search((2, 2, 1, 1), Some(1), Conduct::RepeatsWords), None);
 }

@@ -1,0 +1,153 @@
+//! The rail that carries all but long blocks: the first one, until it fails, and another one from then on.
+//!
+//! Short puts and atomic operations must not be done a second time: the owner may have seen that they were done, and gone on. So another rail
+//! takes over only if none of them is under way on the one that fails, or was lost there; if one is, the link ends. Who is about to begin
+//! one while that is looked at begins it on the other rail.
+
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use shm::sync::Ordering;
+
+use super::core::{Core, State};
+use crate::card::MemoryCard;
+use crate::error::{OfiError, Result};
+use crate::peer::Peer;
+
+/// Between two looks whether another rail has taken over.
+const LOOK: Duration = Duration::from_millis(1);
+/// So many looks at what is under way on a rail that fails: who has found that nothing may be begun there gives its slot back in a moment.
+const LOOKS: u32 = 20;
+
+/// See the module; it costs nothing while it is the first one.
+pub(crate) struct Lead<'a> {
+    peer: Which<'a>,
+    nth: usize,
+    /// Of an end point that was opened later than the link.
+    card: Option<MemoryCard>,
+}
+
+enum Which<'a> {
+    First(&'a Peer),
+    Other(Arc<Peer>),
+}
+
+impl Lead<'_> {
+    #[inline]
+    pub(crate) fn peer(&self) -> &Peer {
+        match &self.peer {
+            Which::First(peer) => peer,
+            Which::Other(peer) => peer,
+        }
+    }
+
+    /// Of the memory that has these cards.
+    #[inline]
+    pub(crate) fn card<'c>(&'c self, cards: &'c [MemoryCard]) -> &'c MemoryCard {
+        self.card.as_ref().unwrap_or(&cards[self.nth])
+    }
+}
+
+impl Core {
+    #[inline]
+    pub(super) fn lead(&self) -> Lead<'_> {
+        if !self.has_moved.load(Ordering::SeqCst) {
+            return Lead { peer: Which::First(&self.first), nth: 0, card: None };
+        }
+        let state = self.locked();
+        let lane = &state.lanes[state.lead];
+        Lead { peer: Which::Other(Arc::clone(&lane.peer)), nth: state.lead, card: lane.card.clone() }
+    }
+
+    /// The peer of that rail.
+    pub(super) fn lead_peer(&self) -> Arc<Peer> {
+        let state = self.locked();
+        Arc::clone(&state.lanes[state.lead].peer)
+    }
+
+    /// Does what is no long block. If the rail fails before it has begun, it is done over the one that takes over.
+    #[inline]
+    pub(crate) fn over_lead<T>(&self, mut act: impl FnMut(&Lead<'_>) -> Result<T>) -> Result<T> {
+        let lead = self.lead();
+        match act(&lead) {
+            Err(error) if self.recover.is_some() => self.again_over_lead(lead.peer(), error, act),
+            done => done,
+        }
+    }
+
+    #[cold]
+    fn again_over_lead<T>(
+        &self,
+        failed: &Peer,
+        error: OfiError,
+        mut act: impl FnMut(&Lead<'_>) -> Result<T>,
+    ) -> Result<T> {
+        self.wait_for_other_lead(failed, error)?;
+        loop {
+            self.others_are_done()?;
+            let lead = self.lead();
+            match act(&lead) {
+                Err(error) => self.wait_for_other_lead(lead.peer(), error)?,
+                done => return done,
+            }
+        }
+    }
+
+    /// After an error of a rail, until another one has taken over, or this one may be used again; an error if it is another one, or the link's.
+    fn wait_for_other_lead(&self, failed: &Peer, error: OfiError) -> Result<()> {
+        loop {
+            self.check()?;
+            let is_it = std::ptr::eq(self.lead().peer(), failed);
+            let may_go_on = !failed.state.is_failed() && !failed.state.is_held();
+            if is_it && may_go_on && !matches!(error, OfiError::Gone { .. }) {
+                return Err(error);
+            }
+            if !is_it || may_go_on {
+                return Ok(());
+            }
+            self.keeper.ring();
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// Whether something is under way on a rail, or was lost there, that must not be done a second time. From then on nothing is begun
+    /// there.
+    pub(super) fn is_in_doubt(peer: &Peer) -> bool {
+        let (engine, state) = (&peer.inside.engine, &peer.state);
+        state.hold(true);
+        for _ in 0..LOOKS {
+            engine.progress();
+            // In this order: what leaves the slots by a failure is lost before.
+            if !engine.slots.has_done_once(state) {
+                return state.has_lost();
+            }
+            std::thread::sleep(LOOK);
+        }
+        true
+    }
+
+    /// The same of a rail that has not failed. If so, it may be used again.
+    pub(super) fn is_in_use(peer: &Peer) -> bool {
+        let is_in_use = peer.inside.engine.slots.has_done_once(&peer.state) || Self::is_in_doubt(peer);
+        if is_in_use {
+            peer.state.hold(false);
+        }
+        is_in_use
+    }
+
+    /// The rail that carries all but long blocks is not used any more: another one takes over, or the link ends with this error.
+    pub(super) fn move_lead(&self, state: &mut State) -> Result<()> {
+        let old = Arc::clone(&state.lanes[state.lead].peer);
+        let other = (0..self.count).find(|nth| state.recovery.generation_if_up(*nth).is_some());
+        let (Some(other), false) = (other, Self::is_in_doubt(&old)) else {
+            return Err(old.failure().unwrap_or_else(|| self.none_confirms()));
+        };
+        state.lead = other;
+        self.has_moved.store(true, Ordering::SeqCst);
+        Ok(())
+    }
+
+    pub(super) fn locked(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
