@@ -290,6 +290,19 @@ impl Slots {
         kinds.any(|(its, kind)| its.number == peer.number && kind.is_done_once())
     }
 
+    /// Whether other peers have long transfers under way, which may take a while, and for which somebody still waits.
+    pub(crate) fn has_long_of_others(&self, peer: &PeerState) -> bool {
+        let is_long = |slot: &Slot| {
+            let inner = slot.inner.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_under_way = !inner.is_abandoned && inner.completed.is_none();
+            let is_others = |(its, kind): &(Arc<PeerState>, Kind)| {
+                its.number != peer.number && matches!(kind, Kind::Chunk | Kind::Get)
+            };
+            is_under_way && inner.operation.as_ref().is_some_and(is_others)
+        };
+        self.slots.iter().any(is_long)
+    }
+
     /// Whether all these have ended. Those that have are taken out.
     pub(crate) fn have_ended(&self, under_way: &mut [Option<u64>; SEND_SLOTS]) -> bool {
         let mut all = true;
@@ -373,6 +386,20 @@ mod tests {
         assert_eq!(slots.outcome(slot).unwrap().unwrap(), Some(answer));
         slots.let_go(slot);
         assert!(!slots.reply(7, request, answer), "over");
+    }
+
+    #[test]
+    fn long_transfers_of_others_are_known_until_they_end_or_nobody_waits() {
+        let (slots, mine, other) = (Slots::new(), peer(1), peer(2));
+        slots.claim(&mine, Kind::Chunk).unwrap();
+        slots.claim(&other, Kind::Put).unwrap();
+        assert!(!slots.has_long_of_others(&mine));
+        assert!(slots.has_long_of_others(&other));
+        let [chunk, given_up] = [Kind::Chunk, Kind::Get].map(|kind| slots.claim(&other, kind).unwrap());
+        slots.let_go(given_up);
+        assert!(slots.has_long_of_others(&mine));
+        slots.complete(chunk, Ok(()));
+        assert!(!slots.has_long_of_others(&mine));
     }
 
     #[test]

@@ -17,6 +17,7 @@ impl Core {
             (0..self.count).map(|nth| state.recovery.generation_if_up(nth).is_some()).collect();
         for (lane, _) in state.lanes.iter_mut().zip(&is_up).filter(|(_, is_up)| **is_up) {
             lane.look_for_response(now);
+            lane.excuse(now);
             lane.ask_if_idle(now);
         }
         let late_since: Vec<_> = state.lanes.iter().map(|lane| lane.late_since(now)).collect();
@@ -51,6 +52,15 @@ impl Lane {
     /// Since when an answer is wanted, if that is long.
     fn late_since(&self, now: Duration) -> Option<Duration> {
         self.asked.as_ref().map(|asked| asked.at).filter(|at| now - *at >= PERIOD)
+    }
+
+    /// An answer may wait behind long transfers of other links of this program: it is late by what it takes without them.
+    fn excuse(&mut self, now: Duration) {
+        if let Some(asked) = &mut self.asked
+            && self.peer.inside.engine.slots.has_long_of_others(&self.peer.state)
+        {
+            asked.at = now;
+        }
     }
 
     fn ask_if_idle(&mut self, now: Duration) {
