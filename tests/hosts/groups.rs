@@ -1,5 +1,6 @@
 //! Groups whose members are on several hosts.
 
+use rustix::process::Signal;
 use tieline_tests::Watchdog;
 
 use crate::lab::{see_each_other, two_hosts, until};
@@ -83,4 +84,24 @@ fn members_on_another_host_die_and_come_back_and_so_does_the_host() {
     writer.must("put 10 0 4096", "2 reached, 0 lost");
     writer.must("barrier", "2 reached, 0 lost");
     again.must("check 10 0 4096", "same");
+}
+
+/// The managers wait seconds for a program that does not respond; a writer does not, and reaches it when it responds.
+#[test]
+fn a_member_that_does_not_respond_is_left_out_until_it_does() {
+    let _watchdog = Watchdog::usual("a member of a group that does not respond");
+    let Some((first, second)) = two_hosts() else { return };
+    let mut near = first.program(&["member", "3", "4096"]).ready();
+    let mut far = second.program(&["member", "3", "4096"]).ready();
+    far.0.signal(Signal::STOP).unwrap();
+    let mut writer = first.program(&["group", "3"]).ready();
+    for round in 1..50 {
+        writer.must(&format!("put {round} 0 4096"), "1 reached, 0 lost");
+        near.must(&format!("check {round} 0 4096"), "same");
+    }
+    // The thread that connects it waits for it still.
+    far.0.signal(Signal::CONT).unwrap();
+    until("the member", || writer.ask("put 50 0 4096") == "2 reached, 0 lost");
+    writer.must("barrier", "2 reached, 0 lost");
+    far.must("check 50 0 4096", "same");
 }

@@ -12,22 +12,25 @@
 //! - A member that dies is left out from the next put on; [`Delivered`] has the number of members reached.
 //! - A member on another host whose connection fails is left out like one that died, and connected again with the next
 //!   write: it may lack what was put since the last barrier. Its copy's words are stored by its owner's processor.
+//! - A write waits for a member on another host that is being connected, two seconds at most, and once only: one that does not
+//!   respond is left out until it does. All others have got the write before.
 //! - A member whose copy does not take a put, because it is smaller, makes it an error; all others have got it.
 
-use std::collections::BTreeMap;
+mod copies;
+
 use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 use link::{Capabilities, Stores};
-use node_client::OwnLock;
 use proto::ids::{GroupId, NodeId, SegmentKey};
 use shm::window::Window;
 
 use crate::error::{Error, Result};
 use crate::events::Members;
 use crate::node::Node;
-use crate::remote::{RemoteSegment, forked};
+use crate::remote::{Place, RemoteSegment, forked};
 use crate::segment::Segment;
+use copies::{Copies, Shared};
 
 /// This node's copy of a group. Dropping it leaves the group.
 #[derive(Debug)]
@@ -83,54 +86,7 @@ pub struct Group {
     node: Node,
     group: GroupId,
     members: Arc<Members>,
-    copies: OwnLock<Copies>,
-}
-
-#[derive(Debug, Default)]
-struct Copies {
-    /// `Members::version` that `connected` reflects.
-    version: Option<u64>,
-    connected: BTreeMap<NodeId, RemoteSegment>,
-    /// Counts the changes of `connected`.
-    generation: u64,
-    /// Members that could not be reached.
-    missed: Option<Missed>,
-}
-
-/// A search that did not reach all members.
-#[derive(Debug, Clone, Copy)]
-struct Missed {
-    /// `Members::version` at that time.
-    version: u64,
-    again_at: Instant,
-    pause: Duration,
-}
-
-/// How long a member that could not be reached is left alone: each attempt asks the manager, and a member that lets every
-/// attempt fail would make each put cost that. Twice as long after each failure, up to the second figure.
-const TRY_AGAIN: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(64));
-
-/// Searches for members take one part of so many of the time, but for one search in the longest pause.
-const SEARCH_PART: u32 = 8;
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-
-impl Copies {
-    /// Whether it is time to search for members.
-    fn is_due(&self, version: u64) -> bool {
-        // The clock is read only while a member is missing. A change of the members is always handled.
-        self.version != Some(version)
-            && self.missed.is_none_or(|missed| missed.version != version || Instant::now() >= missed.again_at)
-    }
-
-    /// Notes how a search for members went, and how long it took.
-    fn searched(&mut self, version: u64, complete: bool, took: Duration) {
-        self.version = complete.then_some(version);
-        let pause = self.missed.map_or(TRY_AGAIN.0, |missed| (2 * missed.pause).min(TRY_AGAIN.1));
-        // A member whose program does not respond costs the others seconds each time.
-        let pause = pause.max((took * SEARCH_PART).min(LONGEST_PAUSE));
-        let missed = || Some(Missed { version, again_at: Instant::now().checked_add(pause)?, pause });
-        self.missed = if complete { None } else { missed() };
-    }
+    shared: Arc<Shared>,
 }
 
 /// Writes to every copy. One that does not take it (it is smaller than the others, say) keeps no other member from being
@@ -160,53 +116,83 @@ impl Group {
         for member in node.client().watch_group(group)? {
             members.change(member, true);
         }
-        Ok(Self { node: node.clone(), group, members, copies: OwnLock::default() })
+        Ok(Self { node: node.clone(), group, members, shared: Arc::default() })
     }
 
-    /// Brings `copies` up to date. Costs one load when nothing changed.
-    fn copies(&self) -> Result<MutexGuard<'_, Copies>> {
-        let mut copies = self.copies.lock().ok_or_else(|| forked(format_args!("group {}", self.group)))?;
+    fn lock(&self) -> Result<MutexGuard<'_, Copies>> {
+        self.shared.lock().ok_or_else(|| forked(format_args!("group {}", self.group)))
+    }
+
+    /// Searches for members if it is time to. Costs one load when nothing changed. Members on other hosts are connected by threads of
+    /// their own.
+    fn search(&self) -> Result<MutexGuard<'_, Copies>> {
+        let mut copies = self.lock()?;
         let version = self.members.version();
         if copies.is_due(version) {
             let begin = Instant::now();
             let nodes = self.members.nodes();
             // A copy that has ended may have a successor on the same node.
-            let before = copies.connected.len();
-            copies.connected.retain(|node, copy| nodes.contains(node) && copy.check().is_ok());
-            copies.generation += u64::from(copies.connected.len() != before);
+            copies.keep(&nodes, |copy| copy.check().is_ok());
             let mut complete = true;
             for node in nodes {
-                if copies.connected.contains_key(&node) {
-                    continue;
-                }
-                // A member that cannot be reached just now is no error of the writer; it is tried again with a later
-                // write, until it is reached or its departure is announced.
-                let key = SegmentKey::GroupCopy(self.group);
-                match RemoteSegment::connect(&self.node, node, key, Duration::ZERO) {
-                    Ok(copy) => {
-                        copies.connected.insert(node, copy);
-                        copies.generation += 1;
-                    }
-                    Err(_) => complete = false,
-                }
+                complete &= copies.has(node) || self.reach(&mut copies, node, version);
             }
             copies.searched(version, complete, begin.elapsed());
         }
         Ok(copies)
     }
 
-    fn each(&self, write: impl FnMut(&RemoteSegment) -> Result<()>) -> Result<Delivered> {
-        let mut copies = self.copies()?;
+    /// Whether a member is connected now. One that is not is no error of the writer: it is tried again with a later write, until it
+    /// is reached or its departure is announced.
+    fn reach(&self, copies: &mut Copies, member: NodeId, version: u64) -> bool {
+        if copies.is_connecting(member) {
+            return false;
+        }
+        let key = SegmentKey::GroupCopy(self.group);
+        match RemoteSegment::find(&self.node, member, key, Duration::ZERO) {
+            Ok(Place::Here(copy)) => {
+                copies.connected(member, copy);
+                return true;
+            }
+            Ok(Place::OnOtherHost(addresses)) => {
+                let (node, members) = (self.node.clone(), Arc::downgrade(&self.members));
+                let connect =
+                    move || RemoteSegment::connect_to(&node, member, key, &addresses, Duration::ZERO).ok();
+                let wake = move || {
+                    if let Some(members) = members.upgrade() {
+                        members.changes().push(());
+                    }
+                };
+                self.shared.connect(copies, member, version, connect, wake);
+            }
+            Err(_) => {}
+        }
+        false
+    }
+
+    /// The same, and waits for members on other hosts that respond.
+    fn copies(&self) -> Result<MutexGuard<'_, Copies>> {
+        Ok(self.shared.wait_for_arrivals(self.search()?))
+    }
+
+    fn each(&self, write: impl Fn(&RemoteSegment) -> Result<()>) -> Result<Delivered> {
         let has_ended = |copy: &RemoteSegment| copy.connection_failure().is_some();
-        let (lost, refused) = write_to_all(&copies.connected, write, has_ended);
-        for node in &lost {
-            copies.connected.remove(node);
-            copies.generation += 1;
-            // Looked for again with the next write.
-            copies.version = None;
+        // Those that are connected do not wait for those that are not yet.
+        let mut copies = self.search()?;
+        let (mut lost, mut refused) = write_to_all(copies.all(), &write, has_ended);
+        let all = |copies: &Copies| copies.all().map(|(node, _)| *node).collect();
+        let written: Vec<_> = if copies.are_awaited() { all(&copies) } else { Vec::new() };
+        lost.iter().for_each(|node| copies.lost(*node));
+        if copies.are_awaited() {
+            copies = self.shared.wait_for_arrivals(copies);
+            let new = copies.all().filter(|(node, _)| !written.contains(*node));
+            let (lost_new, refused_new) = write_to_all(new, &write, has_ended);
+            lost_new.iter().for_each(|node| copies.lost(*node));
+            lost.extend(lost_new);
+            refused = refused.or(refused_new);
         }
         match refused {
-            None => Ok(Delivered { members: copies.connected.len(), lost: lost.len() }),
+            None => Ok(Delivered { members: copies.all().count(), lost: lost.len() }),
             Some(error) => Err(error),
         }
     }
@@ -218,7 +204,7 @@ impl Group {
 
     /// The nodes whose copies are reached now. None from a forked child.
     pub fn members(&self) -> Vec<NodeId> {
-        self.copies().map(|copies| copies.connected.keys().copied().collect()).unwrap_or_default()
+        self.copies().map(|copies| copies.all().map(|(node, _)| *node).collect()).unwrap_or_default()
     }
 
     /// Waits until at least `count` members are reached.
@@ -240,20 +226,20 @@ impl Group {
 
     /// Changes whenever [`Self::reached`] does. Costs little when nothing changed.
     pub fn generation(&self) -> Result<u64> {
-        Ok(self.copies()?.generation)
+        Ok(self.search()?.generation())
     }
 
     /// The copies that are reached now, for maps and DMA, and the generation that they are of.
     pub fn reached(&self) -> Result<(u64, Vec<RemoteSegment>)> {
         let copies = self.copies()?;
         let of = |copy: &RemoteSegment| RemoteSegment { inner: Arc::clone(&copy.inner) };
-        Ok((copies.generation, copies.connected.values().map(of).collect()))
+        Ok((copies.generation(), copies.all().map(|(_, copy)| of(copy)).collect()))
     }
 
     /// Waits until members may have come or gone since the last call, but no longer than `timeout`.
     pub fn wait_change(&self, timeout: Duration) -> Result<()> {
         // A member that could not be reached is tried again without being announced again.
-        let missed = self.copies()?.missed.map_or(timeout, |missed| missed.pause.min(timeout));
+        let missed = self.search()?.pause().map_or(timeout, |pause| pause.min(timeout));
         let what = || format!("members of group {}", self.group);
         self.members.changes().wait(missed, &what).map(drop)
     }
@@ -302,34 +288,9 @@ impl Drop for Group {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::collections::BTreeMap;
 
-    #[test]
-    fn a_member_that_cannot_be_reached_is_not_asked_for_with_every_write() {
-        let mut copies = Copies::default();
-        assert!(copies.is_due(1));
-        let mut pauses = Vec::new();
-        for _ in 0..9 {
-            copies.searched(1, false, Duration::ZERO);
-            pauses.push(copies.missed.unwrap().pause.as_millis());
-        }
-        assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 64, 64]);
-        // One that takes long to be missed is asked for seldom.
-        copies.searched(1, false, Duration::from_secs(2));
-        assert_eq!(copies.missed.unwrap().pause, Duration::from_secs(16));
-        copies.searched(1, false, Duration::from_secs(8));
-        assert_eq!(copies.missed.unwrap().pause, LONGEST_PAUSE);
-        copies.searched(1, false, Duration::ZERO);
-        assert_eq!(copies.missed.unwrap().pause, TRY_AGAIN.1);
-        let again = |seconds| Instant::now() + Duration::from_secs(seconds);
-        copies.missed = Some(Missed { version: 1, again_at: again(3600), pause: TRY_AGAIN.1 });
-        assert!(!copies.is_due(1));
-        assert!(copies.is_due(2), "a change of the members is looked at");
-        copies.missed = Some(Missed { version: 1, again_at: again(0), pause: TRY_AGAIN.1 });
-        assert!(copies.is_due(1), "its time has come");
-        copies.searched(1, true, Duration::ZERO);
-        assert!(!copies.is_due(1) && copies.missed.is_none() && copies.is_due(2));
-    }
+    use super::*;
 
     #[test]
     fn a_copy_that_refuses_keeps_nobody_else_from_being_reached() {

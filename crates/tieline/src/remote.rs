@@ -1,5 +1,6 @@
 //! Remote segments: memory of a program on another node (or one's own).
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -57,6 +58,15 @@ pub struct ReducedRail {
     pub since: Duration,
     /// Why it failed.
     pub why: &'static str,
+}
+
+/// Where a segment is.
+#[derive(Debug)]
+pub(crate) enum Place {
+    /// On this host: it is connected.
+    Here(RemoteSegment),
+    /// On one that has these addresses.
+    OnOtherHost(Vec<IpAddr>),
 }
 
 /// A connected segment of another node.
@@ -166,28 +176,56 @@ impl Drop for RemoteInner {
 impl RemoteSegment {
     pub(crate) fn connect(node: &Node, peer: NodeId, key: SegmentKey, timeout: Duration) -> Result<Self> {
         let until = Instant::now().checked_add(timeout);
-        let (import, memory, far) = match node.client().find_segment(peer, key, timeout)? {
+        match Self::find(node, peer, key, timeout)? {
+            Place::Here(segment) => Ok(segment),
+            Place::OnOtherHost(addresses) => {
+                let left = until.map_or(timeout, |until| until.saturating_duration_since(Instant::now()));
+                Self::connect_to(node, peer, key, &addresses, left)
+            }
+        }
+    }
+
+    /// Connects to a segment of this host; says where that of another one is, without asking that host.
+    pub(crate) fn find(node: &Node, peer: NodeId, key: SegmentKey, timeout: Duration) -> Result<Place> {
+        match node.client().find_segment(peer, key, timeout)? {
             Found::Here(import, memory, size_bytes) => {
                 match node.link().open(Grant { node: peer, size_bytes, memory }) {
-                    Ok(memory) => (import, memory, None),
+                    Ok(memory) => Ok(Place::Here(Self::new(node, peer, key, import, memory, None))),
                     Err(error) => {
                         drop(node.client().disconnect(&import));
-                        return Err(error.into());
+                        Err(error.into())
                     }
                 }
             }
-            Found::OnOtherHost { addresses } => {
-                let left = until.map_or(timeout, |until| until.saturating_duration_since(Instant::now()));
-                let what = Imported::Segment(key);
-                let connected = node.network().connect(node, peer, what, &addresses, left)?;
-                let memory = connected.memory().map_err(|error| {
-                    drop(node.client().disconnect(&connected.import));
-                    no_data_link(what, peer, &error)
-                })?;
-                let memory: Arc<dyn RemoteMemory> = Arc::new(memory);
-                (connected.import, memory, Some(connected.rails))
-            }
-        };
+            Found::OnOtherHost { addresses } => Ok(Place::OnOtherHost(addresses)),
+        }
+    }
+
+    /// Connects to a segment of another host. A program there that does not respond is waited for as long as the managers do.
+    pub(crate) fn connect_to(
+        node: &Node,
+        peer: NodeId,
+        key: SegmentKey,
+        addresses: &[IpAddr],
+        timeout: Duration,
+    ) -> Result<Self> {
+        let what = Imported::Segment(key);
+        let connected = node.network().connect(node, peer, what, addresses, timeout)?;
+        let memory = connected.memory().map_err(|error| {
+            drop(node.client().disconnect(&connected.import));
+            no_data_link(what, peer, &error)
+        })?;
+        Ok(Self::new(node, peer, key, connected.import, Arc::new(memory), Some(connected.rails)))
+    }
+
+    fn new(
+        node: &Node,
+        peer: NodeId,
+        key: SegmentKey,
+        import: Import,
+        memory: Arc<dyn RemoteMemory>,
+        far: Option<Arc<Rails>>,
+    ) -> Self {
         let events = Arc::new(Queue::default());
         let registration = node.events().register_import(&import, &events);
         let maps = node.maps().filter(|_| far.is_none());
@@ -204,7 +242,7 @@ impl RemoteSegment {
             _registration: registration,
             mapped,
         };
-        Ok(Self { inner: Arc::new(inner) })
+        Self { inner: Arc::new(inner) }
     }
 
     /// The owner's node.
