@@ -169,6 +169,27 @@ fn c_programs_load_and_store_through_shadows_of_segments_of_another_host() {
 }
 
 #[test]
+fn a_child_of_fork_has_nothing_of_the_shadows_of_its_parent() {
+    let _watchdog = Watchdog::usual("children of a program with shadows");
+    if !c::is_there("cc") || !cfg!(target_arch = "x86_64") {
+        return;
+    }
+    let Some((first, second)) = two_hosts() else { return };
+    let mut owner = shadow(&second, "own", &first);
+    owner.expect("ready").unwrap();
+    let mut parent = shadow(&first, "fork", &second);
+    parent.expect("stored").unwrap();
+    must(&mut owner, "stored 3");
+    parent.say("go on").unwrap();
+    parent.expect("added").unwrap();
+    must(&mut owner, "sum 3000");
+    must(&mut owner, "seen 3000");
+    parent.say("go on").unwrap();
+    finish(parent);
+    finish(owner);
+}
+
+#[test]
 fn stores_to_a_group_reach_members_on_all_hosts() {
     let _watchdog = Watchdog::usual("stores to a group on two hosts");
     if !c::is_there("cc") || !cfg!(target_arch = "x86_64") {

@@ -23,6 +23,7 @@ use tieline::{Error, RemoteSegment, Stores};
 use crate::code::{Code, Result};
 use crate::group;
 use crate::library::Library;
+use crate::own::Own;
 
 /// Set to 1, it makes every map of a segment on another host a copy-only map.
 const ENV_COPY_ONLY: &str = "TIELINE_SISCI_COPY_ONLY";
@@ -127,8 +128,8 @@ impl FarSegment {
     /// Where a map that loads and stores reach begins.
     pub(crate) fn shadow_address(self: &Arc<Self>) -> Result<usize> {
         // One at a time: a second shadow would miss the stores to the first.
-        static MAKING: Mutex<()> = Mutex::new(());
-        let making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+        static MAKING: Own<Mutex<()>> = Own::new();
+        let making = MAKING.get_or_make(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(shadow) = self.shadow.get() {
             return Ok(shadow.address());
         }

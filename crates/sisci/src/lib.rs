@@ -33,6 +33,7 @@ mod last_error;
 pub mod library;
 pub mod local;
 pub mod map;
+mod own;
 pub mod query;
 pub mod register;
 pub mod remote;

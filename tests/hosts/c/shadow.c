@@ -1,10 +1,12 @@
 /*
  * Loads and stores through a shadow map, TIELINE_SISCI_SHADOW=1: `own NODE` has the segment and answers orders of the test, `use
- * NODE` stores to it and loads from it. `member NODE` has a copy of a group and answers the same orders, `write NODE` stores to it.
+ * NODE` stores to it and loads from it, `fork NODE` has children meanwhile. `member NODE` has a copy of a group and answers the same orders, `write NODE` stores to it.
  */
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 
 #include "check.h"
 
@@ -118,6 +120,8 @@ static int own(sci_local_segment_t segment)
             }
         } else if (sscanf(line, "sum %u", &n) == 1) {
             UNTIL(mine->sum == n);
+        } else if (sscanf(line, "seen %u", &n) == 1) {
+            UNTIL(mine->seen == n);
         } else {
             FAIL("unknown order: %s", line);
         }
@@ -310,6 +314,106 @@ static int use_until_death(sci_desc_t sd, unsigned int node)
     return 0;
 }
 
+/* The program's own handler, which the library's calls for what is not the library's. */
+static volatile int faults;
+static void *volatile faulted;
+static void on_fault(int number, siginfo_t *info, void *context)
+{
+    uintptr_t address = (uintptr_t)info->si_addr;
+    (void)number;
+    (void)context;
+    faults++;
+    faulted = info->si_addr;
+    /* Memory that is not there cannot be made writable. */
+    if (mprotect((void *)(address & ~(uintptr_t)4095), 4096, PROT_READ | PROT_WRITE) != 0) _exit(9);
+}
+
+static pid_t child_that(void (*acts)(struct shared *, unsigned int), struct shared *their, unsigned int node)
+{
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child > 0) return child;
+    acts(their, node);
+    exit(0);
+}
+
+static int end_of(pid_t child)
+{
+    int status;
+    CHECK(waitpid(child, &status, 0) == child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+/* There is nothing at the parent's address. */
+static void touches(struct shared *their, unsigned int node)
+{
+    (void)node;
+    their->number = 1;
+}
+
+/* Memory of the child's own at the parent's address is the child's, and so are its faults. */
+static void has_own_memory(struct shared *their, unsigned int node)
+{
+    size_t bytes = (sizeof *their + 4095) & ~(size_t)4095;
+    (void)node;
+    SCIFlush(NULL, NO_FLAGS);
+    CHECK(mmap(their, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == (void *)their);
+    *(volatile unsigned char *)&their->plain[50000] = 7;
+    if (faults != 1 || faulted != (void *)&their->plain[50000] || their->plain[50000] != 7) {
+        FAIL("%d faults, the last at %p; the byte at %p is %d", faults, faulted, (void *)&their->plain[50000], their->plain[50000]);
+    }
+    SCIFlush(NULL, NO_FLAGS);
+}
+
+#define ADDED 3000
+
+/* A child that begins anew has a shadow of its own. */
+static void begins_anew(struct shared *their, unsigned int node)
+{
+    sci_error_t e;
+    sci_map_t map;
+    sci_remote_segment_t remote;
+    struct shared *own;
+    (void)their;
+    remote = connect_to(start(), node, ID);
+    OK(own = (struct shared *)SCIMapRemoteSegment(remote, &map, 0, sizeof *own, NULL, NO_FLAGS, &e));
+    for (int i = 0; i < ADDED; i++) __atomic_fetch_add(&own->seen, 1, __ATOMIC_SEQ_CST);
+    CHECK(own->seen == ADDED);
+    OK(SCIUnmapSegment(map, NO_FLAGS, &e));
+    OK(SCIDisconnectSegment(remote, NO_FLAGS, &e));
+    SCITerminate();
+}
+
+static int have_children(sci_desc_t sd, unsigned int node)
+{
+    sci_error_t e;
+    sci_map_t map;
+    sci_remote_segment_t remote;
+    struct shared *their;
+    struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};
+    pid_t child;
+    CHECK(sigaction(SIGSEGV, &action, NULL) == 0);
+    remote = connect_to(sd, node, ID);
+    OK(their = (struct shared *)SCIMapRemoteSegment(remote, &map, 0, sizeof *their, NULL, NO_FLAGS, &e));
+    store_all(their, 3);
+    CHECK(end_of(child_that(touches, their, node)) == 9);
+    for (int i = 0; i < 3; i++) CHECK(end_of(child_that(has_own_memory, their, node)) == 0);
+    SCIFlush(NULL, NO_FLAGS);
+    say("stored");
+    hear("go on");
+    /* Instructions that run elsewhere, in both at the same time. */
+    child = child_that(begins_anew, their, node);
+    for (int i = 0; i < ADDED; i++) __atomic_fetch_add(&their->sum, 1, __ATOMIC_SEQ_CST);
+    CHECK(end_of(child) == 0 && their->sum == ADDED && faults == 0);
+    SCIFlush(NULL, NO_FLAGS);
+    say("added");
+    hear("go on");
+    OK(SCIUnmapSegment(map, NO_FLAGS, &e));
+    OK(SCIDisconnectSegment(remote, NO_FLAGS, &e));
+    SCITerminate();
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     sci_desc_t sd;
@@ -321,6 +425,7 @@ int main(int argc, char **argv)
     if (strcmp(argv[1], "member") == 0) return own(join(sd));
     if (strcmp(argv[1], "write") == 0) return write_to_group(sd);
     if (strcmp(argv[1], "use") == 0) return use(sd, node);
+    if (strcmp(argv[1], "fork") == 0) return have_children(sd, node);
     if (strcmp(argv[1], "use-until-death") == 0) return use_until_death(sd, node);
     return 2;
 }

@@ -255,6 +255,8 @@ impl Reading {
 
 fn region(size_bytes: usize) -> Result<Arc<Region>> {
     let region = Region::create(&RegionOptions::new("tieline-shadow", size_bytes))?;
+    // A forked child has no use for it.
+    region.dont_fork()?;
     Ok(Arc::new(region))
 }
 

@@ -14,6 +14,7 @@ use shm::sync::plain::{AtomicPtr, AtomicUsize, Ordering};
 
 use crate::code::{Code, Result};
 use crate::far::Journal;
+use crate::own::Own;
 
 /// The number of views that a process may have; each fault searches those in use.
 const VIEWS_MAX: usize = 256;
@@ -156,34 +157,78 @@ unsafe fn put_word(to: *mut u8, bytes: &[u8], width: usize) {
     }
 }
 
-/// Null: a place that is free.
-static VIEWS: [AtomicPtr<Published>; VIEWS_MAX] = [const { AtomicPtr::new(null_mut()) }; VIEWS_MAX];
-/// Places that were ever used.
-static USED: AtomicUsize = AtomicUsize::new(0);
-/// Its lowest bit says which counter new readers use.
-static EPOCH: AtomicUsize = AtomicUsize::new(0);
-static READERS: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
+/// All that this process has published.
+#[derive(Debug)]
+struct Views {
+    /// Null: a place that is free.
+    places: [AtomicPtr<Published>; VIEWS_MAX],
+    /// Places that were ever used.
+    used: AtomicUsize,
+    /// Its lowest bit says which counter new readers use.
+    epoch: AtomicUsize,
+    readers: [AtomicUsize; 2],
+    /// Objects that were replaced while handlers were reading: freed with a later change.
+    // In boxes: readers use them at their addresses.
+    #[allow(clippy::vec_box)]
+    retired: Mutex<Vec<Box<Published>>>,
+}
+
+/// A forked child has other memory at its parent's addresses, or none.
+static VIEWS: Own<Views> = Own::new();
+
+impl Views {
+    fn new() -> Self {
+        Self {
+            places: [const { AtomicPtr::new(null_mut()) }; VIEWS_MAX],
+            used: AtomicUsize::new(0),
+            epoch: AtomicUsize::new(0),
+            readers: [const { AtomicUsize::new(0) }; 2],
+            retired: Mutex::default(),
+        }
+    }
+
+    /// Waits until every thread that was reading when this was called has ended; false if that takes
+    /// too long.
+    fn have_left(&self) -> bool {
+        // Twice: a reader may have chosen its counter just before a turn, and be counted there only
+        // after it.
+        (0..2).all(|_| {
+            let old = self.epoch.fetch_add(1, Ordering::SeqCst) & 1;
+            (0..LEAVE_RETRIES.0).any(|attempt| {
+                if attempt > 0 {
+                    std::thread::sleep(LEAVE_RETRIES.1);
+                }
+                self.readers.get(old).is_none_or(|readers| readers.load(Ordering::SeqCst) == 0)
+            })
+        })
+    }
+}
 
 /// While it lives, nothing is freed that was published when it was made. To be used in handlers:
 /// two additions.
 #[derive(Debug)]
-pub(crate) struct Reading(usize);
+pub(crate) struct Reading {
+    views: Option<&'static Views>,
+    counter: usize,
+}
 
 impl Reading {
     pub(crate) fn begin() -> Self {
-        let counter = EPOCH.load(Ordering::SeqCst) & 1;
+        let views = VIEWS.get();
+        let counter = views.map_or(0, |views| views.epoch.load(Ordering::SeqCst) & 1);
         // SeqCst, as everything about epochs: a reader that is not counted yet will load the
         // pointer after its change.
-        if let Some(readers) = READERS.get(counter) {
+        if let Some(readers) = views.and_then(|views| views.readers.get(counter)) {
             readers.fetch_add(1, Ordering::SeqCst);
         }
-        Self(counter)
+        Self { views, counter }
     }
 
     /// The view in which an address lies.
     pub(crate) fn find(&self, address: usize) -> Option<&Published> {
-        let used = USED.load(Ordering::SeqCst);
-        VIEWS.iter().take(used).find_map(|place| {
+        let views = self.views?;
+        let used = views.used.load(Ordering::SeqCst);
+        views.places.iter().take(used).find_map(|place| {
             // SAFETY: a published pointer was made by `Box::into_raw` and is freed only after every
             // reader that might have loaded it has ended; the borrow ends with `self`.
             let view = unsafe { place.load(Ordering::SeqCst).as_ref() }?;
@@ -193,42 +238,41 @@ impl Reading {
 
     /// Continues in another handler of the same thread: see [`Self::take_up`].
     pub(crate) fn put_aside(self) -> usize {
-        let counter = self.0;
+        let counter = self.counter;
         std::mem::forget(self);
         counter
     }
 
     /// Takes up the postponed reading, once.
     pub(crate) fn take_up(counter: usize) -> Self {
-        Self(counter)
+        Self { views: VIEWS.get(), counter }
     }
 }
 
 impl Drop for Reading {
     fn drop(&mut self) {
-        if let Some(readers) = READERS.get(self.0) {
+        if let Some(readers) = self.views.and_then(|views| views.readers.get(self.counter)) {
             readers.fetch_sub(1, Ordering::SeqCst);
         }
     }
 }
 
-/// Objects that were replaced while handlers were reading: freed with a later change.
-// In boxes: readers use them at their addresses.
-#[allow(clippy::vec_box)]
-static RETIRED: Mutex<Vec<Box<Published>>> = Mutex::new(Vec::new());
-
 /// One of the places for a view.
 #[derive(Debug)]
-pub(crate) struct Place(usize);
+pub(crate) struct Place {
+    views: &'static Views,
+    index: usize,
+}
 
 impl Place {
     /// Takes a free one and publishes there.
     pub(crate) fn publish(view: Published) -> Result<Self> {
+        let views = VIEWS.get_or_make(Views::new);
         let new = Box::into_raw(Box::new(view));
-        for (index, place) in VIEWS.iter().enumerate() {
+        for (index, place) in views.places.iter().enumerate() {
             if place.compare_exchange(null_mut(), new, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
-                USED.fetch_max(index + 1, Ordering::SeqCst);
-                return Ok(Self(index));
+                views.used.fetch_max(index + 1, Ordering::SeqCst);
+                return Ok(Self { views, index });
             }
         }
         // SAFETY: made above, and published nowhere.
@@ -241,21 +285,22 @@ impl Place {
 
     /// Publishes a view in place of the present one.
     pub(crate) fn replace(&self, view: Published) -> Replaced {
-        Replaced(self.swap(Box::into_raw(Box::new(view))))
+        self.swap(Box::into_raw(Box::new(view)))
     }
 
-    fn swap(&self, new: *mut Published) -> Option<Box<Published>> {
-        let old = VIEWS.get(self.0)?.swap(new, Ordering::SeqCst);
+    fn swap(&self, new: *mut Published) -> Replaced {
+        let old = self.views.places.get(self.index).map(|place| place.swap(new, Ordering::SeqCst));
+        let old = old.filter(|old| !old.is_null());
         // SAFETY: a published pointer was made by `Box::into_raw`, and only one of the threads that
         // swap gets it. Readers may still use it as a shared reference: `Replaced` frees it when
         // they have ended.
-        (!old.is_null()).then(|| unsafe { Box::from_raw(old) })
+        Replaced { views: self.views, old: old.map(|old| unsafe { Box::from_raw(old) }) }
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        drop(Replaced(self.swap(null_mut())));
+        drop(self.swap(null_mut()));
     }
 }
 
@@ -263,33 +308,20 @@ impl Drop for Place {
 /// it.
 #[derive(Debug)]
 #[must_use = "what was replaced must outlive the mapping that it described"]
-pub(crate) struct Replaced(Option<Box<Published>>);
+pub(crate) struct Replaced {
+    views: &'static Views,
+    old: Option<Box<Published>>,
+}
 
 impl Drop for Replaced {
     fn drop(&mut self) {
-        let mut retired = RETIRED.lock().unwrap_or_else(PoisonError::into_inner);
-        retired.extend(self.0.take());
+        let mut retired = self.views.retired.lock().unwrap_or_else(PoisonError::into_inner);
+        retired.extend(self.old.take());
         // Under the lock, so that no other thread changes the epoch in the meantime.
-        let freed = if have_left() { std::mem::take(&mut *retired) } else { Vec::new() };
+        let freed = if self.views.have_left() { std::mem::take(&mut *retired) } else { Vec::new() };
         drop(retired);
         drop(freed);
     }
-}
-
-/// Waits until every thread that was reading when this was called has ended; false if that takes
-/// too long.
-fn have_left() -> bool {
-    // Twice: a reader may have chosen its counter just before a turn, and be counted there only
-    // after it.
-    (0..2).all(|_| {
-        let old = EPOCH.fetch_add(1, Ordering::SeqCst) & 1;
-        (0..LEAVE_RETRIES.0).any(|attempt| {
-            if attempt > 0 {
-                std::thread::sleep(LEAVE_RETRIES.1);
-            }
-            READERS.get(old).is_none_or(|readers| readers.load(Ordering::SeqCst) == 0)
-        })
-    })
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use tieline::{Group, Stores};
 use super::copies::{Copy, Published};
 use crate::code::Result;
 use crate::far::Journal;
+use crate::own::Own;
 use crate::worker::Worker;
 
 /// As much is sent at once.
@@ -22,7 +23,7 @@ const LOOK_AGAIN_NS: u64 = 1_000_000_000;
 /// Whether there ever were any: most processes have none, and their flushes stay as fast as they were.
 static IS_USED: AtomicBool = AtomicBool::new(false);
 /// All of this process, for flushes and interrupts, which name no group.
-static ALL: Mutex<Vec<Weak<FarMembers>>> = Mutex::new(Vec::new());
+static ALL: Own<Mutex<Vec<Weak<FarMembers>>>> = Own::new();
 
 /// Members without memory here.
 #[derive(Debug)]
@@ -49,7 +50,7 @@ impl FarMembers {
         });
         let (journal, weak) = (Arc::clone(&far.journal), Arc::downgrade(&far));
         far.worker.start("sisci-group-far", move || serve(&journal, &weak))?;
-        let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = ALL.get_or_make(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|known| known.strong_count() > 0);
         all.push(Arc::downgrade(&far));
         // Relaxed: a thread flushes what it has stored itself, after the view has led here.
@@ -102,7 +103,9 @@ pub(crate) fn send_all() {
     if !IS_USED.load(Ordering::Relaxed) {
         return;
     }
-    let all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+    // None in a forked child whose parent has some.
+    let Some(all) = ALL.get() else { return };
+    let all = all.lock().unwrap_or_else(PoisonError::into_inner);
     let living: Vec<_> = all.iter().filter_map(Weak::upgrade).collect();
     drop(all);
     living.iter().for_each(|far| far.send());

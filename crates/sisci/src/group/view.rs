@@ -209,12 +209,15 @@ impl View {
 
 impl Drop for View {
     fn drop(&mut self) {
-        // From now on no handler uses it; only after that may its addresses be reused.
-        drop(self.place.take());
+        let place = self.place.take();
         if self.origin != Origin::here() {
-            // A forked child does not have the mapping, and may have other memory there.
+            // A forked child does not have the mapping, and may have other memory there. Its handlers
+            // do not find what its parent has published, whose locks a thread of the parent may hold.
+            std::mem::forget(place);
             return;
         }
+        // From now on no handler uses it; only after that may its addresses be reused.
+        drop(place);
         // SAFETY: the range was reserved by `new` for this view alone; maps that led into it are
         // gone.
         let _ = unsafe { munmap(with_exposed_provenance_mut(self.start), reserved_bytes(self.mapped_bytes)) };

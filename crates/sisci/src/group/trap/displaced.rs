@@ -6,8 +6,6 @@
 //! so its registers and flags are what they would have been. While it is there, the thread takes no
 //! signals but faults of its own.
 
-use std::sync::OnceLock;
-
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use shm::origin::Origin;
@@ -19,6 +17,7 @@ use super::emulate::{Code, Outcome};
 use super::fallible;
 use crate::code::Result;
 use crate::group::copies::Reading;
+use crate::own::Own;
 
 const PLACE_BYTES: usize = 64;
 /// int3.
@@ -62,9 +61,10 @@ struct Ground {
     run: usize,
 }
 
-static GROUND: OnceLock<Ground> = OnceLock::new();
+/// A forked child would write to its parent's.
+static GROUND: Own<Ground> = Own::new();
 
-/// Makes the memory. Before the first signal; a second call does nothing.
+/// Makes the memory. Before the first signal of a process; a second call does nothing.
 pub(super) fn prepare() -> Result<()> {
     if GROUND.get().is_some() {
         return Ok(());
@@ -86,7 +86,7 @@ pub(super) fn prepare() -> Result<()> {
         let detail = format!("memory for instructions, which groups of several members need: {errno}");
         crate::code::Code::SYSTEM.because(detail)
     })?;
-    drop(GROUND.set(Ground { written, run: run.expose_provenance() }));
+    GROUND.get_or_make(|| Ground { written, run: run.expose_provenance() });
     Ok(())
 }
 

@@ -13,6 +13,7 @@ use super::emulate::{self, Outcome};
 use super::{displaced, fallible};
 use crate::code::{Code, Result};
 use crate::group::copies::Reading;
+use crate::own::Own;
 
 /// A store to memory that is mapped for reading: `si_code` of SIGSEGV.
 const SEGV_ACCERR: c_int = 2;
@@ -29,10 +30,11 @@ pub(super) fn put_off() -> u64 {
     !FAULTS.iter().fold(0, |set, signal| set | 1 << (signal - 1))
 }
 
-/// Installs both handlers, once in the life of a process.
+/// Installs both handlers, once in the life of a process. A forked child inherits them, but not what
+/// they use.
 pub(super) fn install() -> Result<()> {
-    static INSTALLED: Mutex<bool> = Mutex::new(false);
-    let mut installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
+    static INSTALLED: Own<Mutex<bool>> = Own::new();
+    let mut installed = INSTALLED.get_or_make(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
     if *installed {
         return Ok(());
     }
@@ -64,6 +66,10 @@ fn take_over(signal: c_int, handler: Handler, before: &AtomicPtr<libc::sigaction
         // thread that is cancelled would unwind out of the handler.
         (&raw mut new.sa_mask).cast::<u64>().write_unaligned(put_off());
         let asked = libc::sigaction(signal, null(), &raw mut old);
+        if asked == 0 && old.sa_sigaction == new.sa_sigaction {
+            // A forked child's: inherited.
+            return Ok(());
+        }
         // Release: pairs with the Acquire in `pass_on`. Never freed: a handler may be running for
         // as long as the process is.
         before.store(Box::into_raw(Box::new(old)), Ordering::Release);
