@@ -169,6 +169,25 @@ fn c_programs_load_and_store_through_shadows_of_segments_of_another_host() {
 }
 
 #[test]
+fn a_store_through_a_shadow_that_is_read_only_faults() {
+    let _watchdog = Watchdog::usual("read-only shadows");
+    if !c::is_there("cc") || !cfg!(target_arch = "x86_64") {
+        return;
+    }
+    let Some((first, second)) = two_hosts() else { return };
+    let mut owner = shadow(&second, "own", &first);
+    owner.expect("ready").unwrap();
+    let mut user = shadow(&first, "read", &second);
+    user.expect("looking").unwrap();
+    must(&mut owner, "feed 1");
+    user.expect("looked").unwrap();
+    must(&mut owner, "number 100");
+    user.say("go on").unwrap();
+    finish(user);
+    finish(owner);
+}
+
+#[test]
 fn a_child_of_fork_has_nothing_of_the_shadows_of_its_parent() {
     let _watchdog = Watchdog::usual("children of a program with shadows");
     if !c::is_there("cc") || !cfg!(target_arch = "x86_64") {

@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use link::LinkError;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use shm::region::MapAccess;
 use shm::sync::{AtomicBool, AtomicU64, Ordering};
 use shm::window::Window;
 use tieline::{Error, RemoteSegment, Stores};
@@ -125,19 +126,27 @@ impl FarSegment {
         Ok(self.addresses.get_or_init(|| reserved).start)
     }
 
-    /// Where a map that loads and stores reach begins.
-    pub(crate) fn shadow_address(self: &Arc<Self>) -> Result<usize> {
+    /// Where a map that loads and stores reach begins, or one that loads alone reach.
+    pub(crate) fn shadow_address(self: &Arc<Self>, access: MapAccess) -> Result<usize> {
+        let shadow = self.shadow()?;
+        match access {
+            MapAccess::ReadWrite => Ok(shadow.address()),
+            MapAccess::ReadOnly => shadow.read_only_address(),
+        }
+    }
+
+    fn shadow(self: &Arc<Self>) -> Result<&Shadow> {
         // One at a time: a second shadow would miss the stores to the first.
         static MAKING: Own<Mutex<()>> = Own::new();
         let making = MAKING.get_or_make(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(shadow) = self.shadow.get() {
-            return Ok(shadow.address());
+            return Ok(shadow);
         }
         let shadow = Shadow::new(self)?;
         shadow.start(Arc::downgrade(self))?;
-        let address = self.shadow.get_or_init(|| shadow).address();
+        let shadow = self.shadow.get_or_init(|| shadow);
         drop(making);
-        Ok(address)
+        Ok(shadow)
     }
 
     /// Sends what was stored through the shadow.

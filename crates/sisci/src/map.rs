@@ -148,15 +148,14 @@ impl Map {
             return Err(Code::OUT_OF_RANGE.because(detail));
         }
         let is_fixed = wanted.flags & flags::FIXED_MAP_ADDR != 0;
-        let is_read_only = wanted.flags & flags::READONLY_MAP != 0;
-        let access = if is_read_only { MapAccess::ReadOnly } else { MapAccess::ReadWrite };
+        let access = wanted.access();
         let is_far = matches!(&target, Target::Remote(segment) if segment.connection()?.far().is_some());
         let (address, partial) = if is_fixed && is_far {
             return Err(Code::NOT_SUPPORTED.because(
                 "the map of a segment on another host is not its memory, and cannot be at a given address: \
                  map it without SCI_FLAG_FIXED_MAP_ADDR",
             ));
-        } else if (is_fixed || is_read_only) && !is_far {
+        } else if (is_fixed || access == MapAccess::ReadOnly) && !is_far {
             let address = is_fixed.then_some(wanted.address);
             let options = PartialMapOptions { offset, len: size_bytes, address, access };
             let (address, partial) = target.map_part(&options)?;
@@ -262,6 +261,12 @@ pub struct Wanted {
     pub flags: u32,
 }
 
+impl Wanted {
+    fn access(&self) -> MapAccess {
+        if self.flags & flags::READONLY_MAP == 0 { MapAccess::ReadWrite } else { MapAccess::ReadOnly }
+    }
+}
+
 /// SCIMapLocalSegment: the handle, and the address.
 pub fn map_local(handle: Handle<LocalSegment>, wanted: &Wanted) -> Result<(Handle<Map>, usize)> {
     let library = Library::get()?;
@@ -282,7 +287,7 @@ pub fn map_remote(handle: Handle<RemoteSegment>, wanted: &Wanted) -> Result<(Han
     let is_for_copies = || wanted.flags & flags::COPY_ONLY_MAP != 0 || far::copy_only_by_environment();
     let base = match connection.far().filter(|_| !is_for_copies()) {
         None => connection.address()?,
-        Some(far) if far::shadow_by_environment() => far.shadow_address()?,
+        Some(far) if far::shadow_by_environment() => far.shadow_address(wanted.access())?,
         Some(_) => {
             return Err(Code::NOT_SUPPORTED.because(format!(
                 "segment {} of node {} is on another host, whose memory cannot be loaded from and stored to: map it \

@@ -1,8 +1,10 @@
 /*
  * Loads and stores through a shadow map, TIELINE_SISCI_SHADOW=1: `own NODE` has the segment and answers orders of the test, `use
- * NODE` stores to it and loads from it, `fork NODE` has children meanwhile. `member NODE` has a copy of a group and answers the same orders, `write NODE` stores to it.
+ * NODE` stores to it and loads from it, `fork NODE` has children meanwhile, `read NODE` has a map that is read only. `member NODE` has a copy of a group and answers the same orders, `write NODE` stores to it.
  */
 #include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <sys/mman.h>
@@ -120,6 +122,8 @@ static int own(sci_local_segment_t segment)
             }
         } else if (sscanf(line, "sum %u", &n) == 1) {
             UNTIL(mine->sum == n);
+        } else if (sscanf(line, "number %u", &n) == 1) {
+            CHECK(mine->number == n && mine->again == 0);
         } else if (sscanf(line, "seen %u", &n) == 1) {
             UNTIL(mine->seen == n);
         } else {
@@ -414,6 +418,65 @@ static int have_children(sci_desc_t sd, unsigned int node)
     return 0;
 }
 
+static sigjmp_buf before_fault;
+static void on_store(int number, siginfo_t *info, void *context)
+{
+    (void)number;
+    (void)context;
+    faulted = info->si_addr;
+    siglongjmp(before_fault, 1);
+}
+
+/* The address at which a store to `word` ended, NULL if it did not. */
+static void *fault_of_store(volatile void *word, int is_copied)
+{
+    sci_error_t e;
+    static unsigned int value = 99;
+    faulted = NULL;
+    if (sigsetjmp(before_fault, 1) == 0) {
+        if (is_copied) {
+            SCIMemWrite(&value, word, sizeof value, NO_FLAGS, &e);
+        } else {
+            *(volatile unsigned int *)word = value;
+        }
+    }
+    return faulted;
+}
+
+static int read_only(sci_desc_t sd, unsigned int node)
+{
+    sci_error_t e;
+    sci_map_t map, loads;
+    sci_remote_segment_t remote;
+    struct shared *their, *read;
+    struct sigaction action = {.sa_sigaction = on_store, .sa_flags = SA_SIGINFO};
+    CHECK(sigaction(SIGSEGV, &action, NULL) == 0);
+    remote = connect_to(sd, node, ID);
+    OK(read = (struct shared *)SCIMapRemoteSegment(remote, &loads, 0, sizeof *read, NULL, SCI_FLAG_READONLY_MAP, &e));
+    CHECK(read->their_data[5] == 55);
+    OK(their = (struct shared *)SCIMapRemoteSegment(remote, &map, 0, sizeof *their, NULL, NO_FLAGS, &e));
+    for (unsigned int i = 1; i <= 100; i++) {
+        their->number = i;
+        CHECK(read->number == i);
+        /* Also in the middle of what the library carries out. */
+        CHECK(fault_of_store(i % 2 ? &read->number : &read->again, i % 3 == 0) == (void *)(i % 2 ? &read->number : &read->again));
+        CHECK(their->number == i && read->number == i && read->again == 0);
+    }
+    FAILS(SCI_ERR_ACCESS, SCIMemCpy(NULL, (void *)"1", loads, 0, 1, NO_FLAGS, &e));
+    /* What the owner stores is found through both. */
+    say("looking");
+    while (read->theirs != 1 || their->theirs != 1) {}
+    their->seen = 1;
+    SCIFlush(NULL, NO_FLAGS);
+    say("looked");
+    hear("go on");
+    OK(SCIUnmapSegment(loads, NO_FLAGS, &e));
+    OK(SCIUnmapSegment(map, NO_FLAGS, &e));
+    OK(SCIDisconnectSegment(remote, NO_FLAGS, &e));
+    SCITerminate();
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     sci_desc_t sd;
@@ -425,6 +488,7 @@ int main(int argc, char **argv)
     if (strcmp(argv[1], "member") == 0) return own(join(sd));
     if (strcmp(argv[1], "write") == 0) return write_to_group(sd);
     if (strcmp(argv[1], "use") == 0) return use(sd, node);
+    if (strcmp(argv[1], "read") == 0) return read_only(sd, node);
     if (strcmp(argv[1], "fork") == 0) return have_children(sd, node);
     if (strcmp(argv[1], "use-until-death") == 0) return use_until_death(sd, node);
     return 2;

@@ -88,6 +88,11 @@ impl Shadow {
         self.view.start()
     }
 
+    /// That of the same memory for maps that are read only.
+    pub(super) fn read_only_address(&self) -> Result<usize> {
+        self.view.read_only()
+    }
+
     /// The offset of an address in it.
     pub(super) fn offset_of(&self, address: usize) -> Option<usize> {
         let offset = address.checked_sub(self.address())?;

@@ -9,7 +9,7 @@
 //! Each change of it replaces the mapping in one step, so a store lands before the change or after it.
 
 use std::ptr::{null_mut, with_exposed_provenance_mut};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rustix::ffi::c_void;
 use rustix::io::Errno;
@@ -56,6 +56,9 @@ pub(crate) struct View {
     place: Option<Place>,
     leads: Mutex<Leads>,
     is_group: bool,
+    /// Of a shadow only, and made with the first map of that kind: the same memory at addresses whose
+    /// faults are the program's.
+    read_only: OnceLock<usize>,
 }
 
 impl View {
@@ -75,7 +78,8 @@ impl View {
         let start = unsafe { mmap_anonymous(null_mut(), bytes, ProtFlags::empty(), none) };
         let start = start.map_err(|errno| refused("mmap of a group or shadow", errno))?.expose_provenance();
         let leads = Mutex::new(Leads::Nowhere);
-        let mut view = Self { start, mapped_bytes, origin: Origin::here(), place: None, leads, is_group };
+        let (origin, read_only) = (Origin::here(), OnceLock::new());
+        let mut view = Self { start, mapped_bytes, origin, place: None, leads, is_group, read_only };
         view.lead_nowhere(view.start)?;
         view.lead_nowhere(view.alias())?;
         view.place = Some(Place::publish(view.published(Vec::new(), None))?);
@@ -91,6 +95,29 @@ impl View {
     /// land at the beginning.
     fn alias(&self) -> usize {
         self.start + self.mapped_bytes + rustix::param::page_size()
+    }
+
+    /// Where the view's memory can be loaded from, and a store is a fault of the program's.
+    pub(crate) fn read_only(&self) -> Result<usize> {
+        // So that nothing is turned meanwhile.
+        let led = self.leads.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(start) = self.read_only.get() {
+            return Ok(*start);
+        }
+        let first = led.first().ok_or(Code::SYSTEM)?;
+        let none = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: the kernel chooses the address, so nothing that exists is replaced.
+        let start = unsafe { mmap_anonymous(null_mut(), self.mapped_bytes, ProtFlags::empty(), none) };
+        let start = start.map_err(|errno| refused("mmap of a read-only map", errno))?.expose_provenance();
+        self.lead_to(first, start, MprotectFlags::READ)
+            .inspect_err(|_| self.unmap(start, self.mapped_bytes))?;
+        Ok(*self.read_only.get_or_init(|| start))
+    }
+
+    /// Ends a mapping of this view alone.
+    fn unmap(&self, start: usize, bytes: usize) {
+        // SAFETY: the range was reserved for this view alone; maps that led into it are gone.
+        let _ = unsafe { munmap(with_exposed_provenance_mut(start), bytes) };
     }
 
     fn published(&self, copies: Vec<Copy>, journal: Option<Arc<Journal>>) -> Published {
@@ -133,9 +160,14 @@ impl View {
         let before = led.first().unwrap_or(first);
         let write = MprotectFlags::READ | MprotectFlags::WRITE;
         self.lead_to(first, self.alias(), write)?;
-        self.lead_to(first, self.start, MprotectFlags::READ)
-            // Stores must not go elsewhere than loads come from.
-            .inspect_err(|_| drop(self.lead_to(before, self.alias(), write)))?;
+        let loads = |to| {
+            self.lead_to(to, self.start, MprotectFlags::READ)?;
+            self.read_only.get().map_or(Ok(()), |start| self.lead_to(to, *start, MprotectFlags::READ))
+        };
+        // Stores must not go elsewhere than loads come from.
+        loads(first).inspect_err(|_| {
+            drop((loads(before), self.lead_to(before, self.alias(), write)));
+        })?;
         *led = Leads::First(first);
         Ok(())
     }
@@ -218,9 +250,10 @@ impl Drop for View {
         }
         // From now on no handler uses it; only after that may its addresses be reused.
         drop(place);
-        // SAFETY: the range was reserved by `new` for this view alone; maps that led into it are
-        // gone.
-        let _ = unsafe { munmap(with_exposed_provenance_mut(self.start), reserved_bytes(self.mapped_bytes)) };
+        self.unmap(self.start, reserved_bytes(self.mapped_bytes));
+        if let Some(start) = self.read_only.get() {
+            self.unmap(*start, self.mapped_bytes);
+        }
     }
 }
 
