@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tieline_tests::{Cluster, Random, Watchdog};
 
 /// Moments of a usual run: half of them with a cluster of the test's own, half with one that runs.
@@ -209,4 +209,31 @@ fn at_random_moments() {
     }
     assert!(partial > 0, "no signal came while it ran");
     println!("longest from a signal to the end: {} ms", longest.as_millis());
+}
+
+/// A terminal sends Ctrl-C to the managers that are being started, too, which end sooner than the command does.
+#[test]
+fn by_a_terminal_while_managers_start() {
+    let watchdog = Watchdog::usual("verify ended by a terminal while managers start");
+    let cluster = Cluster::empty().unwrap();
+    let tried = Tried { cluster, words: &["verify", "--nodes", "24", "--quick"] };
+    let mut while_starting = 0;
+    for round in 0..8 {
+        let mut command = tried.cluster.command(tried.words).unwrap();
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = std::os::unix::process::CommandExt::process_group(&mut command, 0).spawn().unwrap();
+        let log = |name: &String| name.ends_with(&format!("node-{}.log", 8 + 4 * round));
+        while !tried.files().iter().any(log) {
+            std::thread::yield_now();
+        }
+        kill_process_group(Pid::from_child(&child), Signal::INT).unwrap();
+        let ended = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&[ended.stdout, ended.stderr].concat()).into_owned();
+        assert_eq!(ended.status.code(), Some(130), "{said}");
+        assert!(said.contains("ended early by a signal") && !said.contains("ended at its start"), "{said}");
+        while_starting +=
+            usize::from(said.contains("nothing was tested: run `tieline verify --nodes 24 --quick`"));
+        watchdog.progress();
+    }
+    assert!(while_starting > 0, "no signal came while managers started");
 }

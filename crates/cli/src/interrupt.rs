@@ -33,6 +33,9 @@ static WHICH: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
 static ENDS_EARLY: AtomicBool = AtomicBool::new(false);
 /// So long may that take: longer than the longest figure.
 const EARLY_END_LIMIT: Duration = Duration::from_secs(20);
+/// So often is looked for a signal of which something else has been seen already, and with this pause.
+const ARRIVAL_LOOKS: u32 = 20;
+const ARRIVAL_PAUSE: Duration = Duration::from_millis(5);
 /// The command has stopped where it was and does nothing more.
 static HELD: AtomicBool = AtomicBool::new(false);
 
@@ -132,6 +135,18 @@ pub(crate) fn end_with_what_there_is() -> std::io::Result<()> {
 /// Whether a signal has come.
 pub(crate) fn has_arrived() -> bool {
     noted() != 0
+}
+
+/// The status to end with, if a signal has come, or comes now: one for a whole group of processes reaches this one after others,
+/// whose end this one may see before.
+pub(crate) fn arrives_soon() -> Option<u8> {
+    let looks = if ENDS_EARLY.load(Ordering::Relaxed) { ARRIVAL_LOOKS } else { 1 };
+    (0..looks).find_map(|look| {
+        if look > 0 {
+            std::thread::sleep(ARRIVAL_PAUSE);
+        }
+        status()
+    })
 }
 
 /// The status to end with, if a signal ended the measurement.

@@ -324,6 +324,20 @@ impl DiagReport {
         self.of(Verdict::Fail)
     }
 
+    /// The first thing that is wrong, with its node.
+    pub(crate) fn first_error(&self) -> Option<String> {
+        let of_node = |node: &NodeDiag| {
+            let error = node.findings.iter().find(|finding| finding.level == Level::Error)?;
+            let who = format!("node {}", node.node);
+            Some(if error.text.starts_with(&who) {
+                error.text.clone()
+            } else {
+                format!("{who}: {}", error.text)
+            })
+        };
+        self.nodes.iter().find_map(of_node).or_else(|| self.disagreements.first().cloned())
+    }
+
     /// Nodes of which something was late beside other work.
     pub fn in_doubt(&self) -> Vec<NodeId> {
         self.of(Verdict::Inconclusive)

@@ -38,6 +38,7 @@ mod others;
 mod render;
 mod steps;
 
+pub use advice::as_started;
 pub use depth::Depth;
 pub(crate) use render::counted;
 pub use render::{document_unfinished, render_unfinished};

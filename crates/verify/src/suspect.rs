@@ -66,6 +66,18 @@ impl Suspected {
         }
     }
 
+    /// The suspect, the first that was seen of it, and what to do, in one line.
+    pub fn reason(&self) -> String {
+        let (who, first) = (self.suspect.to_string(), self.evidence.first().map_or("", String::as_str));
+        // A manager that has ended says itself how it is started.
+        if first.contains("`tieline ") {
+            return format!("{who}: {first}");
+        }
+        let next = self.next_step();
+        let next = next.strip_prefix(&format!("{who}: ")).unwrap_or(&next);
+        format!("{who}: {first}: {next}")
+    }
+
     /// These two answer in each other's place.
     pub fn swapped([a, b]: [NodeId; 2]) -> Self {
         let evidence = format!("swapped: connections to node {a} reach node {b}, and the other way round");

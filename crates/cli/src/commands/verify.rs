@@ -10,7 +10,8 @@ use ::verify::capacity::CouldNotRun;
 use ::verify::own::OwnCluster;
 use ::verify::report;
 use ::verify::run::{
-    Control, Depth, Options, Report, Start, Step, document_unfinished, render_unfinished, run as run_all,
+    Control, Depth, Options, Report, Start, Step, as_started, document_unfinished, render_unfinished,
+    run as run_all,
 };
 use ::verify::writer::Writer;
 use anyhow::Result;
@@ -51,7 +52,11 @@ pub(super) fn run(common: &Common, arguments: &Verify, output: Output) -> Outcom
         Err(error) => {
             // Why there is no result is what support needs to know.
             bundle(Err(&error));
-            return Err(error.into());
+            // A manager that the same signal ended at its start, say.
+            return Err(match (&options.start, interrupt::arrives_soon()) {
+                (Start::Own(_), Some(status)) => ended_early(&options, status),
+                _ => error.into(),
+            });
         }
     };
     let (result, incomparable) = beside(report, files.baseline.as_ref())?;
@@ -67,6 +72,15 @@ pub(super) fn run(common: &Common, arguments: &Verify, output: Output) -> Outcom
     }
     // The result stands printed already, so what is missing is no result of its own; the status says it.
     Ok(if packed && page { result.verdict().exit_status() } else { CANNOT })
+}
+
+/// A signal came before there was any result.
+fn ended_early(options: &Options, status: u8) -> Failure {
+    let command = as_started(&options.argv);
+    let error = anyhow::anyhow!(
+        "ended early by a signal, while its cluster was started: nothing was tested: run `{command}` to its end"
+    );
+    Failure { status, error }
 }
 
 /// The steps that are done, to be printed where a signal ends the command before it can end by itself.

@@ -232,6 +232,10 @@ impl ConntestReport {
             totals.corrupt,
             totals.out_of_order
         );
+        if self.verdict == Verdict::Fail {
+            text.push_str(": ");
+            text.push_str(&self.reason());
+        }
         if self.has_no_peer() && self.verdict == Verdict::Inconclusive {
             text.push_str(
                 " (there is no peer to test: start another node with `tieline node start --node ID`)",
@@ -246,6 +250,23 @@ impl ConntestReport {
             text.push_str(&format!(" (the machine was busy: {reason})"));
         }
         text
+    }
+
+    /// Why it failed: thing, cause, next step.
+    fn reason(&self) -> String {
+        let not_run = self.instances.iter().find_map(|one| Some((one.node, one.error.as_ref()?)));
+        match (not_run, self.suspects.first()) {
+            (Some((node, error)), _) if error.contains("`tieline ") => {
+                format!("node {node} did not run: {error}")
+            }
+            (Some((node, error)), _) => {
+                format!("node {node} did not run: {error}: see `tieline diag --node {node}`")
+            }
+            (None, Some(first)) => first.reason(),
+            (None, None) => {
+                "no node exchanged anything with another: see `tieline status`, then run it again".to_owned()
+            }
+        }
     }
 
     /// A node that this only instance did not find, although nothing keeps it from being reached.
@@ -401,6 +422,31 @@ mod tests {
         ] {
             assert!(report.render().contains(text) && !before.contains(text), "{}", report.render());
         }
+    }
+
+    #[test]
+    fn a_failure_names_the_thing_the_cause_and_the_next_step() {
+        let lost = || report(Ledger { blocks_checked: 1, lost: 3, ..Ledger::default() }, Load::default());
+        let of_link = "0 out of order: link 4-8: node 4 sees: 3 puts lost; 1 blocks were right: compare `tieline link list`";
+        assert!(lost().summary().contains(of_link), "{}", lost().summary());
+        let ended = "the manager of node 8 has ended: start it with `tieline node start --node 8`";
+        let mut report = lost();
+        report.instances[0].peers[0].error = Some(ended.to_owned());
+        report.judge();
+        assert!(
+            report.summary().ends_with(&format!("link 4-8: node 4 sees: {ended}")),
+            "{}",
+            report.summary()
+        );
+        report.instances[1].error = Some(ended.to_owned());
+        assert!(
+            report.summary().ends_with(&format!(": node 8 did not run: {ended}")),
+            "{}",
+            report.summary()
+        );
+        report.instances.iter_mut().for_each(|instance| instance.error = None);
+        report.suspects.clear();
+        assert!(report.summary().contains("no node exchanged anything"), "{}", report.summary());
     }
 
     #[test]

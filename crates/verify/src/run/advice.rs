@@ -141,8 +141,8 @@ pub(super) fn up_command(start: &Start) -> Option<String> {
     Some(format!("tieline up --nodes {}{config}", own.nodes))
 }
 
-/// The command as it was started, whatever the path of its program, for a shell.
-fn as_started(argv: &[String]) -> String {
+/// The command `tieline verify` as it was started, whatever the path of its program, for a shell.
+pub fn as_started(argv: &[String]) -> String {
     let words: Vec<String> = argv.iter().skip(1).map(|word| for_shell(word)).collect();
     format!("tieline {}", if words.is_empty() { "verify".to_owned() } else { words.join(" ") })
 }

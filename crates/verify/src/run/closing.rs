@@ -116,6 +116,17 @@ fn change_of(node: NodeId, old: &LinkStatus, link: &LinkStatus) -> Option<Change
 }
 
 impl Changes {
+    /// Why the last check failed: thing, cause, next step. `None` if nothing changed for the worse.
+    pub(super) fn reason(&self, before: &ClusterReport, after: &ClusterReport) -> Option<String> {
+        let first = self.suspects.first();
+        let is_of_first =
+            |problem: &&String| first.is_none_or(|first| problem.starts_with(&format!("{}:", first.suspect)));
+        // A problem says more exactly what is wrong now; the first check has reported what was wrong before.
+        let mut new = after.problems.iter().filter(|problem| !before.problems.contains(problem));
+        let problem = new.find(is_of_first).cloned();
+        problem.or_else(|| first.map(Suspected::reason))
+    }
+
     fn nodes(&self) -> impl Iterator<Item = NodeId> {
         self.suspects.iter().filter_map(|suspected| match suspected.suspect {
             Suspect::Node(node) => Some(node),
@@ -183,6 +194,29 @@ mod tests {
         let mut all = Changes::default();
         all.judge([node(4), node(8)], &changes.into_iter().flatten().collect::<Vec<_>>(), is_busy);
         (all.suspects.len(), all.late.len())
+    }
+
+    #[test]
+    fn a_failure_names_the_thing_the_cause_and_the_next_step() {
+        let report = |problems: &[&str]| ClusterReport {
+            nodes: Vec::new(),
+            other_hosts: Vec::new(),
+            verdict: crate::verdict::Verdict::Fail,
+            problems: problems.iter().map(|&problem| problem.to_owned()).collect(),
+        };
+        let old = "node 12: its manager has ended: start it with `tieline node start --node 12`";
+        let new = "node 8: its manager has ended: start it with `tieline node start --node 8`";
+        let mut changes = Changes::default();
+        assert_eq!(changes.reason(&report(&[old]), &report(&[old])), None);
+        assert_eq!(changes.reason(&report(&[old]), &report(&[old, new])).as_deref(), Some(new));
+        changes.blame(Suspect::Node(node(8)), "stopped answering during the test: it is gone".to_owned());
+        assert_eq!(changes.reason(&report(&[]), &report(&[old, new])).as_deref(), Some(new));
+        let alone = changes.reason(&report(&[]), &report(&[])).unwrap();
+        assert!(
+            alone
+                .starts_with("node 8: stopped answering during the test: it is gone: read its manager's log"),
+            "{alone}"
+        );
     }
 
     #[test]

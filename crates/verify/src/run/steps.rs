@@ -163,6 +163,9 @@ impl<'a, 'b> Steps<'a, 'b> {
                 let (nodes, problems) = (report.nodes.len(), report.problems.len());
                 let mut detail = format!("{}, {}", counted(nodes, "node"), counted(problems, "problem"));
                 detail.push_str(&others.summary(nodes));
+                if let (Verdict::Fail, Some(first)) = (report.verdict, report.problems.first()) {
+                    detail.push_str(&format!(": {first}"));
+                }
                 (report.verdict, detail)
             })
         })?;
@@ -177,8 +180,9 @@ impl<'a, 'b> Steps<'a, 'b> {
         let swaps = self.swaps.clone();
         let report = self.unless_ended("names", |_| {
             let report = pairs::names(target);
-            let cause = swaps.cause(&report.suspects(&target.nodes));
-            let (verdict, detail) = (report.verdict, report.summary() + &cause);
+            let suspects = report.suspects(&target.nodes);
+            let verdict = report.verdict;
+            let detail = report.summary() + &reason(verdict, &suspects) + &swaps.cause(&suspects);
             (report, verdict, detail)
         });
         let report = report.unwrap_or_else(NamesReport::of_nobody);
@@ -197,8 +201,9 @@ impl<'a, 'b> Steps<'a, 'b> {
                 (control.tell)(&format!("exchange: pair {done} of {total}"));
                 (control.stop)()
             });
-            let cause = swaps.cause(&swaps.name(&target.nodes, report.bad_links(|_, _| false)));
-            let (verdict, detail) = (report.verdict, report.summary() + &cause);
+            let suspects = swaps.name(&target.nodes, report.bad_links(|_, _| false));
+            let verdict = report.verdict;
+            let detail = report.summary() + &reason(verdict, &suspects) + &swaps.cause(&suspects);
             (report, verdict, detail)
         });
         let report = report.unwrap_or_else(ExchangeReport::of_nothing);
@@ -215,7 +220,8 @@ impl<'a, 'b> Steps<'a, 'b> {
             let Plan { rounds, watch, most_pairs, .. } = plan;
             let plan = pairs::Plan { rounds, watch, limits: pairs::Limits::default(), seed, most_pairs };
             let report = pairs::run(target, &plan, control.tell, control.stop);
-            let (verdict, detail) = (report.verdict, report.summary() + &swaps.cause(&report.suspects));
+            let (verdict, suspects) = (report.verdict, &report.suspects);
+            let detail = report.summary() + &reason(verdict, suspects) + &swaps.cause(suspects);
             (report, verdict, detail)
         });
         self.saw(report.as_ref().map(|report| report.load).unwrap_or_default());
@@ -307,6 +313,11 @@ impl<'a, 'b> Steps<'a, 'b> {
                     (false, true) => Verdict::Pass,
                     (false, false) => Verdict::Inconclusive,
                 };
+                if verdict == Verdict::Fail
+                    && let Some(reason) = changes.reason(before, &after)
+                {
+                    detail.push_str(&format!(": {reason}"));
+                }
                 (changes, verdict, detail)
             }
             Err(error) => (Changes::default(), Verdict::Fail, error.to_string()),
@@ -356,6 +367,12 @@ impl<'a, 'b> Steps<'a, 'b> {
         })
         .unwrap_or_default()
     }
+}
+
+/// For the line of a step that failed: the first suspect, what was seen of it, and what to do.
+fn reason(verdict: Verdict, suspects: &[Suspected]) -> String {
+    let first = suspects.first().filter(|_| verdict == Verdict::Fail);
+    first.map(|first| format!(": {}", first.reason())).unwrap_or_default()
 }
 
 /// What a step came to; one that could not run ends the whole, and is in no report.

@@ -49,6 +49,7 @@ impl Steps<'_, '_> {
                 if in_doubt > 0 {
                     detail.push_str(&format!(", {in_doubt} late"));
                 }
+                detail.push_str(&report.first_error().map(|first| format!(": {first}")).unwrap_or_default());
                 (report.verdict, detail)
             })
         });
