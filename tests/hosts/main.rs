@@ -389,3 +389,32 @@ fn a_node_leaves_its_cluster_and_the_others_do_not_list_it() {
     );
     fails(&second, &["cluster", "renew", &first.address], "this host has joined no such cluster");
 }
+
+/// TCP ports at which something listens on a host, beside its manager.
+fn listening(host: &lab::Host) -> std::collections::BTreeSet<u16> {
+    let table = host.command("cat").arg("/proc/net/tcp").output().unwrap();
+    let table = String::from_utf8(table.stdout).unwrap();
+    let port = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let (_, port) = words[1].split_once(':').unwrap();
+        (words[3] == "0A").then(|| u16::from_str_radix(port, 16).unwrap())
+    };
+    table.lines().skip(1).filter_map(port).filter(|port| *port != 7411).collect()
+}
+
+/// What docs/hosts.md says for firewalls: the manager's port, and one of the range for each program.
+#[test]
+fn a_firewall_lets_these_ports_through() {
+    let _watchdog = Watchdog::usual("the ports of programs on two hosts");
+    let Some((first, second)) = two_hosts() else { return };
+    let range = [("FI_TCP_PORT_LOW_RANGE", "47000"), ("FI_TCP_PORT_HIGH_RANGE", "47009")];
+    assert!(listening(&first).is_empty() && listening(&second).is_empty());
+    let _member = second.program_with(&["member", "3", "4096"], &range).ready();
+    let mut writer = first.program_with(&["group", "3"], &range).ready();
+    writer.must("members 1", "8");
+    writer.must("put 1 0 4096", "1 reached, 0 lost");
+    for host in [&first, &second] {
+        let ports = listening(host);
+        assert!(ports.len() == 1 && ports.iter().all(|port| (47000..=47009).contains(port)), "{ports:?}");
+    }
+}

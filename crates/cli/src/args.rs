@@ -95,7 +95,8 @@ pub(crate) enum Command {
                             sudo tieline up --hosts-in-namespaces 3      three hosts that share nothing, on this machine\n  \
                             sudo tieline up --hosts-in-namespaces 3 --rate 1gbit\n  \
                             sudo tieline up --hosts-in-namespaces 2 --rails 2      each has two interfaces, eth0 and eth1\n  \
-                            sudo tieline on host1 -- tieline status      a command on one of them")]
+                            sudo tieline on host1 -- tieline status      a command on one of them\n\n\
+                            Exit status: 0 done, 2 wrong usage or configuration, 4 could not run.")]
     Up(Up),
     /// Stop all nodes of a cluster on this machine
     #[command(after_help = "Examples:\n  tieline down\n  tieline down --cluster lab\n  \
@@ -113,7 +114,8 @@ pub(crate) enum Command {
     On(On),
     /// List the nodes and their sessions with each other
     #[command(after_help = "Examples:\n  tieline status                 all nodes of the cluster\n  \
-                            tieline status --node 8        the services of one node\n  tieline status --json")]
+                            tieline status --node 8        the services of one node\n  tieline status --json\n\n\
+                            Exit status: 0 passed, 1 a check failed, 2 wrong usage or configuration, 4 could not run.")]
     Status,
     /// List the clusters on this machine and their nodes
     #[command(
@@ -142,13 +144,15 @@ pub(crate) enum Command {
                             tieline diag --node 8          one of them\n  tieline diag -V 9              with all counters\n  \
                             tieline diag -V 0              the findings, and each node's result\n  \
                             tieline diag --prod            on a cluster in use\n  \
-                            tieline diag --hosts hosts     compare with a list of the nodes")]
+                            tieline diag --hosts hosts     compare with a list of the nodes\n\n\
+                            Exit status: 0 passed, 1 a check failed, 2 wrong usage or configuration, 3 inconclusive, 4 could not run.")]
     Diag(Diag),
     /// Run the load test: every node sends checked data to every other
     #[command(
         after_help = "Examples:\n  tieline conntest               all nodes of all hosts, ten seconds\n  \
                             tieline conntest -t 60 --throttle 100   a minute, 100 MB/s per node: for a cluster in use\n  \
-                            tieline conntest --node 4      one instance; start the others on their nodes"
+                            tieline conntest --node 4      one instance; start the others on their nodes\n\n\
+                      Exit status: 0 passed, 1 a check failed, 2 wrong usage or configuration, 3 inconclusive, 4 could not run."
     )]
     Conntest(crate::commands::conntest::Conntest),
     /// Inject link faults: down, flap, swap, degrade
@@ -171,7 +175,8 @@ pub(crate) enum Command {
                             Steps: up (start the cluster), status (managers and sessions), diag (static test), cable (links), names (does each \
                             node ID lead to that node), exchange (checked transfer between every pair), load (all pairs at once), pairs (speed of \
                             every pair), hosts (speed of links between hosts, with --running), scipp (latency by message size on one pair), curves (bandwidth, DMA, interrupts, jitter on one pair), \
-                            thresholds (if given), closing (have managers or links changed?)."
+                            thresholds (if given), closing (have managers or links changed?).\n\n\
+                            Exit status: 0 passed, 1 a check failed, 2 wrong usage or configuration, 3 inconclusive, 4 could not run."
     )]
     Verify(Verify),
     /// Run, start, stop, restart or query the manager of one node

@@ -77,25 +77,26 @@ const OTHERWISE: [(&[&str], &str, &str); 17] = [
     (
         &["cluster", "init"],
         "node",
-        "ID of this host's node; TIELINE_NODE is checked, but not used [default: 4]",
+        "ID of this host's node; not taken from TIELINE_NODE, which says where programs attach [default: 4]",
     ),
     (
         &["cluster", "token"],
         "node",
-        "Node that may use the token; TIELINE_NODE is checked, but not used [default: any new node]",
+        "Node that may use the token; not taken from TIELINE_NODE, which says where programs attach [default: any new node]",
     ),
     (
         &["cluster", "leave"],
         "node",
-        "The node that leaves; TIELINE_NODE is checked, but not used [default: the only node of this host]",
+        "The node that leaves; not taken from TIELINE_NODE, which says where programs attach [default: the only node of this host]",
     ),
     (
         &["cluster", "join"],
         "node",
-        "ID of this host's node; TIELINE_NODE is checked, but not used [default: the token's, else the next free one]",
+        "ID of this host's node; not taken from TIELINE_NODE, which says where programs attach [default: the token's, else the next free one]",
     ),
 ];
-const ALL_NODES: &str = "Only this node; TIELINE_NODE is checked, but not used [default: all nodes]";
+const ALL_NODES: &str =
+    "Only this node; not taken from TIELINE_NODE, which says where programs attach [default: all nodes]";
 const ONE_NODE: &str = "The node; required, here or by TIELINE_NODE";
 
 /// The command line, with its help complete.
@@ -173,6 +174,44 @@ mod tests {
         root.build();
         let found = path.iter().try_fold(&root, |command, word| command.find_subcommand(word));
         found.unwrap_or_else(|| panic!("no command {path:?}")).clone()
+    }
+
+    #[test]
+    fn commands_with_a_verdict_say_which_exit_statuses_they_have() {
+        let said = |path: &[&str]| {
+            let help = of(path).render_long_help().to_string();
+            let at = help.find("Exit status: ").unwrap_or_else(|| panic!("{path:?}: {help}"));
+            help[at..].lines().collect::<Vec<_>>().join(" ")
+        };
+        for path in [["verify"], ["diag"], ["conntest"]] {
+            let wanted = "0 passed, 1 a check failed, 2 wrong usage or configuration, 3 inconclusive, 4 could not run.";
+            assert!(said(&path).contains(wanted), "{path:?}: {}", said(&path));
+        }
+        // These two have nothing that could be inconclusive.
+        assert!(
+            said(&["status"]).contains("0 passed, 1 a check failed, 2 wrong usage or configuration, 4 could")
+        );
+        assert!(said(&["up"]).contains("0 done, 2 wrong usage or configuration, 4 could not run."));
+    }
+
+    /// `TIELINE_NODE` of a shell says where its programs attach.
+    #[test]
+    fn options_that_the_environment_does_not_fill_in_say_why() {
+        for path in [
+            &["status"][..],
+            &["cable"],
+            &["diag"],
+            &["conntest"],
+            &["cluster", "init"],
+            &["cluster", "join"],
+        ] {
+            let help = of(path).render_long_help().to_string().replace('\n', " ");
+            let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(
+                help.contains("not taken from TIELINE_NODE, which says where programs attach"),
+                "{path:?}: {help}"
+            );
+        }
     }
 
     fn is_shown(command: &Command, id: &str) -> bool {
