@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 use tieline_tests::{Cluster, Peer, Watchdog};
 
-use crate::lab::Program;
+use crate::lab::{Program, until};
 
 /// Hosts of `tieline up --hosts-in-namespaces`; ended when dropped.
 pub(crate) struct Hosts {
@@ -371,4 +371,68 @@ fn a_rate_is_set_at_both_ends_of_each_cable() {
     // Without one there is none.
     let plain = Hosts::up(2).unwrap();
     assert!(!plain.must("host1", &["tc", "qdisc", "show", "dev", "eth0"]).contains("tbf"));
+}
+
+/// The processes that hold frames back, of these hosts.
+fn forwarders(hosts: &Hosts) -> Vec<String> {
+    let lock = std::fs::read_to_string(hosts.cluster.cluster_dir().join("hosts.lock")).unwrap();
+    let hub = lock.split(' ').next().unwrap().to_owned();
+    let children = std::fs::read_to_string(format!("/proc/{hub}/task/{hub}/children")).unwrap();
+    let is_one = |pid: &&str| {
+        let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.contains("hosts-in-namespaces-cable")
+    };
+    children.split_whitespace().filter(is_one).map(str::to_owned).collect()
+}
+
+/// Nanoseconds until an address says that nothing listens there: at least one round trip.
+fn refused_after_ns(hosts: &Hosts, address: &str) -> u64 {
+    let script = format!(
+        "begin=$(date +%s%N); if (exec 3<>/dev/tcp/{address}/1) 2>/dev/null; then exit 1; fi; echo $(($(date +%s%N) - begin))"
+    );
+    hosts.must("host1", &["bash", "-c", &script]).parse().unwrap()
+}
+
+#[test]
+fn a_delay_is_kept_in_each_direction_on_each_rail() {
+    const DELAY_NS: u64 = 20_000_000;
+    let _watchdog = Watchdog::usual("hosts in namespaces with a delay");
+    let Some(hosts) = Hosts::up_with(2, &["--delay", "20ms", "--rails", "2"]) else { return };
+    assert_eq!(hosts.said["delay_ns"], DELAY_NS);
+    // Of the heartbeats of both managers.
+    until("a round trip", || {
+        let (_, status, _) = hosts.tieline("host1", &["status", "--json"]);
+        let status: Value = serde_json::from_str(&status).unwrap();
+        let least = status["nodes"][0]["status"]["links"][0]["least_round_trip_ns"].as_u64();
+        assert!(least.is_none_or(|least| least >= 2 * DELAY_NS), "{status}");
+        least.is_some()
+    });
+    for address in hosts.said["hosts"][1]["addresses"].as_array().unwrap() {
+        let took_ns = refused_after_ns(&hosts, address.as_str().unwrap());
+        assert!(took_ns >= 2 * DELAY_NS, "{address}: {took_ns} ns");
+    }
+    let forwarders = forwarders(&hosts);
+    assert_eq!(forwarders.len(), 2, "one for each rail");
+    if let Err(error) = ofi::offers(&ofi::Wanted::default()) {
+        println!("a block is not tried: {error}");
+    } else {
+        let mut owner = hosts.program("host2", REACH, &["own", "7", "2000000"]).ready();
+        let mut user = hosts.program("host1", REACH, &["reach", "8", "7"]).ready();
+        user.must("put 3 1000 1999000", "done");
+        owner.must("check 3 1000 1999000", "same");
+    }
+    let (status, out, err) = hosts.cluster.run(&["down"]).unwrap();
+    assert_eq!(status, 0, "{out}{err}");
+    assert!(forwarders.iter().all(|pid| !Path::new("/proc").join(pid).exists()));
+}
+
+#[test]
+fn without_a_delay_nothing_forwards_frames() {
+    let _watchdog = Watchdog::usual("hosts in namespaces without a delay");
+    let Some(hosts) = Hosts::up(2) else { return };
+    assert_eq!((&hosts.said["delay_ns"], forwarders(&hosts)), (&Value::Null, Vec::new()));
+    let output = hosts.cluster.tieline(&["up", "--delay", "20ms"]).unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let output = hosts.cluster.tieline(&["up", "--hosts-in-namespaces", "2", "--delay", "2s"]).unwrap();
+    assert!(text(&output).2.contains("give a delay from 1us to 1s"), "{output:?}");
 }

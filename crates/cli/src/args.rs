@@ -93,7 +93,7 @@ pub(crate) enum Command {
                             tieline up --nodes 9\n  tieline --cluster lab up --nodes 2\n  \
                             tieline up --hosts hosts.txt   a node on each host of a list, over ssh\n  \
                             sudo tieline up --hosts-in-namespaces 3      three hosts that share nothing, on this machine\n  \
-                            sudo tieline up --hosts-in-namespaces 3 --rate 1gbit\n  \
+                            sudo tieline up --hosts-in-namespaces 3 --rate 1gbit --delay 50us\n  \
                             sudo tieline up --hosts-in-namespaces 2 --rails 2      each has two interfaces, eth0 and eth1\n  \
                             sudo tieline on host1 -- tieline status      a command on one of them\n\n\
                             Exit status: 0 done, 2 wrong usage or configuration, 4 could not run.")]
@@ -268,6 +268,9 @@ pub(crate) struct Up {
     /// as 1gbit or 100mbit
     #[arg(long, value_name = "RATE", requires = "hosts_in_namespaces", conflicts_with_all = ["nodes", "faults", "hosts"])]
     pub rate: Option<namespaces::Rate>,
+    /// With --hosts-in-namespaces: a frame takes so long from one host to another, one way, from 1us to 1s, such as 50us or 2ms
+    #[arg(long, value_name = "TIME", requires = "hosts_in_namespaces", conflicts_with_all = ["nodes", "faults", "hosts"])]
+    pub delay: Option<namespaces::Delay>,
 }
 
 /// `down`.

@@ -246,9 +246,12 @@ mod tests {
 
     #[test]
     fn a_host_is_started_with_what_it_is_told() {
-        for (rate, config) in [(None, None), ("1gbit".parse().ok(), Some("/etc/x y".into()))] {
+        for (delay, rate, config) in
+            [(None, None, None), ("2ms".parse().ok(), "1gbit".parse().ok(), Some("/etc/x y".into()))]
+        {
             let dir = ClusterDir::new("/run/tieline".into(), ClusterName::new("lab").unwrap());
-            let all = hub::Arguments { dir, count: 3, rails: vec![Range(78), Range(79)], rate, config };
+            let all =
+                hub::Arguments { dir, count: 3, rails: vec![Range(78), Range(79)], rate, delay, config };
             let arguments = Arguments { index: 1, all };
             assert_eq!(Arguments::of(&arguments.words()[1..]), Some(arguments.clone()));
             let names = names(&arguments);

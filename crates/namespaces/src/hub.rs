@@ -20,13 +20,14 @@ use shm::process::{Namespaces, unshare};
 use signal_hook::consts::{SIGCHLD, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use crate::delay::Delay;
 use crate::error::{NamespacesError, Result};
 use crate::plan::{self, Range};
 use crate::process::{Identity, own_pids};
 use crate::rate::Rate;
 use crate::state::{self, HubLock, Lab};
 use crate::words::{Order, Said};
-use crate::{host, ip, line};
+use crate::{cable, host, ip, line};
 
 /// Written by `up` when all is well: the hosts stay.
 pub(crate) const KEEP: &str = "keep";
@@ -43,6 +44,7 @@ pub(crate) struct Arguments {
     /// Of each rail.
     pub(crate) rails: Vec<Range>,
     pub(crate) rate: Option<Rate>,
+    pub(crate) delay: Option<Delay>,
     pub(crate) config: Option<PathBuf>,
 }
 
@@ -51,10 +53,16 @@ impl Arguments {
     pub(crate) fn words(&self, first: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
         let config = self.config.clone().unwrap_or_default();
         let rate = self.rate.map(|rate| rate.to_string()).unwrap_or_default();
+        let delay = self.delay.map(|delay| delay.to_string()).unwrap_or_default();
         let place = [self.dir.root().into(), self.dir.cluster().as_str().into()];
         let rails: Vec<_> = self.rails.iter().map(|range| range.0.to_string()).collect();
         let numbers = [self.count.to_string().into(), rails.join(",").into()];
-        first.into_iter().chain(place).chain(numbers).chain([rate.into(), config.into()]).collect()
+        first
+            .into_iter()
+            .chain(place)
+            .chain(numbers)
+            .chain([rate.into(), delay.into(), config.into()])
+            .collect()
     }
 
     /// By which the others know the `index`-th host.
@@ -63,13 +71,14 @@ impl Arguments {
     }
 
     pub(crate) fn of(words: &[OsString]) -> Option<Self> {
-        let [root, cluster, count, rails, rate, config] = words else { return None };
+        let [root, cluster, count, rails, rate, delay, config] = words else { return None };
         let rails = rails.to_str()?.split(',').map(|range| range.parse().ok().map(Range));
         Some(Self {
             dir: ClusterDir::new(root.into(), ClusterName::new(cluster.to_str()?).ok()?),
             count: count.to_str()?.parse().ok()?,
             rails: rails.collect::<Option<_>>()?,
             rate: Some(rate.to_str()?).filter(|text| !text.is_empty()).map(str::parse).transpose().ok()?,
+            delay: Some(delay.to_str()?).filter(|text| !text.is_empty()).map(str::parse).transpose().ok()?,
             config: Some(config).filter(|path| !path.is_empty()).map(PathBuf::from),
         })
     }
@@ -199,7 +208,8 @@ fn build(arguments: &Arguments) -> Result<Vec<Started>> {
     unshare(Namespaces::Network)
         .map_err(|source| NamespacesError::Namespace { what: "a network namespace", source })?;
     let rails = arguments.rails.len();
-    ip::bridges(rails)?;
+    let has_bridges = arguments.delay.is_none();
+    ip::bridges(if has_bridges { rails } else { 0 })?;
     let mut hosts = Vec::with_capacity(arguments.count);
     for index in 0..arguments.count {
         hosts.push(start(arguments, index, &back)?);
@@ -213,10 +223,14 @@ fn build(arguments: &Arguments) -> Result<Vec<Started>> {
     say(&Said::Started(hosts.len()));
     let names: Vec<_> = hosts.iter().map(|host| (host.name.clone(), host.child.id())).collect();
     for rail in 0..rails {
-        ip::connect(&names, rail)?;
+        ip::connect(&names, rail, has_bridges)?;
         if let Some(rate) = arguments.rate {
             // What a host receives.
             ip::limit(names.iter().map(|(host, _)| ip::on_rail(host, rail)), rate)?;
+        }
+        if let Some(delay) = arguments.delay {
+            // It runs for as long as this process does.
+            drop(cable::start(cable::Arguments { rail, count: arguments.count, delay })?);
         }
     }
     hosts.iter_mut().for_each(|host| host.order(&Order::Address));
@@ -304,6 +318,7 @@ mod tests {
             count: 3,
             rails: vec![Range(78), Range(80)],
             rate: "1gbit".parse().ok(),
+            delay: "50us".parse().ok(),
             config: Some("/etc/x".into()),
         };
         let words = arguments.words([HUB.into()]);

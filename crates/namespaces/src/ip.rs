@@ -59,14 +59,18 @@ pub(crate) fn bridges(rails: usize) -> Result<()> {
 }
 
 /// Connects hosts to the bridge of a rail: `eth0`, or `eth1` and so on, in the network of each process, and an interface with the
-/// host's name here.
-pub(crate) fn connect(hosts: &[(String, u32)], rail: usize) -> Result<()> {
+/// host's name here. Without a bridge a process forwards what they send ([`crate::cable`]): nothing else may speak there.
+pub(crate) fn connect(hosts: &[(String, u32)], rail: usize, has_bridge: bool) -> Result<()> {
     let bridge = on_rail("hub", rail);
     let lines = hosts.iter().enumerate().flat_map(|(index, (host, pid))| {
         let (name, there, hardware) = (on_rail(host, rail), interface(rail), hardware_address(index, rail));
         [
             format!("link add {name} type veth peer name {there} address {hardware} netns {pid}"),
-            format!("link set {name} master {bridge}"),
+            if has_bridge {
+                format!("link set {name} master {bridge}")
+            } else {
+                format!("link set {name} addrgenmode none")
+            },
             format!("link set {name} up"),
         ]
     });
@@ -85,7 +89,13 @@ pub(crate) fn interface(rail: usize) -> String {
 
 /// Of an interface of the `index`-th host: one of those that nobody gives out.
 fn hardware_address(index: usize, rail: usize) -> String {
-    format!("02:00:00:00:{rail:02x}:{:02x}", index + 1)
+    hardware_bytes(index, rail).map(|byte| format!("{byte:02x}")).join(":")
+}
+
+/// The same as it stands in a frame.
+pub(crate) fn hardware_bytes(index: usize, rail: usize) -> [u8; 6] {
+    let number = |number: usize| u8::try_from(number).unwrap_or(u8::MAX);
+    [2, 0, 0, 0, number(rail), number(index + 1)]
 }
 
 /// A host's part of the network. It knows the hardware addresses of all others from the start: the kernel has one table for those that

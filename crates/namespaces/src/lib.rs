@@ -11,6 +11,8 @@
 //! says how other commands find them, and docs/adr/0013 why processes hold the namespaces.
 #![forbid(unsafe_code)]
 
+mod cable;
+mod delay;
 mod down;
 mod enter;
 mod error;
@@ -29,6 +31,7 @@ mod words;
 
 use std::ffi::OsString;
 
+pub use delay::Delay;
 pub use down::{DownReport, down};
 pub use enter::enter;
 pub use error::{NamespacesError, Result};
@@ -40,6 +43,7 @@ pub use up::{Lease, Progress, UpOptions, UpReport, up};
 /// First argument of the processes that this crate starts of its caller's binary.
 const HUB: &str = "hosts-in-namespaces-hub";
 const HOST: &str = "hosts-in-namespaces-host";
+const CABLE: &str = "hosts-in-namespaces-cable";
 const ENTER: &str = "hosts-in-namespaces-enter";
 
 /// If this process was started by this crate: does what it was started for, and returns its exit status. `None`: it is a
@@ -49,6 +53,7 @@ pub fn is_part(words: &[OsString]) -> Option<u8> {
     match words.get(1)?.to_str()? {
         HUB => Some(hub::run(rest)),
         HOST => Some(host::run(rest)),
+        CABLE => Some(cable::run(rest)),
         ENTER => Some(enter::inside(rest)),
         _ => None,
     }

@@ -14,6 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::geteuid;
 use shm::process::{Namespaces, unshare};
 
+use crate::delay::Delay;
 use crate::error::{NamespacesError, Result};
 use crate::plan::{self, Range};
 use crate::rate::Rate;
@@ -40,6 +41,8 @@ pub struct UpOptions {
     pub rails: usize,
     /// How fast each host may send and receive on a rail, if there is a limit.
     pub rate: Option<Rate>,
+    /// How long each frame is on its way, in each direction, if not as short as the kernel makes it.
+    pub delay: Option<Delay>,
     /// The configuration of all managers, if not the usual one.
     pub config: Option<PathBuf>,
     /// How long until all have to be connected.
@@ -108,7 +111,14 @@ pub fn up(options: &UpOptions, progress: &mut dyn FnMut(Progress)) -> Result<(Up
     prepare(dir, &settings.sharing())?;
     let report = begin(
         options,
-        hub::Arguments { dir: dir.clone(), count: options.count, rails, rate: options.rate, config },
+        hub::Arguments {
+            dir: dir.clone(),
+            count: options.count,
+            rails,
+            rate: options.rate,
+            delay: options.delay,
+            config,
+        },
         progress,
     );
     if report.is_err() {

@@ -34,6 +34,7 @@ pub mod doorbell;
 mod error;
 pub mod layout;
 pub mod origin;
+pub mod packet;
 mod proc_file;
 pub mod process;
 pub mod region;

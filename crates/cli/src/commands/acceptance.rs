@@ -132,6 +132,7 @@ impl ClusterControl for Control {
     fn up_hosts(&mut self, hosts: usize) -> Result<Running, ControlError> {
         (self.running, self.target) = (None, None);
         let options = namespaces::UpOptions {
+            delay: None,
             dir: self.own.dir()?,
             count: hosts,
             rails: 1,

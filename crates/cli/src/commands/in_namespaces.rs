@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use namespaces::{
-    Host, Progress, Rate, UpOptions, are_up, down as end_hosts, enter, find, up as start_hosts,
+    Delay, Host, Progress, Rate, UpOptions, are_up, down as end_hosts, enter, find, up as start_hosts,
 };
 use node_client::runtime_dir::ClusterDir;
 use serde_json::json;
@@ -20,7 +20,7 @@ use crate::output::Output;
 const UP_LIMIT: Duration = Duration::from_secs(120);
 
 pub(super) fn up(common: &Common, arguments: &Up, count: usize, output: Output) -> Outcome {
-    let rate = arguments.rate;
+    let (rate, delay) = (arguments.rate, arguments.delay);
     let dir = cluster_dir(common)?;
     // What is only just being started is undone by this process.
     interrupt::end_with_what_there_is()?;
@@ -29,6 +29,7 @@ pub(super) fn up(common: &Common, arguments: &Up, count: usize, output: Output) 
         count,
         rails: arguments.rails as usize,
         rate,
+        delay,
         config: common.config.clone(),
         limit: UP_LIMIT,
         stop: interrupt::has_arrived,
@@ -61,6 +62,7 @@ pub(super) fn up(common: &Common, arguments: &Up, count: usize, output: Output) 
                 "without_faults": [],
                 "hosts": each.collect::<Vec<_>>(),
                 "rate_bits_per_s": rate.map(Rate::bits_per_s),
+                "delay_ns": delay.map(Delay::ns),
                 "took_s": took_s,
             }))
         },
