@@ -40,3 +40,6 @@ pub use peer::Peer;
 pub use provider::{Offer, Wanted, offers};
 pub use rails::{Fence, Opened, OwnerRails, Rails, Recover, Reduced, Task, Word};
 pub use random::random_u64;
+
+/// A long block goes over rails in chunks of so many bytes.
+pub const CHUNK_BYTES: usize = port::SEND_SLOT_BYTES;

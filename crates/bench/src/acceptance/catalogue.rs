@@ -89,7 +89,7 @@ const fn dma(id: &'static str, size_bytes: usize, cold: bool) -> Entry {
 const OWN_LINES_GOAL: Goal = Goal::at_most(1.10);
 
 /// All figures.
-pub const ALL: [Entry; 143] = [
+pub const ALL: [Entry; 145] = [
     entry(
         "scipp.half_rtt.4B",
         Needs::Pair,
@@ -377,6 +377,8 @@ pub const ALL: [Entry; 143] = [
     between_hosts("ofi.put.1MiB", ofi::Load::Stream { size_bytes: 1 << 20 }),
     between_hosts("ofi.put.16MiB", ofi::Load::Stream { size_bytes: 16 << 20 }),
     between_hosts("rails.two", ofi::Load::TwoRails { size_bytes: 1 << 20 }),
+    between_hosts("rails.cut", ofi::Load::Cut),
+    between_hosts("rails.urgent.64B", ofi::Load::Urgent),
     entry(
         "harness.overhead",
         Needs::Nothing,

@@ -21,13 +21,17 @@ use crate::{
 
 /// As many times as long as others a figure with a rate is measured.
 const RAILS_TIMES: u32 = 4;
+/// The same for one whose readings have some hundred puts that each wait behind blocks.
+const URGENT_TIMES: u32 = 20;
+/// The same for one whose readings wait for a rail that was cut.
+const CUT_TIMES: u32 = 40;
 const WHAT: &str = "the link between hosts";
 
 pub(super) fn measure(context: &mut Context<'_>, entry: &Entry, Ofi { load, goal }: Ofi) -> Result<Figure> {
     let cpus = cpus::pair(context.options.cpus, WHAT)?;
     let wanted = ofi::Wanted { provider: Some(PROVIDER.to_owned()), source: None };
     ofi::offers(&wanted).map_err(|error| BenchError::Absent { what: WHAT, reason: error.to_string() })?;
-    let is_rails = matches!(load, Load::TwoRails { .. });
+    let is_rails = load.is_over_rails();
     let hosts = Arc::new(if is_rails { Hosts::with_rails(2)? } else { Hosts::new()? });
     let mut iperf = Iperf::default();
     let is_stream = matches!(load, Load::Stream { .. });
@@ -37,7 +41,13 @@ pub(super) fn measure(context: &mut Context<'_>, entry: &Entry, Ofi { load, goal
     let mut sides = Beside::start(load, cpus, Arc::clone(&hosts), &context.progress.waiter())?;
     let version = sides.version()?;
     // At 1 Gbit/s a reading takes long.
-    let max_time = context.options.max_time * if is_rails { RAILS_TIMES } else { 1 };
+    let times = match load {
+        Load::Cut => CUT_TIMES,
+        Load::Urgent => URGENT_TIMES,
+        load if load.is_over_rails() => RAILS_TIMES,
+        _ => 1,
+    };
+    let max_time = context.options.max_time * times;
     // Each reading of a kernel's connection scatters by itself.
     let plan = BlockPlan { disturbed_above: 0.5, ..BlockPlan::against_rival(max_time, context.options.seed) };
     context.paired(&plan, sides, load.count(), |sides| {
@@ -52,6 +62,16 @@ pub(super) fn measure(context: &mut Context<'_>, entry: &Entry, Ofi { load, goal
                  by put and a look at the word that the peer puts"
             ),
             None if is_stream => iperf.note(),
+            None if load == Load::Cut => {
+                "each cable lets 1 Gbit/s through in each direction (tbf); the second one is taken down after 0.1 s, and what counts begins 0.1 s \
+                 later; every byte is compared; both sides run by turns, never at once"
+                    .to_owned()
+            }
+            None if load == Load::Urgent => {
+                "each cable lets 1 Gbit/s through in each direction (tbf); until the answer is there, for which both ends look every 20 us and \
+                 more; both sides run by turns, never at once"
+                    .to_owned()
+            }
             None if is_rails => {
                 "each cable lets 1 Gbit/s through in each direction (tbf); both sides run by turns, never at once".to_owned()
             }
@@ -67,8 +87,10 @@ fn spec(entry: &Entry, load: Load, goal: Goal, cpus: [usize; 2]) -> Spec {
         Load::Put => ("ns", 8, "a bare loop of fi_write, each with its completion"),
         Load::Stream { size_bytes } => ("GB/s", size_bytes, "a bare loop of fi_write, 16 at a time"),
         Load::TwoRails { size_bytes } => ("GB/s", size_bytes, "the same link over one of the two rails"),
+        Load::Cut => ("GB/s", 1 << 20, "the same link over one rail"),
+        Load::Urgent => ("ns", 64, "a chunk of a block over one rail"),
     };
-    let cables = if matches!(load, Load::TwoRails { .. }) { "two veth pairs" } else { "a veth pair" };
+    let cables = if load.is_over_rails() { "two veth pairs" } else { "a veth pair" };
     Spec {
         id: entry.id.to_owned(),
         unit,

@@ -77,6 +77,11 @@ impl Hosts {
         Ok(())
     }
 
+    /// Takes the first host's end of a rail `down`, or `up`.
+    pub fn set_rail(&self, rail: usize, state: &str) -> Result<()> {
+        self.0[0].ip(&["link", "set", &format!("eth{rail}"), state])
+    }
+
     /// A program on one of them, on one processor.
     pub fn command(&self, host: usize, cpu: usize, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = self.0[host].command("taskset");

@@ -17,6 +17,8 @@ use crate::{
 };
 
 mod beside;
+mod cut;
+mod urgent;
 
 pub use beside::Iperf;
 
@@ -58,11 +60,24 @@ pub enum Load {
         /// The size of one.
         size_bytes: u64,
     },
+    /// A long transfer over two such rails, the second of which is cut on the way: what arrives from a tenth of a second after that on,
+    /// beside a link over one. In bytes per ns.
+    Cut,
+    /// Puts of 64 bytes and their answers while two such rails carry blocks: the time that 99 % of them do not exceed, beside that of one
+    /// chunk of a block on one rail. In ns.
+    Urgent,
 }
 
 impl Load {
+    /// Over two rails with a rate.
+    pub fn is_over_rails(self) -> bool {
+        matches!(self, Self::TwoRails { .. } | Self::Cut | Self::Urgent)
+    }
+
     fn memory_bytes(self) -> u64 {
         match self {
+            Self::Cut => cut::LONG_BYTES,
+            Self::Urgent => MEMORY_BYTES + urgent::BLOCK_BYTES,
             Self::Stream { size_bytes } | Self::TwoRails { size_bytes } => size_bytes.max(MEMORY_BYTES),
             Self::Echo | Self::Put => MEMORY_BYTES,
         }
@@ -74,6 +89,8 @@ impl Load {
             Self::Stream { size_bytes } => (STREAM_BYTES / size_bytes).max(STREAM_PUTS),
             Self::TwoRails { size_bytes } => (RAILS_BYTES / size_bytes).max(STREAM_PUTS),
             Self::Echo | Self::Put => ROUNDS,
+            Self::Cut => cut::PUTS,
+            Self::Urgent => urgent::ROUNDS,
         }
     }
 }
@@ -90,7 +107,7 @@ impl Ends {
         hosts: &Hosts,
         program: &'static str,
         cpus: [usize; 2],
-        rails: usize,
+        (rails, goes_on): (usize, bool),
         memory_bytes: u64,
         waiter: &Arc<dyn Waiter>,
     ) -> Result<Self> {
@@ -99,6 +116,9 @@ impl Ends {
             let mut command: Command = hosts.command(host, cpus[host], &path);
             let addresses: Vec<_> = (0..rails).map(|rail| address(host, rail)).collect();
             command.args([PROVIDER, &addresses.join(","), &memory_bytes.to_string()]);
+            if goes_on {
+                command.arg(["importer", "owner"][host]);
+            }
             ChildDriver::start(command, program, WHAT)
         };
         let mut ends = Self { near: start(0)?, far: start(1)?, waiter: Arc::clone(waiter) };
@@ -157,13 +177,16 @@ impl Ends {
             Load::Stream { size_bytes } | Load::TwoRails { size_bytes } => {
                 Ok(size_bytes as f64 / self.time(&format!("stream {size_bytes} {count}"))?)
             }
+            Load::Cut | Load::Urgent => Err(BenchError::Usage("it has readings of its own".to_owned())),
         }
     }
 
     /// Whether the bytes arrive that were put: twice, with different ones.
     fn check(&mut self, load: Load) -> Result<()> {
         let (size_bytes, order) = match load {
-            Load::Echo => return Ok(()),
+            // The former has nothing to compare, the latter two compare in each reading, or as a stream.
+            Load::Echo | Load::Cut => return Ok(()),
+            Load::Urgent => (urgent::BLOCK_BYTES, "stream"),
             Load::Put => (8, "put"),
             Load::Stream { size_bytes } | Load::TwoRails { size_bytes } => (size_bytes, "stream"),
         };
@@ -185,16 +208,22 @@ pub struct Beside {
     /// Half round trips of 8 bytes over a TCP socket, in ns, and by put and poll.
     tcp_ns: Vec<f64>,
     put_and_poll_ns: Vec<f64>,
+    cpus: [usize; 2],
+    /// Of the bytes of the next reading, where each has its own.
+    seed: u64,
     /// Last: they vanish after what runs on them.
-    _hosts: Arc<Hosts>,
+    hosts: Arc<Hosts>,
 }
 
 impl Beside {
     /// Starts both pairs, and checks that bytes arrive.
     pub fn start(load: Load, cpus: [usize; 2], hosts: Arc<Hosts>, waiter: &Arc<dyn Waiter>) -> Result<Self> {
-        let start = |program, rails| Ends::start(&hosts, program, cpus, rails, load.memory_bytes(), waiter);
+        let start_as =
+            |program, rails| Ends::start(&hosts, program, cpus, rails, load.memory_bytes(), waiter);
+        let start = |program, rails| start_as(program, (rails, false));
         let (mut ours, mut bare) = match load {
             Load::TwoRails { .. } => (start(OURS, 2)?, start(OURS, 1)?),
+            Load::Cut | Load::Urgent => (start_as(OURS, (2, true))?, start(OURS, 1)?),
             Load::Echo | Load::Put | Load::Stream { .. } => (start(OURS, 1)?, start(BARE, 1)?),
         };
         ours.check(load)?;
@@ -203,7 +232,7 @@ impl Beside {
             let port = bare.far(&format!("tcp-listen {}", ADDRESSES[1]))?;
             bare.near(&format!("tcp-connect {port}"))?;
         }
-        Ok(Self { ours, bare, load, tcp_ns: Vec::new(), put_and_poll_ns: Vec::new(), _hosts: hosts })
+        Ok(Self { ours, bare, load, cpus, seed: 0, tcp_ns: Vec::new(), put_and_poll_ns: Vec::new(), hosts })
     }
 
     /// libfabric's version.
@@ -224,11 +253,27 @@ impl Beside {
 
 impl Sides for Beside {
     fn ours(&mut self) -> Result<f64> {
-        self.ours.reading(self.load)
+        self.seed += 1;
+        match self.load {
+            Load::Cut => {
+                // A link that has lost a rail again and again waits longer and longer before it uses it again: each reading has a new one.
+                let waiter = Arc::clone(&self.ours.waiter);
+                let bytes = self.load.memory_bytes();
+                self.ours = Ends::start(&self.hosts, OURS, self.cpus, (2, true), bytes, &waiter)?;
+                cut::reading(&mut self.ours, self.seed, Some(&self.hosts))
+            }
+            Load::Urgent => urgent::reading(&mut self.ours),
+            load => self.ours.reading(load),
+        }
     }
 
     fn reference(&mut self) -> Result<f64> {
-        self.bare.reading(self.load)
+        self.seed += 1;
+        match self.load {
+            Load::Cut => cut::reading(&mut self.bare, self.seed, None),
+            Load::Urgent => urgent::chunk_ns(&mut self.bare),
+            load => self.bare.reading(load),
+        }
     }
 
     fn next_block(&mut self, number: usize) -> Result<()> {

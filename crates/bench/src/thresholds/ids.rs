@@ -71,7 +71,10 @@ const fn dimension(kind: &Kind) -> Dimension {
         | Kind::Store { .. }
         | Kind::Load { .. }
         | Kind::Sisci(Sisci::Copy { .. })
-        | Kind::Ofi(Ofi { load: ofi::Load::Stream { .. } | ofi::Load::TwoRails { .. }, .. })
+        | Kind::Ofi(Ofi {
+            load: ofi::Load::Stream { .. } | ofi::Load::TwoRails { .. } | ofi::Load::Cut,
+            ..
+        })
         | Kind::Copies(Copies::Worst { .. }) => Dimension::Bandwidth,
         Kind::IdleCpu { .. } => Dimension::Processor,
         Kind::IdlePss { .. } | Kind::UpPss { .. } => Dimension::Memory,
@@ -85,7 +88,7 @@ const fn dimension(kind: &Kind) -> Dimension {
         | Kind::Sisci(_)
         | Kind::Shadow { .. }
         | Kind::Fabric(_)
-        | Kind::Ofi(Ofi { load: ofi::Load::Echo | ofi::Load::Put, .. })
+        | Kind::Ofi(Ofi { load: ofi::Load::Echo | ofi::Load::Put | ofi::Load::Urgent, .. })
         | Kind::Sockets(Sockets::Start { .. } | Sockets::Twin(Twin::Echo { .. } | Twin::EchoTail { .. }))
         | Kind::Verify { .. }
         | Kind::Up { .. } => Dimension::Time,

@@ -22,6 +22,14 @@ pub(super) const fn between_hosts(id: &'static str, load: Load) -> Entry {
         Load::TwoRails { .. } => {
             ("link between hosts: bandwidth of puts over two rails, beside one of them", Goal::at_least(1.9))
         }
+        Load::Cut => (
+            "link between hosts: bandwidth over the first of two rails from 0.1 s after the second was cut, beside a link over one",
+            Goal::at_least(0.95),
+        ),
+        Load::Urgent => (
+            "link between hosts: put of 64 bytes and its answer while two rails carry blocks, 99th percentile, beside a chunk",
+            Goal::at_most(2.0),
+        ),
     };
     entry(id, Needs::Nothing, what, Kind::Ofi(Ofi { load, goal }))
 }
