@@ -53,6 +53,7 @@ pub const ALL: [Known; 13] = [
                 || writers::has_hung_in_vain(case)
                 || writers::was_reset_behind_another_program(case)
                 || writers::is_read_behind_a_shutdown(case)
+                || writers::is_told_later(case)
         },
     },
     Known {

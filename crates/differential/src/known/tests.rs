@@ -191,6 +191,9 @@ fn an_end_differs_only_after_a_write_to_the_killed() {
     let bytes = "= 4 data=4:6f0b70fd:ea";
     assert_eq!(classified(&[fork, kill, send, recv], bytes, reset), None, "bytes are lost");
     assert_eq!(classified(&[fork, kill, send, send], "died", "= 4"), Some("writes-to-the-killed"));
+    let refused = "= -1 EFAULT";
+    assert_eq!(classified(&[fork, kill, send, send], "died", refused), Some("writes-to-the-killed"));
+    assert_eq!(classified(&[fork, send, send], "died", refused), None, "nobody has died");
     assert_eq!(classified(&[fork, kill, send], "died", "= 4"), None, "the first write");
 }
 
@@ -385,4 +388,17 @@ fn a_write_of_nothing_behind_a_program_that_was_replaced_may_succeed() {
     assert_eq!(classified(&[fork, nothing], "died", "= 0"), None, "nothing was closed");
     let some = ("a0 send fd=s1 len=4 by=sendmsg flags=- name=- bad=no", "");
     assert_eq!(classified(&[fork, exec, some], "died", "= 0"), None, "not all that was to be written");
+}
+
+#[test]
+fn what_is_waited_for_once_is_told_of_later_only_behind_a_vfork() {
+    let fork = ("a0 fork actor=a1", "= %<0>");
+    let vfork = ("a0 vfork actor=a2 close=s3 fd=s1 onto=s4", "= %<1> child 0,8,-");
+    let add = ("a0 epoll_ctl fd=s6 op=add member=s1 events=in+oneshot", "= 0");
+    let wait = ("a0 epoll_wait fd=s6 by=pwait max=8 timeout=0", "");
+    let of = |lines: &[_], plain| classified(lines, plain, "= 0");
+    assert_eq!(of(&[fork, SEND, vfork, add, wait], "= 1 s1:IN"), Some("waits-for-a-writer"));
+    assert_eq!(of(&[fork, SEND, add, wait], "= 1 s1:IN"), None, "no other program");
+    assert_eq!(of(&[fork, vfork, add, wait], "= 1 s1:IN"), None, "nobody has written");
+    assert_eq!(of(&[fork, SEND, vfork, add, wait], "= 1 s1:OUT"), None, "nothing of a ring");
 }

@@ -53,6 +53,23 @@ pub(super) fn was_reset_behind_a_killed_writer(case: &Case<'_>) -> bool {
     after.iter().any(waits) && is_of_a_reset(case)
 }
 
+/// The child of a `vfork` does not wait, and the kernel alone tells of a member that is waited for once: of bytes that go back later it tells
+/// later.
+pub(super) fn is_told_later(case: &Case<'_>) -> bool {
+    let is_any = |calls: &str| case.before().iter().any(|step| is_one_of(step.call.name(), calls));
+    let is_once = |step: &Step| {
+        step.call.name() == "epoll_ctl"
+            && argument(step, "events")
+                .is_some_and(|events| events.split('+').any(|event| event == "oneshot"))
+    };
+    case.call() == "epoll_wait"
+        && case.first.one.contains(":IN")
+        && case.first.other == "= 0"
+        && is_any("vfork vfork_exit")
+        && case.before().iter().any(is_once)
+        && writes_in_another_process(case, case.step)
+}
+
 /// The same, when it has waited for as long as it does: the connection is reset. What the child of a `vfork` made another number of is waited
 /// for by its parent's next call.
 pub(super) fn was_waited_for_in_vain(case: &Case<'_>) -> bool {

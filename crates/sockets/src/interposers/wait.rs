@@ -43,7 +43,15 @@ fn polled_in(fds: *mut pollfd, count: nfds_t, limit: Limit, mut next: impl FnMut
     {
         return next(Asks::Waits);
     }
+    visits(limit);
     rings::wait::wait(&mut Polled { fds, count }, limit, next)
+}
+
+/// A wait that sleeps settles what this process owes to readers; one that does not looks whether they want it.
+fn visits(limit: Limit) {
+    if !limit.may_wait() {
+        rings::leave::visits();
+    }
 }
 
 /// As a time says; no time is for ever. None: nobody can read it, which is for the call to find out.
@@ -106,6 +114,7 @@ fn selected_in(
         rings::leave::everything();
         return next(Asks::Waits);
     }
+    visits(limit);
     let [input, output, other] = sets;
     let (mut inputs, mut outputs, mut others) = ([0; 16], [0; 16], [0; 16]);
     for (set, words) in [(input, &mut inputs), (output, &mut outputs), (other, &mut others)] {
@@ -161,6 +170,7 @@ fn epolled_in(
         return next(events, room, Asks::Waits);
     }
     let has_rings = has_rings();
+    visits(limit);
     if has_rings && reach::is_writable(events.cast(), size_of::<epoll_event>()) {
         // SAFETY: the program's own room, which its own call writes.
         return unsafe { epoll::wait(epoll, events, room, limit, next) };
