@@ -126,12 +126,12 @@ impl End {
             endpoints.iter().map(|endpoint| endpoint.export(&region)).collect::<Result<_, _>>()?;
         let first = endpoints.first().ok_or("no address")?;
         let bell = first.bell()?;
-        let owner = Owner::new(first)?;
+        let mut owner = Owner::new(&endpoints)?;
         let cards = endpoints.iter().map(|endpoint| Ok(hex(&endpoint.card()?.to_bytes())));
         let cards = cards.collect::<Fallible<Vec<_>>>()?;
         let memory: Vec<_> = exported.iter().map(|exported| hex(&exported.card().to_bytes())).collect();
-        let bells = [bell.id().to_string(), owner.bell.id().to_string()];
-        say(&[cards.join(","), memory.join(","), bells.join(" ")].join(" "));
+        let bells: Vec<_> = owner.bells.iter().map(|bell| bell.id().to_string()).collect();
+        say(&[cards.join(","), memory.join(","), bell.id().to_string(), bells.join(",")].join(" "));
         let card = input.next().ok_or("the peer's card is missing")?;
         let its: Vec<&str> = card.split(' ').collect();
         let [end_points, memory, its_bell, its_owner] = its.as_slice() else {
@@ -154,14 +154,15 @@ impl End {
                 let others = peers.split_off(1);
                 let own = open.split_off(1).into_iter().zip(others).zip(kept.split_off(1));
                 let own = own.map(|((end_point, peer), exported)| (end_point, peer, exported));
-                owner.serve(own.collect(), &region, move |rail| Ok(rails.open(rail)?));
+                let first = peers.first().ok_or("no rail")?.fence();
+                owner.serve(first, own.collect(), &region, move |rail| Ok(rails.open(rail)?));
                 Rails::new(peers.into_iter().map(Arc::new).collect())
             }
             Some("importer") => {
                 let numbers = (0..peers.len()).map(|rail| rail as u8).collect();
                 let again = move |rail: usize, _: &Endpoint| rails.open(rail);
-                let (bell, again) = (its_owner.parse()?, Box::new(again));
-                let recover = Recover { bell, numbers, open: again, tell: Box::new(|_| true) };
+                let bells = its_owner.split(',').map(|bell| Ok(bell.parse()?)).collect::<Fallible<_>>()?;
+                let recover = Recover { bells, numbers, open: Box::new(again), tell: Box::new(|_| true) };
                 Rails::recovering(peers.into_iter().map(Arc::new).collect(), recover)
             }
             _ => Rails::new(peers.into_iter().map(Arc::new).collect()),
