@@ -1,6 +1,7 @@
 //! Returns bytes to the kernel before the program does what the library does not see, and before
 //! this process sleeps.
 
+mod visits;
 mod waited;
 
 use libc::c_int;
@@ -9,18 +10,18 @@ use stream::withdraw::Withdraw;
 use stream::write::Occasion;
 use stream::{Outcome, Word, consent, path};
 
+pub(crate) use self::visits::visits;
 use self::waited::stays_registered;
 pub(crate) use self::waited::{waited_for_elsewhere, waiting};
 use super::blocked::{self, Blocked, Goes};
 use super::conn::{self, Conn, Known, state};
 use super::copy::Bytes;
-use super::header::{CAPACITY, Header};
+use super::header::CAPACITY;
 use super::io::is_empty;
 use super::run::{Call, IMPATIENT, PATIENT};
 use super::{kernel, own, spin};
-use crate::interposer::{get_errno, set_errno};
 use crate::raw;
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU32, Ordering};
 
 fn nothing() -> Bytes {
     Bytes::flat(core::ptr::null(), 0)
@@ -89,46 +90,6 @@ fn any_owes() -> bool {
         OWES.store(1, Ordering::Relaxed);
     }
     any
-}
-
-/// When this process has last looked for readers that want bytes back, by the processor's clock.
-static VISITED: AtomicU64 = AtomicU64::new(0);
-/// Cycles between two such looks: below a millisecond, as no processor's clock has less than one a nanosecond.
-const VISIT_CYCLES: u64 = 1 << 20;
-
-/// For a process that waits without sleeping, again and again: readers may want back what it has written, and have nobody else to return it.
-#[inline]
-pub(crate) fn visits() {
-    // Pairs with the Release in `owe`, as in `owes`.
-    if OWES.load(Ordering::Acquire) != 0 {
-        visits_some();
-    }
-}
-
-#[cold]
-fn visits_some() {
-    let now = spin::clock().0;
-    if now.wrapping_sub(VISITED.load(Ordering::Relaxed)) < VISIT_CYCLES {
-        return;
-    }
-    VISITED.store(now, Ordering::Relaxed);
-    let errno = get_errno();
-    let is_wanted = |conn: &Conn| {
-        let withdrawn =
-            |(_, peer): (_, &Header)| peer.reader.0.consent.load(Ordering::Acquire) != consent::OPEN;
-        conn.owed.owes.load(Ordering::Relaxed) != 0
-            && !is_given_up(conn)
-            && conn.headers().is_some_and(withdrawn)
-    };
-    conn::for_each_ready(|conn| {
-        if is_wanted(conn)
-            && let Ok(known) = conn.known()
-        {
-            // Who has closed it sees to that.
-            let _ = known.moving(|conn| visit(conn, conn.fd(), Occasion::Visit));
-        }
-    });
-    set_errno(errno);
 }
 
 /// Its reader was stopped at work, so that nothing can be taken back from it now: it finds everything in the ring when it goes on.
