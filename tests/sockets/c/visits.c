@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -39,6 +40,8 @@ static void writer(const char *way, const struct sockaddr_in *name, const int pa
     int quiet[2], epoll = epoll_create1(EPOLL_CLOEXEC);
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, quiet)) FAIL("socketpair");
     epoll_ctl(epoll, EPOLL_CTL_ADD, quiet[0], &event);
+    // It would look for ever if the reader failed.
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     for (int round = 0; round < ROUNDS; round++) {
         int fd = socket(AF_INET, SOCK_STREAM, 0);
         if (connect(fd, (const void *)name, sizeof *name)) FAIL("connect");
