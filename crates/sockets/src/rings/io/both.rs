@@ -88,6 +88,10 @@ pub(super) fn all(
     flags: c_int,
     native: &mut Native<'_>,
 ) -> Result<isize, Gone> {
+    // Here, and not in the read: it would cost all of them.
+    if flags & libc::MSG_PEEK != 0 {
+        return peek::all(known, fd, bytes, flags, native);
+    }
     let Some((own, peer)) = known.headers() else { return Ok(native.call()) };
     let errno = get_errno();
     let mut done = 0_usize;

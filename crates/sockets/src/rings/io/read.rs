@@ -6,10 +6,10 @@ use libc::c_int;
 use stream::read::{Purpose, Read};
 use stream::{Held, Outcome, Step, consent, park, path};
 
-use super::both::more;
+use super::both::{all, more};
 use super::fast::Takes;
 use super::spin::{finds, may_spin, stays_asleep};
-use super::{Moves, both, is_empty, is_nonblocking, peek, reads_unready, with_errno};
+use super::{Moves, is_empty, is_nonblocking, reads_unready, with_errno};
 use crate::interposer::{get_errno, set_errno};
 use crate::rings::blocked::Goes;
 use crate::rings::conn::parked::Parking;
@@ -75,7 +75,6 @@ pub(crate) fn read(
     let wants_all = flags & libc::MSG_WAITALL != 0 && flags & libc::MSG_DONTWAIT == 0;
     if wants_all && !is_nonblocking(fd) {
         // Rare, and it may have to go on reading from both sides.
-        let all = if is_peek { peek::all } else { both::all };
         return all(known, fd, bytes, flags, native);
     }
     let is_there = bytes.is_there(true);
