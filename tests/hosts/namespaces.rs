@@ -380,7 +380,7 @@ fn forwarders(hosts: &Hosts) -> Vec<String> {
     let children = std::fs::read_to_string(format!("/proc/{hub}/task/{hub}/children")).unwrap();
     let is_one = |pid: &&str| {
         let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        line.contains("hosts-in-namespaces-cable")
+        line.contains("hosts-in-namespaces-forwarder")
     };
     children.split_whitespace().filter(is_one).map(str::to_owned).collect()
 }

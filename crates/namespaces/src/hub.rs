@@ -27,7 +27,7 @@ use crate::process::{Identity, own_pids};
 use crate::rate::Rate;
 use crate::state::{self, HubLock, Lab};
 use crate::words::{Order, Said};
-use crate::{cable, host, ip, line};
+use crate::{forwarder, host, ip, line};
 
 /// Written by `up` when all is well: the hosts stay.
 pub(crate) const KEEP: &str = "keep";
@@ -230,7 +230,7 @@ fn build(arguments: &Arguments) -> Result<Vec<Started>> {
         }
         if let Some(delay) = arguments.delay {
             // It runs for as long as this process does.
-            drop(cable::start(cable::Arguments { rail, count: arguments.count, delay })?);
+            drop(forwarder::start(forwarder::Arguments { rail, count: arguments.count, delay })?);
         }
     }
     hosts.iter_mut().for_each(|host| host.order(&Order::Address));

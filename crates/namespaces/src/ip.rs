@@ -59,7 +59,7 @@ pub(crate) fn bridges(rails: usize) -> Result<()> {
 }
 
 /// Connects hosts to the bridge of a rail: `eth0`, or `eth1` and so on, in the network of each process, and an interface with the
-/// host's name here. Without a bridge a process forwards what they send ([`crate::cable`]): nothing else may speak there.
+/// host's name here. Without a bridge a process forwards what they send ([`crate::forwarder`]): nothing else may speak there.
 pub(crate) fn connect(hosts: &[(String, u32)], rail: usize, has_bridge: bool) -> Result<()> {
     let bridge = on_rail("hub", rail);
     let lines = hosts.iter().enumerate().flat_map(|(index, (host, pid))| {

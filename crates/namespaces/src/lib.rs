@@ -11,11 +11,11 @@
 //! says how other commands find them, and docs/adr/0013 why processes hold the namespaces.
 #![forbid(unsafe_code)]
 
-mod cable;
 mod delay;
 mod down;
 mod enter;
 mod error;
+mod forwarder;
 mod host;
 mod hub;
 mod ip;
@@ -43,7 +43,7 @@ pub use up::{Lease, Progress, UpOptions, UpReport, up};
 /// First argument of the processes that this crate starts of its caller's binary.
 const HUB: &str = "hosts-in-namespaces-hub";
 const HOST: &str = "hosts-in-namespaces-host";
-const CABLE: &str = "hosts-in-namespaces-cable";
+const FORWARDER: &str = "hosts-in-namespaces-forwarder";
 const ENTER: &str = "hosts-in-namespaces-enter";
 
 /// If this process was started by this crate: does what it was started for, and returns its exit status. `None`: it is a
@@ -53,7 +53,7 @@ pub fn is_part(words: &[OsString]) -> Option<u8> {
     match words.get(1)?.to_str()? {
         HUB => Some(hub::run(rest)),
         HOST => Some(host::run(rest)),
-        CABLE => Some(cable::run(rest)),
+        FORWARDER => Some(forwarder::run(rest)),
         ENTER => Some(enter::inside(rest)),
         _ => None,
     }

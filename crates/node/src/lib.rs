@@ -20,6 +20,7 @@ pub mod copy_plan;
 mod credentials;
 pub mod daemon;
 pub mod descriptor;
+mod dial_addresses;
 mod dials;
 mod door;
 mod error;
@@ -34,7 +35,6 @@ mod notify;
 mod remote;
 pub mod runtime_dir;
 mod watch;
-mod ways;
 
 pub use daemon::{Daemon, DaemonOptions, StopHandle};
 pub use error::{NodeError, Result};

@@ -14,11 +14,11 @@ use trust::hosts::HostMap;
 use trust::identity::Identity;
 use trust::store::Store;
 
+use crate::dial_addresses::DialAddresses;
 use crate::dials::Dials;
 use crate::error::{NodeError, Result};
 use crate::remote::Remote;
 use crate::watch::Watch;
-use crate::ways::Ways;
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 256;
@@ -38,7 +38,7 @@ pub(crate) struct Network {
     /// Whom this side dials now, and who waits for that.
     pub(crate) dials: Dials,
     /// At which of their addresses.
-    pub(crate) ways: Ways,
+    pub(crate) dial_addresses: DialAddresses,
     /// No descriptor was left: nothing is accepted until then.
     pub(crate) accept_again_at: Option<Instant>,
     /// When what is new of addresses may be kept and passed on again, and whether there is any.
@@ -71,7 +71,7 @@ impl Network {
             hosts,
             remotes: HashMap::new(),
             dials: Dials::default(),
-            ways: Ways::default(),
+            dial_addresses: DialAddresses::default(),
             accept_again_at: None,
             spread_again_at: None,
             has_news: false,
@@ -101,7 +101,9 @@ impl Network {
         if self.hosts.set_all(self.identity.node, addresses)
             && let Err(error) = self.hosts.save(&self.store)
         {
-            warnings.push(format!("addresses of this host cannot be stored: {error}"));
+            warnings.push(format!(
+                "the addresses of this host's rails cannot be stored, so they are unknown after a restart of others: {error}: mend that, and restart this node"
+            ));
         }
         warnings
     }

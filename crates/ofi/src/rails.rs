@@ -1,13 +1,13 @@
 //! Several peers that lead to one owner, each over a network interface of its own: one link.
 //!
 //! A block longer than a chunk goes over all of them at once, each chunk over the rail that will have carried it first. All else goes
-//! over the first rail, when what the others carry has been confirmed. So what programs rely on of one [`Peer`] holds: blocks of one
+//! over one rail, the first one until it fails, when what all carry of before has been confirmed. So what programs rely on of one [`Peer`] holds: blocks of one
 //! thread arrive in their order, a doorbell rings and an atomic operation is carried out after them, a barrier waits for all. With one
 //! rail each call is that of the peer.
 //!
-//! The first failure of the first rail is that of the link, as of a peer. Another rail that fails is closed at the owner, what was not
-//! confirmed is sent again over the others, and it is opened again ([`Rails::recovering`]); its failure is the link's where that is not
-//! possible. docs/adr/0015 has the reasons.
+//! A rail that fails is closed at the owner, what was not confirmed is sent again over the others, and it is opened again
+//! ([`Rails::recovering`]). Its failure is the link's where that is not possible: if something short was under way on it, which must not be
+//! done a second time, or if it is the only one. docs/adr/0015 has the reasons.
 
 mod choice;
 mod core;
@@ -73,7 +73,7 @@ impl Rails {
         Some(Self::of(lanes, first, None))
     }
 
-    /// The same, which goes on without rails that fail, but for the first one, and uses them again when they are back; those that have
+    /// The same, which goes on without rails that fail, and uses them again when they are back; those that have
     /// failed already are tried as well. It leads to one piece of memory alone: a new end point has another key.
     pub fn recovering(lanes: Vec<Arc<Peer>>, recover: Recover) -> Option<Self> {
         let first = Arc::clone(lanes.first()?);
@@ -201,7 +201,7 @@ impl Rails {
         })
     }
 
-    /// As of a peer, with a doorbell of the first rail.
+    /// As of a peer, with a doorbell at the owner's end point of the rail that carries what is short.
     #[inline]
     pub fn ring(&self, bell: u64) -> Result<()> {
         self.over_lead(|lead| lead.peer().ring(bell))
@@ -212,7 +212,7 @@ impl Rails {
         self.0.over_lead(|lead| lead.peer().confirm_rings())
     }
 
-    /// As of a peer, with a doorbell of the first rail.
+    /// As of a peer, with a doorbell at the owner's end point of the rail that carries what is short.
     pub fn deliver(&self, bell: u64, data: &[u8]) -> Result<Delivery> {
         self.over_lead(|lead| lead.peer().deliver(bell, data))
     }

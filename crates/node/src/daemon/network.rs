@@ -99,7 +99,7 @@ impl Daemon {
         let Some(network) = self.network.as_mut().filter(|network| network.hosts.get(node).is_some()) else {
             return false;
         };
-        network.ways.begin(node);
+        network.dial_addresses.begin(node);
         if network.dials.begin(node) {
             self.dial_now(node);
         }
@@ -110,7 +110,7 @@ impl Daemon {
     fn dial_now(&mut self, node: NodeId) {
         loop {
             let Some(network) = &mut self.network else { return };
-            let address = network.ways.next(node, network.hosts.addresses(node));
+            let address = network.dial_addresses.next(node, network.hosts.addresses(node));
             let failed = match address {
                 Some(address) => {
                     let channel = Channel::dial(&network.identity, node, clock());
@@ -123,7 +123,7 @@ impl Daemon {
                 None => Some("its address is not known any more".to_owned()),
             };
             let (Some(why), Some(network)) = (failed, &mut self.network) else { return };
-            if let Some(why) = network.ways.failed(node, why) {
+            if let Some(why) = network.dial_addresses.failed(node, why) {
                 network.dials.ended(node);
                 return self.follow_up.push(Input::DialFailed { node, why });
             }
@@ -131,9 +131,9 @@ impl Daemon {
     }
 
     /// An address did not lead to the node: another one is dialled in its turn, or the attempt has failed.
-    fn way_failed(&mut self, node: NodeId, why: String) {
+    fn address_failed(&mut self, node: NodeId, why: String) {
         let Some(network) = &mut self.network else { return };
-        match network.ways.failed(node, why) {
+        match network.dial_addresses.failed(node, why) {
             Some(why) => self.tell(Input::DialFailed { node, why }),
             None if network.dials.begin(node) => self.dial_now(node),
             None => {}
@@ -339,7 +339,7 @@ impl Daemon {
                 if remote.refuses_us {
                     self.tell(Input::DialRefused { node, why });
                 } else {
-                    self.way_failed(node, why);
+                    self.address_failed(node, why);
                 }
             }
             _ if remote.is_closing() => {}

@@ -18,7 +18,7 @@ use crate::error::{OfiError, Result};
 use crate::random::random_u64;
 use crate::slots::Slots;
 
-/// How often it looks while a rail after the first one has something under way, or has failed.
+/// How often it looks while a rail has something under way, or has failed.
 const LOOK: Duration = Duration::from_millis(2);
 /// How long a new end point may take to respond.
 const RESPOND_LIMIT: Duration = Duration::from_secs(1);
@@ -327,7 +327,7 @@ impl Core {
                 match self.begin(&mut state, nth, chunk, &target, fill) {
                     Ok(true) => has_begun = true,
                     Ok(false) => continue,
-                    // The first rail has failed.
+                    // The link has ended.
                     Err(_) => return,
                 }
                 break;

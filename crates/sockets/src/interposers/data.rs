@@ -239,7 +239,7 @@ pub(crate) fn parts(vector: *const iovec, count: c_int) -> impl Fn() -> Option<B
 
 /// Whether no call with so many parts moves anything: the kernel refuses it, or returns 0 at once (`UIO_MAXIOV`).
 #[inline(always)]
-fn is_refused(count: c_int) -> bool {
+fn moves_nothing(count: c_int) -> bool {
     !(1..=1024).contains(&count)
 }
 
@@ -302,7 +302,7 @@ interposers! {
     fn __read_chk(fd: c_int, to: *mut c_void, length: size_t, room: size_t) -> ssize_t, as libc::SYS_read, quick any;
         |next| got(fd, checked(to, length, room), 0, || next(fd, to, length, room))
     fn readv(fd: c_int, vector: *const iovec, count: c_int) -> ssize_t, as libc::SYS_readv, quick any;
-        |next| if is_refused(count) { next(fd, vector, count) } else { got(fd, parts(vector, count), 0, || next(fd, vector, count)) }
+        |next| if moves_nothing(count) { next(fd, vector, count) } else { got(fd, parts(vector, count), 0, || next(fd, vector, count)) }
     fn preadv2(fd: c_int, vector: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t, else -1, quick any;
         |next| got(fd, none, 0, || next(fd, vector, count, at, flags))
     fn preadv64v2(fd: c_int, vector: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t, else -1, quick any;
@@ -321,7 +321,7 @@ interposers! {
     fn __write(fd: c_int, from: *const c_void, length: size_t) -> ssize_t, as libc::SYS_write, quick any;
         |next| gave(fd, flat(from, length), 0, || next(fd, from, length))
     fn writev(fd: c_int, vector: *const iovec, count: c_int) -> ssize_t, as libc::SYS_writev, quick any;
-        |next| if is_refused(count) { next(fd, vector, count) } else { gave(fd, parts(vector, count), 0, || next(fd, vector, count)) }
+        |next| if moves_nothing(count) { next(fd, vector, count) } else { gave(fd, parts(vector, count), 0, || next(fd, vector, count)) }
     fn pwritev2(fd: c_int, vector: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t, else -1, quick any;
         |next| gave(fd, none, 0, || next(fd, vector, count, at, flags))
     fn pwritev64v2(fd: c_int, vector: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t, else -1, quick any;

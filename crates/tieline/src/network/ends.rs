@@ -39,7 +39,8 @@ pub(super) struct Ends(OwnLock<Vec<End>>);
 
 impl Ends {
     /// The end points of the rails of these addresses, at most so many: of one provider, or the best that the first of them has.
-    /// The roles are that of the first of several, and that of the others. The first one is needed. Rails are paired by their number, so a rail that cannot be opened leaves out those after it.
+    /// The roles are that of the first of several, and that of the others. The end point of the first one is needed. Rails are paired by
+    /// their number, so a rail that cannot be opened leaves out those after it.
     pub(super) fn of_rails(
         &self,
         provider: Option<&str>,

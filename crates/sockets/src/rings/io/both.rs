@@ -37,7 +37,7 @@ fn more_as_user(user: Use, fd: c_int, bytes: &Bytes, flags: c_int, got: isize, p
     let switch_over = peer.writer.0.switch_over.load(Ordering::Relaxed);
     let mut slices = [libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; PARTS];
     if flags & libc::MSG_PEEK != 0 {
-        return got + peek::more(conn, fd, bytes, got as usize);
+        return got + peek::more(conn, fd, bytes, flags, got as usize);
     }
     conn.kept.told_switch_over.store(switch_over, Ordering::Relaxed);
     let used = bytes.slice(got as usize, usize::MAX, &mut slices);

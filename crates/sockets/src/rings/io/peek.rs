@@ -15,7 +15,7 @@ use crate::rings::{kernel, leave, run};
 use crate::sync::Ordering;
 
 /// What the other side has behind `got` bytes of one side that were peeked at.
-pub(super) fn more(conn: &Conn, fd: c_int, bytes: &Bytes, got: usize) -> isize {
+pub(super) fn more(conn: &Conn, fd: c_int, bytes: &Bytes, flags: c_int, got: usize) -> isize {
     let Some((own, peer)) = conn.headers() else { return 0 };
     let (Taken::Bytes(taken) | Taken::Closed { otherwise: Some(taken), .. }) =
         kernel::taken(fd, conn.may_be_reset())
@@ -25,13 +25,19 @@ pub(super) fn more(conn: &Conn, fd: c_int, bytes: &Bytes, got: usize) -> isize {
     if !own.read_lock.0.try_take() {
         return 0;
     }
-    let length = more_locked(own, peer, (fd, bytes, got), taken);
+    let length = more_locked(own, peer, (fd, flags), (bytes, got), taken);
     own.read_lock.0.release();
     length
 }
 
 /// As [`more`], with the lock. So many bytes were `taken` from the kernel.
-fn more_locked(own: &Header, peer: &Header, (fd, bytes, got): (c_int, &Bytes, usize), taken: u64) -> isize {
+fn more_locked(
+    own: &Header,
+    peer: &Header,
+    (fd, flags): (c_int, c_int),
+    (bytes, got): (&Bytes, usize),
+    taken: u64,
+) -> isize {
     let revoke = peer.writer.0.revoke.load(Ordering::Acquire);
     let base = peer.writer.0.base.load(Ordering::Acquire);
     let tail = peer.tail();
@@ -56,7 +62,9 @@ fn more_locked(own: &Header, peer: &Header, (fd, bytes, got): (c_int, &Bytes, us
     let used = bytes.slice(got, usize::MAX, &mut slices);
     // SAFETY: the parts are here.
     let Some(rest) = (unsafe { Bytes::parts(slices.as_ptr(), used) }) else { return 0 };
-    let length = kernel::receive(fd, &rest, usize::MAX, libc::MSG_PEEK | libc::MSG_DONTWAIT);
+    // What is to be discarded is only counted, also here.
+    let looks = libc::MSG_PEEK | libc::MSG_DONTWAIT | flags & libc::MSG_TRUNC;
+    let length = kernel::receive(fd, &rest, usize::MAX, looks);
     let is_next = peer.tail() == tail && peer.writer.0.revoke.load(Ordering::Acquire) == 0;
     if is_next { length.max(0) } else { 0 }
 }
@@ -93,8 +101,11 @@ pub(super) fn all(
             read(known, fd, Some(bytes), some, &mut Native::of(&mut part))?
         };
         let Some(count) = usize::try_from(got).ok().filter(|count| *count > 0) else { return Ok(got) };
-        let count =
-            if count < bytes.length { count + more(known.conn, fd, bytes, count) as usize } else { count };
+        let count = if count < bytes.length {
+            count + more(known.conn, fd, bytes, flags, count) as usize
+        } else {
+            count
+        };
         let is_interrupted = own_call.is_some_and(|got| got > 0);
         if count >= bytes.length || is_interrupted || has_ended || kernel::is_at_mark(fd) {
             return Ok(count as isize);

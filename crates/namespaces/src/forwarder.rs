@@ -21,7 +21,7 @@ use shm::packet::{self, HEADER_BYTES};
 use crate::delay::Delay;
 use crate::error::{NamespacesError, Result};
 use crate::words::Said;
-use crate::{CABLE, ip, line, plan};
+use crate::{FORWARDER, ip, line, plan};
 
 /// The longest frame: a block of 64 KiB that the kernel cuts into packets later, with its headers.
 const FRAME_BYTES_MAX: usize = HEADER_BYTES + 65_536 + 256;
@@ -44,7 +44,7 @@ pub(crate) struct Arguments {
 impl Arguments {
     fn words(self) -> [OsString; 4] {
         let Self { rail, count, delay } = self;
-        [CABLE.into(), rail.to_string().into(), count.to_string().into(), delay.to_string().into()]
+        [FORWARDER.into(), rail.to_string().into(), count.to_string().into(), delay.to_string().into()]
     }
 
     fn of(words: &[OsString]) -> Option<Self> {

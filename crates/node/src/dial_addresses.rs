@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use proto::ids::NodeId;
 
 #[derive(Debug, Default)]
-struct Way {
+struct Dial {
     /// As they were when it was dialled last.
     addresses: Vec<SocketAddr>,
     /// Which of them is dialled next.
@@ -19,9 +19,9 @@ struct Way {
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(crate) struct Ways(BTreeMap<NodeId, Way>);
+pub(crate) struct DialAddresses(BTreeMap<NodeId, Dial>);
 
-impl Ways {
+impl DialAddresses {
     /// A new attempt begins.
     pub(crate) fn begin(&mut self, node: NodeId) {
         self.0.entry(node).or_default().failed.clear();
@@ -29,19 +29,19 @@ impl Ways {
 
     /// Where the node is dialled now; `None`: no address is known.
     pub(crate) fn next(&mut self, node: NodeId, addresses: &[SocketAddr]) -> Option<SocketAddr> {
-        let way = self.0.entry(node).or_default();
-        if way.addresses != addresses {
-            (way.addresses, way.nth) = (addresses.to_vec(), 0);
+        let dial = self.0.entry(node).or_default();
+        if dial.addresses != addresses {
+            (dial.addresses, dial.nth) = (addresses.to_vec(), 0);
         }
-        way.addresses.get(way.nth).copied()
+        dial.addresses.get(dial.nth).copied()
     }
 
     /// The address that was dialled does not lead there: `None`, another one is to be dialled; else the attempt has failed for these reasons.
     pub(crate) fn failed(&mut self, node: NodeId, why: String) -> Option<String> {
-        let way = self.0.entry(node).or_default();
-        way.nth = (way.nth + 1) % way.addresses.len().max(1);
-        way.failed.push(why);
-        (way.failed.len() >= way.addresses.len()).then(|| way.failed.join("; "))
+        let dial = self.0.entry(node).or_default();
+        dial.nth = (dial.nth + 1) % dial.addresses.len().max(1);
+        dial.failed.push(why);
+        (dial.failed.len() >= dial.addresses.len()).then(|| dial.failed.join("; "))
     }
 }
 
@@ -51,24 +51,24 @@ mod tests {
 
     #[test]
     fn an_attempt_is_one_of_each_address_and_the_next_begins_where_the_last_one_succeeded() {
-        let (mut ways, node) = (Ways::default(), NodeId::new(8).unwrap());
+        let (mut dials, node) = (DialAddresses::default(), NodeId::new(8).unwrap());
         let [first, second] = ["10.0.0.2:7411", "10.1.0.2:7411"].map(|address| address.parse().unwrap());
         let both = [first, second];
-        ways.begin(node);
-        assert_eq!(ways.next(node, &both), Some(first));
-        assert_eq!(ways.failed(node, "one".to_owned()), None);
-        assert_eq!(ways.next(node, &both), Some(second));
+        dials.begin(node);
+        assert_eq!(dials.next(node, &both), Some(first));
+        assert_eq!(dials.failed(node, "one".to_owned()), None);
+        assert_eq!(dials.next(node, &both), Some(second));
         // That was it: the next attempt begins there, and has both again.
-        ways.begin(node);
-        assert_eq!(ways.next(node, &both), Some(second));
-        assert_eq!(ways.failed(node, "two".to_owned()), None);
-        assert_eq!(ways.next(node, &both), Some(first));
-        assert_eq!(ways.failed(node, "three".to_owned()), Some("two; three".to_owned()));
+        dials.begin(node);
+        assert_eq!(dials.next(node, &both), Some(second));
+        assert_eq!(dials.failed(node, "two".to_owned()), None);
+        assert_eq!(dials.next(node, &both), Some(first));
+        assert_eq!(dials.failed(node, "three".to_owned()), Some("two; three".to_owned()));
         // Its addresses have changed.
-        ways.begin(node);
-        assert_eq!(ways.next(node, &[first]), Some(first));
-        assert_eq!(ways.failed(node, "four".to_owned()), Some("four".to_owned()));
-        assert_eq!(ways.next(node, &[]), None);
-        assert_eq!(ways.failed(node, "five".to_owned()), Some("four; five".to_owned()));
+        dials.begin(node);
+        assert_eq!(dials.next(node, &[first]), Some(first));
+        assert_eq!(dials.failed(node, "four".to_owned()), Some("four".to_owned()));
+        assert_eq!(dials.next(node, &[]), None);
+        assert_eq!(dials.failed(node, "five".to_owned()), Some("four; five".to_owned()));
     }
 }
