@@ -33,8 +33,12 @@ const OWN_CLUSTER: &str = "it starts a cluster of its own";
 const OWN_CLUSTERS_OF_BUILDS: &str = "each build starts clusters of its own";
 const NO_CLUSTER_OF_SOCKETS: &str = "sockets of programs belong to no cluster";
 
+/// Of a command that takes `--cluster` and `--runtime-dir`.
+fn of(name: &'static str, node: Node) -> Meaning {
+    Meaning { name, node, no_cluster: None, no_runtime_dir: false }
+}
+
 fn meaning(command: &Command) -> Meaning {
-    let of = |name, node| Meaning { name, node, no_cluster: None, no_runtime_dir: false };
     match command {
         Command::Up(arguments) if arguments.hosts.is_some() => Meaning {
             no_runtime_dir: true,
@@ -79,41 +83,8 @@ fn meaning(command: &Command) -> Meaning {
             no_cluster: Some("it starts a cluster of its own; for one that runs: `tieline verify --running`"),
             ..of("verify", Node::Nothing("it tests all nodes; for one: `tieline diag --node ID`"))
         },
-        Command::Node { action } => of(
-            match action {
-                NodeAction::Run { .. } => "node run",
-                NodeAction::Start => "node start",
-                NodeAction::Stop => "node stop",
-                NodeAction::Restart => "node restart",
-                NodeAction::Status => "node status",
-            },
-            Node::One,
-        ),
-        Command::Cluster { action: ClusterAction::Revoke { .. } } => {
-            of("cluster revoke", Node::Nothing("the node is an argument, such as `tieline cluster revoke 8`"))
-        }
-        Command::Cluster { action: ClusterAction::Show } => Meaning {
-            no_runtime_dir: true,
-            ..of("cluster show", Node::Nothing("it shows all nodes that this host has"))
-        },
-        Command::Cluster { action: ClusterAction::Leave(_) } => of("cluster leave", Node::Narrows),
-        Command::Cluster { action } => Meaning {
-            no_runtime_dir: true,
-            no_cluster: matches!(action, ClusterAction::Join(_))
-                .then_some("the cluster's name comes from the other host"),
-            ..of(
-                match action {
-                    ClusterAction::Show => "cluster show",
-                    ClusterAction::Init(_) => "cluster init",
-                    ClusterAction::Token { .. } => "cluster token",
-                    ClusterAction::Join(_) => "cluster join",
-                    ClusterAction::Renew(_) => "cluster renew",
-                    ClusterAction::Revoke { .. } => "cluster revoke",
-                    ClusterAction::Leave(_) => "cluster leave",
-                },
-                Node::Narrows,
-            )
-        },
+        Command::Node { action } => of(of_node(action), Node::One),
+        Command::Cluster { action } => of_cluster(action),
         Command::Run(_) => Meaning {
             no_cluster: Some(NO_CLUSTER_OF_SOCKETS),
             ..of("run", Node::Nothing("it needs no node"))
@@ -131,33 +102,75 @@ fn meaning(command: &Command) -> Meaning {
             no_runtime_dir: true,
             ..of("fabric", Node::Nothing("nodes of a switched fabric are named by the command's own options"))
         },
-        Command::Bench { bench: Bench::Scipp(_) } => of("bench scipp", Node::One),
-        Command::Bench { bench: Bench::Scibench2(_) } => of("bench scibench2", Node::One),
-        Command::Bench { bench: Bench::Dma(_) } => of("bench dma", Node::One),
-        Command::Bench { bench: Bench::Intr(_) } => of("bench intr", Node::One),
-        Command::Bench { bench: Bench::Jitter(_) } => of("bench jitter", Node::One),
-        Command::Bench { bench: Bench::Latency(_) } => of("bench latency", Node::One),
-        Command::Bench { bench: Bench::Compare(_) } => Meaning {
+        Command::Bench { bench } => of_bench(bench),
+    }
+}
+
+/// As it is typed.
+fn of_node(action: &NodeAction) -> &'static str {
+    match action {
+        NodeAction::Run { .. } => "node run",
+        NodeAction::Start => "node start",
+        NodeAction::Stop => "node stop",
+        NodeAction::Restart => "node restart",
+        NodeAction::Status => "node status",
+    }
+}
+
+fn of_cluster(action: &ClusterAction) -> Meaning {
+    match action {
+        ClusterAction::Revoke { .. } => {
+            of("cluster revoke", Node::Nothing("the node is an argument, such as `tieline cluster revoke 8`"))
+        }
+        ClusterAction::Show => Meaning {
+            no_runtime_dir: true,
+            ..of("cluster show", Node::Nothing("it shows all nodes that this host has"))
+        },
+        ClusterAction::Leave(_) => of("cluster leave", Node::Narrows),
+        ClusterAction::Init(_) => of_membership("cluster init"),
+        ClusterAction::Token { .. } => of_membership("cluster token"),
+        ClusterAction::Join(_) => Meaning {
+            no_cluster: Some("the cluster's name comes from the other host"),
+            ..of_membership("cluster join")
+        },
+        ClusterAction::Renew(_) => of_membership("cluster renew"),
+    }
+}
+
+/// Of an action on this host's membership, which no running node has a part in.
+fn of_membership(name: &'static str) -> Meaning {
+    Meaning { no_runtime_dir: true, ..of(name, Node::Narrows) }
+}
+
+fn of_bench(bench: &Bench) -> Meaning {
+    match bench {
+        Bench::Scipp(_) => of("bench scipp", Node::One),
+        Bench::Scibench2(_) => of("bench scibench2", Node::One),
+        Bench::Dma(_) => of("bench dma", Node::One),
+        Bench::Intr(_) => of("bench intr", Node::One),
+        Bench::Jitter(_) => of("bench jitter", Node::One),
+        Bench::Latency(_) => of("bench latency", Node::One),
+        Bench::Compare(_) => Meaning {
             no_cluster: Some("it reads two files, without a cluster"),
             no_runtime_dir: true,
             ..of("bench compare", Node::Nothing("it reads two files, without a node"))
         },
-        Command::Bench { bench: Bench::CompareBuilds(_) } => Meaning {
+        Bench::CompareBuilds(_) => Meaning {
             no_cluster: Some(OWN_CLUSTERS_OF_BUILDS),
             no_runtime_dir: true,
             ..of("bench compare-builds", Node::Nothing(OWN_CLUSTERS_OF_BUILDS))
         },
-        Command::Bench { bench: Bench::Thresholds } => Meaning {
+        Bench::Thresholds => Meaning {
             no_cluster: Some("it prints what is built in, without a cluster"),
             no_runtime_dir: true,
             ..of("bench thresholds", Node::Nothing("it prints what is built in, without a node"))
         },
-        Command::Bench { bench: Bench::Limits(_) } => Meaning {
+        Bench::Limits(_) => Meaning {
             no_cluster: Some("it measures the machine, without a cluster"),
             no_runtime_dir: true,
             ..of("bench limits", Node::Nothing("it measures the machine, without a node"))
         },
-        Command::Bench { bench: Bench::Acceptance(_) } => {
+        Bench::Acceptance(_) => {
             Meaning { no_cluster: Some(OWN_CLUSTER), ..of("bench acceptance", Node::Nothing(OWN_CLUSTER)) }
         }
     }

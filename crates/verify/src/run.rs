@@ -25,6 +25,7 @@ use crate::status::{ClusterReport, Hosts};
 use crate::suspect::Suspected;
 use crate::target::Target;
 use crate::verdict::Verdict;
+use others::Others;
 use steps::Steps;
 
 mod advice;
@@ -170,6 +171,79 @@ pub fn run(options: &Options, control: &mut Control<'_>) -> Result<Report, Could
         (Start::Running(_), Depth::Quick | Depth::Standard | Depth::Thorough) => Hosts::All,
         (Start::Own(_), _) | (_, Depth::Health) => Hosts::This,
     };
+    let looks = looks(options, &mut steps, hosts, target)?;
+    let names = steps.names(&looks.target);
+    let exchange = steps.exchange(&looks.target, options.seed, &names);
+    let speeds = speeds(options, &mut steps, hosts, &sound(&looks.target, &names), &looks.others);
+    let changes = steps.closing(hosts, &looks.target, &looks.status);
+    let findings = blame::Findings {
+        absent: &looks.absent,
+        changes: &changes,
+        cable: looks.cable.as_ref(),
+        swaps: &steps.swaps,
+        names: &names,
+        exchange: &exchange,
+        load: speeds.load.as_ref(),
+        pairs: speeds.pairs.as_ref(),
+        pair: &steps.of_pair,
+    };
+    let suspects = blame::suspects(&looks.target.nodes, &findings);
+    let (steps, partial) = steps.end();
+    let busy = busy::reason(&steps);
+    environment.finish(start, steal_before_ms);
+    let known = advice::Known {
+        steps: &steps,
+        links: advice::links_of(&looks.status),
+        busy: busy.as_deref(),
+        partial: partial.as_deref(),
+        others: &looks.others.nodes,
+        own: advice::up_command(&options.start),
+        argv: &options.argv,
+    };
+    Ok(Report {
+        schema: SCHEMA,
+        verdict: verdict(&steps, partial.is_some()),
+        cluster: looks.target.cluster.unwrap_or_else(|| "default".into()),
+        depth: options.depth,
+        advice: advice::advice(&suspects, &known),
+        suspects,
+        partial,
+        busy,
+        environment,
+        steps,
+        status: looks.status,
+        diag: looks.diag,
+        cable: looks.cable,
+        names,
+        exchange,
+        load: speeds.load,
+        pairs: speeds.pairs,
+        between_hosts: speeds.between_hosts,
+        latency: speeds.latency,
+        benchmarks: speeds.benchmarks,
+        judged: speeds.judged,
+        duration_s: start.elapsed().as_secs_f64(),
+    })
+}
+
+/// What a cluster says of itself, before anything is transferred.
+struct Looks {
+    /// The nodes whose managers respond.
+    target: Target,
+    status: ClusterReport,
+    others: Others,
+    diag: DiagReport,
+    /// Nodes of other hosts that gave no report.
+    absent: Vec<Suspected>,
+    cable: Option<CableReport>,
+}
+
+fn looks(
+    options: &Options,
+    steps: &mut Steps<'_, '_>,
+    hosts: Hosts,
+    target: Target,
+) -> Result<Looks, CouldNotRun> {
     let (status, others) = steps.status(hosts, &target)?;
     // A node that does not respond has failed already; further requests would only take time.
     // The step before has reported the reason.
@@ -180,75 +254,45 @@ pub fn run(options: &Options, control: &mut Control<'_>) -> Result<Report, Could
     let diag = steps.diag(hosts, &target, &expected, &others)?;
     let absent = if hosts == Hosts::All { others.absent(&diag) } else { Vec::new() };
     let cable = steps.cable(hosts, &target, options.plan.as_ref(), &others)?;
-    let names = steps.names(&target);
-    let exchange = steps.exchange(&target, options.seed, &names);
-    let sound = sound(&target, &names);
+    Ok(Looks { target, status, others, diag, absent, cable })
+}
+
+/// Load and speed, as far as the depth of the test asks for them.
+struct Speeds {
+    load: Option<ConntestReport>,
+    pairs: Option<PairsReport>,
+    between_hosts: Option<SpeedReport>,
+    latency: Option<LatencyReport>,
+    benchmarks: Vec<Value>,
+    judged: Vec<Judgements>,
+}
+
+fn speeds(
+    options: &Options,
+    steps: &mut Steps<'_, '_>,
+    hosts: Hosts,
+    sound: &Target,
+    others: &Others,
+) -> Speeds {
     let plan = options.depth.plan();
-    let load = plan.and_then(|plan| steps.load(&sound, options.seed, plan, &others));
-    let pairs = plan.and_then(|plan| steps.pairs(&sound, options.seed, plan));
-    let between_hosts = plan
-        .filter(|_| hosts == Hosts::All)
-        .and_then(|plan| steps.hosts(&sound, options.seed, plan, &others));
-    let latency = plan.and_then(|_| steps.scipp(&sound));
+    let load = plan.and_then(|plan| steps.load(sound, options.seed, plan, others));
+    let pairs = plan.and_then(|plan| steps.pairs(sound, options.seed, plan));
+    let between_hosts =
+        plan.filter(|_| hosts == Hosts::All).and_then(|plan| steps.hosts(sound, options.seed, plan, others));
+    let latency = plan.and_then(|_| steps.scipp(sound));
     let curves = plan.and_then(|plan| plan.curves);
-    let mut benchmarks = curves.map(|curves| steps.curves(&sound, curves, options.seed)).unwrap_or_default();
+    let mut benchmarks = curves.map(|curves| steps.curves(sound, curves, options.seed)).unwrap_or_default();
     let judged = match &options.thresholds {
         Some(thresholds) => steps.thresholds(thresholds, latency.as_ref(), &mut benchmarks),
         None => Vec::new(),
     };
-    let changes = steps.closing(hosts, &target, &status);
-    let findings = blame::Findings {
-        absent: &absent,
-        changes: &changes,
-        cable: cable.as_ref(),
-        swaps: &steps.swaps,
-        names: &names,
-        exchange: &exchange,
-        load: load.as_ref(),
-        pairs: pairs.as_ref(),
-        pair: &steps.of_pair,
-    };
-    let suspects = blame::suspects(&target.nodes, &findings);
-    let (steps, partial) = steps.end();
-    let busy = busy::reason(&steps);
+    Speeds { load, pairs, between_hosts, latency, benchmarks, judged }
+}
+
+/// The worst of the steps. What was not done cannot have passed.
+fn verdict(steps: &[Step], is_partial: bool) -> Verdict {
     let worst = Verdict::worst(steps.iter().map(|step| step.verdict));
-    // What was not done cannot have passed.
-    let verdict = if partial.is_some() && worst == Verdict::Pass { Verdict::Inconclusive } else { worst };
-    environment.finish(start, steal_before_ms);
-    let known = advice::Known {
-        steps: &steps,
-        links: advice::links_of(&status),
-        busy: busy.as_deref(),
-        partial: partial.as_deref(),
-        others: &others.nodes,
-        own: advice::up_command(&options.start),
-        argv: &options.argv,
-    };
-    let advice = advice::advice(&suspects, &known);
-    Ok(Report {
-        schema: SCHEMA,
-        verdict,
-        cluster: target.cluster.clone().unwrap_or_else(|| "default".into()),
-        depth: options.depth,
-        advice,
-        suspects,
-        partial,
-        busy,
-        environment,
-        steps,
-        status,
-        diag,
-        cable,
-        names,
-        exchange,
-        load,
-        pairs,
-        between_hosts,
-        latency,
-        benchmarks,
-        judged,
-        duration_s: start.elapsed().as_secs_f64(),
-    })
+    if is_partial && worst == Verdict::Pass { Verdict::Inconclusive } else { worst }
 }
 
 /// The nodes that can be measured. A node that responds for another one would only be waited for without success, and has been named.

@@ -70,40 +70,62 @@ enum Group {
 /// Lays one file over what is known so far.
 pub(super) fn apply(settings: &mut Settings, path: &Path, text: &str) -> Result<(), ConfigError> {
     let document: Document = toml::from_str(text).map_err(|error| malformed(path, text, &error))?;
-    let wrong =
-        |key, message| ConfigError::Value { path: path.into(), line: line_of(text, key), key, message };
+    let file = File { path, text };
+    apply_node(settings, document.node, &file)?;
+    settings.agents = document.manager.agents.unwrap_or(settings.agents);
+    apply_times(settings, &document.manager, &file)?;
+    settings.faults = document.faults.enabled.unwrap_or(settings.faults);
+    apply_limits(settings, &document.manager, &file)?;
+    apply_access(settings, document.access, &file)
+}
 
-    settings.id = document.node.id.or(settings.id);
-    if let Some(name) = document.node.name {
+/// A file that is read, for messages about what it says.
+struct File<'a> {
+    path: &'a Path,
+    text: &'a str,
+}
+
+impl File<'_> {
+    /// The value of this key is not possible.
+    fn wrong(&self, key: &'static str, message: String) -> ConfigError {
+        ConfigError::Value { path: self.path.into(), line: line_of(self.text, key), key, message }
+    }
+}
+
+fn apply_node(settings: &mut Settings, node: NodeSection, file: &File<'_>) -> Result<(), ConfigError> {
+    settings.id = node.id.or(settings.id);
+    if let Some(name) = node.name {
         if name.is_empty() || name.len() > MAX_NAME_BYTES {
-            return Err(wrong(
-                "node.name",
-                format!("{} bytes, but 1 to {MAX_NAME_BYTES} are possible", name.len()),
-            ));
+            let message = format!("{} bytes, but 1 to {MAX_NAME_BYTES} are possible", name.len());
+            return Err(file.wrong("node.name", message));
         }
         if let Some(c) = name.chars().find(|c| !is_printable(*c)) {
             let message = format!(
                 "the character U+{:04X} is possible in no name: it would confuse terminals",
                 u32::from(c)
             );
-            return Err(wrong("node.name", message));
+            return Err(file.wrong("node.name", message));
         }
         settings.name = Some(name);
     }
-
-    if let Some(rails) = document.node.rails {
-        settings.rails = checked_rails(rails).map_err(|message| wrong("node.rails", message))?;
+    if let Some(rails) = node.rails {
+        settings.rails = checked_rails(rails).map_err(|message| file.wrong("node.rails", message))?;
     }
+    Ok(())
+}
 
-    let manager = document.manager;
-    settings.agents = manager.agents.unwrap_or(settings.agents);
+fn apply_times(
+    settings: &mut Settings,
+    manager: &ManagerSection,
+    file: &File<'_>,
+) -> Result<(), ConfigError> {
     let milliseconds =
         |value: Option<u32>, before| value.map_or(before, |ms| Duration::from_millis(ms.into()));
     settings.heartbeat_interval = milliseconds(manager.heartbeat_interval_ms, settings.heartbeat_interval);
     settings.heartbeat_limit = milliseconds(manager.heartbeat_limit_ms, settings.heartbeat_limit);
     settings.resume_grace = milliseconds(manager.resume_grace_ms, settings.resume_grace);
     if settings.heartbeat_interval < Duration::from_millis(10) {
-        return Err(wrong("manager.heartbeat_interval_ms", "must be at least 10".into()));
+        return Err(file.wrong("manager.heartbeat_interval_ms", "must be at least 10".into()));
     }
     if settings.heartbeat_limit < settings.heartbeat_interval * 2 {
         let message = format!(
@@ -113,12 +135,17 @@ pub(super) fn apply(settings: &mut Settings, path: &Path, text: &str) -> Result<
         );
         // Whichever of the two this file sets.
         let limit = "manager.heartbeat_limit_ms";
-        let key = if line_of(text, limit).is_some() { limit } else { "manager.heartbeat_interval_ms" };
-        return Err(wrong(key, message));
+        let key = if line_of(file.text, limit).is_some() { limit } else { "manager.heartbeat_interval_ms" };
+        return Err(file.wrong(key, message));
     }
+    Ok(())
+}
 
-    settings.faults = document.faults.enabled.unwrap_or(settings.faults);
-
+fn apply_limits(
+    settings: &mut Settings,
+    manager: &ManagerSection,
+    file: &File<'_>,
+) -> Result<(), ConfigError> {
     let limits = &mut settings.limits;
     for (now, new, key) in [
         (&mut limits.programs, manager.max_programs, "manager.max_programs"),
@@ -128,7 +155,7 @@ pub(super) fn apply(settings: &mut Settings, path: &Path, text: &str) -> Result<
         (&mut limits.pending_per_program, manager.max_pending_per_program, "manager.max_pending_per_program"),
     ] {
         if new == Some(0) {
-            return Err(wrong(key, "must be at least 1".into()));
+            return Err(file.wrong(key, "must be at least 1".into()));
         }
         *now = new.or(*now);
     }
@@ -136,24 +163,25 @@ pub(super) fn apply(settings: &mut Settings, path: &Path, text: &str) -> Result<
         && imports > u64::from(link::page::IMPORT_SLOTS)
     {
         let message = format!("{imports}, but the state page has room for {}", link::page::IMPORT_SLOTS);
-        return Err(wrong("manager.max_imports", message));
+        return Err(file.wrong("manager.max_imports", message));
     }
+    Ok(())
+}
 
-    match document.access.group {
+fn apply_access(settings: &mut Settings, access: AccessSection, file: &File<'_>) -> Result<(), ConfigError> {
+    match access.group {
         Some(Group::Number(gid)) => settings.attach.gid = Some(gid),
         Some(Group::Name(name)) => {
             let gid = gid_of(&name, &std::fs::read_to_string("/etc/group").unwrap_or_default());
             let unknown = || {
-                wrong(
-                    "access.group",
-                    format!("`{name}` is not in /etc/group (a group's number is possible, too)"),
-                )
+                let message = format!("`{name}` is not in /etc/group (a group's number is possible, too)");
+                file.wrong("access.group", message)
             };
             settings.attach.gid = Some(gid.ok_or_else(unknown)?);
         }
         None => {}
     }
-    if let Some(uids) = document.access.uids {
+    if let Some(uids) = access.uids {
         settings.attach.uids = uids;
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! Starts a manager.
 
 use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Instant;
@@ -53,15 +54,9 @@ pub(super) fn start(options: &DaemonOptions) -> Result<Daemon> {
 /// The rest, once the node is locked. The lock itself is given to it then.
 fn behind_the_lock(options: &DaemonOptions, sharing: &Sharing) -> Result<Daemon> {
     let (dir, node) = (&options.dir, options.node);
-    let descriptor_limit = raise_descriptor_limit();
-    if descriptor_limit < FEWEST_DESCRIPTORS {
-        return Err(NodeError::FewDescriptors { limit: descriptor_limit, wanted: FEWEST_DESCRIPTORS });
-    }
+    let descriptor_limit = enough_descriptors()?;
     let incarnation = draw().map_err(|errno| io(dir, "draw a random number for", errno))?;
-    let page = PageWriter::create(node, incarnation).map_err(|source| NodeError::Page { node, source })?;
-    if let Some(plan) = &options.settings.copy_plan {
-        page.set_copy_plan(plan).map_err(|source| NodeError::Page { node, source })?;
-    }
+    let (page, page_fd) = state_page(options, incarnation)?;
     let mut config = machine_config(options, incarnation, descriptor_limit);
 
     let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)
@@ -78,16 +73,7 @@ fn behind_the_lock(options: &DaemonOptions, sharing: &Sharing) -> Result<Daemon>
     let (programs_listener, door) =
         Listener::bind(&dir.socket(node)?, Some(sharing), descriptor_limit, &closer)?;
     let (peers_listener, _) = Listener::bind(&dir.peer_socket(node)?, None, descriptor_limit, &closer)?;
-    let mut network = match &options.settings.hosts {
-        Some(dir) => Network::open(dir, node, &mut directory_watch)?,
-        None => None,
-    };
-    if let Some(network) = &mut network {
-        config.info.rails = rails(node, network.identity.address.ip(), &options.settings.rails)?;
-        for warning in network.listen_on_rails(&config.info.rails) {
-            tracing::warn!(node = %node, "{warning}");
-        }
-    }
+    let network = open_network(options, &mut directory_watch, &mut config)?;
     if !door.is_by_list() {
         tracing::warn!(
             node = %node,
@@ -95,31 +81,16 @@ fn behind_the_lock(options: &DaemonOptions, sharing: &Sharing) -> Result<Daemon>
             dir.path().display()
         );
     }
-    let add = |fd: std::os::fd::BorrowedFd<'_>, key| {
-        watch(&epoll, fd, key, EventFlags::IN).map_err(|errno| io(dir, "watch sockets in", errno))
-    };
-    use std::os::fd::AsFd;
-    add(programs_listener.as_fd(), Key::Programs)?;
-    add(peers_listener.as_fd(), Key::Peers)?;
-    add(directory_watch.as_fd(), Key::Watch)?;
+    let mut inputs = vec![
+        (programs_listener.as_fd(), Key::Programs),
+        (peers_listener.as_fd(), Key::Peers),
+        (directory_watch.as_fd(), Key::Watch),
+        (stop_reader.as_fd(), Key::Stop),
+    ];
     if let Some(network) = &network {
-        tracing::info!(node = %node, address = %network.identity.address, "listens for other hosts");
-        for listener in &network.listeners {
-            add(listener.as_fd(), Key::Network)?;
-        }
+        inputs.extend(network.listeners.iter().map(|listener| (listener.as_fd(), Key::Network)));
     }
-    add(stop_reader.as_fd(), Key::Stop)?;
-    // A process that takes signals is a process of its own, and its standard input is its own too.
-    if options.signals && crate::cluster::lease::is_on_stdin()? {
-        add(std::io::stdin().as_fd(), Key::Lease)?;
-    }
-
-    let page_fd = page.fd().try_clone_to_owned().map_err(|source| NodeError::Io {
-        what: "duplicate a descriptor in",
-        path: dir.path().into(),
-        source,
-    })?;
-    let page_fd = Held::new(Foreign::new(page_fd, own_uid, &closer));
+    watch_all(dir, &epoll, inputs, options.signals)?;
 
     Ok(Daemon {
         dir: dir.clone(),
@@ -127,7 +98,7 @@ fn behind_the_lock(options: &DaemonOptions, sharing: &Sharing) -> Result<Daemon>
         lock: None,
         machine: Manager::new(config, clock()),
         page,
-        page_fd,
+        page_fd: Held::new(Foreign::new(page_fd, own_uid, &closer)),
         epoll,
         own_uid,
         closer: closer.clone(),
@@ -160,6 +131,66 @@ fn behind_the_lock(options: &DaemonOptions, sharing: &Sharing) -> Result<Daemon>
         lease_ended: false,
         ended: false,
     })
+}
+
+/// The limit of descriptors, raised as far as this process may.
+fn enough_descriptors() -> Result<u64> {
+    let limit = raise_descriptor_limit();
+    if limit < FEWEST_DESCRIPTORS {
+        return Err(NodeError::FewDescriptors { limit, wanted: FEWEST_DESCRIPTORS });
+    }
+    Ok(limit)
+}
+
+/// The state page, with the machine's copy plan in it, and its descriptor as it is sent to programs.
+fn state_page(options: &DaemonOptions, incarnation: u64) -> Result<(PageWriter, OwnedFd)> {
+    let node = options.node;
+    let page = PageWriter::create(node, incarnation).map_err(|source| NodeError::Page { node, source })?;
+    if let Some(plan) = &options.settings.copy_plan {
+        page.set_copy_plan(plan).map_err(|source| NodeError::Page { node, source })?;
+    }
+    let page_fd = page.fd().try_clone_to_owned().map_err(|source| NodeError::Io {
+        what: "duplicate a descriptor in",
+        path: options.dir.path().into(),
+        source,
+    })?;
+    Ok((page, page_fd))
+}
+
+/// Listens for other hosts, if the node has a certificate: at each of its rails, which the configuration then has.
+fn open_network(
+    options: &DaemonOptions,
+    changes: &mut Watch,
+    config: &mut ManagerConfig,
+) -> Result<Option<Network>> {
+    let node = options.node;
+    let Some(dir) = &options.settings.hosts else { return Ok(None) };
+    let Some(mut network) = Network::open(dir, node, changes)? else { return Ok(None) };
+    config.info.rails = rails(node, network.identity.address.ip(), &options.settings.rails)?;
+    for warning in network.listen_on_rails(&config.info.rails) {
+        tracing::warn!(node = %node, "{warning}");
+    }
+    tracing::info!(node = %node, address = %network.identity.address, "listens for other hosts");
+    Ok(Some(network))
+}
+
+/// Waits for each of these, and for the end of a lease on standard input if there is one.
+fn watch_all(
+    dir: &ClusterDir,
+    epoll: &OwnedFd,
+    inputs: Vec<(BorrowedFd<'_>, Key)>,
+    signals: bool,
+) -> Result<()> {
+    let add =
+        |fd, key| watch(epoll, fd, key, EventFlags::IN).map_err(|errno| io(dir, "watch sockets in", errno));
+    for (fd, key) in inputs {
+        add(fd, key)?;
+    }
+    // A process that takes signals is a process of its own, and its standard input is its own too.
+    if signals && crate::cluster::lease::is_on_stdin()? {
+        add(std::io::stdin().as_fd(), Key::Lease)?;
+    }
+    Ok(())
 }
 
 fn io(dir: &ClusterDir, what: &'static str, errno: rustix::io::Errno) -> NodeError {

@@ -80,20 +80,7 @@ pub(super) fn measure(
     goal: Goal,
 ) -> Result<Figure> {
     let long = context.options.rivals;
-    let mut trees = match of {
-        Fabrics::Tree => trees(if long { SEEDS } else { 1 }, bisection)?,
-        Fabrics::Kinds => {
-            of_kinds(context, of, &all(Size::Small)?, &FAULTS, if long { KIND_SEEDS } else { 1 }, bisection)?
-        }
-        Fabrics::Large => of_kinds(
-            context,
-            of,
-            &all(Size::Large)?,
-            if long { &FAULTS } else { &SHORT_FAULTS },
-            1,
-            bisection,
-        )?,
-    };
+    let mut trees = fabrics_of(context, of, bisection)?;
     let mut notes = Vec::new();
     let engines = match of {
         // On small fabrics the slow ones are quick too.
@@ -127,20 +114,7 @@ pub(super) fn measure(
         }
         Fabrics::Kinds | Fabrics::Large => tried = format!("{tried}, and our layered one"),
     }
-    // The worst case counts: a single one, as each was computed and not drawn. It is reported
-    // first.
-    let ratio =
-        |block: &Block| if bisection { block.reference / block.ours } else { block.ours / block.reference };
-    let mut blocks = Vec::new();
-    for Tree { name, share, seed, ours, theirs, .. } in &trees {
-        let Some((theirs, engine)) = theirs else { continue };
-        let share = share * 100.0;
-        let told = format!(
-            "{name}, {share:.0} % of the cables gone, seed {seed}: {ours:.3}, the best rival, {engine}: {theirs:.3}"
-        );
-        blocks.push((Block { ours: *ours, reference: *theirs }, told));
-    }
-    blocks.sort_by(|(a, _), (b, _)| ratio(b).total_cmp(&ratio(a)));
+    let blocks = worst_first(&trees, bisection);
     let worst = blocks.first().map(|(block, _)| *block);
     notes.extend(blocks.iter().map(|(_, told)| told.clone()));
     notes.truncate(80);
@@ -154,6 +128,40 @@ pub(super) fn measure(
     };
     all.notes.append(&mut notes);
     figure(all, worst.into_iter().collect(), context.options.seed)
+}
+
+/// The fabrics that are routed, damaged, with our values.
+fn fabrics_of(context: &mut Context<'_>, of: Fabrics, bisection: bool) -> Result<Vec<Tree>> {
+    let long = context.options.rivals;
+    match of {
+        Fabrics::Tree => trees(if long { SEEDS } else { 1 }, bisection),
+        Fabrics::Kinds => {
+            of_kinds(context, of, &all(Size::Small)?, &FAULTS, if long { KIND_SEEDS } else { 1 }, bisection)
+        }
+        Fabrics::Large => {
+            let faults: &[f64] = if long { &FAULTS } else { &SHORT_FAULTS };
+            of_kinds(context, of, &all(Size::Large)?, faults, 1, bisection)
+        }
+    }
+}
+
+/// A rival's value and ours on each fabric, and both in words: that on which we are worst first.
+fn worst_first(trees: &[Tree], bisection: bool) -> Vec<(Block, String)> {
+    // The worst case counts: a single one, as each was computed and not drawn. It is reported
+    // first.
+    let ratio =
+        |block: &Block| if bisection { block.reference / block.ours } else { block.ours / block.reference };
+    let mut blocks = Vec::new();
+    for Tree { name, share, seed, ours, theirs, .. } in trees {
+        let Some((theirs, engine)) = theirs else { continue };
+        let share = share * 100.0;
+        let told = format!(
+            "{name}, {share:.0} % of the cables gone, seed {seed}: {ours:.3}, the best rival, {engine}: {theirs:.3}"
+        );
+        blocks.push((Block { ours: *ours, reference: *theirs }, told));
+    }
+    blocks.sort_by(|(a, _), (b, _)| ratio(b).total_cmp(&ratio(a)));
+    blocks
 }
 
 /// The damaged trees with our values. Without faults all seeds are the same.
