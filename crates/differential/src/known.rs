@@ -71,6 +71,7 @@ pub const ALL: [Known; 13] = [
             edges::is_edge_again(case)
                 || edges::is_edge_again_for_many(case)
                 || edges::is_edge_again_for_nobody(case)
+                || edges::is_edge_again_for_a_cancelled(case)
         },
     },
     Known {
@@ -98,7 +99,7 @@ pub const ALL: [Known; 13] = [
         row: "a program whose other end was closed while programs that it had started (`posix_spawn`, `vfork`) may have had it, too",
         reason: "the end that closed does not know whether another process has it, so it goes on taking bytes into its ring; the reader \
                  finds them there, unread, behind the end",
-        is_it: ends::is_reset_for_end,
+        is_it: |case| ends::is_reset_for_end(case) || ends::takes_a_part(case),
     },
     Known {
         name: "end-for-reset",

@@ -84,6 +84,16 @@ pub(super) fn is_edge_again_for_nobody(case: &Case<'_>) -> bool {
         && argument(case.step, "fd").is_some_and(|slot| is_epoll_with_an_edge(case, &slot))
 }
 
+/// The same of a wait for the epoll that is cancelled where there is nothing.
+pub(super) fn is_edge_again_for_a_cancelled(case: &Case<'_>) -> bool {
+    let (plain, library) = (case.first.one.as_str(), case.first.other.as_str());
+    case.call() == "cancel"
+        && argument(case.step, "at").is_some_and(|at| is_one_of(&at, "poll select"))
+        && plain.contains("cancelled returned nothing")
+        && library.contains("ended returned 1")
+        && argument(case.step, "fd").is_some_and(|slot| is_epoll_with_an_edge(case, &slot))
+}
+
 /// Whether the slot is an epoll that has told an edge before.
 fn is_epoll_with_an_edge(case: &Case<'_>, slot: &str) -> bool {
     is_epoll_that_told(case, slot, "IN")
@@ -101,7 +111,7 @@ fn is_epoll_that_told_within(case: &Case<'_>, slot: &str, event: &str, depth: us
     let copied = case.before().iter().find(|step| {
         let to = match step.call.name() {
             "dup" | "dupfd" => argument(step, "to"),
-            "dup2" | "dup3" => argument(step, "onto"),
+            "dup2" | "dup3" | "vfork" => argument(step, "onto"),
             _ => None,
         };
         to.as_deref() == Some(slot)

@@ -17,7 +17,7 @@ fn has_closed_what_may_be_shared(case: &Case<'_>) -> bool {
 /// A forked process that was killed has not said that it no longer has what another one closes.
 fn was_closed_beside_the_killed(case: &Case<'_>) -> bool {
     let is_any = |calls: &str| case.before().iter().any(|step| is_one_of(step.call.name(), calls));
-    case.call() == "recv" && has_died(case) && is_any("fork") && is_any(CLOSES)
+    is_one_of(case.call(), "recv send") && has_died(case) && is_any("fork") && is_any(CLOSES)
 }
 
 const END: &str = "= 0 data=0:";
@@ -26,6 +26,11 @@ const RESET: &str = "= -1 ECONNRESET";
 pub(super) fn is_reset_for_end(case: &Case<'_>) -> bool {
     let is_it = case.first.one.starts_with(END) && case.first.other == RESET;
     is_it && case.call() == "recv" && has_closed_what_may_be_shared(case)
+}
+
+/// The end that closed does not know whether another process has it, so its ring takes what fits into it.
+pub(super) fn takes_a_part(case: &Case<'_>) -> bool {
+    is_part_written(case) && has_closed_what_may_be_shared(case)
 }
 
 /// A write behind the end; the signal may end the program.
@@ -127,10 +132,15 @@ pub(super) fn killed_over_bytes(case: &Case<'_>) -> bool {
 
 /// Part of a large write, and somebody has died before.
 pub(super) fn writes_to_the_killed(case: &Case<'_>) -> bool {
+    is_part_written(case) && has_died(case)
+}
+
+/// Whether the library returns a part of a write that the kernel takes whole.
+fn is_part_written(case: &Case<'_>) -> bool {
     let length = argument(case.step, "len").and_then(|length| length.parse::<u64>().ok());
     let written = |outcome: &str| outcome.strip_prefix("= ").and_then(|count| count.parse::<u64>().ok());
     let (all, part) = (written(&case.first.one), written(&case.first.other));
-    case.call() == "send" && all.is_some() && all == length && part < all && part > Some(0) && has_died(case)
+    case.call() == "send" && all.is_some() && all == length && part < all && part > Some(0)
 }
 
 /// What a write to an end that was killed makes of later calls: the kernel has learned of the death, and the ring has taken the bytes.

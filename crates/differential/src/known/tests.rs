@@ -402,3 +402,82 @@ fn what_is_waited_for_once_is_told_of_later_only_behind_a_vfork() {
     assert_eq!(of(&[fork, vfork, add, wait], "= 1 s1:IN"), None, "nobody has written");
     assert_eq!(of(&[fork, SEND, vfork, add, wait], "= 1 s1:OUT"), None, "nothing of a ring");
 }
+
+#[test]
+fn an_io_uring_call_that_has_waited_in_vain_finds_the_reset() {
+    let fork = ("a0 fork actor=a1", "= %<0>");
+    let ring = |op| (op, "");
+    let poll = ring("a0 ring fd=s1 op=poll len=197 to=s0");
+    let of = |lines: &[_], library| classified(lines, "ring = 6 enter = 1 = IN", library);
+    let reset = "ring = 6 enter = 1 = ERR|HUP";
+    assert_eq!(of(&[fork, SEND, poll], reset), Some("waits-for-a-writer"));
+    assert_eq!(of(&[fork, poll], reset), None, "nobody has written");
+    assert_eq!(of(&[fork, SEND, poll], "ring = 6 enter = 1 = OUT"), None, "no reset");
+    let recv = ring("a0 ring fd=s1 op=recv len=449 to=s0");
+    let (read, reset) =
+        ("ring = 8 enter = 1 = 4 data=4:4eb9eedd", "ring = 8 enter = 1 = ECONNRESET data=0:811c9dc5:");
+    assert_eq!(classified(&[fork, SEND, recv], read, reset), Some("waits-for-a-writer"));
+}
+
+#[test]
+fn a_read_behind_another_program_finds_the_reset_without_a_wait() {
+    let fork = ("a0 fork actor=a1", "= %<0>");
+    let copies = ("a0 vfork_exit close=- fd=s1 onto=s0 status=3", "= %<1> child -,3,- exit:3");
+    let recv = ("a1 recv fd=s2 len=86 by=recvmsg flags=- bad=no", "");
+    let plain = "blocks, after step 9: = -1 ECONNRESET";
+    let of = |lines: &[_]| classified(lines, plain, "= -1 ECONNRESET");
+    assert_eq!(of(&[fork, SEND, copies, recv]), Some("waits-for-a-writer"));
+    assert_eq!(of(&[fork, SEND, recv]), None, "nothing was waited for");
+    assert_eq!(of(&[fork, copies, recv]), None, "nobody has written");
+}
+
+#[test]
+fn a_copy_of_what_was_shut_down_reads_the_end() {
+    let fork = ("a0 fork actor=a1", "= %<0>");
+    let shuts = |how| (how, "= 0");
+    let both = shuts("a0 shutdown fd=s1 how=both");
+    let copies = ("a0 dup2 fd=s1 onto=s7", "= 1");
+    let recv = ("a0 recv fd=s7 len=4 by=read flags=- bad=no", "");
+    let of = |lines: &[_]| classified(lines, "= 4 data=4:f597dc8f:f2623882", "= 0 data=0:811c9dc5:");
+    assert_eq!(of(&[fork, SEND, both, copies, recv]), Some("waits-for-a-writer"));
+    assert_eq!(of(&[fork, SEND, copies, recv]), None, "nothing was shut down");
+    assert_eq!(of(&[fork, SEND, shuts("a0 shutdown fd=s1 how=write"), copies, recv]), None, "the other half");
+    assert_eq!(of(&[fork, SEND, both, recv]), None, "no copy");
+    assert_eq!(of(&[fork, both, copies, recv]), None, "nobody has written");
+}
+
+#[test]
+fn a_part_of_a_write_behind_an_end_that_may_be_shared_is_known() {
+    let vfork = ("a0 vfork actor=a1 close=s1 fd=s2 onto=s6", "= %<2> child 0,9,-");
+    let closes = ("a0 dup3 fd=s0 onto=s5 with=-", "= 8");
+    let send = ("a0 send fd=s6 len=275838 by=sendmsg flags=- name=- bad=no", "");
+    let of = |lines: &[_], library| classified(lines, "= 275838", library);
+    assert_eq!(of(&[vfork, closes, send], "= 262144"), Some("reset-for-end"));
+    assert_eq!(of(&[vfork, send], "= 262144"), None, "nothing was closed");
+    assert_eq!(of(&[closes, send], "= 262144"), None, "no other process");
+    assert_eq!(of(&[vfork, closes, send], "= -1 EAGAIN"), None);
+}
+
+#[test]
+fn a_write_behind_the_reset_of_an_end_that_a_killed_process_had_is_known() {
+    let fork = ("a0 fork actor=a1", "= %<1>");
+    let closes = ("a0 close fd=s1", "= 0");
+    let kill = ("a0 kill actor=a1 signal=kill by=process", "= 0");
+    let send = ("a0 send fd=s2 len=4 by=write flags=- name=- bad=no", "");
+    let of = |lines: &[_]| classified(lines, "died", "= 4");
+    assert_eq!(of(&[fork, closes, kill, send]), Some("end-for-reset"));
+    assert_eq!(of(&[fork, closes, send]), None, "nobody was killed");
+    assert_eq!(of(&[closes, kill, send]), None, "nobody else had it");
+}
+
+#[test]
+fn a_cancelled_wait_for_an_epoll_that_told_an_edge_may_end() {
+    let add = ("a0 epoll_ctl fd=s7 op=add member=s6 events=in+edge", "= 0");
+    let told = ("a0 epoll_wait fd=s7 by=wait max=8 timeout=0", "= 1 s6:IN");
+    let vfork = ("a0 vfork actor=a2 close=s6 fd=s7 onto=s5", "= %<1> child 0,4,-");
+    let cancel = ("a2 cancel fd=s5 at=select how=asynchronous", "");
+    let of = |lines: &[_], library| classified(lines, "= 0 cancelled returned nothing cleaned true", library);
+    assert_eq!(of(&[add, told, vfork, cancel], "= 0 ended returned 1 cleaned true"), Some("edge-again"));
+    assert_eq!(of(&[add, vfork, cancel], "= 0 ended returned 1 cleaned true"), None, "no edge was told");
+    assert_eq!(of(&[add, told, vfork, cancel], "= 0 ended returned 0 cleaned true"), None);
+}

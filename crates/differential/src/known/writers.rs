@@ -75,10 +75,11 @@ pub(super) fn is_told_later(case: &Case<'_>) -> bool {
 pub(super) fn was_waited_for_in_vain(case: &Case<'_>) -> bool {
     let fd = argument(case.step, "fd");
     let copied = |step: &Step| step.call.name() == "vfork_exit" && argument(step, "fd") == fd;
-    let is_aio = case.call() == "aio";
+    // These wait themselves, and then find the connection reset.
+    let (is_aio, is_ring) = (case.call() == "aio", case.call() == "ring");
     let is_new = |word: &str| case.first.other.contains(word) && !case.first.one.contains(word);
-    (is_aio || case.before().iter().any(copied))
-        && (is_new("ECONNRESET") || is_aio && is_new("EPIPE"))
+    (is_aio || is_ring || case.before().iter().any(copied))
+        && (is_new("ECONNRESET") || is_aio && is_new("EPIPE") || is_ring && is_new("ERR|HUP"))
         && writes_in_another_process(case, case.step)
 }
 
@@ -111,11 +112,13 @@ fn is_of_a_reset(case: &Case<'_>) -> bool {
         "address" => {
             library.starts_with("= 0 :@") || library.starts_with("= 0 0.0.0.0:@") || is_new("ENOTCONN")
         }
+        "recv" => is_new("-1 ECONNRESET") || plain.starts_with("blocks") && library == "= -1 ECONNRESET",
         _ => is_new("-1 ECONNRESET"),
     }
 }
 
-/// Its own reading half is shut down, so nobody asks for what another process writes; read past the library it would still be there.
+/// Its own reading half is shut down, so nobody asks for what another process writes; read past the library, or by a copy of the
+/// descriptor, it would still be there.
 pub(super) fn is_read_behind_a_shutdown(case: &Case<'_>) -> bool {
     let shuts = |step: &Step| {
         step.call.name() == "shutdown" && argument(step, "how").is_some_and(|how| how != "write")
@@ -123,11 +126,23 @@ pub(super) fn is_read_behind_a_shutdown(case: &Case<'_>) -> bool {
     let is_end = match case.call() {
         "stdio" => case.first.other.contains("data=0:"),
         "splice" => case.first.other == "= 0",
+        "recv" => case.first.other.starts_with("= 0 data=0:") && is_behind_a_copy(case),
         // More parts than the library looks at.
         "wrong" => argument(case.step, "by").as_deref() == Some("readv_most") && case.first.other == "= 0",
         _ => false,
     };
     is_end && case.before().iter().any(shuts) && writes_in_another_process(case, case.step)
+}
+
+/// Whether this process has made a copy of the descriptor before, so that the connection has left its rings.
+fn is_behind_a_copy(case: &Case<'_>) -> bool {
+    let fd = argument(case.step, "fd");
+    let copies = |step: &Step| {
+        is_one_of(step.call.name(), "dup dup2 dup3 dupfd")
+            && case.process(step) == case.process(case.step)
+            && [argument(step, "fd"), argument(step, "to"), argument(step, "onto")].contains(&fd)
+    };
+    fd.is_some() && case.before().iter().any(copies)
 }
 
 /// The same, seen by a later call: the step that waits is one that the test waits for, so it hangs in a hasty run, and in a patient one the

@@ -38,7 +38,15 @@ const FILE_BYTES: usize = 1024;
 const REDIS_SECONDS: f64 = 0.4;
 /// Requests of its first reading, and at most.
 const REDIS_FIRST: u64 = 4000;
-const REDIS_MOST: u64 = 4_000_000;
+const REDIS_MOST: u64 = 8_000_000;
+/// Requests of each connection in a reading, at least. A connection looks for its other end after 1,000
+/// uses, of which a request has two (docs/sockets.md): that beginning is then a twentieth of a reading,
+/// also where the kernel is so slow that it would be all of a shorter one.
+const REQUESTS_EACH: u64 = 10_000;
+/// Connections of wrk.
+const WRK_CLIENTS: u64 = 64;
+/// Longest reading of wrk, in seconds, which it takes whole.
+const WRK_SECONDS_MOST: u64 = 15;
 
 /// Program and arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,8 +101,9 @@ impl Load {
     pub const fn reading_seconds(self) -> f64 {
         match self {
             Self::PingPong | Self::Throughput => 3.5,
-            Self::Stream | Self::Redis { .. } => 0.8,
-            Self::Http => 1.2,
+            Self::Stream | Self::Redis { clients: 0..=1, .. } => 0.8,
+            Self::Redis { .. } => 4.0,
+            Self::Http => 5.0,
         }
     }
 
@@ -112,7 +121,8 @@ impl Load {
                 "redis-benchmark -t get of a key that is not there; server and client on a processor each"
             }
             Self::Http => {
-                "nginx with one process, no sendfile, as it is by default; wrk -t1 -c64, a second a reading"
+                "nginx with one process, no sendfile, as it is by default; wrk -t1 -c64, 1 to 15 seconds a reading, so that each \
+                 connection has 10,000 requests"
             }
         }
         .to_owned()
@@ -185,7 +195,7 @@ impl Load {
             }
             Self::Http => {
                 let address = format!("http://127.0.0.1:{port}/file");
-                line(WRK, ["-t1", "-c64", "-d1s", &address])
+                line(WRK, ["-t1", &format!("-c{WRK_CLIENTS}"), &format!("-d{amount}s"), &address])
             }
         }
     }
@@ -201,11 +211,20 @@ impl Load {
         }
     }
 
-    /// The amount for the next client, after one with this result.
+    /// The amount for the next client, after one with this result: requests of Redis, seconds of wrk.
     pub(super) fn amount(self, millions_a_second: Option<f64>) -> u64 {
-        match millions_a_second {
-            Some(rate) => ((rate * 1e6 * REDIS_SECONDS) as u64).clamp(REDIS_FIRST, REDIS_MOST),
-            None => REDIS_FIRST,
+        let rate = millions_a_second.map(|millions| millions * 1e6);
+        match self {
+            Self::Http => {
+                let seconds = rate.map_or(1.0, |rate| (WRK_CLIENTS * REQUESTS_EACH) as f64 / rate);
+                (seconds.ceil() as u64).clamp(1, WRK_SECONDS_MOST)
+            }
+            Self::Redis { clients, pipeline } => {
+                let least = u64::from(clients) * u64::from(pipeline) * REQUESTS_EACH;
+                let lasts = rate.map_or(REDIS_FIRST, |rate| (rate * REDIS_SECONDS) as u64);
+                lasts.clamp(least.clamp(REDIS_FIRST, REDIS_MOST), REDIS_MOST)
+            }
+            Self::PingPong | Self::Throughput | Self::Stream => 1,
         }
     }
 }
@@ -240,7 +259,7 @@ mod tests {
             of(Load::Redis { clients: 50, pipeline: 16 }),
             "redis-benchmark -h 127.0.0.1 -p 4711 -t get -c 50 -P 16 -n 20000 --csv"
         );
-        assert_eq!(of(Load::Http), "wrk -t1 -c64 -d1s http://127.0.0.1:4711/file");
+        assert_eq!(words(&Load::Http.client(4711, 7)), "wrk -t1 -c64 -d7s http://127.0.0.1:4711/file");
     }
 
     #[test]
@@ -269,11 +288,16 @@ mod tests {
     }
 
     #[test]
-    fn readings_of_redis_last() {
+    fn readings_last_and_are_long_for_each_connection() {
         let load = Load::Redis { clients: 1, pipeline: 1 };
-        assert_eq!(load.amount(None), 4000);
+        assert_eq!(load.amount(None), 10_000);
         assert_eq!(load.amount(Some(0.05)), 20_000);
-        assert_eq!(load.amount(Some(1e-9)), 4000);
-        assert_eq!(load.amount(Some(1e9)), 4_000_000);
+        assert_eq!(load.amount(Some(1e-9)), 10_000);
+        assert_eq!(load.amount(Some(1e9)), 8_000_000);
+        let many = Load::Redis { clients: 50, pipeline: 1 };
+        assert_eq!((many.amount(None), many.amount(Some(2.0))), (500_000, 800_000));
+        assert_eq!(Load::Redis { clients: 50, pipeline: 16 }.amount(Some(0.7)), 8_000_000);
+        let wrk = |rate| Load::Http.amount(rate);
+        assert_eq!((wrk(None), wrk(Some(0.32)), wrk(Some(0.2)), wrk(Some(0.001))), (1, 2, 4, 15));
     }
 }
