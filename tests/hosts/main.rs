@@ -14,6 +14,7 @@ mod namespaces_ended;
 mod network_faults;
 mod rails;
 mod rails_cut;
+mod rails_interrupts;
 mod rails_sessions;
 mod sisci;
 mod ssh;

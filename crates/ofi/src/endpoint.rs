@@ -17,6 +17,7 @@ use crate::peer::{Peer, PeerState};
 use crate::port::{Port, SEND_SLOT_BYTES};
 use crate::progress;
 use crate::provider::{Offer, Wanted, choose};
+use crate::rails::OwnerRails;
 use crate::random::random_u64;
 use crate::spin::Spin;
 
@@ -189,6 +190,11 @@ impl Endpoint {
         self.bell_with(Some(Action::Take(Box::new(take))))
     }
 
+    /// A doorbell of a connection over several rails, for messages that have numbers and for questions about rails. It must have an inbox.
+    pub fn bell_numbered(&self, owner: &Arc<OwnerRails>) -> Result<Bell> {
+        self.bell_with(Some(Action::Numbered(Arc::clone(owner))))
+    }
+
     fn bell_with(&self, action: Option<Action>) -> Result<Bell> {
         let (id, state) = (random_u64()?, Arc::new(BellState { count: AtomicU32::new(0), action }));
         let mut bells = self.0.engine.bells.write().unwrap_or_else(PoisonError::into_inner);
@@ -255,23 +261,28 @@ enum Action {
     Call(Box<dyn Fn() + Send + Sync>),
     Take(Box<Take>),
     Answer(Box<Reply>),
+    Numbered(Arc<OwnerRails>),
 }
 
 impl BellState {
-    /// A message has come.
-    pub(crate) fn ring(&self) {
+    /// A message has come, with its number if it has one.
+    pub(crate) fn ring(&self, number: u64) {
         // Release: pairs with the Acquire of `Bell::count`.
         self.count.fetch_add(1, Ordering::Release);
-        if let Some(Action::Call(action)) = &self.action {
-            action();
+        match &self.action {
+            Some(Action::Call(action)) => action(),
+            Some(Action::Numbered(owner)) => owner.ring(number),
+            _ => {}
         }
     }
 
-    /// Data has come; `None` if this doorbell takes none.
-    pub(crate) fn take(&self, data: &[u8]) -> Option<Answer> {
+    /// Data has come, with its number if it has one; `None` if this doorbell takes none.
+    pub(crate) fn take(&self, number: u64, data: &[u8]) -> Option<Answer> {
         match &self.action {
             Some(Action::Take(take)) => Some(Answer::Took(take(data))),
             Some(Action::Answer(answer)) => Some(Answer::Said(answer(data))),
+            Some(Action::Numbered(owner)) if number == 0 => Some(Answer::Said(owner.answer(data))),
+            Some(Action::Numbered(owner)) => owner.take(number, data).map(Answer::Took),
             _ => None,
         }
     }

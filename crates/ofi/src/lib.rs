@@ -38,7 +38,7 @@ pub use memory::OfiMemory;
 pub use message::{ANSWER_WORDS, DATA_BYTES_MAX, Delivery};
 pub use peer::Peer;
 pub use provider::{Offer, Wanted, offers};
-pub use rails::{Fence, Opened, OwnerRails, Rails, Recover, Reduced, Task, Word};
+pub use rails::{Fence, Inbox, Opened, Outbox, OwnerRails, Rails, Recover, Reduced, Task, Word};
 pub use random::random_u64;
 
 /// A long block goes over rails in chunks of so many bytes.

@@ -100,12 +100,12 @@ pub(crate) enum Answer {
 /// What a message says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Body {
-    /// Rings a doorbell.
-    Ring { bell: u64 },
+    /// Rings a doorbell. Of triggers that are numbered, its number; 0: it has none.
+    Ring { bell: u64, number: u64 },
     /// Asks the owner of `memory` for an atomic operation.
     Atomic { memory: u64, offset: u64, width: Width, op: AtomicOp, request: u64 },
-    /// Data for the program that has made `bell`: `len` bytes, which follow.
-    Data { bell: u64, request: u64, len: u32 },
+    /// Data for the program that has made `bell`: `len` bytes, which follow. Its number, as of a ring.
+    Data { bell: u64, request: u64, len: u32, number: u64 },
     /// Asks the owner of `memory` for stores: `len` bytes that follow, as [`link::Stores`] packs them.
     Stores { memory: u64, request: u64, len: u32 },
     /// Answers one of the last three.
@@ -123,7 +123,7 @@ impl Message {
     pub(crate) fn encode(&self) -> [u8; MESSAGE_BYTES] {
         // Kind, code, width; then the words after the session.
         let (head, words) = match self.body {
-            Body::Ring { bell } => ([RING, 0, 0], [bell, 0, 0, 0, 0]),
+            Body::Ring { bell, number } => ([RING, 0, 0], [bell, number, 0, 0, 0]),
             Body::Atomic { memory, offset, width, op, request } => {
                 let (code, first, second) = match op {
                     AtomicOp::FetchAdd { add } => (FETCH_ADD, add, 0),
@@ -135,7 +135,9 @@ impl Message {
             Body::Reply { request, answer: Answer::Was(value) } => {
                 ([REPLY, WAS, 0], [request, value, 0, 0, 0])
             }
-            Body::Data { bell, request, len } => ([DATA, 0, 0], [request, bell, u64::from(len), 0, 0]),
+            Body::Data { bell, request, len, number } => {
+                ([DATA, 0, 0], [request, bell, u64::from(len), number, 0])
+            }
             Body::Stores { memory, request, len } => {
                 ([STORES, 0, 0], [request, memory, u64::from(len), 0, 0])
             }
@@ -173,7 +175,7 @@ impl Message {
         }
         let session = word(0);
         let body = match [bytes[4], bytes[5], bytes[6], bytes[7]] {
-            [RING, 0, 0, 0] => Body::Ring { bell: word(1) },
+            [RING, 0, 0, 0] => Body::Ring { bell: word(1), number: word(2) },
             [ATOMIC, code, width, 0] => Body::Atomic {
                 request: word(1),
                 memory: word(2),
@@ -187,7 +189,8 @@ impl Message {
                 },
             },
             [DATA, 0, 0, 0] => {
-                Body::Data { request: word(1), bell: word(2), len: u32::try_from(word(3)).ok()? }
+                let len = u32::try_from(word(3)).ok()?;
+                Body::Data { request: word(1), bell: word(2), len, number: word(4) }
             }
             [STORES, 0, 0, 0] => {
                 Body::Stores { request: word(1), memory: word(2), len: u32::try_from(word(3)).ok()? }
@@ -221,11 +224,13 @@ mod tests {
         ];
         let atomic = |op, width| Body::Atomic { memory: 3, offset: 16, width, op, request: 9 };
         let mut bodies = vec![
-            Body::Ring { bell: u64::MAX - 1 },
+            Body::Ring { bell: u64::MAX - 1, number: 0 },
+            Body::Ring { bell: 1, number: u64::MAX },
             Body::Reply { request: 5, answer: Answer::Was(6) },
             Body::Reply { request: 5, answer: Answer::Refused },
             Body::Reply { request: 5, answer: Answer::Said([1, 0, u64::MAX, 4]) },
-            Body::Data { bell: 4, request: 5, len: 8192 },
+            Body::Data { bell: 4, request: 5, len: 8192, number: 0 },
+            Body::Data { bell: 4, request: 5, len: 0, number: u64::MAX },
             Body::Stores { memory: 4, request: 5, len: 8192 },
         ];
         bodies.extend(Delivery::ALL.map(|took| Body::Reply { request: 5, answer: Answer::Took(took) }));

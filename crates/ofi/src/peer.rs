@@ -331,7 +331,7 @@ impl Peer {
         self.ordered_after_puts(FI_ORDER_SAW)?;
         // Release: pairs with the Acquire in `confirm_rings`.
         self.state.has_rung.store(true, Ordering::Release);
-        self.send(Kind::Ring, |_| Body::Ring { bell }, &[]).map(drop)
+        self.send(Kind::Ring, |_| Body::Ring { bell, number: 0 }, &[]).map(drop)
     }
 
     /// Waits until the peer has dealt with all doorbells that were rung: a session that ends may overtake the last of them, because its
@@ -355,10 +355,16 @@ impl Peer {
         }
         self.ordered_after_puts(FI_ORDER_SAW)?;
         let len = data.len() as u32;
-        match self.request(Kind::Data, |request| Body::Data { bell, request, len }, data)? {
+        match self.request(Kind::Data, |request| Body::Data { bell, request, len, number: 0 }, data)? {
             Some(Answer::Took(delivery)) => Ok(delivery),
-            _ => Err(self.refused(Kind::Data, "it has no such interrupt: that may have been removed")),
+            _ => Err(self.has_no_doorbell()),
         }
+    }
+
+    /// Rings a doorbell, with a number by which the owner knows whether it has counted it. Nothing must have been put before.
+    #[inline]
+    pub(crate) fn trigger(&self, bell: u64, number: u64) -> Result<()> {
+        self.send(Kind::Trigger, |_| Body::Ring { bell, number }, &[]).map(drop)
     }
 
     /// For questions of the peer whether what it writes here can still land.

@@ -7,13 +7,17 @@
 //!
 //! A rail that fails is closed at the owner, what was not confirmed is sent again over the others, and it is opened again
 //! ([`Rails::recovering`]). Its failure is the link's where that is not possible: if something short was under way on it, which must not be
-//! done a second time, or if it is the only one. docs/adr/0015 has the reasons.
+//! done a second time, or if it is the only one. Interrupts have no memory: all that they send has numbers, and is sent again
+//! ([`outbox`], [`inbox`]). docs/adr/0015 has the reasons.
 
 mod choice;
 mod core;
 mod fence;
+mod inbox;
 mod keeper;
 mod lead;
+mod numbers;
+mod outbox;
 mod owner;
 mod pace;
 mod probe;
@@ -33,11 +37,12 @@ use self::core::{Core, Earlier, Target};
 use self::lead::Lead;
 use crate::card::MemoryCard;
 use crate::error::{OfiError, Result};
-use crate::message::Delivery;
 use crate::peer::{Peer, Piece, pieces};
 use crate::port::SEND_SLOT_BYTES;
 pub use fence::{Fence, Word};
+pub use inbox::Inbox;
 pub use keeper::Recover;
+pub use outbox::Outbox;
 pub use owner::{Opened, OwnerRails, Task};
 use recovery::Chunk;
 
@@ -74,7 +79,7 @@ impl Rails {
     }
 
     /// The same, which goes on without rails that fail, and uses them again when they are back; those that have
-    /// failed already are tried as well. It leads to one piece of memory alone: a new end point has another key.
+    /// failed already are tried as well. It leads to one piece of memory or one interrupt alone: a new end point has another key.
     pub fn recovering(lanes: Vec<Arc<Peer>>, recover: Recover) -> Option<Self> {
         let first = Arc::clone(lanes.first()?);
         let is_possible = lanes.len() > 1;
@@ -199,22 +204,6 @@ impl Rails {
         self.0.gather(cards, offset, target.len(), |memory, piece| {
             Ok(memory.copy_to(0, target, piece.at, piece.len)?)
         })
-    }
-
-    /// As of a peer, with a doorbell at the owner's end point of the rail that carries what is short.
-    #[inline]
-    pub fn ring(&self, bell: u64) -> Result<()> {
-        self.over_lead(|lead| lead.peer().ring(bell))
-    }
-
-    /// As of a peer.
-    pub fn confirm_rings(&self) -> Result<()> {
-        self.0.over_lead(|lead| lead.peer().confirm_rings())
-    }
-
-    /// As of a peer, with a doorbell at the owner's end point of the rail that carries what is short.
-    pub fn deliver(&self, bell: u64, data: &[u8]) -> Result<Delivery> {
-        self.over_lead(|lead| lead.peer().deliver(bell, data))
     }
 
     /// As of a peer.

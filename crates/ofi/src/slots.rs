@@ -32,16 +32,20 @@ pub(crate) enum Kind {
     Data,
     /// The same, and it may be asked again: nothing is changed by it.
     Question,
+    /// A doorbell whose number tells the owner whether it has counted it: nobody waits, and it may be lost or rung again.
+    Trigger,
+    /// Data with such a number: somebody waits for the reply, and it may be sent again.
+    Message,
 }
 
 impl Kind {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Put | Self::Chunk => "a put",
-            Self::Ring => "a doorbell",
+            Self::Ring | Self::Trigger => "a doorbell",
             Self::Get => "a get",
             Self::Atomic => "an atomic operation",
-            Self::Data => "a message",
+            Self::Data | Self::Message => "a message",
             Self::Question => "a question",
         }
     }
@@ -51,7 +55,7 @@ impl Kind {
     }
 
     fn wants_reply(self) -> bool {
-        matches!(self, Self::Atomic | Self::Data | Self::Question)
+        matches!(self, Self::Atomic | Self::Data | Self::Question | Self::Message)
     }
 
     /// What must not be done a second time: the peer may have seen that it was done, and gone on.
@@ -451,6 +455,8 @@ mod tests {
             (Kind::Chunk, false),
             (Kind::Get, false),
             (Kind::Question, false),
+            (Kind::Trigger, false),
+            (Kind::Message, false),
         ] {
             let slot = slots.claim(&mine, kind).unwrap();
             slots.claim(&other, Kind::Put).unwrap();

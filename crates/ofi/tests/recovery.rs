@@ -62,7 +62,7 @@ fn serve(
                 let bell = bell(&end_point, control);
                 let new = Opened {
                     end_point: end_point.card().unwrap(),
-                    memory: exported.card().clone(),
+                    memory: Some(exported.card().clone()),
                     fence: peer.fence(),
                     bell: bell.id(),
                 };
@@ -109,7 +109,7 @@ fn link(rails: u8) -> Option<(Owner, Rails, Vec<MemoryCard>)> {
     let open = Box::new(|rail: usize, _: &Endpoint| end(rail as u8));
     let link = Rails::recovering(
         lanes,
-        Recover { bells, numbers: (0..rails).collect(), open, tell: Box::new(|_| true) },
+        Recover { bells, numbers: (0..rails).collect(), open, outbox: None, tell: Box::new(|_| true) },
     )
     .unwrap();
     Some((owner, link, cards))

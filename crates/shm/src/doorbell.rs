@@ -64,9 +64,15 @@ impl<'a> Ringer<'a> {
     /// Rings: the waiter sees a new value of `signal` and everything that this thread wrote before.
     #[inline]
     pub fn ring(&self) -> Rang {
+        self.ring_times(1)
+    }
+
+    /// The same so many times at once: for a waiter that counts. With 0 the waiter sees nothing new.
+    #[inline]
+    pub fn ring_times(&self, times: u32) -> Rang {
         // Release: pairs with the Acquire of Waiter::value and of the looks in Waiter::wait. Sequentially consistent,
         // because it must come before the look at `armed`: see `arm`, which does the same the other way round.
-        self.signal.fetch_add(1, Ordering::SeqCst);
+        self.signal.fetch_add(times, Ordering::SeqCst);
         store_load_fence();
         match self.armed.load(Ordering::SeqCst) {
             AWAKE => Rang::Nobody,

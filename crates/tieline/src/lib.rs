@@ -50,7 +50,7 @@ pub use group::{Delivered, Group, GroupMember};
 pub use interrupt::{DataInterrupt, Handler, Interrupt, RemoteDataInterrupt, RemoteInterrupt};
 pub use node::Node;
 pub use options::{InterruptOptions, NodeOptions, SegmentOptions};
-pub use remote::{PartialRemoteMap, RemoteEvent, RemoteMap, RemoteSegment};
+pub use remote::{PartialRemoteMap, ReducedRail, RemoteEvent, RemoteMap, RemoteSegment};
 pub use segment::{Segment, SegmentEvent, SegmentMemory, SegmentState};
 pub use sequence::{Sequence, SequenceStatus};
 

@@ -4,6 +4,7 @@
 //! loads libfabric nor has its threads. What a peer asks for is dealt with by a thread of its own, because opening an end point
 //! takes long, and the library's thread must not wait.
 
+mod doorbells;
 mod ends;
 mod exposed;
 mod jobs;
@@ -15,8 +16,8 @@ use std::time::Duration;
 
 use node_client::{ByNetwork, ClientEvent, Import, ImportId, OwnLock, WeakClient};
 use ofi::{
-    Bell, DATA_BYTES_MAX, Delivery, Endpoint, EndpointCard, Exported, MEMORY_CARD_BYTES, MemoryCard,
-    OfiError, OfiMemory, Peer, Rails, Recover, Task, random_u64,
+    Bell, Endpoint, EndpointCard, Exported, MEMORY_CARD_BYTES, MemoryCard, OfiError, OfiMemory, Outbox, Peer,
+    Rails, Recover, Task, random_u64,
 };
 use proto::ids::{InterruptNo, NodeId};
 use proto::wire::network::{ImporterEnd, ImporterRail, MAX_RAILS, OwnerEnd, RailDown};
@@ -25,10 +26,10 @@ use shm::process::SignalsBlocked;
 use shm::sync::{AtomicBool, Ordering};
 
 use crate::error::{Error, Result, why};
-use crate::interrupt::{Inlet, OwnerWords};
 use crate::node::Node;
 use crate::remote::lost;
 use crate::segment::SegmentMemory;
+pub(crate) use doorbells::{Doorbell, Triggered};
 use ends::{Ends, Role};
 use exposed::AllExposed;
 use jobs::{Job, Jobs, Queue, Request, queue};
@@ -95,13 +96,6 @@ pub(crate) struct Network {
     worker: OwnLock<Option<Jobs>>,
 }
 
-/// An interrupt of this program that peers may trigger.
-#[derive(Debug, Clone)]
-pub(crate) enum Triggered {
-    Plain(Weak<OwnerWords>),
-    Data(Weak<Inlet>),
-}
-
 /// An object on another host.
 pub(crate) struct Connected {
     pub(crate) import: Import,
@@ -132,33 +126,8 @@ impl Connected {
         let key = self.keys.first().map(Vec::as_slice).unwrap_or_default();
         Doorbell::from_bytes(key).ok_or(OfiError::BadCard {
             len: key.len(),
-            why: "a doorbell has 8 bytes, one that takes messages 12",
+            why: "a doorbell has 8 bytes, 4 more if it takes messages, and 1 more over several rails",
         })
-    }
-}
-
-/// How an interrupt of another host is reached.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Doorbell {
-    pub(crate) id: u64,
-    /// The longest message, if it takes any.
-    pub(crate) message_bytes: Option<u32>,
-}
-
-impl Doorbell {
-    fn to_bytes(self) -> Vec<u8> {
-        let mut bytes = self.id.to_le_bytes().to_vec();
-        bytes.extend(self.message_bytes.iter().flat_map(|longest| longest.to_le_bytes()));
-        bytes
-    }
-
-    fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let (id, rest) = bytes.split_first_chunk()?;
-        let message_bytes = match rest {
-            [] => None,
-            _ => Some(u32::from_le_bytes(rest.try_into().ok()?)),
-        };
-        Some(Self { id: u64::from_le_bytes(*id), message_bytes })
     }
 }
 
@@ -273,6 +242,12 @@ impl Network {
         }
     }
 
+    /// An interrupt of this program.
+    fn triggered(&self, what: Imported) -> std::result::Result<Triggered, String> {
+        let triggered = self.interrupts.lock().and_then(|all| all.get(&what).cloned());
+        triggered.ok_or_else(|| "it is just being removed".to_owned())
+    }
+
     /// What opens an object over an end point.
     fn open(
         &self,
@@ -280,23 +255,21 @@ impl Network {
         end_point: &Endpoint,
     ) -> std::result::Result<(Vec<u8>, Option<Bell>), String> {
         let in_words = |error: OfiError| error.to_string();
-        let removed = || "it is just being removed".to_owned();
         match what {
             Imported::Segment(_) => {
                 let reachable = self.segments.lock().and_then(|segments| segments.get(&what)?.upgrade());
-                let card = reachable.ok_or_else(removed)?.card_at(end_point).map_err(in_words)?;
+                let reachable = reachable.ok_or_else(|| "it is just being removed".to_owned())?;
+                let card = reachable.card_at(end_point).map_err(in_words)?;
                 Ok((card.to_bytes().to_vec(), None))
             }
             Imported::Interrupt(_) => {
-                let triggered = self.interrupts.lock().and_then(|all| all.get(&what).cloned());
-                let (doorbell, bell) =
-                    open_doorbell(end_point, triggered.ok_or_else(removed)?).map_err(in_words)?;
+                let (doorbell, bell) = self.triggered(what)?.open(end_point).map_err(in_words)?;
                 Ok((doorbell.to_bytes(), Some(bell)))
             }
         }
     }
 
-    /// Connects to an object on another host: a segment over all rails that respond, an interrupt over the first one.
+    /// Connects to an object on another host, over all rails that respond.
     pub(crate) fn connect(
         &self,
         node: &Node,
@@ -306,17 +279,19 @@ impl Network {
         limit: Duration,
     ) -> Result<Connected> {
         let failed = |error: OfiError| no_data_link(what, to, &error);
-        let most = if matches!(what, Imported::Segment(_)) { MAX_RAILS } else { 1 };
-        let roles = (Role::Importer, Role::Importer);
-        let end_points = self.ends.of_rails(None, addresses, most, roles).map_err(failed)?;
+        let role = if is_interrupt(what) { Role::Both } else { Role::Importer };
+        let end_points = self.ends.of_rails(None, addresses, MAX_RAILS, (role, role)).map_err(failed)?;
         let rails = end_points.iter().map(|end_point| {
             Ok(ImporterRail { end_point: end_point.card()?.to_bytes(), session: random_u64()? })
         });
         let own = ImporterEnd { rails: rails.collect::<std::result::Result<_, _>>().map_err(failed)? };
         let ByNetwork { import, size_bytes, end } =
             node.client().connect_by_network(to, what, &own, limit)?;
-        let bells: Option<Vec<u64>> = end.rails.iter().map(|rail| split_control(&rail.key).1).collect();
-        let lanes = lanes(to, &end_points, &own, &end, bells.is_some());
+        let bells: Option<Vec<u64>> = end.rails.iter().map(|rail| control_of(what, &rail.key)).collect();
+        // Without numbers an interrupt has one rail.
+        let of_one = if is_interrupt(what) && bells.is_none() { 1 } else { MAX_RAILS };
+        let end_points = &end_points[..end_points.len().min(of_one)];
+        let lanes = lanes(to, end_points, &own, &end, bells.is_some());
         let reached = lanes.map_err(|error| {
             drop(node.client().disconnect(&import));
             failed(error)
@@ -326,7 +301,7 @@ impl Network {
         let rails = match bells {
             Some(bells) => Rails::recovering(
                 lanes,
-                self.recover(bells, numbers, (&end_points[0], addresses), import.id()),
+                self.recover((bells, numbers), (&end_points[0], addresses), role, import.id()),
             ),
             None => Rails::new(lanes),
         };
@@ -347,9 +322,9 @@ impl Network {
     /// What a link needs to go on without a rail, for rails of these numbers.
     fn recover(
         &self,
-        bells: Vec<u64>,
-        numbers: Vec<u8>,
+        (bells, numbers): (Vec<u64>, Vec<u8>),
         (first, addresses): (&Endpoint, &[IpAddr]),
+        role: Role,
         import: ImportId,
     ) -> Recover {
         let (ends, provider) = (Arc::clone(&self.ends), first.offer().provider);
@@ -359,14 +334,15 @@ impl Network {
             let address = addresses.get(nth).copied().flatten();
             let reason =
                 || OfiError::System { call: "the opening of a rail", reason: "it has no address".to_owned() };
-            ends.again(&provider, address.ok_or_else(reason)?, Role::Importer, Some(old))
+            ends.again(&provider, address.ok_or_else(reason)?, role, Some(old))
         };
         let (client, is_busy) = (self.client.get().cloned(), Arc::new(AtomicBool::new(false)));
         let tell = move |reduced: &[ofi::Reduced]| {
             let down = |rail: &ofi::Reduced| RailDown { rail: rail.rail as u8 + 1, why: rail.why.to_owned() };
             tell_rails(client.as_ref(), &is_busy, import, reduced.iter().map(down).collect())
         };
-        Recover { bells, numbers, open: Box::new(open), tell: Box::new(tell) }
+        let outbox = (role == Role::Both).then(Outbox::default);
+        Recover { bells, numbers, open: Box::new(open), outbox, tell: Box::new(tell) }
     }
 
     /// An import that is given up.
@@ -383,6 +359,18 @@ struct Lane {
     number: u8,
     peer: Arc<Peer>,
     key: Vec<u8>,
+}
+
+fn is_interrupt(what: Imported) -> bool {
+    matches!(what, Imported::Interrupt(_))
+}
+
+/// The doorbell that is asked about rails, if there are several.
+fn control_of(what: Imported, key: &[u8]) -> Option<u64> {
+    if is_interrupt(what) {
+        return Doorbell::from_bytes(key).filter(|bell| bell.is_numbered).map(|bell| bell.id);
+    }
+    split_control(key).1
 }
 
 /// The key of a segment: behind it is the doorbell that is asked about rails, if there are several.
@@ -455,25 +443,6 @@ fn tell_rails(
         is_busy.store(false, Ordering::SeqCst);
     }
     thread.is_ok()
-}
-
-/// A doorbell for one importer of an interrupt.
-fn open_doorbell(
-    end_point: &Endpoint,
-    triggered: Triggered,
-) -> std::result::Result<(Doorbell, Bell), OfiError> {
-    let (bell, message_bytes) = match triggered {
-        Triggered::Plain(words) => {
-            let ring = move || drop(words.upgrade().map(|words| words.ring_self()));
-            (end_point.bell_calling(ring)?, None)
-        }
-        Triggered::Data(inlet) => {
-            let longest = inlet.upgrade().map_or(0, |inlet| inlet.message_bytes().min(DATA_BYTES_MAX));
-            let take = move |data: &[u8]| inlet.upgrade().map_or(Delivery::Broken, |inlet| inlet.take(data));
-            (end_point.bell_taking(take)?, u32::try_from(longest).ok())
-        }
-    };
-    Ok((Doorbell { id: bell.id(), message_bytes }, bell))
 }
 
 /// Answers peers one after the other, and keeps what they need for as long as they are connected.

@@ -60,6 +60,12 @@ pub struct ReducedRail {
     pub why: &'static str,
 }
 
+/// Those of a connection.
+pub(crate) fn reduced(rails: &Rails) -> Vec<ReducedRail> {
+    let rail = |rail: &ofi::Reduced| ReducedRail { number: rail.rail + 1, since: rail.since, why: rail.why };
+    rails.reduced().iter().map(rail).collect()
+}
+
 /// Where a segment is.
 #[derive(Debug)]
 pub(crate) enum Place {
@@ -285,10 +291,7 @@ impl RemoteSegment {
     /// The rails to another host that are not used at present, because they failed while they were. The others carry everything, and these
     /// are used again when they respond.
     pub fn reduced_rails(&self) -> Vec<ReducedRail> {
-        let reduced = self.inner.far.as_ref().map(|rails| rails.reduced()).unwrap_or_default();
-        let rail =
-            |rail: &ofi::Reduced| ReducedRail { number: rail.rail + 1, since: rail.since, why: rail.why };
-        reduced.iter().map(rail).collect()
+        self.inner.far.as_ref().map(|rails| reduced(rails)).unwrap_or_default()
     }
 
     /// Ends the connection now, which otherwise ends with the last of its maps, sequences and transfers: the owner need not

@@ -1,14 +1,20 @@
 //! Programs on two hosts, for tests: `own ID SIZE` owns an available segment, `reach NODE ID` is connected to it;
-//! `member GROUP SIZE` has a copy of a group, `group GROUP` writes to all copies.
+//! `member GROUP SIZE` has a copy of a group, `group GROUP` writes to all copies. Those for interrupts have an interrupt, trigger one,
+//! or do so again and again ([`series`]).
 //!
 //! Each says a line when it is ready, obeys lines on standard input, answers each with a line, and ends when that closes. What is
 //! written is a pattern, which the other end checks byte by byte.
 #![forbid(unsafe_code)]
 
+#[path = "reach/series.rs"]
+mod series;
+
 use std::io::{BufRead, Write};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
+use series::{Series, Taker};
 use shm::sync::Ordering;
 use tieline::{
     DataInterrupt, Direction, DmaEntry, DmaState, Group, GroupId, InterruptNo, InterruptOptions, Node,
@@ -45,13 +51,15 @@ fn main() -> Result<()> {
                 InterruptOptions { number: Some(InterruptNo(number.parse()?)), ..Default::default() };
             let interrupt = node.create_interrupt(&options)?;
             say("ready")?;
-            obey(|_| Ok(format!("came {}", interrupt.wait(Some(TIMEOUT))?)))
+            let mut sum = 0;
+            obey(|words| series::count(&interrupt, &mut sum, TIMEOUT, words))
         }
         ["trigger", peer, number] => {
             let (peer, number) = (peer.parse().map_err(anyhow::Error::msg)?, InterruptNo(number.parse()?));
-            let interrupt = node.connect_interrupt(peer, number, TIMEOUT)?;
+            let interrupt = Arc::new(node.connect_interrupt(peer, number, TIMEOUT)?);
             say("ready")?;
-            obey(|_| Ok(interrupt.trigger().map(|()| "done".to_owned())?))
+            let mut threads = Series::default();
+            obey(|words| series::trigger(&interrupt, &mut threads, words))
         }
         ["own-data", number, depth] => {
             let options =
@@ -59,6 +67,20 @@ fn main() -> Result<()> {
             let interrupt = node.create_data_interrupt(&options, MESSAGE_BYTES, depth.parse()?)?;
             say("ready")?;
             obey(|words| take(&interrupt, words))
+        }
+        ["own-series", number] => {
+            let options =
+                InterruptOptions { number: Some(InterruptNo(number.parse()?)), ..Default::default() };
+            let taker = Taker::start(node.create_data_interrupt(&options, 16, 64)?);
+            say("ready")?;
+            obey(|_| taker.obey())
+        }
+        ["send-series", peer, number] => {
+            let (peer, number) = (peer.parse().map_err(anyhow::Error::msg)?, InterruptNo(number.parse()?));
+            let interrupt = Arc::new(node.connect_data_interrupt(peer, number, TIMEOUT)?);
+            say("ready")?;
+            let mut threads = Series::default();
+            obey(|words| series::send(&interrupt, &mut threads, words))
         }
         ["trigger-data", peer, number] => {
             let (peer, number) = (peer.parse().map_err(anyhow::Error::msg)?, InterruptNo(number.parse()?));

@@ -48,14 +48,14 @@ impl Engine {
             self.sessions.read().unwrap_or_else(PoisonError::into_inner).get(&message.session).cloned();
         let Some(peer) = peer else { return self.stranger() };
         match message.body {
-            Body::Ring { bell } => {
+            Body::Ring { bell, number } => {
                 let bell = self.bells.read().unwrap_or_else(PoisonError::into_inner).get(&bell).cloned();
                 let Some(bell) = bell else { return self.stranger() };
-                bell.ring();
+                bell.ring(number);
                 None
             }
-            Body::Data { bell, request, .. } => {
-                let answer = self.take(slot, len, bell).unwrap_or(Answer::Refused);
+            Body::Data { bell, request, number, .. } => {
+                let answer = self.take(slot, len, bell, number).unwrap_or(Answer::Refused);
                 Some(Self::reply_to(peer, request, answer))
             }
             Body::Stores { memory, request, .. } => {
@@ -85,12 +85,12 @@ impl Engine {
 
     /// Gives the data of a message of this length to the program; `None` if it has no such doorbell.
     #[cold]
-    fn take(&self, slot: usize, len: usize, bell: u64) -> Option<Answer> {
+    fn take(&self, slot: usize, len: usize, bell: u64, number: u64) -> Option<Answer> {
         let mut bytes = [0; DATA_BYTES_MAX];
         let data = bytes.get_mut(..len.checked_sub(MESSAGE_BYTES)?)?;
         let bell = self.bells.read().unwrap_or_else(PoisonError::into_inner).get(&bell).cloned()?;
         self.port.slot(slot).ok()?.get(MESSAGE_BYTES, data).ok()?;
-        bell.take(data)
+        bell.take(number, data)
     }
 
     /// Carries out the stores of a message of this length; `None` if there is no such memory, or not so much of it.

@@ -1,9 +1,11 @@
-//! Questions to a peer: nothing is changed by one, so it may be asked again, over whichever rail.
+//! Questions to a peer, and messages that have numbers: either may be sent again, over whichever rail.
 
 use std::time::Duration;
 
-use crate::error::Result;
-use crate::message::{ANSWER_WORDS, Answer, AtomicOp, Body, DATA_BYTES_MAX, MESSAGE_BYTES, Message, Width};
+use crate::error::{OfiError, Result};
+use crate::message::{
+    ANSWER_WORDS, Answer, AtomicOp, Body, DATA_BYTES_MAX, Delivery, MESSAGE_BYTES, Message, Width,
+};
 use crate::peer::Peer;
 use crate::slots::Kind;
 
@@ -13,6 +15,8 @@ pub(crate) struct Probe {
     slot: usize,
     generation: u64,
 }
+
+const NO_DOORBELL: &str = "it has no such interrupt: that may have been removed";
 
 /// About memory that nobody has.
 fn nobody(request: u64) -> Body {
@@ -30,7 +34,8 @@ impl Peer {
         limit: Duration,
     ) -> Result<[u64; ANSWER_WORDS]> {
         let len = question.len().min(DATA_BYTES_MAX) as u32;
-        let slot = self.send(Kind::Question, |request| Body::Data { bell, request, len }, question)?;
+        let ask = |request| Body::Data { bell, request, len, number: 0 };
+        let slot = self.send(Kind::Question, ask, question)?;
         let engine = &self.inside.engine;
         let answer = engine.wait_for_answer(slot, &self.state, limit);
         engine.slots.let_go(slot);
@@ -49,31 +54,68 @@ impl Peer {
         Ok(())
     }
 
-    /// Asks whether the peer responds, without waiting; `None`: it cannot be asked now.
-    pub(crate) fn begin_probe(&self) -> Option<Probe> {
+    /// The error of a doorbell that the peer does not have any more.
+    pub(crate) fn has_no_doorbell(&self) -> OfiError {
+        self.refused(Kind::Message, NO_DOORBELL)
+    }
+
+    /// Sends data with a number by which the owner knows whether it has taken it: the slot, for [`Self::message_became`].
+    pub(crate) fn begin_message(&self, bell: u64, number: u64, data: &[u8]) -> Result<usize> {
+        let len = data.len() as u32;
+        self.send(Kind::Message, |request| Body::Data { bell, request, len, number }, data)
+    }
+
+    /// What became of it; `None`: there is no answer within that time. Then, and only then, the slot is still the caller's, for another
+    /// wait or for [`Self::end_message`].
+    pub(crate) fn message_became(&self, slot: usize, limit: Duration) -> Result<Option<Delivery>> {
+        let engine = &self.inside.engine;
+        let answer = engine.wait_for_answer(slot, &self.state, limit);
+        if matches!(answer, Err(OfiError::TimedOut { .. })) && !self.state.is_failed() {
+            return Ok(None);
+        }
+        engine.slots.let_go(slot);
+        match answer? {
+            Some(Answer::Took(delivery)) => Ok(Some(delivery)),
+            _ => Err(self.has_no_doorbell()),
+        }
+    }
+
+    /// Nobody waits for its answer any more.
+    pub(crate) fn end_message(&self, slot: usize) {
+        self.inside.engine.slots.let_go(slot);
+    }
+
+    /// Asks whether the peer responds, without waiting, a doorbell that answers if one is given; `None`: it cannot be asked now.
+    pub(crate) fn begin_probe(&self, question: Option<(u64, Vec<u8>)>) -> Option<Probe> {
         let (engine, peer) = (&self.inside.engine, &self.state);
         let slot = engine.slots.claim(peer, Kind::Question)?;
-        let message = Message { session: peer.session, body: nobody(engine.slots.request(slot)) };
-        let written = engine.port.slot(slot).and_then(|memory| Ok(memory.put(0, &message.encode())?));
+        let request = engine.slots.request(slot);
+        let (body, data) = match question {
+            Some((bell, data)) => (Body::Data { bell, request, len: data.len() as u32, number: 0 }, data),
+            None => (nobody(request), Vec::new()),
+        };
+        let message = Message { session: peer.session, body };
+        let written = engine.port.slot(slot).and_then(|memory| {
+            memory.put(0, &message.encode())?;
+            Ok(memory.put(MESSAGE_BYTES, &data)?)
+        });
         if peer.check().and(written).is_err() {
             engine.slots.unclaim(slot);
             return None;
         }
         let generation = engine.slots.generation(slot);
-        let post = || engine.port.send(slot, MESSAGE_BYTES, peer.address);
+        let post = || engine.port.send(slot, MESSAGE_BYTES + data.len(), peer.address);
         let is_posted = engine.post_if_room(slot, peer, Kind::Question, post);
         is_posted.is_ok_and(|is_posted| is_posted).then_some(Probe { slot, generation })
     }
 
-    /// Whether the peer has responded: then the question is over.
-    pub(crate) fn has_responded(&self, probe: &Probe) -> bool {
+    /// The answer, if the peer has responded: then the question is over.
+    pub(crate) fn response(&self, probe: &Probe) -> Option<Option<Answer>> {
         let engine = &self.inside.engine;
         engine.progress();
-        let has_responded = matches!(engine.slots.outcome(probe.slot), Some(Ok(_)));
-        if has_responded {
-            self.end_probe(probe);
-        }
-        has_responded
+        let response = engine.slots.outcome(probe.slot)?.ok()?;
+        self.end_probe(probe);
+        Some(response)
     }
 
     /// Nobody waits for it any more: its slot is free when it ends.

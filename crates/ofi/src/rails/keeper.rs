@@ -10,6 +10,7 @@ use shm::sync::{AtomicBool, Ordering};
 
 use super::Reduced;
 use super::core::{Again, Core, Lane, Reopening, State};
+use super::outbox::Outbox;
 use super::probe;
 use super::question::{Answer, Question, read_reached};
 use super::recovery::Action;
@@ -40,6 +41,8 @@ pub struct Recover {
     pub numbers: Vec<u8>,
     /// An end point of this side for the n-th rail of the link (from 0 on) that is to be used again: another one than that it had.
     pub open: Box<OpenAgain>,
+    /// All messages have numbers, and the link leads to no memory.
+    pub outbox: Option<Outbox>,
     /// Is told which rails are not used when that changes, and now and then while there are any: it must not wait. `false`: it is to be told
     /// once more.
     pub tell: Box<Tell>,
@@ -160,7 +163,8 @@ impl Core {
         let is_quiet = |(nth, lane): (usize, &Lane)| {
             state.recovery.generation_if_up(nth).is_some() && lane.bytes() == 0 && lane.begun.is_empty()
         };
-        let are_quiet = state.again.is_empty() && !Self::is_probing(&state);
+        let is_open = self.outbox().is_some_and(Outbox::is_open);
+        let are_quiet = state.again.is_empty() && !Self::is_probing(&state) && !is_open;
         are_quiet && state.lanes.iter().enumerate().all(is_quiet)
     }
 
@@ -183,7 +187,8 @@ impl Core {
         state.clock += since + slept;
         let now_ms = state.now_ms();
         let lead = state.lead;
-        let have_no_response = self.probe(&mut state);
+        let have_no_response = self.probe(&mut state)?;
+        self.check_outbox(&state)?;
         let State { lanes, recovery, .. } = &mut *state;
         let mut are_silent = Vec::with_capacity(lanes.len());
         for lane in lanes.iter_mut() {
@@ -224,16 +229,22 @@ impl Core {
         for action in actions {
             match action {
                 Action::PeerFailed => drop(self.end(self.none_confirms())),
-                Action::AskToClose { rail, .. } => {
+                Action::AskToClose { rail, generation, .. } => {
                     let mut state = self.state();
                     let lane = &mut state.lanes[rail];
-                    lane.is_closing = true;
+                    // Messages that have numbers may come late: the end point need not be closed.
+                    lane.is_closing = self.outbox().is_none();
+                    let is_closed = !lane.is_closing;
                     lane.failed.get_or_insert_with(Instant::now);
                     if let Some(probe) = lane.asked.take().and_then(|asked| asked.probe) {
                         lane.peer.end_probe(&probe);
                     }
                     // Those that wait for it go on over another rail.
                     lane.peer.lost("the rail has failed");
+                    drop(state);
+                    if is_closed {
+                        self.closed(rail, generation);
+                    }
                 }
                 // Taken up when the owner has closed the end point: see `closed`.
                 Action::SendAgain(_) => {}
@@ -255,7 +266,7 @@ impl Core {
             match self.ask(&Question::Close { rail: self.number(nth), generation }) {
                 Ok(Answer::Wait) | Err(_) => {}
                 Ok(Answer::Closed) => self.closed(nth, generation),
-                Ok(Answer::Refused | Answer::Open { .. } | Answer::Part(_)) => {
+                Ok(Answer::Refused | Answer::Open { .. } | Answer::Part(_) | Answer::Counted(_)) => {
                     self.end(OfiError::Gone {
                         peer: self.peers()[nth].name().to_owned(),
                         reason: "its owner could not close an end point".to_owned(),
@@ -425,10 +436,10 @@ impl Core {
             }
         }
         bytes.truncate(len as usize);
-        let (card, memory, bell) = read_reached(&bytes).ok_or_else(refused)?;
+        let (card, memory, bell) = read_reached(&bytes, self.outbox().is_none()).ok_or_else(refused)?;
         let peer = reopening.end_point.connect(self.peers()[nth].name(), &card, session)?;
         peer.responds_within(RESPOND_LIMIT)?;
-        Ok(Some(Lane::new(Arc::new(peer), Some(memory), bell, generation)))
+        Ok(Some(Lane::new(Arc::new(peer), memory, bell, generation)))
     }
 }
 

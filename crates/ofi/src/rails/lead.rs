@@ -2,7 +2,7 @@
 //!
 //! Short puts and atomic operations must not be done a second time: the owner may have seen that they were done, and gone on. So another rail
 //! takes over only if none of them is under way on the one that fails, or was lost there; if one is, the link ends. Who is about to begin
-//! one while that is looked at begins it on the other rail.
+//! one while that is looked at begins it on the other rail. Messages that have numbers may be sent again: another rail takes over at once.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -23,6 +23,8 @@ const LOOKS: u32 = 20;
 pub(crate) struct Lead<'a> {
     peer: Which<'a>,
     nth: usize,
+    /// The owner's doorbell there that answers.
+    bell: u64,
     /// Of an end point that was opened later than the link.
     card: Option<MemoryCard>,
 }
@@ -41,6 +43,12 @@ impl Lead<'_> {
         }
     }
 
+    /// The owner's doorbell that answers questions, and takes messages that have numbers.
+    #[inline]
+    pub(crate) fn bell(&self) -> u64 {
+        self.bell
+    }
+
     /// Of the memory that has these cards.
     #[inline]
     pub(crate) fn card<'c>(&'c self, cards: &'c [MemoryCard]) -> &'c MemoryCard {
@@ -52,11 +60,14 @@ impl Core {
     #[inline]
     pub(super) fn lead(&self) -> Lead<'_> {
         if !self.has_moved.load(Ordering::SeqCst) {
-            return Lead { peer: Which::First(&self.first), nth: 0, card: None };
+            let bells = self.recover.as_ref().map(|recover| recover.bells.as_slice());
+            let bell = bells.and_then(|bells| bells.first()).copied().unwrap_or(0);
+            return Lead { peer: Which::First(&self.first), nth: 0, bell, card: None };
         }
         let state = self.locked();
-        let lane = &state.lanes[state.lead];
-        Lead { peer: Which::Other(Arc::clone(&lane.peer)), nth: state.lead, card: lane.card.clone() }
+        let (nth, lane) = (state.lead, &state.lanes[state.lead]);
+        let peer = Which::Other(Arc::clone(&lane.peer));
+        Lead { peer, nth, bell: lane.bell, card: lane.card.clone() }
     }
 
     /// The peer of that rail.

@@ -6,9 +6,10 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::fence::{Fence, Word};
+use super::inbox::Inbox;
 use super::question::{Answer, Question, reached};
 use crate::card::{EndpointCard, MemoryCard};
-use crate::message::ANSWER_WORDS;
+use crate::message::{ANSWER_WORDS, Delivery};
 
 /// What the program is to do. It may take its time, and need not say that it failed to close.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,11 +37,11 @@ pub enum Task {
 pub struct Opened {
     /// How it is reached.
     pub end_point: EndpointCard,
-    /// The memory there.
-    pub memory: MemoryCard,
+    /// The memory there, if the connection leads to any.
+    pub memory: Option<MemoryCard>,
     /// Of the importer's peer there.
     pub fence: Fence,
-    /// A doorbell there that answers by [`OwnerRails::answer`].
+    /// A doorbell there that answers by [`OwnerRails::answer`], or a numbered one.
     pub bell: u64,
 }
 
@@ -50,13 +51,21 @@ type Begin = dyn Fn(Task) + Send + Sync;
 pub struct OwnerRails {
     rails: Mutex<Vec<OwnerRail>>,
     begin: Box<Begin>,
+    inbox: Option<Inbox>,
 }
 
 struct OwnerRail {
     generation: u32,
-    fence: Fence,
+    /// `None`: what comes late does no harm, so its end point need not be closed, and is not.
+    fence: Option<Fence>,
     is_closing: bool,
     opening: Opening,
+}
+
+impl OwnerRail {
+    fn word(&self) -> Option<Word> {
+        self.fence.as_ref().map(Fence::word)
+    }
 }
 
 enum Opening {
@@ -75,8 +84,29 @@ impl std::fmt::Debug for OwnerRails {
 impl OwnerRails {
     /// For the fences of all rails. `begin` is called for each task, on any thread that makes progress: it must not wait.
     pub fn new(fences: Vec<Fence>, begin: impl Fn(Task) + Send + Sync + 'static) -> Self {
+        Self::of(fences.into_iter().map(Some).collect(), Box::new(begin), None)
+    }
+
+    /// Of a connection that leads to no memory, over so many rails: all its messages have numbers. `begin` as above; no rail is closed.
+    pub fn with_inbox(rails: usize, inbox: Inbox, begin: impl Fn(Task) + Send + Sync + 'static) -> Self {
+        Self::of(vec![None; rails], Box::new(begin), Some(inbox))
+    }
+
+    fn of(fences: Vec<Option<Fence>>, begin: Box<Begin>, inbox: Option<Inbox>) -> Self {
         let rail = |fence| OwnerRail { generation: 0, fence, is_closing: false, opening: Opening::Nothing };
-        Self { rails: Mutex::new(fences.into_iter().map(rail).collect()), begin: Box::new(begin) }
+        Self { rails: Mutex::new(fences.into_iter().map(rail).collect()), begin, inbox }
+    }
+
+    /// A trigger of the importer has come.
+    pub(crate) fn ring(&self, number: u64) {
+        if let Some(inbox) = &self.inbox {
+            inbox.count(number);
+        }
+    }
+
+    /// A message of the importer has come: what became of it.
+    pub(crate) fn take(&self, number: u64, data: &[u8]) -> Option<Delivery> {
+        self.inbox.as_ref()?.take(number, data)
     }
 
     fn rails(&self) -> MutexGuard<'_, Vec<OwnerRail>> {
@@ -95,16 +125,22 @@ impl OwnerRails {
 
     fn decide(&self, question: Question) -> (Answer, Option<Task>) {
         let refused = (Answer::Refused, None);
-        let (Question::Close { rail, .. } | Question::Open { rail, .. } | Question::Part { rail, .. }) =
-            question;
-        let rail = usize::from(rail);
+        let rail = match &question {
+            Question::Close { rail, .. } | Question::Open { rail, .. } | Question::Part { rail, .. } => {
+                usize::from(*rail)
+            }
+            Question::Triggered { made } => {
+                let last = self.inbox.as_ref().map(|inbox| inbox.last(*made));
+                return (last.map_or(Answer::Refused, Answer::Counted), None);
+            }
+        };
         let mut rails = self.rails();
         let Some(its) = rails.get_mut(rail) else { return refused };
         match question {
-            Question::Close { generation, .. } if generation == its.generation => match its.fence.word() {
-                Word::Closed => (Answer::Closed, None),
-                Word::InDoubt => refused,
-                Word::Open => {
+            Question::Close { generation, .. } if generation == its.generation => match its.word() {
+                Some(Word::Closed) => (Answer::Closed, None),
+                Some(Word::InDoubt) | None => refused,
+                Some(Word::Open) => {
                     let is_new = !std::mem::replace(&mut its.is_closing, true);
                     (Answer::Wait, is_new.then_some(Task::Close { rail }))
                 }
@@ -129,7 +165,7 @@ impl OwnerRails {
                 }
                 _ => refused,
             },
-            Question::Close { .. } => refused,
+            Question::Close { .. } | Question::Triggered { .. } => refused,
         }
     }
 
@@ -138,8 +174,9 @@ impl OwnerRails {
         let mut rails = self.rails();
         let Some(its) = rails.get_mut(rail) else { return };
         let bytes = new.map(|Opened { end_point, memory, fence, bell }| {
+            let fence = its.fence.is_some().then_some(fence);
             (its.generation, its.fence, its.is_closing) = (generation, fence, false);
-            reached(&end_point, &memory, bell)
+            reached(&end_point, memory.as_ref(), bell)
         });
         its.opening = Opening::Done(generation, bytes);
     }

@@ -1,37 +1,52 @@
 //! Whether the peer still responds over rails over which nothing goes: the program is to find those that respond when it goes on.
 //!
 //! That it does not respond says nothing about a rail by itself: the owner may be stopped. It does if the peer responds over another one.
+//! Where messages have numbers ([`outbox`](super::outbox)), it is asked more often while one is open, and an answer is late sooner: to take
+//! another rail costs nothing there.
 
 use std::time::Duration;
 
 use super::core::{Asked, Core, Lane, State};
+use super::outbox::Outbox;
+use crate::error::OfiError;
+use crate::message::Answer;
 
 /// How often it is asked while nothing goes over a rail, and how long an answer may take.
 pub(super) const PERIOD: Duration = Duration::from_secs(1);
 
 impl Core {
-    /// Asks, and looks for answers: the rails over which the peer does not respond, while it does over another one.
-    pub(super) fn probe(&self, state: &mut State) -> Vec<bool> {
-        let now = state.clock;
+    /// Asks, and looks for answers: the rails over which the peer does not respond, while it does over another one. An error ends the link.
+    pub(super) fn probe(&self, state: &mut State) -> Result<Vec<bool>, OfiError> {
+        let (now, lead) = (state.clock, state.lead);
+        let outbox = self.outbox();
+        let urgent = outbox.filter(|outbox| outbox.is_open());
+        let least = self.first.inside.engine.settings.rail_silence;
+        let patience = urgent.map_or(PERIOD, |outbox| outbox.patience(least));
         let is_up: Vec<_> =
             (0..self.count).map(|nth| state.recovery.generation_if_up(nth).is_some()).collect();
-        for (lane, _) in state.lanes.iter_mut().zip(&is_up).filter(|(_, is_up)| **is_up) {
-            lane.look_for_response(now);
+        let State { lanes, recovery, .. } = state;
+        for (nth, lane) in lanes.iter_mut().enumerate().filter(|(nth, _)| is_up[*nth]) {
+            if lane.look_for_response(now, outbox)? && outbox.is_some() {
+                recovery.responded(nth, lane.generation);
+            }
             lane.excuse(now);
-            lane.ask_if_idle(now);
+            lane.ask_if_idle(now, outbox);
+            if urgent.is_some() && nth == lead {
+                lane.ask_after(now, patience / 4, outbox);
+            }
         }
-        let late_since: Vec<_> = state.lanes.iter().map(|lane| lane.late_since(now)).collect();
+        let late_since: Vec<_> = state.lanes.iter().map(|lane| lane.late_since(now, patience)).collect();
         if late_since.iter().any(Option::is_some) {
             for (lane, _) in state.lanes.iter_mut().zip(&is_up).filter(|(_, is_up)| **is_up) {
-                lane.ask_after(now, PERIOD / 4);
+                lane.ask_after(now, patience / 4, outbox);
             }
         }
         let responded = |nth: usize| state.lanes[nth].responded.filter(|_| is_up[nth]);
         let has_other = |nth: usize, since: Duration| {
             (0..self.count).any(|other| other != nth && responded(other).is_some_and(|at| at > since))
         };
-        let is_dead = |nth: usize| late_since[nth].is_some_and(|since| has_other(nth, since + PERIOD / 2));
-        (0..self.count).map(is_dead).collect()
+        let is_dead = |nth: usize| late_since[nth].is_some_and(|since| has_other(nth, since + patience / 2));
+        Ok((0..self.count).map(is_dead).collect())
     }
 
     /// Whether an answer is waited for.
@@ -41,17 +56,29 @@ impl Core {
 }
 
 impl Lane {
-    fn look_for_response(&mut self, now: Duration) {
-        let Some(asked) = &mut self.asked else { return };
-        asked.probe = asked.probe.take().or_else(|| self.peer.begin_probe());
-        if asked.probe.as_ref().is_some_and(|probe| self.peer.has_responded(probe)) {
-            (self.asked, self.responded) = (None, Some(now));
+    /// Whether there is one.
+    fn look_for_response(&mut self, now: Duration, outbox: Option<&Outbox>) -> Result<bool, OfiError> {
+        let Some(asked) = &mut self.asked else { return Ok(false) };
+        if asked.probe.is_none() {
+            asked.probe = self.peer.begin_probe(outbox.map(|outbox| (self.bell, outbox.question())));
         }
+        let Some(answer) = asked.probe.as_ref().and_then(|probe| self.peer.response(probe)) else {
+            return Ok(false);
+        };
+        let took = now.saturating_sub(asked.at);
+        (self.asked, self.responded) = (None, Some(now));
+        match (outbox, answer) {
+            (Some(outbox), Some(Answer::Said(words))) => outbox.heard(words, took),
+            // There is no owner any more.
+            (Some(_), _) => return Err(self.peer.has_no_doorbell()),
+            (None, _) => {}
+        }
+        Ok(true)
     }
 
     /// Since when an answer is wanted, if that is long.
-    fn late_since(&self, now: Duration) -> Option<Duration> {
-        self.asked.as_ref().map(|asked| asked.at).filter(|at| now - *at >= PERIOD)
+    fn late_since(&self, now: Duration, patience: Duration) -> Option<Duration> {
+        self.asked.as_ref().map(|asked| asked.at).filter(|at| now - *at >= patience)
     }
 
     /// An answer may wait behind long transfers of other links of this program: it is late by what it takes without them.
@@ -63,17 +90,18 @@ impl Lane {
         }
     }
 
-    fn ask_if_idle(&mut self, now: Duration) {
+    fn ask_if_idle(&mut self, now: Duration, outbox: Option<&Outbox>) {
         let slots = &self.peer.inside.engine.slots;
         if self.bytes() == 0 && !slots.has_done_once(&self.peer.state) {
-            self.ask_after(now, PERIOD);
+            self.ask_after(now, PERIOD, outbox);
         }
     }
 
-    fn ask_after(&mut self, now: Duration, pause: Duration) {
+    fn ask_after(&mut self, now: Duration, pause: Duration, outbox: Option<&Outbox>) {
         let is_due = self.responded.is_none_or(|at| now - at >= pause);
         if is_due && self.asked.is_none() && !self.peer.state.is_failed() {
-            self.asked = Some(Asked { probe: self.peer.begin_probe(), at: now });
+            let probe = self.peer.begin_probe(outbox.map(|outbox| (self.bell, outbox.question())));
+            self.asked = Some(Asked { probe, at: now });
         }
     }
 }

@@ -6,6 +6,7 @@ use crate::message::ANSWER_WORDS;
 const CLOSE: u8 = 1;
 const OPEN: u8 = 2;
 const PART: u8 = 3;
+const TRIGGERED: u8 = 4;
 
 /// Bytes of one part of a longer answer.
 const PART_BYTES: usize = 8 * (ANSWER_WORDS - 1);
@@ -19,6 +20,8 @@ pub(super) enum Question {
     Open { rail: u8, generation: u32, session: u64, end_point: EndpointCard },
     /// The n-th part of how the new one is reached.
     Part { rail: u8, generation: u32, nth: u32 },
+    /// How many triggers have been counted? So many were made by now.
+    Triggered { made: u64 },
 }
 
 impl Question {
@@ -33,11 +36,15 @@ impl Question {
             Self::Part { rail, generation, nth } => {
                 [head(PART, *rail, *generation), nth.to_le_bytes().to_vec()].concat()
             }
+            Self::Triggered { made } => [&[TRIGGERED][..], &made.to_le_bytes()].concat(),
         }
     }
 
     /// `None` for everything that `encode` does not write.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+        if let [TRIGGERED, made @ ..] = bytes {
+            return Some(Self::Triggered { made: u64::from_le_bytes(made.try_into().ok()?) });
+        }
         let ([kind, rail], rest) = bytes.split_first_chunk()?;
         let (generation, rest) = rest.split_first_chunk()?;
         let (rail, generation) = (*rail, u32::from_le_bytes(*generation));
@@ -67,6 +74,8 @@ pub(super) enum Answer {
         bytes: u32,
     },
     Part([u8; PART_BYTES]),
+    /// So many triggers have been counted.
+    Counted(u64),
     /// It cannot be done, or must not.
     Refused,
 }
@@ -85,6 +94,7 @@ impl Answer {
                 words
             }
             Self::Refused => [4, 0, 0, 0],
+            Self::Counted(last) => [5, last, 0, 0],
         }
     }
 
@@ -102,6 +112,7 @@ impl Answer {
                 }
                 Self::Part(bytes)
             }
+            (5, _) => Self::Counted(first),
             _ => Self::Refused,
         }
     }
@@ -120,16 +131,20 @@ impl Answer {
     }
 }
 
-/// How an end point, the memory there and the doorbell that answers questions are reached.
-pub(super) fn reached(end_point: &EndpointCard, memory: &MemoryCard, bell: u64) -> Vec<u8> {
-    [&memory.to_bytes()[..], &bell.to_le_bytes(), &end_point.to_bytes()].concat()
+/// How an end point, the memory there, if the connection has any, and the doorbell that answers questions are reached.
+pub(super) fn reached(end_point: &EndpointCard, memory: Option<&MemoryCard>, bell: u64) -> Vec<u8> {
+    let memory = memory.map(MemoryCard::to_bytes);
+    [memory.as_ref().map_or(&[][..], |memory| memory), &bell.to_le_bytes(), &end_point.to_bytes()].concat()
 }
 
 /// The same out of the bytes of a peer.
-pub(super) fn read_reached(bytes: &[u8]) -> Option<(EndpointCard, MemoryCard, u64)> {
-    let (memory, rest) = bytes.split_first_chunk::<MEMORY_CARD_BYTES>()?;
+pub(super) fn read_reached(
+    bytes: &[u8],
+    has_memory: bool,
+) -> Option<(EndpointCard, Option<MemoryCard>, u64)> {
+    let (memory, rest) = bytes.split_at_checked(if has_memory { MEMORY_CARD_BYTES } else { 0 })?;
     let (bell, end_point) = rest.split_first_chunk()?;
-    let memory = MemoryCard::from_bytes(memory).ok()?;
+    let memory = if has_memory { Some(MemoryCard::from_bytes(memory).ok()?) } else { None };
     Some((EndpointCard::from_bytes(end_point).ok()?, memory, u64::from_le_bytes(*bell)))
 }
 
@@ -148,6 +163,7 @@ mod tests {
             Question::Close { rail, generation },
             Question::Open { rail, generation, session: u64::MAX - 1, end_point: card() },
             Question::Part { rail, generation, nth: 3 },
+            Question::Triggered { made: u64::MAX - 1 },
         ] {
             let bytes = question.encode();
             assert_eq!(Question::decode(&bytes), Some(question));
@@ -157,7 +173,10 @@ mod tests {
             assert_eq!(Question::decode(&[&bytes[..], &[0]].concat()), None);
         }
         let part = Answer::part(&[9; 30], 1);
-        for answer in [Answer::Wait, Answer::Closed, Answer::Open { bytes: 60 }, part, Answer::Refused] {
+        let counted = Answer::Counted(u64::MAX);
+        for answer in
+            [Answer::Wait, Answer::Closed, Answer::Open { bytes: 60 }, part, counted, Answer::Refused]
+        {
             assert_eq!(Answer::of(answer.words()), answer);
         }
         assert_eq!(Answer::of([9; 4]), Answer::Refused);
@@ -167,7 +186,7 @@ mod tests {
     #[test]
     fn what_is_longer_than_an_answer_is_read_in_parts() {
         let memory = MemoryCard { key: 1, token: 2, base: 3, size_bytes: 4 };
-        let bytes = reached(&card(), &memory, 77);
+        let bytes = reached(&card(), Some(&memory), 77);
         let mut read = Vec::new();
         for nth in 0..Answer::parts(bytes.len() as u32) {
             let Answer::Part(part) = Answer::part(&bytes, nth as usize) else { panic!("part {nth}") };
@@ -175,7 +194,10 @@ mod tests {
         }
         assert_eq!(Answer::part(&bytes, read.len() / PART_BYTES), Answer::Refused);
         read.truncate(bytes.len());
-        assert_eq!(read_reached(&read), Some((card(), memory, 77)));
-        assert_eq!((read_reached(&read[..31]), read_reached(&read[..39])), (None, None));
+        assert_eq!(read_reached(&read, true), Some((card(), Some(memory), 77)));
+        assert_eq!((read_reached(&read[..31], true), read_reached(&read[..39], true)), (None, None));
+        let bytes = reached(&card(), None, 78);
+        assert_eq!(read_reached(&bytes, false), Some((card(), None, 78)));
+        assert_eq!((read_reached(&bytes[..7], false), read_reached(&bytes, true)), (None, None));
     }
 }

@@ -146,6 +146,14 @@ impl Recovery {
         true
     }
 
+    /// The owner has answered over this end point: if it fails, it is tried again soon.
+    pub(crate) fn responded(&mut self, rail: usize, generation: u32) {
+        let its = &mut self.rails[rail];
+        if its.phase == Phase::Up && its.generation == generation {
+            its.pause_ms = self.limits.pause_ms;
+        }
+    }
+
     /// The provider reports an error of an end point.
     pub(crate) fn failed(
         &mut self,

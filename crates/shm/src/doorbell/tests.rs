@@ -66,6 +66,15 @@ fn a_sleeper_is_woken() {
 }
 
 #[test]
+fn several_rings_at_once_are_as_many() {
+    let bell = Bell::default();
+    bell.ringer().ring_times(3);
+    bell.ringer().ring();
+    bell.ringer().ring_times(0);
+    assert_eq!(bell.waiter().value(), 4);
+}
+
+#[test]
 fn a_waiter_of_an_eventfd_is_reported_to_the_ringer() {
     let bell = Bell::default();
     bell.waiter().arm_eventfd();

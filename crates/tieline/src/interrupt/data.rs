@@ -28,7 +28,7 @@ use crate::events::Registration;
 use crate::network::Triggered;
 use crate::node::Node;
 use crate::options::InterruptOptions;
-use crate::remote::{check_link, lost};
+use crate::remote::{ReducedRail, check_link, lost, reduced};
 use crate::senders::Senders;
 use crate::spin::new_spin;
 
@@ -394,6 +394,14 @@ impl RemoteDataInterrupt {
         match &self.outlet {
             Outlet::Here { ring, .. } => ring.slot_bytes(),
             Outlet::OnOtherHost { message_bytes, .. } => *message_bytes,
+        }
+    }
+
+    /// As [`RemoteSegment::reduced_rails`](crate::RemoteSegment::reduced_rails).
+    pub fn reduced_rails(&self) -> Vec<ReducedRail> {
+        match &self.outlet {
+            Outlet::Here { .. } => Vec::new(),
+            Outlet::OnOtherHost { rails, .. } => reduced(rails),
         }
     }
 

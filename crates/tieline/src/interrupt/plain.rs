@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::network::Triggered;
 use crate::node::Node;
 use crate::options::InterruptOptions;
-use crate::remote::{check_link, lost};
+use crate::remote::{ReducedRail, check_link, lost, reduced};
 use crate::spin::new_spin;
 
 /// An interrupt of this program.
@@ -247,9 +247,18 @@ impl RemoteInterrupt {
         self.peer
     }
 
+    /// As [`RemoteSegment::reduced_rails`](crate::RemoteSegment::reduced_rails).
+    pub fn reduced_rails(&self) -> Vec<ReducedRail> {
+        match &self.bell {
+            RemoteBell::Here(_) => Vec::new(),
+            RemoteBell::OnOtherHost { rails, .. } => reduced(rails),
+        }
+    }
+
     /// Triggers it. Returns when the count is raised; the receiver is woken if it sleeps. To another host: when the message is on its
     /// way, which may overtake what was put to a segment there since the last [`barrier`](crate::RemoteSegment::barrier). It has arrived
-    /// when this value is dropped, which waits for that, at most 10 seconds.
+    /// when this value is dropped, which waits for that, at most 10 seconds. Over several rails it arrives once also if one of them fails,
+    /// and if none responds for 10 seconds, the next trigger is an error: nobody knows then of those since the last whether they arrived.
     pub fn trigger(&self) -> Result<()> {
         check_origin(self.origin, self.number)?;
         match lost(&self.import) {

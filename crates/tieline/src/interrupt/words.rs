@@ -85,9 +85,14 @@ impl OwnerWords {
 
     /// Rings one's own doorbell: to wake a waiting library thread, or for a program on another host.
     pub(crate) fn ring_self(&self) -> Result<()> {
+        self.ring_self_times(1)
+    }
+
+    /// The same for so many triggers.
+    pub(crate) fn ring_self_times(&self, times: u32) -> Result<()> {
         let signal = self.trigger.window().atomic_u32(SIGNAL_AT)?;
         let armed = self.waiter.window().atomic_u32(ARMED_AT)?;
-        match (Ringer::new(signal, armed).ring(), &self.latch) {
+        match (Ringer::new(signal, armed).ring_times(times), &self.latch) {
             (Rang::Eventfd, Some(latch)) => latch.ring(),
             _ => Ok(()),
         }

@@ -1,7 +1,8 @@
 //! The end points of this program: one for each provider and rail that was needed so far.
 //!
-//! Those of several rails are of two kinds, for objects of this program and for what it reaches: the former are closed when a peer
-//! finds that the rail has failed, which must not end what goes the other way.
+//! Those of several rails are of two kinds, for segments of this program and for those that it reaches: the former are closed when a peer
+//! finds that the rail has failed, which must not end what goes the other way. Interrupts have others, for both ways, which are not closed:
+//! what they send may come late, and does not wait behind blocks.
 
 use std::net::IpAddr;
 
@@ -16,7 +17,7 @@ use super::of_parent;
 /// What an end point is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
-    /// The only rail.
+    /// The only rail, and all rails of interrupts: no peer has it closed.
     Both,
     Owner,
     /// The first of several rails, for importers of this node: what is under way on it must not be done a second time, so that others are not to

@@ -11,7 +11,7 @@ use proto::wire::program::{ConnectionId, Imported};
 
 use super::ends::Role;
 use super::jobs::Request;
-use super::{Network, name_of_rail};
+use super::{Doorbell, Network, name_of_rail};
 
 /// See the module.
 #[derive(Debug)]
@@ -23,10 +23,9 @@ pub(super) struct Exposed {
     addresses: Vec<IpAddr>,
     /// `None`: the rail is closed.
     peers: Vec<Option<Peer>>,
-    /// Of an interrupt: it is gone with the connection.
-    _bell: Option<Bell>,
-    /// Of a segment over several rails: what its importer asks, by a doorbell at each end point.
+    /// Over several rails: what the importer asks, by a doorbell at each end point.
     control: Option<Arc<OwnerRails>>,
+    /// They are gone with the connection.
     bells: Vec<Option<Bell>>,
 }
 
@@ -62,48 +61,73 @@ impl Network {
             return Err(format!("provider `{}` is not one that tieline uses", provider.escape_debug()));
         }
         let (addresses, count) = (&request.addresses, cards.len());
-        let roles = (Role::OwnerFor(request.node), Role::Owner);
-        let end_points = self.ends.of_rails(Some(provider), addresses, count, roles).map_err(in_words)?;
-        let (mut rails, mut peers, mut first_bell) = (Vec::new(), Vec::new(), None);
+        let roles = [0, 1].map(|rail| role_of(request.what, request.node, rail));
+        let end_points = self.ends.of_rails(Some(provider), addresses, count, roles.into());
+        let end_points = end_points.map_err(in_words)?;
+        let mut peers = Vec::new();
         for (nth, (end_point, card)) in end_points.iter().zip(&cards).enumerate() {
-            let (key, bell) = self.open(request.what, end_point)?;
-            first_bell = first_bell.or(bell);
             let (name, session) = (name_of_rail(request.node, nth), request.end.rails[nth].session);
             peers.push(Some(end_point.connect(&name, card, session).map_err(in_words)?));
-            rails.push(OwnerRail { end_point: end_point.card().map_err(in_words)?.to_bytes(), key });
         }
-        let mut exposed = Exposed {
+        let is_several = end_points.len() > 1;
+        let control = if is_several { Some(self.control(request, &peers)?) } else { None };
+        let (mut rails, mut bells) = (Vec::new(), Vec::new());
+        for end_point in &end_points {
+            let (key, bell) = self.key(request.what, end_point, control.as_ref())?;
+            rails.push(OwnerRail { end_point: end_point.card().map_err(in_words)?.to_bytes(), key });
+            bells.push(bell);
+        }
+        let exposed = Exposed {
             what: request.what,
             node: request.node,
             provider: provider.to_owned(),
             addresses: addresses.clone(),
             peers,
-            _bell: first_bell,
-            control: None,
-            bells: Vec::new(),
+            control,
+            bells,
         };
-        if let (Imported::Segment(_), [_, _, ..]) = (request.what, &end_points[..]) {
-            let control = self.control(request.connection, &exposed.peers);
-            for (end_point, rail) in end_points.iter().zip(&mut rails) {
-                let bell = answering(end_point, &control)?;
-                rail.key.extend(bell.id().to_le_bytes());
-                exposed.bells.push(Some(bell));
-            }
-            exposed.control = Some(control);
-        }
         Ok((OwnerEnd { rails }, exposed))
     }
 
-    /// What the importer asks about rails.
-    fn control(self: &Arc<Self>, connection: ConnectionId, peers: &[Option<Peer>]) -> Arc<OwnerRails> {
-        let fences = peers.iter().flatten().map(Peer::fence).collect();
-        let network = Arc::downgrade(self);
+    /// What opens the object over an end point, and the doorbell there, if it has one.
+    fn key(
+        &self,
+        what: Imported,
+        end_point: &Endpoint,
+        control: Option<&Arc<OwnerRails>>,
+    ) -> Result<(Vec<u8>, Option<Bell>), String> {
+        let Some(control) = control else { return self.open(what, end_point) };
+        let bell = answering(what, end_point, control)?;
+        let key = match what {
+            Imported::Segment(_) => {
+                [self.open(what, end_point)?.0, bell.id().to_le_bytes().to_vec()].concat()
+            }
+            Imported::Interrupt(_) => {
+                let message_bytes = self.triggered(what)?.message_bytes();
+                Doorbell { id: bell.id(), message_bytes, is_numbered: true }.to_bytes()
+            }
+        };
+        Ok((key, Some(bell)))
+    }
+
+    /// What the importer asks about rails; of an interrupt also what it sends.
+    fn control(
+        self: &Arc<Self>,
+        request: &Request,
+        peers: &[Option<Peer>],
+    ) -> Result<Arc<OwnerRails>, String> {
+        let (network, connection) = (Arc::downgrade(self), request.connection);
         let begin = move |task| {
             if let Some(network) = network.upgrade() {
                 network.hand_on_task(connection, task);
             }
         };
-        Arc::new(OwnerRails::new(fences, begin))
+        Ok(Arc::new(match request.what {
+            Imported::Segment(_) => OwnerRails::new(peers.iter().flatten().map(Peer::fence).collect(), begin),
+            Imported::Interrupt(_) => {
+                OwnerRails::with_inbox(peers.len(), self.triggered(request.what)?.inbox(), begin)
+            }
+        }))
     }
 
     /// Carries out what an importer has asked for.
@@ -139,12 +163,17 @@ impl Network {
         let no_such = || "there is no such rail".to_owned();
         let address = *exposed.addresses.get(rail).ok_or_else(no_such)?;
         let place = exposed.peers.get_mut(rail).ok_or_else(no_such)?;
-        let role = if rail == 0 { Role::OwnerFor(exposed.node) } else { Role::Owner };
+        let role = role_of(exposed.what, exposed.node, rail);
         let end_point = self.ends.again(&exposed.provider, address, role, None).map_err(in_words)?;
         let control = exposed.control.as_ref().ok_or_else(no_such)?;
-        let bell = answering(&end_point, control)?;
-        let (key, _) = self.open(exposed.what, &end_point)?;
-        let memory = ofi::MemoryCard::from_bytes(&key).map_err(in_words)?;
+        let bell = answering(exposed.what, &end_point, control)?;
+        let memory = match exposed.what {
+            Imported::Segment(_) => {
+                let (key, _) = self.open(exposed.what, &end_point)?;
+                Some(ofi::MemoryCard::from_bytes(&key).map_err(in_words)?)
+            }
+            Imported::Interrupt(_) => None,
+        };
         let name = name_of_rail(exposed.node, rail);
         let peer = end_point.connect(&name, importer, session).map_err(in_words)?;
         let opened = Opened {
@@ -161,8 +190,20 @@ impl Network {
     }
 }
 
-/// A doorbell that answers what the importer asks about rails.
-fn answering(end_point: &Endpoint, control: &Arc<OwnerRails>) -> Result<Bell, String> {
+/// Which end point leads to an object over a rail.
+fn role_of(what: Imported, importer: NodeId, rail: usize) -> Role {
+    match what {
+        Imported::Interrupt(_) => Role::Both,
+        Imported::Segment(_) if rail == 0 => Role::OwnerFor(importer),
+        Imported::Segment(_) => Role::Owner,
+    }
+}
+
+/// A doorbell that answers what the importer asks about rails; that of an interrupt takes what it sends, too.
+fn answering(what: Imported, end_point: &Endpoint, control: &Arc<OwnerRails>) -> Result<Bell, String> {
+    if matches!(what, Imported::Interrupt(_)) {
+        return end_point.bell_numbered(control).map_err(in_words);
+    }
     let asked: Weak<OwnerRails> = Arc::downgrade(control);
     // A connection that is just ending refuses.
     let answer = move |question: &[u8]| asked.upgrade().map_or([u64::MAX; 4], |rails| rails.answer(question));

@@ -162,7 +162,8 @@ impl End {
                 let numbers = (0..peers.len()).map(|rail| rail as u8).collect();
                 let again = move |rail: usize, _: &Endpoint| rails.open(rail);
                 let bells = its_owner.split(',').map(|bell| Ok(bell.parse()?)).collect::<Fallible<_>>()?;
-                let recover = Recover { bells, numbers, open: Box::new(again), tell: Box::new(|_| true) };
+                let (open, tell) = (Box::new(again), Box::new(|_: &_| true));
+                let recover = Recover { bells, numbers, open, outbox: None, tell };
                 Rails::recovering(peers.into_iter().map(Arc::new).collect(), recover)
             }
             _ => Rails::new(peers.into_iter().map(Arc::new).collect()),

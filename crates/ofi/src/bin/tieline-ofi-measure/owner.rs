@@ -71,7 +71,7 @@ fn carry_out(
                 let said = opened.as_ref().and_then(|rail| {
                     Some(Opened {
                         end_point: rail.end_point.card().ok()?,
-                        memory: rail.exported.card().clone(),
+                        memory: Some(rail.exported.card().clone()),
                         fence: rail.peer.fence(),
                         bell: rail.bell.id(),
                     })

@@ -53,10 +53,23 @@ fn a_rail_comes_back_by_itself_after_ever_longer_pauses() {
     link.failed(1, 4, "reset", now_ms);
     link.closed(1, 4, now_ms);
     assert_eq!(link.tick(now_ms + 50), [Action::Open { rail: 1, generation: 5 }]);
+    // So does an answer, of this end point.
+    link.opened(1, 5, now_ms + 50);
+    link.failed(1, 5, "reset", now_ms + 50);
+    link.closed(1, 5, now_ms + 50);
+    link.responded(1, 5);
+    assert_eq!(link.tick(now_ms + 150), [Action::Open { rail: 1, generation: 6 }], "after a longer pause");
+    link.opened(1, 6, now_ms + 150);
+    link.responded(1, 5);
+    link.responded(1, 6);
+    link.failed(1, 6, "reset", now_ms + 150);
+    link.closed(1, 6, now_ms + 150);
+    now_ms += 150;
+    assert_eq!(link.tick(now_ms + 50), [Action::Open { rail: 1, generation: 7 }]);
     // An end point that does not come is asked for again, under another number.
     assert!(link.tick(now_ms + 150).is_empty());
-    assert_eq!(link.tick(now_ms + 250), [Action::Open { rail: 1, generation: 6 }]);
-    link.opened(1, 5, now_ms + 251);
+    assert_eq!(link.tick(now_ms + 250), [Action::Open { rail: 1, generation: 8 }]);
+    link.opened(1, 7, now_ms + 251);
     assert_eq!(link.generation_if_up(1), None);
 }
 
