@@ -98,7 +98,7 @@ fn a_file_that_may_not_grow_leaves_the_earlier_one() {
     let cluster = Cluster::up(2).unwrap();
     let file = |name: &str| cluster.runtime_dir().join(name).to_str().unwrap().to_owned();
     let page = "<!DOCTYPE html><title>tieline verify</title>";
-    let saved = "{\"schema\": \"tieline.verify/1\", \"verdict\": \"PASS\"}";
+    let saved = "{\"schema\": \"tieline.verify/1\", \"verdict\": \"PASS\", \"steps\": []}";
     let early = "{\"earlier\": 1}";
     for (name, content) in [("page.html", page), ("saved.json", saved), ("early.json", early)] {
         std::fs::write(file(name), content).unwrap();

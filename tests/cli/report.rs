@@ -52,8 +52,9 @@ fn what_is_no_saved_result_is_refused_by_name() {
     for (text, said) in [
         ("{\"schema\": \"tieline.verify/1\",", "is not JSON (EOF"),
         ("", "is not JSON"),
-        ("[]", "has no field `schema`"),
-        ("{\"schema\": \"tieline.figures/1\"}", "is a `tieline.figures/1`, not a `tieline.verify/1`"),
+        ("[]", "saved.json: its schema is missing, and `tieline.verify/1` is needed"),
+        ("{\"schema\": \"tieline.figures/1\"}", "saved.json: its schema is `tieline.figures/1`, and `tieline.verify/1` is needed"),
+        ("{\"schema\": \"tieline.verify/1\"}", "saved.json: it has no steps"),
     ] {
         std::fs::write(&from, text).unwrap();
         let (status, out, err) = verify(&["--from", &from, "--report", &to, "--json"]);

@@ -171,7 +171,8 @@ pub struct Comparison {
 
 /// Compares two files.
 pub fn files(old: &Path, new: &Path, options: &Options) -> Result<Comparison, DocumentError> {
-    let (a, b) = (results::read_json(old)?, results::read_json(new)?);
+    let read = |path| results::read_json(path, results::OF_BENCHMARKS);
+    let (a, b) = (read(old)?, read(new)?);
     values((&old.display().to_string(), &a), (&new.display().to_string(), &b), options)
 }
 

@@ -22,38 +22,38 @@ use crate::{
 #[derive(Debug, thiserror::Error)]
 pub enum DocumentError {
     /// It cannot be read.
-    #[error("{path} cannot be read: {source}: name a file that a benchmark wrote with --json or --json-file")]
+    #[error("{path} cannot be read: {source}: give {wanted}")]
     Unreadable {
         /// The path of the file.
         path: PathBuf,
+        /// What should be in it.
+        wanted: &'static str,
         /// The error.
         source: std::io::Error,
     },
     /// It is not JSON.
-    #[error(
-        "{path}, line {line}, column {column}: not JSON ({reason}): give a file that a benchmark or `tieline verify` wrote with --json"
-    )]
+    #[error("{path}, line {line}: not JSON ({reason}): give {wanted}")]
     NotJson {
         /// The path of the file.
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// The column, from 1.
-        column: usize,
-        /// The message of the JSON parser.
+        /// The message of the JSON parser, without the place.
         reason: String,
+        /// What should be in it.
+        wanted: &'static str,
     },
     /// It is JSON, but no result.
-    #[error(
-        "{name}: `schema` is {schema}, not one of {known}: give the --json of a benchmark, of acceptance or of verify"
-    )]
+    #[error("{name}: its schema is {schema}, and {known} is needed: give {wanted}")]
     WrongSchema {
         /// The document's name.
         name: String,
-        /// The schema that it has.
+        /// The schema that it has, as [`said_schema`] puts it.
         schema: String,
         /// The schemas that are read.
         known: String,
+        /// What should be in the file.
+        wanted: &'static str,
     },
     /// A field is missing or of the wrong kind.
     #[error("{name}: {schema}: {reason}")]
@@ -186,24 +186,51 @@ pub const SCHEMAS: [&str; 8] = [
     crate::limits::SCHEMA,
 ];
 
+/// What has one of [`SCHEMAS`].
+pub const OF_BENCHMARKS: &str =
+    "the output of a benchmark or of `tieline verify` with --json, or a file of --json-file";
+/// What has the schema of a whole verification.
+pub const OF_VERIFY: &str = "the output of `tieline verify --json`";
+
 /// Larger documents are not read: even of 64 nodes one is a hundredth of that.
 const DOCUMENT_BYTES_MAX: u64 = 256 << 20;
 
-/// The JSON in a file.
-pub fn read_json(path: &Path) -> Result<Value, DocumentError> {
+/// The JSON in a file. `wanted` is what should be in it, such as [`OF_VERIFY`], for errors.
+pub fn read_json(path: &Path, wanted: &'static str) -> Result<Value, DocumentError> {
     let text = user_files::read_regular(path, DOCUMENT_BYTES_MAX)
-        .map_err(|source| DocumentError::Unreadable { path: path.to_owned(), source })?;
+        .map_err(|source| DocumentError::Unreadable { path: path.to_owned(), wanted, source })?;
     serde_json::from_str(&text).map_err(|error| DocumentError::NotJson {
         path: path.to_owned(),
         line: error.line(),
-        column: error.column(),
-        reason: error.to_string(),
+        reason: reason_of(&error),
+        wanted,
     })
+}
+
+/// What the JSON parser says, without the place, which is given apart.
+pub(crate) fn reason_of(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    text.strip_suffix(&place).map_or(text.clone(), str::to_owned)
 }
 
 /// The schema of a document.
 pub fn schema_of(value: &Value) -> &str {
     value.get("schema").and_then(Value::as_str).unwrap_or("")
+}
+
+/// All schemas that a comparison reads.
+fn known_schemas() -> String {
+    format!("one of {}, {}", SCHEMAS.join(", "), crate::compare::verify::VERIFY_SCHEMA)
+}
+
+/// The schema of a document, for errors.
+pub fn said_schema(value: &Value) -> String {
+    match value.get("schema") {
+        None => "missing".to_owned(),
+        Some(Value::String(schema)) => format!("`{schema}`"),
+        Some(other) => format!("{other}"),
+    }
 }
 
 impl Document {
@@ -219,8 +246,9 @@ impl Document {
         } else {
             return Err(DocumentError::WrongSchema {
                 name: name.to_owned(),
-                schema: value.get("schema").map_or_else(|| "missing".to_owned(), |other| format!("{other}")),
-                known: SCHEMAS.join(", "),
+                schema: said_schema(value),
+                known: known_schemas(),
+                wanted: OF_BENCHMARKS,
             });
         };
         let (name, schema) = (name.to_owned(), schema.to_owned());

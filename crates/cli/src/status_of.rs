@@ -103,6 +103,7 @@ fn of_report(error: &ReportError) -> bool {
             | ReportError::TooLong { .. }
             | ReportError::NoJson { .. }
             | ReportError::WrongSchema { .. }
+            | ReportError::NoSteps { .. }
     )
 }
 

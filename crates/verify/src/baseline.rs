@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use bench::compare::{self, verify::Sections};
-use bench::results::{DocumentError, read_json};
+use bench::results::{DocumentError, OF_VERIFY, read_json};
 use serde_json::Value;
 
 use crate::run::Report;
@@ -19,7 +19,7 @@ pub struct Baseline {
 impl Baseline {
     /// Reads what `tieline verify --json` has left, and makes sure that something can be compared with it.
     pub fn read(path: &Path) -> Result<Self, DocumentError> {
-        let baseline = Self { name: path.display().to_string(), document: read_json(path)? };
+        let baseline = Self { name: path.display().to_string(), document: read_json(path, OF_VERIFY)? };
         // With itself: reports now what cannot be compared.
         baseline.compare(&baseline.document)?;
         Ok(baseline)

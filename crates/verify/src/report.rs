@@ -52,16 +52,20 @@ enum Detail {
     Short,
 }
 
+/// Whether the document of this name is one of a verification.
+fn check_schema(name: &str, document: &Value) -> Result<(), ReportError> {
+    let schema = document.get("schema").and_then(Value::as_str);
+    if schema == Some(SCHEMA) {
+        return Ok(());
+    }
+    let found =
+        schema.map_or_else(|| "missing".to_owned(), |schema| format!("`{}`", read::shortened(schema, 60)));
+    Err(ReportError::WrongSchema { name: name.to_owned(), found })
+}
+
 /// The page for a document as `tieline verify --json` prints it.
 pub fn render(document: &Value) -> Result<String, ReportError> {
-    let schema = document.get("schema").and_then(Value::as_str);
-    if schema != Some(SCHEMA) {
-        let found = schema.map_or_else(
-            || "has no field `schema`".to_owned(),
-            |schema| format!("is a `{}`", read::shortened(schema, 60)),
-        );
-        return Err(ReportError::WrongSchema { found });
-    }
+    check_schema("the document", document)?;
     let mut length_bytes = 0;
     for detail in [Detail::Full, Detail::NoTables, Detail::Short] {
         let page = page::page(document, detail);

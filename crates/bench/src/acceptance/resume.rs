@@ -84,7 +84,10 @@ impl Kept {
 }
 
 fn read(path: &Path, text: &str, now: &Env) -> Result<Figures> {
-    let all: Figures = serde_json::from_str(text).map_err(|error| unusable(path, &error.to_string()))?;
+    let all: Figures = serde_json::from_str(text).map_err(|error| {
+        let (line, reason) = (error.line(), crate::results::reason_of(&error));
+        unusable(path, &format!("it is not JSON that --resume wrote (line {line}: {reason})"))
+    })?;
     if all.schema != SCHEMA {
         return Err(unusable(path, &format!("its schema is {}, not {SCHEMA}", all.schema)));
     }

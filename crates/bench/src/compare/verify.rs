@@ -11,7 +11,7 @@ use super::{Comparison, Options, documents, values};
 use crate::{
     env::Env,
     figure::{Cause, Missing, Stat},
-    results::{Beside, Document, DocumentError, Item, schema_of},
+    results::{Beside, Document, DocumentError, Item, OF_VERIFY, said_schema, schema_of},
     stats::Interval,
     verdict::Verdict,
 };
@@ -66,10 +66,9 @@ pub fn values_of(
         if !is_one(value) {
             return Err(DocumentError::WrongSchema {
                 name: name.to_owned(),
-                schema: value
-                    .get("schema")
-                    .map_or_else(|| "missing".to_owned(), |schema| format!("{schema}")),
-                known: VERIFY_SCHEMA.to_owned(),
+                schema: said_schema(value),
+                known: format!("`{VERIFY_SCHEMA}`"),
+                wanted: OF_VERIFY,
             });
         }
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use bench::builds::{self, Limits, Named};
 use bench::compare::{self, Options, Tolerance, verify};
-use bench::results::read_json;
+use bench::results::{DocumentError, OF_BENCHMARKS, read_json, schema_of};
 use bench::thresholds::Thresholds;
 
 use super::bench_result::Measuring;
@@ -16,12 +16,18 @@ pub(super) fn run(arguments: &Compare, output: Output) -> Outcome {
     let tolerance = Tolerance::relative(arguments.relative).with_all(&arguments.absolute)?;
     let options = Options { tolerance, missing_ok: arguments.missing_ok, seed: arguments.seed };
     let (old_name, new_name) = (arguments.old.display().to_string(), arguments.new.display().to_string());
-    let (old, new) = (read_json(&arguments.old)?, read_json(&arguments.new)?);
+    let read = |path| read_json(path, OF_BENCHMARKS);
+    let (old, new) = (read(&arguments.old)?, read(&arguments.new)?);
     let (before, now) = ((old_name.as_str(), &old), (new_name.as_str(), &new));
     if verify::is_one(&old) && verify::is_one(&new) {
         let sections = verify::values_of(before, now, &options)?;
         output.result(|| serde_json::to_value(&sections), || sections.to_text())?;
         return Ok(sections.verdict.exit_status());
+    }
+    if verify::is_one(&old) || verify::is_one(&new) {
+        let schemas = [&old, &new].map(|document| schema_of(document).to_owned());
+        let [old, new] = schemas;
+        return Err(DocumentError::Unlike { old_name, old, new_name, new }.into());
     }
     let comparison = compare::values(before, now, &options)?;
     output.result(|| serde_json::to_value(&comparison), || comparison.to_text())?;

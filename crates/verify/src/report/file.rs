@@ -13,12 +13,20 @@ use crate::writer::{Kind, WriteError};
 pub enum ReportError {
     /// The document is of another kind.
     #[error(
-        "the document {found}, not a `{}`: give the output of `tieline verify --json`",
+        "{name}: its schema is {found}, and `{}` is needed: give the output of `tieline verify --json`",
         crate::run::SCHEMA
     )]
     WrongSchema {
-        /// What it is.
+        /// The document's name.
+        name: String,
+        /// The schema that it has.
         found: String,
+    },
+    /// Nothing was tested in it.
+    #[error("{}: it has no steps: give the output of `tieline verify --json`", path.display())]
+    NoSteps {
+        /// The path of the file.
+        path: PathBuf,
     },
     /// The page would be longer than [`super::MAX_BYTES`], even short.
     #[error(
@@ -76,7 +84,13 @@ const LONGEST_DOCUMENT_BYTES: u64 = 256 << 20;
 /// A document that was saved before.
 pub fn load(path: &Path) -> Result<Value, ReportError> {
     let text = read_text(path, LONGEST_DOCUMENT_BYTES)?;
-    serde_json::from_str(&text).map_err(|why| ReportError::NoJson { path: path.into(), why })
+    let document =
+        serde_json::from_str(&text).map_err(|why| ReportError::NoJson { path: path.into(), why })?;
+    super::check_schema(&path.display().to_string(), &document)?;
+    match document.get("steps") {
+        Some(Value::Array(_)) => Ok(document),
+        _ => Err(ReportError::NoSteps { path: path.into() }),
+    }
 }
 
 /// The text in a file or a pipe of at most so many bytes.
@@ -129,6 +143,9 @@ mod tests {
             error.contains("v.json") && error.contains("line 1") && error.contains("verify --json"),
             "{error}"
         );
+        fs::write(&path, "{\"schema\": \"tieline.verify/1\"}").unwrap();
+        let error = load(&path).unwrap_err().to_string();
+        assert!(error.contains("v.json: it has no steps: give the output of"), "{error}");
         fs::remove_dir_all(&dir).unwrap();
     }
 
