@@ -167,6 +167,7 @@ fn what_cannot_be_done_to_a_link_is_refused_with_the_reason() {
         (vec!["link", "degrade", "4", "8", "--loss", "1%"], 4, "up --faults"),
         (vec!["link", "down", "4", "4"], 2, "no link to itself"),
         (vec!["link", "down", "4", "400"], 4, "node 400"),
+        (vec!["link", "down", "400", "4"], 4, "no node 400 here (there are: 4, 8)"),
         (vec!["link", "degrade", "4", "8"], 2, "--delay"),
         (vec!["link", "degrade", "4", "8", "--loss", "200%"], 2, "percent"),
         (vec!["link", "swap", "4", "8"], 2, "start three"),
@@ -176,6 +177,33 @@ fn what_cannot_be_done_to_a_link_is_refused_with_the_reason() {
     ] {
         let (status, out, err) = cluster.run(&words).unwrap();
         assert!(status == expected && err.contains(reason), "{words:?}: {status} {out}{err}");
+    }
+}
+
+/// What is wrong on the command line is wrong whether or not a cluster runs.
+#[test]
+fn wrong_options_are_2_without_a_cluster_too() {
+    let cluster = Cluster::empty().unwrap();
+    for (words, reason) in [
+        (&["conntest", "-t", "0"][..], "--time 0: give"),
+        (&["conntest", "-t", "nan"], "--time NaN: give"),
+        (&["conntest", "-t", "-1"], "--time -1: give"),
+        (&["conntest", "--wait", "0"], "--wait 0: give"),
+        (&["conntest", "--size", "0"], "--size 0: give 1 to"),
+        (&["conntest", "--size", "8K", "--min-size", "16K"], "--min-size 16K is above --size 8K"),
+        (&["conntest", "--throttle", "0"], "--throttle 0: give"),
+        (&["conntest", "--throttle", "-5"], "--throttle -5: give"),
+        (&["conntest", "--peers", "4"], "--peers names node 4 only"),
+        (&["conntest", "--peers", "4,4"], "--peers names node 4 only"),
+        (&["status", "--node", "-4"], "--node -4: "),
+        (&["bench", "scipp", "--size", "-1"], "--size -1: "),
+        (&["link", "down", "4", "4"], "no link to itself"),
+        (&["link", "clear", "4", "4"], "no link to itself"),
+        (&["link", "swap", "4", "4"], "with itself"),
+        (&["link", "degrade", "4", "8", "--stall", "600ms/1s"], "half of the period at most"),
+    ] {
+        let (status, out, err) = cluster.run(words).unwrap();
+        assert!(status == 2 && err.contains(reason), "{words:?}: {status} {out}{err}");
     }
 }
 

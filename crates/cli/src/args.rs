@@ -74,7 +74,7 @@ pub(crate) struct Common {
     #[arg(long, visible_alias = "id", global = true, value_name = "ID")]
     pub node: Option<NodeId>,
     /// Configuration file, or directory of such files, instead of /etc/tieline/*.toml and the user's
-    /// [env: TIELINE_CONFIG]
+    /// [env: TIELINE_CONFIG, read only by commands that start a manager]
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Print the result as JSON; an error as an object with the field `error`

@@ -3,6 +3,7 @@
 
 use anyhow::anyhow;
 
+use crate::args::link::LinkAction;
 use crate::args::{Bench, Cli, ClusterAction, Command, NodeAction};
 use crate::exit::Failure;
 
@@ -33,6 +34,9 @@ const OWN_CLUSTER: &str = "it starts a cluster of its own";
 const OWN_CLUSTERS_OF_BUILDS: &str = "each build starts clusters of its own";
 const NO_CLUSTER_OF_SOCKETS: &str = "sockets of programs belong to no cluster";
 
+/// `--node` is an option of `tieline cable`, but not for a plan.
+const WHOLE_PLAN: &str = "a plan covers the whole cluster: leave --node out";
+
 /// Of a command that takes `--cluster` and `--runtime-dir`.
 fn of(name: &'static str, node: Node) -> Meaning {
     Meaning { name, node, no_cluster: None, no_runtime_dir: false }
@@ -62,12 +66,15 @@ fn meaning(command: &Command) -> Meaning {
         }
         Command::Status => of("status", Node::Narrows),
         Command::Cable(arguments) if arguments.generate || arguments.save.is_some() => {
-            of("cable", Node::Nothing("a plan is of the whole cluster"))
+            of("cable", Node::Nothing(WHOLE_PLAN))
         }
         Command::Cable(_) => of("cable", Node::Narrows),
         Command::Diag(_) => of("diag", Node::Narrows),
         Command::Query(_) => of("query", Node::One),
         Command::Conntest(_) => of("conntest", Node::Narrows),
+        Command::Link { action: LinkAction::List } => {
+            of("link list", Node::Nothing("it lists the links of all nodes: leave --node out"))
+        }
         Command::Link { .. } => of(
             "link",
             Node::Nothing("it names both ends of the link itself, such as `tieline link down 4 8`"),
@@ -186,6 +193,10 @@ pub(crate) fn check(cli: &Cli) -> Result<bool, Failure> {
         )))
     };
     if let (Some(_), Node::Nothing(why)) = (cli.common.node, node) {
+        if why == WHOLE_PLAN {
+            let text = format!("--node cannot be used with --generate or --save: {why}");
+            return Err(Failure::usage(anyhow::Error::msg(text)));
+        }
         return refuse("--node", why);
     }
     if let (Some(_), Some(why)) = (&cli.common.cluster, no_cluster) {

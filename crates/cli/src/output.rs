@@ -2,14 +2,16 @@
 
 use std::borrow::Cow;
 use std::io::{IsTerminal, Write};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use clap::error::ErrorKind;
 use proto::wire::is_printable;
 use serde_json::{Value, json};
-use verify::writer::{self, Kind, WriteError};
+use verify::writer::{self, Kind, WriteError, Writer};
 
 use crate::advice;
 use crate::exit::{CANNOT, Failure, PASS, without_numbers};
@@ -216,10 +218,9 @@ fn is_open() -> std::io::Result<()> {
 pub(crate) fn help(text: &clap::Error) -> u8 {
     match is_open().and_then(|()| text.print()).and_then(|()| std::io::stdout().flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            drop(writeln!(
-                std::io::stderr(),
-                "tieline: the help cannot be written to standard output: {error}"
-            ));
+            let what = if text.kind() == ErrorKind::DisplayVersion { "version" } else { "help" };
+            let line = format!("tieline: the {what} cannot be written to standard output: {error}");
+            drop(writeln!(std::io::stderr(), "{}", without_numbers(&line)));
             CANNOT
         }
         _ => PASS,
@@ -242,6 +243,16 @@ static RESULT: Kind = Kind {
     // A process that names the file has always got the newest result there.
     may_replace: |_| true,
 };
+
+/// Makes sure before a long run that [`to_file`] can write the file, if one was named.
+pub(crate) fn may_write(path: Option<&Path>) -> Result<(), WriteError> {
+    // A pipe cannot be tried: its reader would see the end of the attempt.
+    let is_pipe = |path: &Path| std::fs::metadata(path).is_ok_and(|there| there.file_type().is_fifo());
+    match path.filter(|path| !is_pipe(path)) {
+        Some(path) => Writer::prepare(&RESULT, path).map(drop),
+        None => Ok(()),
+    }
+}
 
 /// Leaves JSON in a file, or leaves the file as it was: no half of it.
 pub(crate) fn to_file(path: &Path, value: &Value) -> Result<(), WriteError> {

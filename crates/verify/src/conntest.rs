@@ -113,11 +113,14 @@ impl Options {
                 "--min-size {min_bytes} is above --size {block_bytes}: give a larger --size, up to {MAX_BLOCK_BYTES}, or a smaller --min-size"
             ));
         }
-        if self.loops == 0 || self.duration.is_zero() {
-            return Err("the test must run at least one loop of more than 0 seconds".into());
+        if self.loops == 0 {
+            return Err("--loops 0: give at least 1".into());
+        }
+        if self.duration.is_zero() {
+            return Err("--time 0: give more than 0 seconds".into());
         }
         if self.throttle_bytes_per_s == Some(0) {
-            return Err("--throttle 0 would send nothing: give more, or leave it out".into());
+            return Err("--throttle 0: give more than 0 MB/s, or leave it out".into());
         }
         Ok(())
     }

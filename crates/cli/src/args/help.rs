@@ -50,7 +50,11 @@ const MEANINGLESS: [(&[&str], &[&str]); 34] = [
 /// The help of a common option for a command to which it means something else.
 const OTHERWISE: [(&[&str], &str, &str); 17] = [
     (&["status"], "node", ALL_NODES),
-    (&["cable"], "node", ALL_NODES),
+    (
+        &["cable"],
+        "node",
+        "Only this node, not for a plan (--generate, --save); not taken from TIELINE_NODE, which says where programs attach [default: all nodes]",
+    ),
     (&["diag"], "node", ALL_NODES),
     (&["conntest"], "node", ALL_NODES),
     (

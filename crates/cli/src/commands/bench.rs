@@ -15,10 +15,10 @@ use tieline::NodeId;
 
 use super::bench_result::{Measuring, Rest, read_thresholds};
 use super::bench_tools::placement;
-use super::{own_cluster, target, usage};
+use super::{cluster_dir, no_such_node, own_cluster, target, usage};
 use crate::args::{Bench, Common, Limits, Scipp};
 use crate::exit::{Failure, Outcome, PASS};
-use crate::output::Output;
+use crate::output::{Output, may_write};
 
 /// How long a server waits for its client.
 pub(super) const CLIENT_TIMEOUT: Duration = Duration::from_secs(600);
@@ -72,6 +72,7 @@ pub(super) fn place(
 fn scipp(common: &Common, arguments: &Scipp, output: Output) -> Outcome {
     let thresholds = read_thresholds(arguments.thresholds.as_deref(), "scipp", "scipp.")?;
     let one_end = arguments.server || arguments.client;
+    may_write(arguments.json_file.as_deref())?;
     let cpus = match placement(arguments.cpus, arguments.same_core) {
         Placement::TwoCores => None,
         some => Some(some.resolve("scipp")?),
@@ -131,11 +132,7 @@ pub(super) fn this_end(common: &Common, rn: NodeId) -> Result<Where, Failure> {
     }
     let everyone = target(&Common { node: None, ..common.clone() })?;
     if !everyone.nodes.contains(&rn) {
-        return Err(usage(format!(
-            "node {rn} is not in cluster `{}` (there are {}): correct --rn",
-            everyone.cluster.as_deref().unwrap_or("default"),
-            super::cluster::list(&everyone.nodes)
-        )));
+        return Err(no_such_node(&cluster_dir(common)?, rn, everyone.nodes));
     }
     let target = target(common)?;
     let others: Vec<NodeId> = target.nodes.iter().copied().filter(|node| *node != rn).collect();

@@ -13,7 +13,7 @@ use super::usage;
 use crate::args::Common;
 use crate::args::bench_tools::{Dma, Ends, Intr, Jitter, Latency, Scibench2};
 use crate::exit::{Failure, Outcome, PASS};
-use crate::output::Output;
+use crate::output::{Output, may_write};
 use ::verify::own::Removal;
 
 /// The role of this process.
@@ -30,6 +30,7 @@ pub(super) const NO_OTHER_END: &str =
 
 fn role(common: &Common, ends: &Ends, output: Output) -> Result<Role, Failure> {
     let cpu = near_cpu(ends, "a server")?;
+    may_write(ends.json_file.as_deref())?;
     match (ends.server, ends.client, ends.rn) {
         (true, _, None) | (_, true, None) => Err(usage(NO_OTHER_END)),
         (true, _, Some(client)) => {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::verify::agent::{nodes_elsewhere, stopped_nodes};
+use ::verify::Target;
 use ::verify::conntest::{self, Options, Progress};
 use clap::Args;
 use tieline::NodeId;
@@ -13,7 +14,7 @@ use topology::counted;
 use super::{cluster_dir, no_such_node, target, usage};
 use crate::args::Common;
 use crate::args::bench_tools::size;
-use crate::exit::Outcome;
+use crate::exit::{Failure, Outcome};
 use crate::interrupt::for_each_signal;
 use crate::output::Output;
 
@@ -73,14 +74,59 @@ impl Conntest {
     }
 }
 
-fn seconds(option: &str, value: f64) -> Result<Duration, crate::exit::Failure> {
+fn seconds(option: &str, value: f64) -> Result<Duration, Failure> {
     if value.is_finite() && (0.001..=1e7).contains(&value) {
         return Ok(Duration::from_secs_f64(value));
     }
     Err(usage(format!("--{option} {value}: give seconds between 0.001 and 10000000")))
 }
 
+/// The options, as far as the command line alone decides them; no node is in them yet.
+fn checked(arguments: &Conntest) -> Result<Options, Failure> {
+    let throttle = match arguments.throttle {
+        Some(rate) if !(rate.is_finite() && rate > 0.0) => {
+            return Err(usage(format!("--throttle {rate}: give megabytes a second, more than 0")));
+        }
+        rate => rate.map(|rate| (rate * MEGABYTE).max(1.0) as u64),
+    };
+    let nobody = Target { runtime_dir: None, cluster: None, nodes: Vec::new() };
+    let options = Options {
+        block_bytes: arguments.size.bytes,
+        min_bytes: arguments
+            .min_size
+            .as_ref()
+            .map_or_else(|| SHORTEST_BYTES.min(arguments.size.bytes), |size| size.bytes),
+        loops: arguments.loops,
+        throttle_bytes_per_s: throttle,
+        meet_within: seconds("wait", arguments.wait)?,
+        seed: arguments.seed,
+        ..Options::for_target(&nobody, seconds("time", arguments.time)?)
+    };
+    options.check().map_err(|wrong| usage(arguments.as_typed(wrong)))?;
+    Ok(options)
+}
+
+/// The nodes that the command line names; none: all of the cluster take part.
+fn named(arguments: &Conntest, own: Option<NodeId>) -> Result<Vec<NodeId>, Failure> {
+    let mut nodes = arguments.peers.clone();
+    if nodes.is_empty() {
+        return Ok(nodes);
+    }
+    nodes.extend(own);
+    nodes.sort_unstable();
+    nodes.dedup();
+    match nodes.as_slice() {
+        [only] => Err(usage(format!(
+            "--peers names node {only} only, so there is no pair to test: name another node too, or leave --peers out"
+        ))),
+        _ => Ok(nodes),
+    }
+}
+
 pub(super) fn run(common: &Common, arguments: &Conntest, output: Output) -> Outcome {
+    // A mistake on the command line is one whether or not a cluster runs.
+    let options = checked(arguments)?;
+    let mut nodes = named(arguments, common.node)?;
     let everyone = target(&Common { node: None, ..common.clone() })?;
     if common.node.is_some() {
         // For its error alone, if there is no such node.
@@ -98,39 +144,17 @@ pub(super) fn run(common: &Common, arguments: &Conntest, output: Output) -> Outc
         signal_hook::flag::register_usize(signal, Arc::clone(&signalled), status)?;
         signal_hook::flag::register(signal, Arc::clone(&stop)).map(drop)
     })?;
-    let mut nodes = if arguments.peers.is_empty() { everyone.nodes.clone() } else { arguments.peers.clone() };
-    nodes.extend(common.node);
-    nodes.sort_unstable();
-    nodes.dedup();
-    if let ([only], false) = (nodes.as_slice(), arguments.peers.is_empty()) {
-        return Err(usage(format!(
-            "--peers names node {only} only, so there is no pair to test: name another node too, or leave --peers out"
-        )));
+    if nodes.is_empty() {
+        nodes.clone_from(&everyone.nodes);
     }
-    let throttle = match arguments.throttle {
-        Some(rate) if !(rate.is_finite() && rate > 0.0) => {
-            return Err(usage(format!("--throttle {rate}: give megabytes a second, more than 0")));
-        }
-        rate => rate.map(|rate| (rate * MEGABYTE).max(1.0) as u64),
-    };
     let options = Options {
         instances: common.node.map_or_else(|| nodes.clone(), |node| vec![node]),
         nodes,
         // Where one program has all instances, nobody else's takes part.
         only_listed: common.node.is_none() || !arguments.peers.is_empty(),
-        block_bytes: arguments.size.bytes,
-        min_bytes: arguments
-            .min_size
-            .as_ref()
-            .map_or_else(|| SHORTEST_BYTES.min(arguments.size.bytes), |size| size.bytes),
-        loops: arguments.loops,
-        throttle_bytes_per_s: throttle,
-        meet_within: seconds("wait", arguments.wait)?,
-        seed: arguments.seed,
         stop: Arc::clone(&stop),
-        ..Options::for_target(&everyone, seconds("time", arguments.time)?)
+        ..options
     };
-    options.check().map_err(|wrong| usage(arguments.as_typed(wrong)))?;
     let by_hand = common.node.is_some() || !arguments.peers.is_empty();
     let dir = cluster_dir(common)?;
     let elsewhere = if by_hand { Vec::new() } else { nodes_elsewhere(&dir, &everyone) };

@@ -4,12 +4,13 @@ use shm::sync::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use node_client::runtime_dir::ClusterDir;
 use proto::wire::status::{LinkStatus, SessionState};
 use serde_json::json;
 use tieline::{LinkChange, LinkFaults, Node, NodeId};
 use topology::counted;
 
-use super::{target, usage};
+use super::{cluster_dir, no_such_node, target, usage};
 use crate::args::Common;
 use crate::args::link::{Clear, Degrade, Ends, Flap, LinkAction};
 use crate::exit::{Failure, Outcome, PASS};
@@ -23,6 +24,8 @@ const SCHEMA: &str = "tieline.links/1";
 type Seen = (NodeId, LinkStatus);
 
 pub(super) fn run(common: &Common, action: &LinkAction, output: Output) -> Outcome {
+    // A mistake on the command line is one whether or not a cluster runs.
+    check(action)?;
     let cluster = Cluster::of(common)?;
     match action {
         LinkAction::List => {}
@@ -50,6 +53,29 @@ pub(super) fn run(common: &Common, action: &LinkAction, output: Output) -> Outco
     output.result(|| Ok(json!({ "schema": SCHEMA, "links": entries()? })), || table(&shown))?;
     // Of what was asked for, something is not known.
     silent.map_or(Ok(PASS), Err)
+}
+
+/// What the command line alone decides: the ends of a link differ, and the faults are possible.
+fn check(action: &LinkAction) -> Result<(), Failure> {
+    let ends = match action {
+        LinkAction::Down(ends) | LinkAction::Up(ends) => Some(*ends),
+        LinkAction::Flap(flap) => Some(flap.ends),
+        LinkAction::Degrade(degrade) => {
+            degrade.faults().check().map_err(usage)?;
+            Some(degrade.ends)
+        }
+        LinkAction::Clear(Clear { a: Some(a), b: Some(b) }) => Some(Ends { a: *a, b: *b }),
+        LinkAction::Swap(Ends { a, b }) if a == b => {
+            return Err(usage(format!("node {a} cannot be swapped with itself: name two nodes")));
+        }
+        LinkAction::Swap(_) | LinkAction::List | LinkAction::Clear(_) => None,
+    };
+    match ends {
+        Some(Ends { a, b }) if a == b => {
+            Err(usage(format!("node {a} has no link to itself: name two nodes")))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn is_between(node: NodeId, peer: NodeId, ends: Ends) -> bool {
@@ -86,26 +112,24 @@ fn table(links: &[Seen]) -> String {
 
 /// The cluster's nodes, each attached to when it is needed.
 struct Cluster {
+    dir: ClusterDir,
     target: ::verify::Target,
 }
 
 impl Cluster {
     fn of(common: &Common) -> Result<Self, Failure> {
-        Ok(Self { target: target(&Common { node: None, ..common.clone() })? })
+        let target = target(&Common { node: None, ..common.clone() })?;
+        Ok(Self { dir: cluster_dir(common)?, target })
     }
 
     fn node(&self, node: NodeId) -> Result<Node, Failure> {
         if !self.target.nodes.contains(&node) {
-            let all = self.target.nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-            return Err(usage(format!("no node {node} runs here: there are nodes {all}")));
+            return Err(no_such_node(&self.dir, node, self.target.nodes.clone()));
         }
         Ok(self.target.attach(node, "tieline-link")?)
     }
 
     fn change(&self, node: NodeId, peer: NodeId, change: LinkChange) -> Result<(), Failure> {
-        if node == peer {
-            return Err(usage(format!("node {node} has no link to itself: name two nodes")));
-        }
         Ok(self.node(node)?.change_link(peer, change)?)
     }
 
@@ -134,9 +158,6 @@ impl Cluster {
     /// Every node that calls one of the two reaches the other from now on, or no longer.
     fn swap(&self, ends: Ends) -> Result<(), Failure> {
         let Ends { a, b } = ends;
-        if a == b {
-            return Err(usage(format!("node {a} cannot be swapped with itself: name two nodes")));
-        }
         for end in [a, b] {
             self.node(end)?;
         }
@@ -159,7 +180,6 @@ impl Cluster {
 
     fn degrade(&self, degrade: &Degrade) -> Result<(), Failure> {
         let faults = degrade.faults();
-        faults.check().map_err(usage)?;
         let Ends { a, b } = degrade.ends;
         self.change(a, b, LinkChange::Faults(faults))?;
         if degrade.one_way { Ok(()) } else { self.change(b, a, LinkChange::Faults(faults)) }

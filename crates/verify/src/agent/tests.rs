@@ -76,7 +76,7 @@ fn an_agent_checks_the_options_itself() {
         (job(|job| job["duration_ms"] = json!(0)), "more than 0 seconds"),
         (job(|job| job["duration_ms"] = json!(u64::MAX)), "longer than"),
         (job(|job| job["meet_within_ms"] = json!(u64::MAX)), "longer than"),
-        (job(|job| job["loops"] = json!(0)), "at least one loop"),
+        (job(|job| job["loops"] = json!(0)), "--loops 0: give at least 1"),
         (job(|job| job["throttle_bytes_per_s"] = json!(0)), "--throttle"),
     ] {
         let said = refused(&order);
