@@ -224,7 +224,7 @@ fn what_cannot_become_a_cluster_is_named() {
     refused(
         "nowhere.invalid\nbeta\n",
         4,
-        "nowhere.invalid is to make the cluster, being the first of the list, and cannot: ssh",
+        "nowhere.invalid, the first host of the list, cannot create the cluster: ssh",
     );
     assert!(second.tieline(&["cluster", "show"]).contains("is in no cluster"));
     // The second one has joined; the host of the authority is not in the list.

@@ -53,7 +53,7 @@ pub enum FleetError {
         why: String,
     },
     /// No host can make the cluster.
-    #[error("{host} is to make the cluster, being the first of the list, and cannot: {why}")]
+    #[error("{host}, the first host of the list, cannot create the cluster: {why}")]
     First {
         /// As it is in the file.
         host: String,

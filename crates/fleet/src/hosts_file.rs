@@ -1,6 +1,6 @@
 //! The list of hosts: a line for each, `DESTINATION [address=IP[:PORT]] [node=ID]`, and comments after `#`.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
@@ -36,7 +36,8 @@ pub fn read(path: &Path) -> Result<Vec<Line>> {
 
 fn parse(text: &str) -> std::result::Result<Vec<Line>, (usize, String)> {
     let mut all = Vec::new();
-    let (mut destinations, mut nodes) = (BTreeSet::new(), BTreeSet::new());
+    // By host and by node: the number of the line that names it.
+    let (mut destinations, mut nodes) = (BTreeMap::new(), BTreeMap::new());
     for (index, text) in text.lines().enumerate() {
         let text = text.split('#').next().unwrap_or_default().trim();
         if text.is_empty() {
@@ -44,11 +45,20 @@ fn parse(text: &str) -> std::result::Result<Vec<Line>, (usize, String)> {
         }
         let wrong = |why: String| (index + 1, why);
         let line = one(text).map_err(wrong)?;
-        if !destinations.insert(line.destination.clone()) {
-            return Err(wrong(format!("{} is there twice: remove one of the lines", line.destination)));
+        if let Some(first) = destinations.insert(line.destination.clone(), index + 1) {
+            return Err(wrong(format!(
+                "host `{}` is listed twice (lines {first} and {}): remove one of them",
+                line.destination,
+                index + 1
+            )));
         }
-        if let Some(node) = line.node.filter(|node| !nodes.insert(*node)) {
-            return Err(wrong(format!("node {node} is there twice: give each host another node")));
+        if let Some(node) = line.node
+            && let Some(first) = nodes.insert(node, index + 1)
+        {
+            return Err(wrong(format!(
+                "node {node} is given twice (lines {first} and {}): give each host another node",
+                index + 1
+            )));
         }
         all.push(line);
     }
@@ -68,17 +78,14 @@ fn one(text: &str) -> std::result::Result<Line, String> {
     let mut line = Line { destination: destination.into(), address: None, node: None };
     for word in words {
         match word.split_once('=') {
-            Some(("address", address)) if line.address.is_none() && is_address(address) => {
+            Some((key @ "address", _)) if line.address.is_some() => return Err(twice(key)),
+            Some((key @ "node", _)) if line.node.is_some() => return Err(twice(key)),
+            Some(("address", address)) => {
+                check_address(address).map_err(|why| format!("address={address}: {why}"))?;
                 line.address = Some(address.into());
             }
-            Some(("node", node)) if line.node.is_none() && node.parse::<NodeId>().is_ok() => {
-                line.node = node.parse().ok();
-            }
-            Some(("address", address)) => {
-                return Err(format!("address={address} is no IP address: give one, with or without a port"));
-            }
             Some(("node", node)) => {
-                return Err(format!("node={node} is no node ID: give one multiple of 4, such as 4, 8 or 12"));
+                line.node = Some(node.parse().map_err(|why| format!("node={node}: {why}"))?);
             }
             _ => {
                 return Err(format!(
@@ -90,8 +97,22 @@ fn one(text: &str) -> std::result::Result<Line, String> {
     Ok(line)
 }
 
-fn is_address(text: &str) -> bool {
-    text.parse::<SocketAddr>().is_ok() || text.parse::<IpAddr>().is_ok()
+fn twice(key: &str) -> String {
+    format!("{key}= is given twice for this host: give it once")
+}
+
+/// An IP address with or without a port; the text says what is wrong.
+fn check_address(text: &str) -> std::result::Result<(), String> {
+    if text.parse::<IpAddr>().is_ok() || text.parse::<SocketAddr>().is_ok_and(|address| address.port() != 0) {
+        return Ok(());
+    }
+    let (ip, port) = text.rsplit_once(':').unwrap_or((text, ""));
+    let ip = ip.strip_prefix('[').and_then(|ip| ip.strip_suffix(']')).unwrap_or(ip);
+    let is_number = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    if is_number && ip.parse::<IpAddr>().is_ok() {
+        return Err(format!("port {port} is not possible: give a port from 1 to 65535"));
+    }
+    Err("it is no IP address: give one, with or without a port".to_owned())
 }
 
 #[cfg(test)]
@@ -114,11 +135,15 @@ mod tests {
         for (text, line, why) in [
             ("alpha\n-oProxyCommand=true", 2, "is no host"),
             ("node=4", 1, "is no host"),
-            ("alpha\n\nalpha", 3, "alpha is there twice"),
-            ("alpha node=4\nbeta node=4", 2, "node 4 is there twice"),
-            ("alpha node=5000000000", 1, "give one multiple of 4"),
-            ("alpha node=4 node=8", 1, "give one multiple of 4"),
-            ("alpha address=here", 1, "is no IP address"),
+            ("alpha\n\nalpha", 3, "host `alpha` is listed twice (lines 1 and 3)"),
+            ("alpha node=4\nbeta node=4", 2, "node 4 is given twice (lines 1 and 2)"),
+            ("alpha node=5000000000", 1, "a multiple of 4 from 4 to"),
+            ("alpha node=5", 1, "node=5: 5 is not a node ID: use a multiple of 4"),
+            ("alpha node=4 node=8", 1, "node= is given twice"),
+            ("alpha address=::1 address=::2", 1, "address= is given twice"),
+            ("alpha address=here", 1, "it is no IP address"),
+            ("alpha address=127.0.0.1:99999", 1, "port 99999 is not possible"),
+            ("alpha address=[::1]:0", 1, "port 0 is not possible"),
             ("alpha beta", 1, "`beta` is not understood"),
             ("alpha rail=2", 1, "`rail=2` is not understood"),
         ] {

@@ -42,7 +42,7 @@ pub enum LinkError {
     Memory(#[from] shm::Error),
     /// The link is down.
     #[error(
-        "the link to node {node} is down: see `tieline status`; if it was taken down on purpose, `tieline link up` ends that"
+        "the link to node {node} is down: see `tieline status`; if it was taken down on purpose, `tieline link up A B` brings it up"
     )]
     Down {
         /// The other end.

@@ -69,8 +69,8 @@ pub enum NamespacesError {
     },
     /// All ranges that are tried belong to the machine.
     #[error(
-        "the hosts need a free range of addresses for each rail ({rails}), and interfaces of this machine have addresses in too many of \
-         {first} to {last}: take some of them away"
+        "no {rails} free {} between {first} and {last}, one for each rail: remove an address from an interface of this machine",
+        if *rails == 1 { "subnet" } else { "subnets" }
     )]
     NoRange {
         /// As many are needed.

@@ -83,9 +83,11 @@ pub enum HostsError {
     },
     /// This host is not in the cluster.
     #[error(
-        "{path} is not there, so this host has joined no such cluster: see --cluster and XDG_CONFIG_HOME, or join it"
+        "this host has not joined cluster `{cluster}` ({path} does not exist): join it with `tieline cluster join`, or correct --cluster"
     )]
     NoKeys {
+        /// Its name.
+        cluster: String,
         /// Where its keys would be.
         path: PathBuf,
     },
@@ -180,12 +182,33 @@ impl FromStr for Address {
         let whole = text.parse::<SocketAddr>().map(|address| (address.ip(), Some(address.port())));
         let (ip, port) = whole
             .or_else(|_| text.parse::<IpAddr>().map(|ip| (ip, None)))
-            .map_err(|_| format!("`{text}` is not an address such as 10.0.0.1 or 10.0.0.1:{DEFAULT_PORT}"))?;
-        if ip.is_unspecified() || port == Some(0) {
+            .map_err(|_| match port_of(text) {
+                Some(port) => wrong_port(text, port),
+                None => format!("`{text}` is not an address such as 10.0.0.1 or 10.0.0.1:{DEFAULT_PORT}"),
+            })?;
+        if port == Some(0) {
+            return Err(wrong_port(text, "0"));
+        }
+        if ip.is_multicast() {
+            return Err(format!("`{text}`: it is a multicast address: give this host's own address"));
+        }
+        if ip.is_unspecified() {
             return Err(format!("other hosts cannot connect to `{text}`: give this host's own address"));
         }
         Ok(Self { ip, port })
     }
+}
+
+/// The digits behind an address of the internet, which are too large for a port where the whole is no address.
+fn port_of(text: &str) -> Option<&str> {
+    let (ip, port) = text.rsplit_once(':')?;
+    let ip = ip.strip_prefix('[').and_then(|ip| ip.strip_suffix(']')).unwrap_or(ip);
+    let is_number = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    (is_number && ip.parse::<IpAddr>().is_ok()).then_some(port)
+}
+
+fn wrong_port(text: &str, port: &str) -> String {
+    format!("`{text}`: port {port} is not possible: give a port from 1 to 65535")
 }
 
 impl Address {
@@ -388,7 +411,7 @@ pub fn renew(cluster: &str, node: Option<NodeId>, host: Option<&str>, limit: Dur
 /// The keys of this host, and the node that is named, or the only one.
 fn own_node(cluster: &str, node: Option<NodeId>) -> Result<(Store, NodeId)> {
     let dir = place(cluster)?;
-    let store = Store::open(&dir)?.ok_or_else(|| HostsError::NoKeys { path: dir.clone() })?;
+    let store = Store::open(&dir)?.ok_or_else(|| HostsError::NoKeys { cluster: cluster.to_owned(), path: dir.clone() })?;
     match (node, Identity::nodes(&store)?.as_slice()) {
         (Some(node), _) => Ok((store, node)),
         (None, [only]) => Ok((store, *only)),
@@ -490,8 +513,18 @@ mod tests {
                 assert_eq!(address.complete().to_string(), whole);
             }
         }
-        for wrong in ["", "head", "0.0.0.0", "10.0.0.1:0", "[::]:1"] {
-            assert!(wrong.parse::<Address>().is_err(), "{wrong}");
+        for (wrong, why) in [
+            ("", "is not an address"),
+            ("head", "is not an address"),
+            ("0.0.0.0", "other hosts cannot connect"),
+            ("[::]:1", "other hosts cannot connect"),
+            ("10.0.0.1:0", "port 0 is not possible"),
+            ("10.0.0.1:99999", "port 99999 is not possible"),
+            ("[fd00::1]:65536", "port 65536 is not possible"),
+            ("224.0.0.1", "it is a multicast address"),
+        ] {
+            let said = wrong.parse::<Address>().unwrap_err();
+            assert!(said.contains(why), "{wrong}: {said}");
         }
     }
 }

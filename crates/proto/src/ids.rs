@@ -14,10 +14,10 @@ pub const MAX_NODE_ID: u32 = 16_384;
 #[serde(try_from = "u32", into = "u32")]
 pub struct NodeId(u32);
 
-/// A number that is no node id.
+/// A number that is no node ID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0} is not a node id: use a multiple of 4 from 4 to {MAX_NODE_ID}, except {BROADCAST_NODE_ID} (the broadcast group)"
+    "{0} is not a node ID: use a multiple of 4 from 4 to {MAX_NODE_ID}, except {BROADCAST_NODE_ID} (the broadcast group)"
 )]
 pub struct BadNodeId(pub u32);
 
@@ -66,9 +66,11 @@ impl From<NodeId> for u32 {
 impl FromStr for NodeId {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        let number: u32 =
-            text.trim().parse().map_err(|_| format!("`{text}` is not a node id: a number is needed"))?;
-        Self::new(number).map_err(|bad| bad.to_string())
+        match text.trim().parse() {
+            Ok(number) => Self::new(number).map_err(|bad| bad.to_string()),
+            // The same words, for what is not even a number of this size.
+            Err(_) => Err(format!("`{text}`{}", BadNodeId(0).to_string().trim_start_matches('0'))),
+        }
     }
 }
 
@@ -141,10 +143,13 @@ mod tests {
             assert_eq!(NodeId::new(bad), Err(BadNodeId(bad)));
         }
         assert_eq!(" 8 ".parse::<NodeId>().map(NodeId::get), Ok(8));
-        assert_eq!("eight".parse::<NodeId>().unwrap_err(), "`eight` is not a node id: a number is needed");
+        assert_eq!(
+            "-4".parse::<NodeId>().unwrap_err(),
+            "`-4` is not a node ID: use a multiple of 4 from 4 to 16384, except 252 (the broadcast group)"
+        );
         assert_eq!(
             "252".parse::<NodeId>().unwrap_err(),
-            "252 is not a node id: use a multiple of 4 from 4 to 16384, except 252 (the broadcast group)"
+            "252 is not a node ID: use a multiple of 4 from 4 to 16384, except 252 (the broadcast group)"
         );
     }
 }

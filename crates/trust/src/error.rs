@@ -85,8 +85,8 @@ pub enum TrustError {
     },
     /// The node is on the host that has the authority's key.
     #[error(
-        "node {node} is a node of this host, which has the authority's key, and stays in the cluster: to give the cluster up, stop all its \
-         managers and remove the cluster's directory on each host"
+        "node {node} cannot leave: this host has the authority's key: to end the whole cluster, stop all managers and remove the cluster's \
+         directory on each host"
     )]
     OwnNode {
         /// Which.
@@ -142,7 +142,7 @@ pub enum TrustError {
         /// As was asked.
         asked: NodeId,
     },
-    /// No node id is left.
+    /// No node ID is left.
     #[error(
         "all node IDs are taken: give the ID of a node that is gone, with a token of `tieline cluster token --node ID`"
     )]

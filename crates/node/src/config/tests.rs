@@ -46,7 +46,7 @@ fn errors_name_file_line_key_and_what_is_wrong() {
         ),
         (
             "[node]\nid = 6\n",
-            "t.toml, line 2, node.id: 6 is not a node id: use a multiple of 4 from 4 to 16384, except 252 \
+            "t.toml, line 2, node.id: 6 is not a node ID: use a multiple of 4 from 4 to 16384, except 252 \
              (the broadcast group): correct it, or name another configuration with --config",
         ),
         (

@@ -178,7 +178,8 @@ impl Manager {
     /// The link to that node has not been taken down.
     pub(super) fn check_carrier(&self, node: NodeId) -> Result<(), Refusal> {
         if self.is_taken_down(node) {
-            let why = "its link was taken down; `tieline link up` brings it up".to_owned();
+            let own = self.config.node;
+            let why = format!("its link was taken down; `tieline link up {own} {node}` brings it up");
             return Err(Refusal::Unreachable { node, why });
         }
         Ok(())

@@ -65,7 +65,7 @@ pub enum AgentError {
         limit_s: u64,
     },
     /// What it says cannot be understood.
-    #[error("its agent said what cannot be understood ({what}): install the same tieline on both hosts")]
+    #[error("its agent sent an invalid message ({what}): install the same tieline on both hosts")]
     Malformed {
         /// What is wrong.
         what: String,

@@ -424,7 +424,7 @@ mod tests {
         for (text, place, words) in [
             ("[[link]]\nends = [4]\n", "p.toml, line 2: ", "a link with 1 ends: expected two nodes"),
             ("[[link]]\nends = [4, 8, 12]\n", "p.toml, line 2: ", "a link with 3 ends"),
-            ("[[link]]\nends = [4, 6]\n", "p.toml, line 2: ", "6 is not a node id"),
+            ("[[link]]\nends = [4, 6]\n", "p.toml, line 2: ", "6 is not a node ID"),
             ("\n[[link]]\nends = [4, 8]\nspeed = 3\n", "p.toml, line 4: ", "unknown field `speed`"),
             ("[[link]]\nends = [8, 8]\n", "p.toml, line 2: ", "node 8 to itself"),
             ("[[link]]\nends = [4, 8]\n[[link]]\nends = [8, 4]\n", "p.toml, line 4: ", "4-8 is on line 2"),

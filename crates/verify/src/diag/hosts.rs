@@ -142,7 +142,7 @@ mod tests {
     fn errors_name_file_and_line() {
         for (text, expected) in [
             ("4 a\n4 b\n", "h.conf, line 2: node 4 is on line 1 already"),
-            ("5 a\n", "h.conf, line 1: 5 is not a node id"),
+            ("5 a\n", "h.conf, line 1: 5 is not a node ID"),
             ("ADAPTER: a 4 0\n", "h.conf, line 1: an ADAPTER before the first HOSTNAME"),
             ("HOSTNAME: a\nADAPTOR: a 4 0\n", "h.conf, line 2: `ADAPTOR: a 4 0`"),
             ("hetty\n", "h.conf, line 1: `hetty`"),
