@@ -223,7 +223,7 @@ fn a_plan_that_cannot_be_is_refused_with_its_line() {
         (vec!["cable", "--generate", "--node", "4"], 2, "whole cluster"),
         (vec!["cable", "--node", "400"], 4, "400"),
         (vec!["cable", "--nodes", "3"], 2, "--generate"),
-        (vec!["cable", "--plan", &plan, "--save", &plan], 2, "cannot be used with"),
+        (vec!["cable", "--plan", &plan, "--save", &plan], 2, "cannot be combined with"),
     ] {
         let (status, out, err) = cluster.run(&words).unwrap();
         assert!(status == expected && err.contains(reason), "{words:?}: {status} {out}{err}");

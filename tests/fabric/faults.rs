@@ -32,6 +32,8 @@ fn nothing_is_said_against_a_good_fabric() {
     let (status, again) =
         place.json(&["observe", "--from", "good.json", "--plan", "net.toml", "--since", "good.json"]);
     assert_eq!((status, kinds(&again)), (0, vec![]), "{again:#}");
+    let said = place.done(&["observe", "--from", "good.json", "--since", "good.json"]);
+    assert!(said.contains("\nchanges since good.json: none\n"), "{said}");
     assert_eq!(again["summary"], report["summary"]);
     let page = place.read("good.html");
     assert!(page.starts_with("<!DOCTYPE html>") && page.contains("<svg") && page.contains("PASSED"));

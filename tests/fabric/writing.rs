@@ -111,7 +111,7 @@ fn a_conversion_replaces_neither_its_input_nor_what_others_wrote() {
     let others = net.lines().skip(1).map(|line| format!("{line}\n")).collect::<String>();
     place.write("plan.toml", &others);
     let (status, _, err) = place.run(&["convert", "net.toml", "plan.toml"]);
-    assert!(status == 2 && err.contains("not a fabric of tieline"), "{status} {err}");
+    assert!(status == 2 && err.contains("not a fabric that tieline wrote"), "{status} {err}");
     assert_eq!(place.read("plan.toml"), others);
     place.done(&["convert", "plan.toml", "net.toml"]);
     assert_eq!(place.read("net.toml"), net);

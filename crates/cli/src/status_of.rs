@@ -76,9 +76,8 @@ fn is_usage(cause: &(dyn std::error::Error + 'static)) -> bool {
     if let Some(error) = cause.downcast_ref::<ReportError>() {
         return of_report(error);
     }
-    if let Some(WriteError::Foreign { .. } | WriteError::Changed { .. }) = cause.downcast_ref::<WriteError>()
-    {
-        return true;
+    if let Some(error) = cause.downcast_ref::<WriteError>() {
+        return !matches!(error, WriteError::Unwritable { .. });
     }
     if let Some(StatisticsError::Foreign(_) | StatisticsError::Version(_)) = cause.downcast_ref() {
         return true;

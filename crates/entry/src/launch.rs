@@ -3,10 +3,12 @@
 
 use alloc::borrow::{Cow, ToOwned};
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use rustix::fs::FileType;
 use rustix::io::Errno;
 use rustix::process::Resource;
 
@@ -36,8 +38,11 @@ pub struct Options {
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
     /// There is no such file.
-    #[error("{}: {}", shown(.0), if .0.contains(&b'/') { "no such file" } else { "not found in PATH" })]
+    #[error("{}", missing(.0))]
     NotFound(Text),
+    /// It is a directory.
+    #[error("{} is a directory: name a program", shown(.0))]
+    Directory(Text),
     /// It is there, and what it is to be read by is not.
     #[error(
         "{}: its interpreter {:?} is not there: install it, or correct the first line of the file",
@@ -71,6 +76,23 @@ pub enum LaunchError {
     },
 }
 
+/// What is said of a program that is not there.
+fn missing(name: &[u8]) -> String {
+    if name.is_empty() {
+        return "the program's name is empty: name a program".to_owned();
+    }
+    let why = if name.contains(&b'/') {
+        "no such file: correct the path"
+    } else {
+        "not found in PATH: install it, or give its path"
+    };
+    format!("{}: {why}", shown(name))
+}
+
+fn is_directory(path: &[u8]) -> bool {
+    rustix::fs::stat(path).is_ok_and(|it| FileType::from_raw_mode(it.st_mode).is_dir())
+}
+
 impl LaunchError {
     /// For the error number of a program that was tried.
     fn new(path: Text, errno: Errno) -> Self {
@@ -79,6 +101,7 @@ impl LaunchError {
                 Some(interpreter) => Self::NoInterpreter { program: path, interpreter },
                 None => Self::NotFound(path),
             },
+            Errno::ACCESS if is_directory(&path) => Self::Directory(path),
             Errno::ACCESS => Self::NotExecutable(path),
             _ => Self::Refused { path, errno },
         }

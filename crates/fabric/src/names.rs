@@ -11,11 +11,14 @@ const NAMED: usize = 5;
 pub enum NameError {
     /// No node has it.
     #[error(
-        "nothing here is named `{name}`: give a NodeDescription, a GUID (0x…), a LID, or one of these with /PORT{near}"
+        "nothing here is named `{name}`: give a NodeDescription, a GUID (0x…){}{near}",
+        if *with_port { ", a LID, or one of these with /PORT" } else { " or a LID" }
     )]
     Unknown {
         /// As it was given.
         name: String,
+        /// A port may be named, too.
+        with_port: bool,
         /// Names that are like it.
         near: String,
     },
@@ -48,6 +51,16 @@ pub enum NameError {
         node: String,
         /// The port.
         port: u32,
+        /// How many it has.
+        ports: u8,
+    },
+    /// The node is there, and what stands behind it is no number.
+    #[error("`{word}` is not a port number of `{node}`: give 1 to {ports}")]
+    NotAPort {
+        /// The node.
+        node: String,
+        /// What is in the place of a port.
+        word: String,
         /// How many it has.
         ports: u8,
     },
@@ -119,7 +132,15 @@ pub fn find(graph: &Graph, name: &str) -> Result<Named, NameError> {
         return whole;
     }
     let Some((node, number)) = name.rsplit_once('/') else { return whole };
-    let Ok(number) = number.trim().parse::<u32>() else { return whole };
+    let Ok(number) = number.trim().parse::<u32>() else {
+        return match (&whole, node_of(graph, node)) {
+            (Err(NameError::Unknown { .. }), Ok(Named::Node(node))) => {
+                let (word, ports) = (plain(number), graph.port_count(node));
+                Err(NameError::NotAPort { node: label(graph, node), word, ports })
+            }
+            _ => whole,
+        };
+    };
     let node = match node_of(graph, node) {
         Ok(Named::Node(node)) => node,
         Ok(Named::Port(port)) => graph.owner(port),
@@ -133,6 +154,20 @@ pub fn find(graph: &Graph, name: &str) -> Result<Named, NameError> {
         (Err(_), None) => {
             Err(NameError::NoPort { node: label(graph, node), port: number, ports: graph.port_count(node) })
         }
+    }
+}
+
+/// The node of a name without a port.
+///
+/// # Errors
+/// No node has it, or several have it.
+pub fn node(graph: &Graph, name: &str) -> Result<NodeIx, NameError> {
+    match node_of(graph, name) {
+        Ok(named) => Ok(owner(graph, named)),
+        Err(NameError::Unknown { name, near, .. }) => {
+            Err(NameError::Unknown { name, with_port: false, near })
+        }
+        Err(error) => Err(error),
     }
 }
 
@@ -176,7 +211,9 @@ fn node_of(graph: &Graph, name: &str) -> Result<Named, NameError> {
         // A node whose description is its own LID.
         ([node], Some(named)) if owner(graph, named) == *node => Ok(named),
         ([node, ..], Some(named)) => Err(either(graph, name, Named::Node(*node), named)),
-        ([], None) => Err(NameError::Unknown { name: name.to_owned(), near: near(graph, name) }),
+        ([], None) => {
+            Err(NameError::Unknown { name: name.to_owned(), with_port: true, near: near(graph, name) })
+        },
         (nodes, None) => Err(several(nodes)),
     }
 }
@@ -235,7 +272,7 @@ fn near(graph: &Graph, name: &str) -> String {
         .take(NAMED)
         .map(|name| format!("`{name}`"))
         .collect();
-    if names.is_empty() { String::new() } else { format!("; there are {}", names.join(", ")) }
+    if names.is_empty() { String::new() } else { format!("; similar: {}", names.join(", ")) }
 }
 
 /// The end port that a name means: of a node with one cable that cable's port, of a switch its port 0.
@@ -297,6 +334,11 @@ mod tests {
         assert_eq!(find(&graph, &format!("{name}/1")), Ok(Named::Port(graph.port(node, 1).unwrap())));
         assert!(matches!(find(&graph, &format!("{name}/9")), Err(NameError::NoPort { port: 9, .. })));
         assert!(matches!(find(&graph, "nobody"), Err(NameError::Unknown { .. })));
+        let error = find(&graph, &format!("{name}/x")).unwrap_err().to_string();
+        assert_eq!(error, format!("`x` is not a port number of `{name}`: give 1 to 1"));
+        assert_eq!(super::node(&graph, &name), Ok(node));
+        let error = super::node(&graph, &format!("{name}/1")).unwrap_err().to_string();
+        assert!(error.contains("(0x…) or a LID; similar: `") && !error.contains("/PORT"), "{error}");
         assert_eq!(end(&graph, &name), Ok(graph.port(node, 1).unwrap()));
     }
 

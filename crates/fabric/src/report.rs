@@ -154,6 +154,8 @@ pub struct Wanted<'a> {
     pub plan: Option<&'a Snapshot>,
     /// Say what changed since then.
     pub since: Option<&'a Snapshot>,
+    /// How that snapshot is called in texts.
+    pub since_name: Option<&'a str>,
     /// What counters may reach.
     pub thresholds: Thresholds,
     /// The two ends of the route to print.
@@ -209,6 +211,9 @@ pub struct Report {
     /// All cables.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub links: Option<Vec<LinkLine>>,
+    /// For the text: the earlier snapshot, and how many findings say what changed since then.
+    #[serde(skip)]
+    pub changes: Option<(String, usize)>,
 }
 
 /// Why a requested part of the report cannot be made.
@@ -250,8 +255,12 @@ impl Report {
         if let Some(plan) = wanted.plan {
             findings.extend(plan::findings(snapshot, plan));
         }
+        let mut changes = None;
         if let Some(since) = wanted.since {
-            findings.extend(since::findings(since, snapshot));
+            let changed = since::findings(since, snapshot);
+            let name = wanted.since_name.unwrap_or("the earlier snapshot");
+            changes = Some((name.to_owned(), changed.len()));
+            findings.extend(changed);
         }
         let route = wanted.route.as_ref().map(|(a, b)| route(snapshot, a, b)).transpose()?;
         if let Some(route) = &route
@@ -281,6 +290,7 @@ impl Report {
             worst,
             nodes: wanted.nodes.then(|| node_lines(snapshot)),
             links: wanted.links.then(|| links(snapshot)),
+            changes,
         })
     }
 }

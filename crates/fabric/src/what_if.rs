@@ -31,6 +31,9 @@ pub enum WhatIfError {
     /// A name leads nowhere.
     #[error(transparent)]
     Name(#[from] NameError),
+    /// A root that leads nowhere.
+    #[error("--root: {0}")]
+    Root(#[source] NameError),
     /// There are not enough LIDs.
     #[error(transparent)]
     Lids(#[from] LidsError),
@@ -109,13 +112,15 @@ struct Question {
 }
 
 impl Question {
-    fn of(graph: &Graph, options: &RouteOptions) -> Result<Self, NameError> {
+    fn of(graph: &Graph, options: &RouteOptions) -> Result<Self, WhatIfError> {
         let shaped = matches!(options.engine, None | Some(Engine::Grid | Engine::Dragonfly));
         let plain =
             |engine| Choice { engine, grid: None, groups: None, why: "requested".to_owned(), is_whole: true };
         let known = if shaped { choose(graph) } else { plain(options.engine.unwrap_or(Engine::Layered)) };
         let engine = options.engine.unwrap_or(known.engine);
-        Ok(Self { known, engine, roots: nodes(graph, &options.roots)?, vls: options.vls() })
+        let roots = options.roots.iter().map(|name| names::node(graph, name));
+        let roots = roots.collect::<Result<_, _>>().map_err(WhatIfError::Root)?;
+        Ok(Self { known, engine, roots, vls: options.vls() })
     }
 
     fn request(&self) -> Request<'_> {
@@ -189,16 +194,6 @@ fn speeds(graph: &Graph) -> Option<String> {
             each.join(", ")
         )
     })
-}
-
-fn nodes(graph: &Graph, named: &[String]) -> Result<Vec<NodeIx>, NameError> {
-    let node = |name: &String| {
-        names::find(graph, name).map(|named| match named {
-            Named::Node(node) => node,
-            Named::Port(port) => graph.owner(port),
-        })
-    };
-    named.iter().map(node).collect()
 }
 
 /// Cables and nodes by their names.

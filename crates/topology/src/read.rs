@@ -129,13 +129,20 @@ pub enum ReadError {
          file of tieline (iblinkinfo and ibdiagnet2.db_csv are not read)"
     )]
     Unknown,
-    /// The format was forced, and nothing of it was found.
-    #[error("it has no node: read as {format}, which has {}; the first anomaly: {anomaly}: name a topology file", format.mark())]
+    /// Nothing of the format was found.
+    #[error(
+        "no node was found when it was read as `{format}` ({}){}: {}",
+        format.mark(),
+        anomaly.as_ref().map_or_else(String::new, |anomaly| format!("; the first anomaly: {anomaly}")),
+        if *is_forced { "leave out --as-form, or give the format of the file" } else { "name a topology file" }
+    )]
     NoNode {
         /// What it was read as.
         format: Format,
-        /// What the reader first stumbled over.
-        anomaly: String,
+        /// The format was given, not detected.
+        is_forced: bool,
+        /// What the reader first stumbled over, if anything.
+        anomaly: Option<String>,
     },
     /// Its syntax is broken so that nothing after it can be read.
     #[error("line {line}: {cause}")]
@@ -155,6 +162,9 @@ pub fn read(bytes: &[u8], forced: Option<Format>) -> Result<Reading, ReadError> 
     if bytes.len() > MOST_BYTES {
         return Err(ReadError::TooLong(bytes.len()));
     }
+    if bytes.trim_ascii().is_empty() {
+        return Err(ReadError::Empty);
+    }
     let (format, reason) = match forced {
         Some(format) => (format, "requested".to_owned()),
         None => detect::detect(bytes)?,
@@ -171,9 +181,8 @@ pub fn read(bytes: &[u8], forced: Option<Format>) -> Result<Reading, ReadError> 
         Format::Toml => own::read(bytes, &mut anomalies)?,
     };
     if graph.node_count() == 0 {
-        let first = anomalies.iter().next();
-        let anomaly = first.map_or_else(|| "none, the file is empty".to_owned(), ToString::to_string);
-        return Err(ReadError::NoNode { format, anomaly });
+        let anomaly = anomalies.iter().next().map(ToString::to_string);
+        return Err(ReadError::NoNode { format, is_forced: forced.is_some(), anomaly });
     }
     lids(&graph, &mut anomalies);
     lidless(&graph, &mut anomalies);

@@ -16,20 +16,30 @@ pub use folder::Folder;
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     /// It cannot be written.
-    #[error("the {} cannot be written to {}: {source}; name another file with {}", kind.what, path.display(), kind.option)]
+    #[error("the {} cannot be written to {}: {source}: {}", kind.what, path.display(), kind.another(place))]
     Unwritable {
         /// What should be in it.
         kind: &'static Kind,
+        /// What it is: a file, or a directory of files.
+        place: &'static str,
         /// The path of the file.
         path: PathBuf,
         /// The error.
         source: io::Error,
     },
+    /// Files cannot be in it.
+    #[error("{} is not a directory: {}", path.display(), kind.another(DIRECTORY))]
+    NotADirectory {
+        /// What should be in it.
+        kind: &'static Kind,
+        /// The path of the file.
+        path: PathBuf,
+    },
     /// A file of a folder is not as the list of sums says.
     #[error(
-        "{} is not as tieline wrote it (see {list}), so it is not replaced: give another directory with {}, or remove it",
+        "{} is not as tieline wrote it (see {list}), so it is not replaced: {}, or remove it",
         path.display(),
-        kind.option
+        kind.another(DIRECTORY)
     )]
     Changed {
         /// What should be in the folder.
@@ -41,10 +51,10 @@ pub enum WriteError {
     },
     /// There is another file, which may still be needed.
     #[error(
-        "{} exists and is not a {} of tieline, so it is not replaced: name another file with {}, or remove it",
+        "{} exists and is not a {} that tieline wrote, so it is not replaced: {}, or remove it",
         path.display(),
         kind.what,
-        kind.option
+        kind.another(FILE)
     )]
     Foreign {
         /// What should be in it.
@@ -57,9 +67,9 @@ pub enum WriteError {
 /// What is written.
 #[derive(Debug)]
 pub struct Kind {
-    /// In an error's words.
+    /// In an error's words, such as `page`.
     pub what: &'static str,
-    /// The option that names the file.
+    /// The option that names the file or directory; an argument is named without dashes.
     pub option: &'static str,
     /// As much as it may well need, in bytes: a disk with less is full.
     pub size_bytes: usize,
@@ -67,6 +77,21 @@ pub struct Kind {
     pub mode: u32,
     /// Whether a file that begins so may be replaced.
     pub may_replace: fn(&[u8]) -> bool,
+}
+
+/// The places of [`WriteError::Unwritable`].
+const FILE: &str = "file";
+const DIRECTORY: &str = "directory";
+
+impl Kind {
+    /// How another place is given.
+    fn another(&self, place: &str) -> String {
+        if self.option.starts_with("--") {
+            format!("name another {place} with {}", self.option)
+        } else {
+            format!("give another {}", self.option)
+        }
+    }
 }
 
 /// So much of a file is read to know what it is, in bytes.
@@ -84,7 +109,7 @@ pub struct Writer {
 impl Writer {
     /// Makes sure now that there can be a file later. Leaves nothing, as a long run may be ended by a signal.
     pub fn prepare(kind: &'static Kind, path: &Path) -> Result<Self, WriteError> {
-        let unwritable = |source| WriteError::Unwritable { kind, path: path.into(), source };
+        let unwritable = |source| WriteError::Unwritable { kind, place: FILE, path: path.into(), source };
         if path.is_dir() {
             return Err(unwritable(io::ErrorKind::IsADirectory.into()));
         }
@@ -153,7 +178,7 @@ impl Writer {
 
     /// What is to be written could not even be made.
     pub fn failed(&self, source: io::Error) -> WriteError {
-        WriteError::Unwritable { kind: self.kind, path: self.path.clone(), source }
+        WriteError::Unwritable { kind: self.kind, place: FILE, path: self.path.clone(), source }
     }
 
     /// Its name until it is whole: in the same folder, as a rename cannot leave the file system.
@@ -170,7 +195,12 @@ impl Writer {
 pub fn write_now(kind: &'static Kind, path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
     if fs::metadata(path).is_ok_and(|there| there.file_type().is_fifo()) {
         let written = OpenOptions::new().append(true).open(path).and_then(|mut pipe| pipe.write_all(bytes));
-        return written.map_err(|source| WriteError::Unwritable { kind, path: path.into(), source });
+        return written.map_err(|source| WriteError::Unwritable {
+            kind,
+            place: FILE,
+            path: path.into(),
+            source,
+        });
     }
     Writer::prepare(kind, path)?.write(bytes)
 }
@@ -335,7 +365,7 @@ mod tests {
         fs::write(&path, "no").unwrap();
         let error = prepare(&path).unwrap_err();
         assert!(matches!(error, WriteError::Foreign { .. }), "{error}");
-        assert!(error.to_string().contains("not a note of tieline"), "{error}");
+        assert!(error.to_string().contains("not a note that tieline wrote, so it is not replaced: name another file with --note"), "{error}");
         assert_eq!(fs::read_to_string(&path).unwrap(), "no");
         // There is nothing in it.
         fs::write(&path, "").unwrap();

@@ -79,6 +79,11 @@ fn connect(live: &Live) -> Result<(Box<dyn MadTransport>, String), Failure> {
     Ok((Box::new(UmadTransport::open(number)?), format!("live, /dev/infiniband/umad{number}")))
 }
 
+/// How errors name a fabric: by the path as it was typed, or the live one by what is known of it.
+fn place_of(file: Option<&Path>, source: &str) -> String {
+    file.map_or_else(|| source.to_owned(), |file| file.display().to_string())
+}
+
 /// A file's fabric, or the live one without its counters.
 fn source(source: &Source, tables: bool, output: Shown) -> Result<Snapshot, Failure> {
     if let Some(path) = &source.file {

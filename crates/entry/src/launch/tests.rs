@@ -79,8 +79,8 @@ fn without_room_for_the_library_it_is_plain() {
 #[test]
 fn errors_name_what_is_to_blame() {
     let (_, end) = tried(&texts(&["x"]), &options(), &[Errno::NOENT, Errno::NOENT]);
-    assert_eq!(end.to_string(), "x: not found in PATH");
-    assert_eq!(LaunchError::NotFound(b"./x".to_vec()).to_string(), "./x: no such file");
+    assert_eq!(end.to_string(), "x: not found in PATH: install it, or give its path");
+    assert_eq!(LaunchError::NotFound(b"./x".to_vec()).to_string(), "./x: no such file: correct the path");
     assert!(LaunchError::NotExecutable(b"/x".to_vec()).to_string().contains("`chmod +x`"));
     let folder = tempfile::tempdir().unwrap();
     let script = folder.path().join("script");
@@ -93,4 +93,7 @@ fn errors_name_what_is_to_blame() {
     );
     let (starts, end) = tried(&texts(&[""]), &options(), &[]);
     assert!(starts.is_empty() && end.is_not_found());
+    assert_eq!(end.to_string(), "the program's name is empty: name a program");
+    let (_, end) = tried(&[bytes(folder.path())], &options(), &[Errno::ACCESS]);
+    assert!(end.to_string().ends_with(" is a directory: name a program") && !end.is_not_found(), "{end}");
 }

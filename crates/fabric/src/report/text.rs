@@ -56,6 +56,11 @@ fn write(report: &Report, out: &mut String) -> std::fmt::Result {
         )?,
         None => writeln!(out, "forwarding tables (LFTs): n/a, none were read")?,
     }
+    match &report.changes {
+        Some((since, 0)) => writeln!(out, "changes since {since}: none")?,
+        Some((since, changes)) => writeln!(out, "changes since {since}: {changes}")?,
+        None => {}
+    }
     lists(report, out)?;
     findings(report, out)?;
     let word = match report.verdict {

@@ -178,7 +178,7 @@ impl Manager {
     /// The link to that node has not been taken down.
     pub(super) fn check_carrier(&self, node: NodeId) -> Result<(), Refusal> {
         if self.is_taken_down(node) {
-            let own = self.config.node;
+            let own = self.config.info.node;
             let why = format!("its link was taken down; `tieline link up {own} {node}` brings it up");
             return Err(Refusal::Unreachable { node, why });
         }

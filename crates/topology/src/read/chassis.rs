@@ -51,9 +51,8 @@ pub fn read_topo(bytes: &[u8], library: &Library) -> Result<Reading, ReadError> 
     }
     let graph = reader.draft.finish(&mut anomalies);
     if graph.node_count() == 0 {
-        let anomaly =
-            anomalies.iter().next().map_or_else(|| "none, it is empty".to_owned(), ToString::to_string);
-        return Err(ReadError::NoNode { format: Format::Topo, anomaly });
+        let anomaly = anomalies.iter().next().map(ToString::to_string);
+        return Err(ReadError::NoNode { format: Format::Topo, is_forced: false, anomaly });
     }
     anomalies.sort();
     Ok(Reading { graph, format: Format::Topo, reason: "requested".to_owned(), anomalies })

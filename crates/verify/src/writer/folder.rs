@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, OFlags, flock};
 use sha2::{Digest, Sha256};
 
-use super::{Kind, WriteError, anew, nameless};
+use super::{DIRECTORY, Kind, WriteError, anew, nameless};
 
 /// The longest list of sums that is read, in bytes.
 const LIST_BYTES_MAX: u64 = 1 << 16;
@@ -81,7 +81,7 @@ impl Folder {
         let this = Self { kind, dir: dir.into(), names, list };
         let unwritable = |source| this.unwritable(dir, source);
         match fs::metadata(dir) {
-            Ok(there) if !there.is_dir() => return Err(unwritable(io::ErrorKind::NotADirectory.into())),
+            Ok(there) if !there.is_dir() => return Err(WriteError::NotADirectory { kind, path: dir.into() }),
             Ok(_) => this.check()?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 if fs::symlink_metadata(dir).is_ok() {
@@ -214,7 +214,7 @@ impl Folder {
     }
 
     fn unwritable(&self, path: &Path, source: io::Error) -> WriteError {
-        WriteError::Unwritable { kind: self.kind, path: path.into(), source }
+        WriteError::Unwritable { kind: self.kind, place: DIRECTORY, path: path.into(), source }
     }
 }
 

@@ -26,6 +26,14 @@ static WRITTEN: Kind = Kind {
     may_replace: ::fabric::files::may_replace,
 };
 
+static DRAWN: Kind = Kind {
+    what: "drawing",
+    option: "OUT",
+    size_bytes: 0,
+    mode: 0o666,
+    may_replace: ::fabric::files::may_replace,
+};
+
 /// Shapes, and the sizes that each takes.
 const SHAPES: [(&str, &str); 8] = [
     ("fattree", "RADIX LEVELS, as in fattree 36 2"),
@@ -56,13 +64,13 @@ pub(super) fn convert(arguments: &Convert, output: Shown) -> Outcome {
             opened(snapshot::open(&arguments.input, Some(forced)))?
         }
     };
-    write(snapshot, form, &arguments.output, output)
+    write(snapshot, (form, &WRITTEN), &arguments.output, output)
 }
 
 pub(super) fn draw(arguments: &Draw, output: Shown) -> Outcome {
     only_svg(&arguments.output)?;
     not_itself(&arguments.input, &arguments.output)?;
-    write(open(&arguments.input, output)?, Form::Svg, &arguments.output, output)
+    write(open(&arguments.input, output)?, (Form::Svg, &DRAWN), &arguments.output, output)
 }
 
 /// A picture in a file that is named as another kind of picture would be opened by nothing.
@@ -86,7 +94,7 @@ fn not_itself(input: &Path, output: &Path) -> Result<(), Failure> {
     };
     match (file(input), file(output)) {
         (Some(one), Some(other)) if one == other => Err(usage(format!(
-            "{} is the file that is read, so it is not replaced: name another file with OUT",
+            "{} is the file that is read, so it is not replaced: give another OUT",
             output.display()
         ))),
         _ => Ok(()),
@@ -99,7 +107,7 @@ pub(super) fn generate(arguments: &Generate, output: Shown) -> Outcome {
         usage(format!("`{}` is not a rate: give width and speed, as in 4xHDR", arguments.rate))
     })?;
     let graph = shape(arguments)?.build(rate).map_err(Failure::usage)?;
-    write(bare(graph, "generated"), form, &arguments.output, output)
+    write(bare(graph, "generated"), (form, &WRITTEN), &arguments.output, output)
 }
 
 fn shape(arguments: &Generate) -> Result<Shape, Failure> {
@@ -225,13 +233,18 @@ fn hosts(snapshot: &Snapshot, output: Shown) -> Result<(), Failure> {
     Ok(())
 }
 
-fn write(snapshot: Snapshot, form: Form, path: &Path, output: Shown) -> Outcome {
+fn write(
+    snapshot: Snapshot,
+    (form, kind): (Form, &'static Kind),
+    path: &Path,
+    output: Shown,
+) -> Outcome {
     let mut bytes = Vec::new();
     form.write(&complete(snapshot, form, output)?, &mut bytes)?;
     if path == Path::new("-") {
         crate::output::print_bytes(&bytes).context("the result cannot be written to standard output")?;
     } else {
-        writer::write_now(&WRITTEN, path, &bytes)?;
+        writer::write_now(kind, path, &bytes)?;
     }
     Ok(PASS)
 }

@@ -6,14 +6,14 @@ use ::fabric::counters;
 use ::fabric::observe::{Observed, Options, observe};
 use ::fabric::poll;
 use ::fabric::report::watch::{Look, Watch};
-use ::fabric::report::{self, Category, Report, SCHEMA, Thresholds, Verdict, Wanted};
+use ::fabric::report::{self, Category, Report, ReportError, SCHEMA, Thresholds, Verdict, Wanted};
 use ::fabric::snapshot::{self, Snapshot};
 use mad::MadTransport;
 use verify::writer::{Kind, Writer};
 
 use super::super::usage;
 use super::shown::Shown;
-use super::{connect, limits, open, opened};
+use super::{connect, limits, open, opened, place_of};
 use crate::args::fabric::Observe;
 use crate::exit::{FAIL, Failure, INCONCLUSIVE, Outcome, PASS};
 use crate::interrupt;
@@ -55,9 +55,11 @@ pub(super) fn run(arguments: &Observe, output: Shown) -> Outcome {
         }
     };
     output.progress_done();
+    let since_name = arguments.since.as_ref().map(|path| path.display().to_string());
     let wanted = Wanted {
         plan: plan.as_ref(),
         since: since.as_ref(),
+        since_name: since_name.as_deref(),
         thresholds,
         route: arguments.route.as_deref().and_then(|words| match words {
             [from, to] => Some((from.clone(), to.clone())),
@@ -67,7 +69,10 @@ pub(super) fn run(arguments: &Observe, output: Shown) -> Outcome {
         nodes: arguments.nodes,
         links: arguments.links,
     };
-    let report = Report::of(&snapshot, &wanted).map_err(Failure::usage)?;
+    let report = Report::of(&snapshot, &wanted).map_err(|error| match error {
+        ReportError::Name(error) => usage(format!("{}, --route: {error}", place_of(arguments.from.as_deref(), &snapshot.source))),
+        error => Failure::usage(error),
+    })?;
     if let Some(writer) = &save {
         let mut bytes = Vec::new();
         snapshot::write(&snapshot, &mut bytes)?;

@@ -1,12 +1,12 @@
 //! `tieline fabric route`, `quality`, `check`, `drain`, `compare` and `diff`.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ::fabric::names;
 use ::fabric::snapshot::Snapshot;
-use ::fabric::what_if::{self, ENGINES, Judged, RouteOptions, text};
+use ::fabric::what_if::{self, ENGINES, Judged, RouteOptions, WhatIfError, text};
 use serde_json::json;
 use topology::routing::vls::{Mapping, Service};
 use topology::routing::{Engine as RoutingEngine, Lids, Tables, VlAssignment, referee};
@@ -14,7 +14,7 @@ use topology::{Graph, counted, verb};
 
 use super::super::usage;
 use super::shown::Shown;
-use super::{dump, open, source};
+use super::{dump, open, place_of, source};
 use crate::args::fabric::{Check, Diff, Drain, Engine, Pair, Route, Source, Tabled};
 use crate::exit::{FAIL, Failure, INCONCLUSIVE, Outcome, PASS};
 
@@ -37,9 +37,19 @@ fn status(good: bool) -> u8 {
     if good { PASS } else { FAIL }
 }
 
-/// Names that lead nowhere and engines that refuse are the command line's fault.
-fn refused(error: what_if::WhatIfError) -> Failure {
-    Failure::usage(error)
+/// Names that lead nowhere and engines that refuse are the command line's fault. `place` is the fabric, `engine` as it was typed.
+fn refused(error: WhatIfError, place: &str, engine: &str) -> Failure {
+    match &error {
+        WhatIfError::Name(why) => usage(format!("{place}: {why}")),
+        WhatIfError::Root(_) => usage(format!("{place}, {error}")),
+        WhatIfError::Route(_) => match RoutingEngine::of_word(engine) {
+            Some(known) if known.word() != engine => {
+                usage(format!("--engine {engine}, which is `{}` here: {error}", known.word()))
+            }
+            _ => Failure::usage(error),
+        },
+        _ => Failure::usage(error),
+    }
 }
 
 fn options(engine: &Engine) -> Result<RouteOptions, Failure> {
@@ -74,12 +84,15 @@ pub(super) fn route(arguments: &Route, output: Shown) -> Outcome {
     let snapshot = source(&arguments.source, false, output)?;
     let (options, warning) = on(options, &snapshot);
     let whole = snapshot.graph;
-    let graph = what_if::without(&whole, &arguments.without).map_err(Failure::usage)?;
+    let place = place_of(arguments.source.file.as_deref(), &snapshot.source);
+    let graph = what_if::without(&whole, &arguments.without)
+        .map_err(|error| usage(format!("{place}, --without: {error}")))?;
     if arguments.dump.is_some() {
         told_apart(&graph)?;
     }
     output.progress("computing the forwarding tables (LFTs)");
     let lids = Arc::new(Lids::of_graph(&whole, options.lmc).map_err(Failure::usage)?);
+    let refused = |error| refused(error, &place, &arguments.engine.engine);
     let routed = what_if::routed(&graph, &lids, &options).map_err(refused)?;
     output.progress("measuring the routes");
     let tables = &routed.routing.tables;
@@ -178,6 +191,7 @@ pub(super) fn quality(arguments: &Tabled, output: Shown) -> Outcome {
         None => {
             let lids = Arc::new(Lids::of_graph(graph, 0).map_err(Failure::usage)?);
             let (options, _) = on(RouteOptions::default(), &snapshot);
+            let refused = |error| refused(error, &place_of(arguments.source.file.as_deref(), &snapshot.source), "auto");
             let routed = what_if::routed(graph, &lids, &options).map_err(refused)?;
             let of = format!(
                 "forwarding tables (LFTs) of the engine {}, as there are no others",
@@ -259,16 +273,19 @@ pub(super) fn drain(arguments: &Drain, output: Shown) -> Outcome {
     let options = options(&arguments.engine)?;
     let mut parts = arguments.words.clone();
     let live = arguments.live.ibsim.is_some() || arguments.live.umad.is_some();
-    let file = if live { None } else { Some(parts.remove(0).into()) };
+    let file: Option<PathBuf> = if live { None } else { Some(parts.remove(0).into()) };
     if parts.is_empty() {
         return Err(usage(
             "no part to be taken out is given: after the fabric's file give a switch, a CA, or the cable at NODE/PORT; for a live fabric, give --ibsim or --umad in place of the file",
         ));
     }
-    let snapshot = source(&Source { file, live: arguments.live.clone() }, false, output)?;
+    let wanted = Source { file, live: arguments.live.clone() };
+    let snapshot = source(&wanted, false, output)?;
     let (options, warning) = on(options, &snapshot);
+    let place = place_of(wanted.file.as_deref(), &snapshot.source);
     let graph = snapshot.graph;
     output.progress("routing before and after");
+    let refused = |error| refused(error, &place, &arguments.engine.engine);
     let (loss, _) = what_if::loss(&graph, &options, &parts, true).map_err(refused)?;
     output.progress_done();
     let good = loss.judged.good && loss.cut_off.is_empty();
@@ -292,6 +309,8 @@ pub(super) fn compare(arguments: &Pair, output: Shown) -> Outcome {
         let graph = snapshot.graph;
         output.progress(&format!("routing {}", path.display()));
         let lids = Arc::new(Lids::of_graph(&graph, options.lmc).map_err(Failure::usage)?);
+        let place = path.display().to_string();
+        let refused = |error| refused(error, &place, &arguments.engine.engine);
         let routed = what_if::routed(&graph, &lids, &options).map_err(refused)?;
         let quality = what_if::quality(&graph, &routed.routing.tables, SEED);
         sides.push((path.display().to_string(), routed.engine.word(), quality, routed.checked.is_good()));
