@@ -123,7 +123,18 @@ impl Build {
         let mut run = Run::start(self, &["--list"]).map_err(failed)?;
         let status = run.wait(RUN_LIMIT, &crate::progress::Quiet).map_err(|why| failed(why.text()))?;
         let printed = run.printed();
-        serde_json::from_str(&printed.out).map_err(|_| failed(printed.complaint(status)))
+        serde_json::from_str(&printed.out).map_err(|_| match status.code() {
+            // A build that fails says why; what is content with these words is another program.
+            Some(0) => {
+                let what = if printed.out.trim().is_empty() { "nothing" } else { "no list of figures" };
+                BenchError::Usage(format!(
+                    "{} is not a `tieline` program: `bench acceptance --list` printed {what} (exit status 0): name the program \
+                     `tieline` of a build",
+                    self.program.display()
+                ))
+            }
+            _ => failed(printed.complaint(status)),
+        })
     }
 
     fn measure(&self, entry: &Entry, waiter: &dyn Waiter) -> std::result::Result<Reading, NoReading> {

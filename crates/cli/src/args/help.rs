@@ -109,7 +109,8 @@ pub(crate) fn command() -> Command {
     // Only built commands know the common options.
     let mut built = plain.clone();
     built.build();
-    let common: Vec<Arg> = plain.get_arguments().filter(|arg| arg.is_global_set()).cloned().collect();
+    let common = plain.get_arguments().filter(|arg| arg.is_global_set()).cloned();
+    let common: Vec<Arg> = common.map(with_negative_numbers).collect();
     complete(plain, &built, &mut Vec::new(), &common)
 }
 
@@ -122,6 +123,10 @@ fn complete(mut command: Command, built: &Command, path: &mut Vec<String>, commo
                 arg.help(with_others(&help, &others))
             });
         }
+    }
+    let ids: Vec<_> = command.get_arguments().map(|arg| arg.get_id().clone()).collect();
+    for id in ids {
+        command = command.mut_arg(id, with_negative_numbers);
     }
     let hidden = MEANINGLESS.iter().find(|(of, _)| path.iter().eq(of.iter())).map_or(&[][..], |(_, ids)| ids);
     for arg in common.iter().filter(|arg| hidden.contains(&arg.get_id().as_str())) {
@@ -140,6 +145,13 @@ fn complete(mut command: Command, built: &Command, path: &mut Vec<String>, commo
         path.pop();
     }
     command
+}
+
+/// A negative number behind an option is its value, whose error is of more help than an unknown option -1 is. The words of
+/// another program stay as they are.
+fn with_negative_numbers(arg: Arg) -> Arg {
+    let is_value = arg.get_action().takes_values() && !arg.is_trailing_var_arg_set();
+    if is_value { arg.allow_negative_numbers(true) } else { arg }
 }
 
 /// By option: the options that it cannot be combined with, whichever of the two declares it.

@@ -73,14 +73,22 @@ pub(crate) fn line(error: &Error) -> Option<String> {
                     names.join(", ")
                 ));
             }
+            let several = missing.len() > 1;
             let missing = missing.join(", ");
             match strings(error, NEEDED_BY).first() {
                 Some(option) => format!("{option} needs {missing}"),
                 None => {
                     whole = format!("usage: {usage}, ");
-                    format!("{missing} is missing")
+                    format!("{missing} {} missing", if several { "are" } else { "is" })
                 }
             }
+        }
+        ErrorKind::ArgumentConflict => conflict(error),
+        ErrorKind::WrongNumberOfValues => number_of_values(error),
+        ErrorKind::TooManyValues => {
+            let option = strings(error, ContextKind::InvalidArg).join(" ");
+            let more = if option.contains('<') { "no further value" } else { "no value" };
+            format!("{} takes {more}", plain_name(&option))
         }
         _ => paragraphs(error),
     };
@@ -114,6 +122,46 @@ fn similar(error: &Error, kind: ContextKind, word: &str) -> String {
     found.map_or_else(String::new, |name| format!("; a similar one is {name}"))
 }
 
+/// An option without the names of its values: `--nodes <NODES>`; an argument without a name is `<A>`.
+fn plain_name(option: &str) -> &str {
+    if option.starts_with('-') { option.split(' ').next().unwrap_or_default() } else { option }
+}
+
+/// Two that exclude each other, or one that was given twice.
+fn conflict(error: &Error) -> String {
+    let others = strings(error, ContextKind::PriorArg);
+    let others: Vec<&str> = others.iter().map(|other| plain_name(other)).collect();
+    let command = strings(error, ContextKind::InvalidSubcommand);
+    let what = match (strings(error, ContextKind::InvalidArg).first(), command.first()) {
+        (Some(option), _) => plain_name(option).to_owned(),
+        (None, Some(command)) => format!("the command `{command}`"),
+        (None, None) => return paragraphs(error),
+    };
+    match others.as_slice() {
+        [] => paragraphs(error),
+        [other] if *other == what => format!("{what} is given more than once: give it once"),
+        others => format!("{what} cannot be combined with {}: leave one out", listed(others)),
+    }
+}
+
+/// An option that takes several values at once.
+fn number_of_values(error: &Error) -> String {
+    let option = strings(error, ContextKind::InvalidArg).join(" ");
+    let number = |kind| match error.get(kind) {
+        Some(ContextValue::Number(number)) => Some(*number),
+        _ => None,
+    };
+    let (Some(given), Some(wanted)) =
+        (number(ContextKind::ActualNumValues), number(ContextKind::ExpectedNumValues))
+    else {
+        return paragraphs(error);
+    };
+    let names: Vec<&str> =
+        option.split(['<', '>']).skip(1).step_by(2).filter(|name| !name.is_empty()).collect();
+    let names = names.join(" and ");
+    format!("{} needs {wanted} values, {names}, and {given} is given", plain_name(&option))
+}
+
 /// A wrong value, once, and what would be right.
 fn value(error: &Error) -> String {
     let option = strings(error, ContextKind::InvalidArg).join(" ");
@@ -122,16 +170,18 @@ fn value(error: &Error) -> String {
     if value.is_empty() && known.is_empty() && std::error::Error::source(error).is_none() {
         return format!("{option} needs a value");
     }
-    // `--nodes <NODES>`; an argument without a name is `<A>`.
-    let name = if option.starts_with('-') { option.split(' ').next().unwrap_or_default() } else { &option };
+    let name = plain_name(&option);
     let reason = match std::error::Error::source(error) {
         Some(source) => wanted(&value, &source.to_string()),
-        None => format!("give {}", listed(&known)),
+        None => {
+            let known: Vec<&str> = known.iter().map(String::as_str).collect();
+            format!("give {}", listed(&known))
+        }
     };
     format!("{name} {value}: {reason}")
 }
 
-fn listed(known: &[String]) -> String {
+fn listed(known: &[&str]) -> String {
     match known {
         [most @ .., last] if !most.is_empty() => format!("{} or {last}", most.join(", ")),
         _ => known.join(", "),
@@ -352,6 +402,39 @@ mod tests {
             ("tieline cable --measure", "--measure needs --save <FILE>: see `tieline cable --help`"),
             ("tieline verify --title=x", "--title needs --report <FILE>: see `tieline verify --help`"),
             ("tieline verify --from x", "--from needs --report <FILE>: see `tieline verify --help`"),
+            (
+                "tieline up --hosts x --nodes 3",
+                "--hosts cannot be combined with --nodes: leave one out: see `tieline up --help`",
+            ),
+            (
+                "tieline status --node 4 --node 8",
+                "--node is given more than once: give it once: see `tieline status --help`",
+            ),
+            (
+                "tieline fabric observe --route a",
+                "--route needs 2 values, A and B, and 1 is given: see `tieline fabric observe --help`",
+            ),
+            ("tieline status --json=yes", "--json takes no value: see `tieline status --help`"),
+            (
+                "tieline status --node -4",
+                "--node -4: it is not a node ID: use a multiple of 4 from 4 to 16384, except 252 (the broadcast group): \
+                 see `tieline status --help`",
+            ),
+            (
+                "tieline link down -4 8",
+                "<A> -4: it is not a node ID: use a multiple of 4 from 4 to 16384, except 252 (the broadcast group): \
+                 see `tieline link down --help`",
+            ),
+            ("tieline up --nodes -1", "--nodes -1: give a number from 1 to 256: see `tieline up --help`"),
+            (
+                "tieline bench scipp --size -1",
+                "--size -1: it is not a size: give bytes, or a number with K, M or G, such as 64 or 4K: see \
+                 `tieline bench scipp --help`",
+            ),
+            (
+                "tieline on",
+                "<HOST>, <COMMAND>... are missing: usage: tieline on [OPTIONS] <HOST> <COMMAND>..., see `tieline on --help`",
+            ),
             (
                 "tieline fabric observe --at n",
                 "--at needs --ibsim <NAME>: see `tieline fabric observe --help`",
