@@ -233,7 +233,7 @@ fn an_interrupted_benchmark_prints_what_it_has_and_says_that_it_is_partial() {
         let signal = [Signal::INT, Signal::TERM][at % 2];
         let (status, out, err) = interrupted(arguments, signal, at % 3 == 0);
         assert_eq!(status, Some(128 + signal.as_raw()), "{arguments:?}: {out}{err}");
-        assert!(err.contains("PARTIAL") && !out.is_empty(), "{arguments:?}: {out}{err}");
+        assert!(err.contains("the result is partial") && !out.is_empty(), "{arguments:?}: {out}{err}");
     }
 }
 
@@ -243,7 +243,7 @@ fn an_interrupted_acceptance_names_what_it_did_not_measure() {
     let (status, out, err) = interrupted(&["bench", "acceptance", "--only", "put", "up"], Signal::INT, false);
     assert_eq!(status, Some(130), "{out}{err}");
     assert!(
-        out.contains("up.64: not measured: the run ended before") && err.contains("PARTIAL"),
+        out.contains("up.64: not measured: the run ended before") && err.contains("the result is partial"),
         "{out}{err}"
     );
 }

@@ -51,7 +51,7 @@ fn jitter_ends_at_once_also_while_it_watches_idle_processors() {
             signal(&child, which);
             let (code, out, rest) = end(child, err);
             assert_eq!(code, Some(status), "{call:?}: {out}{rest}");
-            assert!(rest.contains("PARTIAL") && !out.is_empty(), "{call:?}: {out}{rest}");
+            assert!(rest.contains("the result is partial") && !out.is_empty(), "{call:?}: {out}{rest}");
         }
     }
 }
@@ -103,7 +103,7 @@ fn a_client_that_waits_in_vain_can_be_ended() {
         server.wait().unwrap();
         // On a machine so busy that the client waited before the server was stopped, it is ended with what it has measured.
         let is_told =
-            ["while the server on node 4 did not", "PARTIAL"].iter().any(|word| rest.contains(word));
+            ["while the server on node 4 did not", "the result is partial"].iter().any(|word| rest.contains(word));
         assert!(code == Some(130) && is_told, "{tool}: {rest}");
         // And while there is no server yet.
         let (client, mut err) = start(&cluster, &["bench", tool, "--client", "--rn", "4", "--node", "8"]);

@@ -89,7 +89,7 @@ fn a_connection_is_shown_with_its_ends_and_bytes_and_the_reason() {
 
 #[test]
 fn a_file_of_its_own_keeps_those_that_have_ended() {
-    let _watchdog = Watchdog::usual("file of statistics");
+    let _watchdog = Watchdog::usual("statistics file");
     let file = made().join("kept.statistics");
     let file = file.to_str().unwrap();
     let descriptors = crate::built::program("descriptors", "descriptors.c", &[]);
@@ -170,7 +170,7 @@ fn what_is_no_file_of_statistics_is_refused_and_left_alone() {
     for words in [&["run", "--stats", name, "--", "true"][..], &["sockets", "stat", "--from", name]] {
         let output = tieline(words).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{output:?}");
-        assert!(String::from_utf8_lossy(&output.stderr).contains("not a file of statistics"), "{output:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("not a statistics file"), "{output:?}");
     }
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "dear reader");
 }

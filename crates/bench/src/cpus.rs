@@ -2,7 +2,10 @@
 
 use std::fs;
 
-use crate::error::{BenchError, Result};
+use crate::{
+    error::{BenchError, Result},
+    rivals::placement,
+};
 
 /// Processors that this process may use.
 pub fn allowed() -> Result<Vec<usize>> {
@@ -14,11 +17,8 @@ pub fn allowed() -> Result<Vec<usize>> {
 pub fn pair(asked: Option<[usize; 2]>, what: &'static str) -> Result<[usize; 2]> {
     let allowed = allowed()?;
     if let Some([near, far]) = asked {
-        if let Some(cpu) = [near, far].into_iter().find(|cpu| !allowed.contains(cpu)) {
-            return Err(BenchError::Usage(format!(
-                "processor {cpu} is not among those that this process may use: {}",
-                ranges(&allowed)
-            )));
+        for cpu in [near, far] {
+            placement::usable(cpu, &allowed, &placement::online())?;
         }
         return if near == far {
             Err(BenchError::TooFewCpus { what, allowed: vec![near] })

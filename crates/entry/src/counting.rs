@@ -1,4 +1,4 @@
-//! The default place of the file of statistics, and its creation before a program counts in it.
+//! The default place of the statistics file, and its creation before a program counts in it.
 
 use alloc::borrow::ToOwned;
 use alloc::format;
@@ -18,7 +18,7 @@ const OTHERS_WRITE: u32 = 0o022;
 /// Longest path of which the library takes notice, in bytes.
 const LONGEST_PATH_BYTES: usize = 511;
 
-/// Why there is no file of statistics.
+/// Why there is no statistics file.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StatisticsError {
     /// It cannot be made or read.
@@ -35,10 +35,10 @@ pub enum StatisticsError {
     #[error("cannot read {}: another process holds a lease on it (fcntl(2), F_SETLEASE)", shown(.0))]
     Leased(Text),
     /// It is of another version of this program.
-    #[error("{} is a file of statistics of another version of tieline: name another file", shown(.0))]
+    #[error("{} is a statistics file of another version of tieline: name another file", shown(.0))]
     Version(Text),
     /// Something else has its name.
-    #[error("{} is not a file of statistics of `tieline run --stats`: name another file", shown(.0))]
+    #[error("{} is not a statistics file of `tieline run --stats`: name another file", shown(.0))]
     Foreign(Text),
 }
 
@@ -85,7 +85,7 @@ pub fn default_dir(user: u32, xdg_runtime_dir: Option<&[u8]>, tmpdir: Option<&[u
     }
 }
 
-/// The user's file of statistics in a runtime directory.
+/// The user's statistics file in a runtime directory.
 #[must_use]
 pub fn file_in(folder: &[u8]) -> Text {
     join(folder, &format!("sockets-{}", geteuid().as_raw()))
@@ -170,7 +170,7 @@ fn make_folders(folder: &[u8]) -> core::result::Result<(), Errno> {
     Ok(())
 }
 
-/// Opens a file of statistics of this version to read it.
+/// Opens a statistics file of this version to read it.
 pub fn open(path: &[u8]) -> Result<OwnedFd> {
     // Neither a pipe nor a terminal may hold this up.
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;

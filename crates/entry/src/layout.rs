@@ -1,4 +1,4 @@
-//! The layout of the file of statistics.
+//! The layout of the statistics file.
 //!
 //! The file is an array of little-endian words of 64 bits: a page that says which process has which slot, then the slots, one for
 //! each process. A slot is a head of counters and a record for each connection. Only the process that has a slot writes it, without

@@ -31,7 +31,7 @@ use alloc::vec::Vec;
 pub const LIBRARY: &str = "libtieline-sockets.so";
 /// Names the library's file, instead of the one beside the program or in the installation.
 pub const ENV_LIBRARY: &str = "TIELINE_SOCKETS_LIBRARY";
-/// Names the file of statistics, for the library.
+/// Names the statistics file, for the library.
 pub const ENV_STATISTICS: &str = "TIELINE_SOCKETS_STATISTICS";
 /// `1`: connections inside this machine may go through rings.
 pub const ENV_RINGS: &str = "TIELINE_SOCKETS_RINGS";

@@ -22,7 +22,7 @@ pub enum NamespacesError {
         uid: u32,
     },
     /// Too few or too many.
-    #[error("{count} hosts in namespaces cannot be made: give a number from {HOSTS_MIN} to {HOSTS_MAX}")]
+    #[error("{count} hosts in namespaces cannot be created: give a number from {HOSTS_MIN} to {HOSTS_MAX}")]
     Count {
         /// How many were wanted.
         count: usize,
@@ -34,7 +34,7 @@ pub enum NamespacesError {
         rails: usize,
     },
     /// The kernel refuses a namespace.
-    #[error("cannot make {what}: {source}{}", hint(*.source))]
+    #[error("cannot create {what}: {source}{}", hint(*.source))]
     Namespace {
         /// Which.
         what: &'static str,
@@ -53,14 +53,14 @@ pub enum NamespacesError {
     },
     /// iproute2 is missing.
     #[error(
-        "the network of the hosts cannot be made: the program `{program}` is not there: install the package iproute2"
+        "the network of the hosts cannot be created: the program `{program}` is not there: install the package iproute2"
     )]
     NoIp {
         /// Which of its programs.
         program: &'static str,
     },
     /// It says no.
-    #[error("the network of the hosts cannot be made: `{program}` says: {said}{}", ip_hint(.said))]
+    #[error("the network of the hosts cannot be created: `{program}` says: {said}{}", ip_hint(.said))]
     Ip {
         /// Which of its programs.
         program: &'static str,
@@ -267,7 +267,7 @@ mod tests {
             (Errno::INVAL, "another kernel"),
         ] {
             let text = error(errno);
-            assert!(text.starts_with("cannot make a network namespace: ") && text.contains(next), "{text}");
+            assert!(text.starts_with("cannot create a network namespace: ") && text.contains(next), "{text}");
         }
         for (said, next) in [
             ("RTNETLINK answers: Operation not supported", "`bridge` and `veth`"),

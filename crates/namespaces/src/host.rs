@@ -230,7 +230,7 @@ impl Host {
 
 /// Into a file of this folder that is read after all others.
 fn write_rails(folder: &Path, rails: &[Ipv4Addr]) -> Result<()> {
-    std::fs::create_dir_all(folder).map_err(NamespacesError::io("make", folder))?;
+    std::fs::create_dir_all(folder).map_err(NamespacesError::io("create", folder))?;
     let quoted: Vec<_> = rails.iter().map(|rail| format!("\"{rail}\"")).collect();
     let path = folder.join("rails.toml");
     let text = format!("[node]\nrails = [{}]\n", quoted.join(", "));

@@ -51,7 +51,7 @@ pub(crate) fn make_own(keep: &Path) -> Result<()> {
     let groups = Path::new("/run/.groups");
     let has_groups = Path::new(GROUPS).is_dir();
     if has_groups {
-        rustix::fs::mkdir(groups, Mode::RWXU).map_err(failed("make", groups))?;
+        rustix::fs::mkdir(groups, Mode::RWXU).map_err(failed("create", groups))?;
         mount_bind_recursive(GROUPS, groups).map_err(failed("mount", groups))?;
     }
     for (place, kind, data) in KERNEL {
@@ -89,7 +89,7 @@ fn tree_of(path: &Path) -> Result<OwnedFd> {
 }
 
 fn put(tree: &OwnedFd, path: &Path) -> Result<()> {
-    std::fs::create_dir_all(path).map_err(NamespacesError::io("make", path))?;
+    std::fs::create_dir_all(path).map_err(NamespacesError::io("create", path))?;
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
     move_mount(tree, "", CWD, path, flags).map_err(failed("keep", path))
 }

@@ -68,7 +68,7 @@ impl InterruptSockets {
             None
         } else {
             make_private(&self.dir).map_err(|error| Failure { text: error.to_string(), few: false })?;
-            Some(receiver(&path).map_err(Failure::of("make", &path))?)
+            Some(receiver(&path).map_err(Failure::of("create", &path))?)
         };
         let token = FdToken(self.next);
         self.next += 1;

@@ -58,9 +58,9 @@ impl Listener {
         let _ = std::fs::remove_file(&early);
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let fd = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
-            .map_err(fail("make the socket"))?;
+            .map_err(fail("create the socket"))?;
         let address = SocketAddrUnix::new(&early).map_err(fail("name the socket"))?;
-        bind(&fd, &address).map_err(fail("make the socket"))?;
+        bind(&fd, &address).map_err(fail("create the socket"))?;
         let door = Door::make(path, &early, sharing.unwrap_or(&Sharing::default()))?;
         // What is accepted is born like that; a process that is welcomed may send descriptors. Without it, closers have more to do.
         let keeps_out = sharing.is_some() && foreign::refuse_descriptors(&fd, true);

@@ -75,7 +75,7 @@ pub fn prepare(dir: &ClusterDir, sharing: &Sharing) -> Result<()> {
 fn prepare_root(dir: &ClusterDir, sharing: &Sharing) -> Result<()> {
     let (root, shared) = (dir.root(), !sharing.is_none());
     let mode = if shared { 0o711 } else { 0o700 };
-    let io = |source| RuntimeDirError::Io { what: "make", path: root.into(), source };
+    let io = |source| RuntimeDirError::Io { what: "create", path: root.into(), source };
     if let Some(parent) = root.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         std::fs::DirBuilder::new().mode(mode).recursive(true).create(parent).map_err(io)?;
     }
@@ -136,7 +136,7 @@ impl Directory {
         let is_new = match std::fs::DirBuilder::new().mode(mode).create(path) {
             Ok(()) => true,
             Err(error) if error.kind() == ErrorKind::AlreadyExists => false,
-            Err(source) => return Err(failed("make")(source)),
+            Err(source) => return Err(failed("create")(source)),
         };
         // Without the right to read it, too: others' directories may only let others pass.
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::PATH;

@@ -10,7 +10,7 @@ pub type Result<T> = core::result::Result<T, Error>;
 #[non_exhaustive]
 pub enum Error {
     /// A region of no bytes was asked for.
-    #[error("a region of 0 bytes cannot be made: ask for at least 1 byte")]
+    #[error("a region of 0 bytes cannot be created: ask for at least 1 byte")]
     Empty,
     /// The name of a region is longer than the kernel takes, or holds a zero byte.
     #[error("the region's name is not usable: at most 249 bytes and no zero byte")]

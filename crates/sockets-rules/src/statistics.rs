@@ -1,4 +1,4 @@
-//! The file of statistics: created as crate `entry` defines, written by the library in each
+//! The statistics file: created as crate `entry` defines, written by the library in each
 //! program, read here.
 
 use std::fs::File;

@@ -11,7 +11,7 @@ use sockets_rules::layout::Note;
 use crate::state;
 use crate::sync::{AtomicU32, Ordering};
 
-/// Longest path of a file of statistics, with its end.
+/// Longest path of a statistics file, with its end.
 const PATH_BYTES: usize = 512;
 
 struct Path(UnsafeCell<[u8; PATH_BYTES]>);
@@ -109,7 +109,7 @@ pub(crate) fn is_forced() -> bool {
     HAS_RINGS.load(Ordering::Relaxed) == FORCED
 }
 
-/// The path of the file of statistics, if there is to be one. It ends with 0, and is never written again.
+/// The path of the statistics file, if there is to be one. It ends with 0, and is never written again.
 pub(crate) fn statistics() -> Option<*const c_char> {
     // Acquire: with the Release in `keep`, so that the path is there.
     if PATH_SET.load(Ordering::Acquire) == 0 {

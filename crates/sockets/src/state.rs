@@ -23,7 +23,7 @@ pub(crate) struct Wiped {
     word: AtomicU32,
     /// When entries of the table were last doubted; see [`table`].
     epoch: AtomicU32,
-    /// Where is counted: the slot in the file of statistics, or the process's own memory; null until bytes are counted. See [`page`].
+    /// Where is counted: the slot in the statistics file, or the process's own memory; null until bytes are counted. See [`page`].
     slot: AtomicPtr<AtomicU64>,
     /// Where the next definitions of the commonest calls are; see [`crate::interposer`].
     next: [AtomicUsize; HOT],

@@ -41,7 +41,7 @@ pub enum LeaveError {
     #[error(transparent)]
     Trust(#[from] TrustError),
     /// The answer is no answer.
-    #[error("the answer of the authority cannot be read ({0}): install the same tieline on both sides")]
+    #[error("the authority's reply cannot be read ({0}): install the same tieline on both sides")]
     Unreadable(String),
 }
 

@@ -53,7 +53,7 @@ pub enum RenewError {
         why: String,
     },
     /// The answer is no answer.
-    #[error("the answer of the authority cannot be read ({0}): install the same tieline on both sides")]
+    #[error("the authority's reply cannot be read ({0}): install the same tieline on both sides")]
     Unreadable(String),
     /// The answer's certificate is not one to keep.
     #[error(

@@ -30,11 +30,11 @@ impl Room {
                 _ => TrustError::Io { what, path, source },
             }
         };
-        DirBuilder::new().recursive(true).mode(0o700).create(parent).map_err(failed("make", parent))?;
+        DirBuilder::new().recursive(true).mode(0o700).create(parent).map_err(failed("create", parent))?;
         let dir = parent.join(format!(".room-{}", std::process::id()));
         // One of a process that was killed, whose number this one has now.
         let _ = fs::remove_dir_all(&dir);
-        DirBuilder::new().mode(0o700).create(&dir).map_err(failed("make", &dir))?;
+        DirBuilder::new().mode(0o700).create(&dir).map_err(failed("create", &dir))?;
         let room = Self { dir };
         // Some file systems compress, and zeros would take no room there.
         let noise: [u8; 4096] = random()?;

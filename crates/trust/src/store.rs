@@ -51,10 +51,10 @@ impl Store {
     /// Makes the directory if it is not there.
     pub fn create(dir: &Path) -> Result<Self> {
         if let Some(parent) = dir.parent() {
-            DirBuilder::new().recursive(true).mode(0o700).create(parent).map_err(io("make", parent))?;
+            DirBuilder::new().recursive(true).mode(0o700).create(parent).map_err(io("create", parent))?;
         }
         match DirBuilder::new().mode(0o700).create(dir) {
-            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(io("make", dir)(error)),
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(io("create", dir)(error)),
             _ => {}
         }
         Self::open(dir)?.ok_or_else(|| io("open", dir)(ErrorKind::NotFound.into()))
@@ -172,13 +172,13 @@ impl Store {
         match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
             Ok(_) => Ok(true),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
-            Err(error) => Err(io("make", &path)(error)),
+            Err(error) => Err(io("create", &path)(error)),
         }
     }
 
     pub(crate) fn make_dir(&self, name: &str) -> Result<()> {
         let path = self.place(name);
-        DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(io("make", &path))
+        DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(io("create", &path))
     }
 
     /// Removes the directory, unless something lies in it.

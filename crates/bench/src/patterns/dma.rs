@@ -14,6 +14,7 @@ use shm::{
     window::Window,
 };
 use tieline::{Direction, DmaEntry, DmaQueue, DmaState, Node, RemoteSegment, Segment};
+use topology::counted;
 
 use crate::{
     best::Field,
@@ -169,9 +170,9 @@ impl<'a> DmaSides<'a> {
     pub fn reference_name(&self) -> String {
         let size_bytes = self.shape.size_bytes;
         match self.against {
-            Against::Private { extra_ns } => format!("memcpy of {size_bytes} bytes + {extra_ns} ns"),
+            Against::Private { extra_ns } => format!("memcpy of {} + {extra_ns} ns", counted(size_bytes, "byte")),
             Against::Same(_) | Against::Best { .. } => {
-                format!("memcpy of {size_bytes} bytes from and to the same memory")
+                format!("memcpy of {} from and to the same memory", counted(size_bytes, "byte"))
             }
         }
     }

@@ -81,7 +81,7 @@ fn pair(program: &Path, cpu: usize, options: &Options) -> Result<[ChildDriver; 2
     let mut both = [start(Some(options))?, start(None)?];
     for (twin, inside) in both.iter_mut().zip([1.0, 0.0]) {
         twin.ready()?;
-        // Neither the program's own name nor that of its file of statistics is the library's.
+        // Neither the program's own name nor that of its statistics file is the library's.
         twin.say("inside libtieline")?;
         if (twin.number()? - inside).abs() > 0.5 {
             return Err(absent("the library is not where it should be, or where it should not"));

@@ -67,7 +67,7 @@ pub fn sharing([near, far]: [usize; 2]) -> Sharing {
 }
 
 /// The kernel's list of online processors; empty if it has none.
-fn online() -> String {
+pub(crate) fn online() -> String {
     std::fs::read_to_string("/sys/devices/system/cpu/online")
         .map(|text| text.trim().to_owned())
         .unwrap_or_default()
@@ -80,13 +80,13 @@ pub(crate) fn usable(cpu: usize, allowed: &[usize], online: &str) -> Result<()> 
     }
     let text = if exists(cpu, online) {
         format!(
-            "no permission to run on processor {cpu}: this process may use {} only (its affinity or its cgroup's \
-             cpuset); name one of those, or start it with more",
+            "--cpus {cpu}: this process may not run on that processor (its affinity, or its cgroup's cpuset): give some of {}, or start \
+             it with more processors",
             ranges(allowed)
         )
     } else {
         format!(
-            "there is no processor {cpu}: this machine has {online}, and this process may use {}",
+            "--cpus {cpu}: this machine has no such processor (it has {online}): give some of {}",
             ranges(allowed)
         )
     };
@@ -118,9 +118,9 @@ mod tests {
     fn what_cannot_be_used_is_explained() {
         usable(2, &[2, 3], "0-3").unwrap();
         let forbidden = usable(1, &[2, 3], "0-3").unwrap_err().to_string();
-        assert!(forbidden.contains("no permission") && forbidden.contains("may use 2-3 only"), "{forbidden}");
+        assert!(forbidden.contains("--cpus 1: this process may not run on") && forbidden.contains("some of 2-3,"), "{forbidden}");
         let absent = usable(7, &[0, 1], "0-1,4").unwrap_err().to_string();
-        assert!(absent.contains("no processor 7") && absent.contains("0-1,4"), "{absent}");
+        assert!(absent.contains("--cpus 7: this machine has no such processor (it has 0-1,4)"), "{absent}");
         assert!(exists(4, "0-1,4") && !exists(3, "0-1,4") && !exists(0, ""));
         assert!(Placement::Given([0, 9_999_999]).resolve("test").is_err());
     }

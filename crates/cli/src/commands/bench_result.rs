@@ -98,7 +98,7 @@ impl Measuring {
     pub(super) fn say_if_partial(&self, partial: bool) {
         if partial {
             self.output
-                .note("ended early by a signal: the result is PARTIAL, of what was measured until then");
+                .note("ended by a signal: the result is partial: it contains what was measured before");
         }
     }
 

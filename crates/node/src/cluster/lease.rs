@@ -22,7 +22,7 @@ pub struct Lease {
 }
 
 fn io(source: std::io::Error) -> NodeError {
-    NodeError::Io { what: "make a pipe for a manager:", path: "its lease".into(), source }
+    NodeError::Io { what: "create a pipe for a manager:", path: "its lease".into(), source }
 }
 
 impl Lease {

@@ -60,9 +60,9 @@ fn behind_the_lock(options: &DaemonOptions, sharing: &Sharing) -> Result<Daemon>
     let mut config = machine_config(options, incarnation, descriptor_limit);
 
     let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)
-        .map_err(|errno| io(dir, "make an epoll set for", errno))?;
+        .map_err(|errno| io(dir, "create an epoll set for", errno))?;
     let (stop_reader, stop_handle) = stop_pipe(options).map_err(|source| NodeError::Io {
-        what: "make a pipe for signals in",
+        what: "create a pipe for signals in",
         path: dir.path().into(),
         source,
     })?;

@@ -1,4 +1,4 @@
-//! The file of statistics: opened, checked and mapped by the constructor, with one slot per
+//! The statistics file: opened, checked and mapped by the constructor, with one slot per
 //! process.
 
 use libc::{c_char, c_long};
@@ -7,7 +7,7 @@ use sockets_rules::layout;
 use crate::sync::{AtomicU64, Ordering};
 use crate::{raw, state};
 
-/// The file of statistics, while it is mapped. Has no destructor, as nothing here has.
+/// The statistics file, while it is mapped. Has no destructor, as nothing here has.
 pub(super) struct File(usize);
 
 impl File {

@@ -359,7 +359,7 @@ fn planned(source: &Source<'_>, entry: LinkEntry, general: Rates) -> Result<(usi
     let line = source.line(entry.ends.span().start);
     let [a, b] = entry.ends.get_ref().as_slice() else {
         let count = entry.ends.get_ref().len();
-        return Err(source.wrong(line, format!("a link with {count} ends: expected two nodes")));
+        return Err(source.wrong(line, format!("a link needs two ends, this one has {count}")));
     };
     let (a, b) = (*a, *b);
     if a == b {
@@ -422,7 +422,7 @@ mod tests {
     #[test]
     fn errors_name_file_and_line_and_what_was_expected() {
         for (text, place, words) in [
-            ("[[link]]\nends = [4]\n", "p.toml, line 2: ", "a link with 1 ends: expected two nodes"),
+            ("[[link]]\nends = [4]\n", "p.toml, line 2: ", "a link needs two ends, this one has 1"),
             ("[[link]]\nends = [4, 8, 12]\n", "p.toml, line 2: ", "a link with 3 ends"),
             ("[[link]]\nends = [4, 6]\n", "p.toml, line 2: ", "6 is not a node ID"),
             ("\n[[link]]\nends = [4, 8]\nspeed = 3\n", "p.toml, line 4: ", "unknown field `speed`"),

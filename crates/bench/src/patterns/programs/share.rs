@@ -15,7 +15,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// Adds what a file of statistics has counted, by programs that run and that have ended.
+    /// Adds what a statistics file has counted, by programs that run and that have ended.
     pub fn add(&mut self, path: &Path) -> Result<()> {
         let report = sockets_rules::status::report(path, true).map_err(absent)?;
         for process in &report.processes {
