@@ -114,7 +114,14 @@ fn what_cannot_join_is_told_why() {
     let without = host.refused(&["cluster", "join", "127.0.0.1:9"], 2);
     assert!(without.contains("--token -") && without.contains("TIELINE_TOKEN"), "{without}");
     let garbage = host.refused(&["cluster", "join", "127.0.0.1:9", "--token", "tl1-x"], 2);
-    assert!(garbage.contains("token"), "{garbage}");
+    assert!(garbage.contains("--token holds no token: give the whole line"), "{garbage}");
+    // The harness gives an empty standard input.
+    let empty = host.refused(&["cluster", "join", "127.0.0.1:9", "--token", "-"], 2);
+    assert!(empty.contains("standard input is empty: pipe the output of"), "{empty}");
+    let port = host.refused(&["cluster", "join", "127.0.0.1:foo", "--token", "tl1-x"], 2);
+    assert!(port.contains("`foo` is not a port"), "{port}");
+    let multicast = host.refused(&["cluster", "init", "--address", "224.0.0.1"], 2);
+    assert!(multicast.contains("--address 224.0.0.1: it is a multicast address: give"), "{multicast}");
     host.must(&["cluster", "init", "--address", &host.address]);
     let token = host.must(&["cluster", "token"]);
     let other = Host::new();

@@ -32,7 +32,7 @@ pub enum StatisticsError {
         errno: Errno,
     },
     /// Another process may hold it for a while; this one does not wait for that.
-    #[error("cannot read {}: another process holds a lease on it (fcntl(2), F_SETLEASE)", shown(.0))]
+    #[error("cannot read {}: another process holds a lease on it (fcntl(2), F_SETLEASE): try again when it has ended", shown(.0))]
     Leased(Text),
     /// It is of another version of this program.
     #[error("{} is a statistics file of another version of tieline: name another file", shown(.0))]

@@ -424,6 +424,21 @@ fn is_plain(cluster: &str) -> bool {
     node_client::runtime_dir::ClusterName::new(cluster).is_ok()
 }
 
+/// Whether a text can be a host, with or without a port; the text says what is wrong.
+pub fn check_host(host: &str) -> std::result::Result<(), String> {
+    if host.parse::<IpAddr>().is_ok() {
+        return Ok(());
+    }
+    let (name, port) = host.rsplit_once(':').map_or((host, None), |(name, port)| (name, Some(port)));
+    if name.is_empty() {
+        return Err("the host is missing: give HOST or HOST:PORT".to_owned());
+    }
+    match port.map(|port| (port, port.parse::<u16>())) {
+        None | Some((_, Ok(1..))) => Ok(()),
+        Some((port, _)) => Err(format!("`{port}` is not a port: give HOST or HOST:PORT, a port from 1 to 65535")),
+    }
+}
+
 fn with_port(host: &str) -> String {
     let has_port = host.parse::<SocketAddr>().is_ok()
         || host
@@ -525,6 +540,12 @@ mod tests {
         ] {
             let said = wrong.parse::<Address>().unwrap_err();
             assert!(said.contains(why), "{wrong}: {said}");
+        }
+        for host in ["head", "head:80", "10.0.0.1", "10.0.0.1:80", "fd00::1", "[fd00::1]:80"] {
+            assert_eq!(check_host(host), Ok(()), "{host}");
+        }
+        for host in ["", ":80", "127.0.0.1:foo", "head:0", "head:", "head:65536"] {
+            assert!(check_host(host).is_err_and(|why| why.contains("give HOST or HOST:PORT")), "{host}");
         }
     }
 }

@@ -347,7 +347,8 @@ impl Report {
         }
         if self.processes.is_empty() {
             text.push_str(
-                "no process that is counted has used a connection (ended ones are counted with `tieline run --stats FILE`)\n",
+                "no running process started by `tieline run` has used a connection; for ended processes: `tieline run --stats FILE`, \
+                 then `tieline sockets stat --from FILE`\n",
             );
         }
         if self.reasons.iter().any(|it| it.count > 0) {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use node::hosts::Address;
+use node::hosts::{Address, check_host};
 use tieline::NodeId;
 
 /// `cluster`.
@@ -64,7 +64,7 @@ pub(crate) enum ClusterAction {
 #[derive(Debug, Args)]
 pub(crate) struct Leave {
     /// The host where `tieline cluster init` ran [default port: 7411]
-    #[arg(value_name = "HOST[:PORT]")]
+    #[arg(value_name = "HOST[:PORT]", value_parser = host)]
     pub host: Option<String>,
     /// Only remove the keys of this host; the node has to be revoked on the authority's host then
     #[arg(long, conflicts_with = "host")]
@@ -83,7 +83,7 @@ pub(crate) struct Init {
 #[derive(Debug, Args)]
 pub(crate) struct Join {
     /// The host where `tieline cluster init` ran [default port: 7411]
-    #[arg(value_name = "HOST[:PORT]")]
+    #[arg(value_name = "HOST[:PORT]", value_parser = host)]
     pub host: String,
     /// The token that `tieline cluster token` printed; `-` reads it from standard input [env:
     /// TIELINE_TOKEN]
@@ -99,8 +99,12 @@ pub(crate) struct Join {
 #[derive(Debug, Args)]
 pub(crate) struct Renew {
     /// The host where `tieline cluster init` ran [default: this one; default port: 7411]
-    #[arg(value_name = "HOST[:PORT]")]
+    #[arg(value_name = "HOST[:PORT]", value_parser = host)]
     pub host: Option<String>,
+}
+
+fn host(text: &str) -> Result<String, String> {
+    check_host(text).map(|()| text.to_owned())
 }
 
 fn life(text: &str) -> Result<Duration, String> {

@@ -234,16 +234,26 @@ fn gone(common: &Common, arguments: &Leave, output: Output) -> Outcome {
 }
 
 fn token_of(arguments: &Join) -> Result<Token, Failure> {
-    let text = match arguments.token.as_deref() {
+    let (source, text) = match arguments.token.as_deref() {
         Some("-") => {
-            let mut text = String::new();
-            std::io::stdin().take(TOKEN_BYTES_MAX).read_to_string(&mut text)?;
-            text
+            let mut bytes = Vec::new();
+            std::io::stdin().take(TOKEN_BYTES_MAX).read_to_end(&mut bytes)?;
+            if bytes.trim_ascii().is_empty() {
+                return Err(usage(
+                    "standard input is empty: pipe the output of `tieline cluster token` into it",
+                ));
+            }
+            ("standard input", String::from_utf8_lossy(&bytes).into_owned())
         }
-        Some(text) => text.to_owned(),
-        None => environment::token()?.ok_or_else(|| {
-            usage("no token is given: give --token - and the token on standard input, or set TIELINE_TOKEN (`tieline cluster token` prints one)")
-        })?,
+        Some(text) => ("--token", text.to_owned()),
+        None => {
+            let text = environment::token()?.ok_or_else(|| {
+                usage("no token is given: give --token - and the token on standard input, or set TIELINE_TOKEN (`tieline cluster token` prints one)")
+            })?;
+            ("TIELINE_TOKEN", text)
+        }
     };
-    text.parse().map_err(|error: node::hosts::TrustError| Failure::usage(error))
+    // The text is not repeated: it may be a secret.
+    let wrong = |_| usage(format!("{source} holds no token: give the whole line that `tieline cluster token` printed"));
+    text.parse::<Token>().map_err(wrong)
 }

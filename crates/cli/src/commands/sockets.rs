@@ -29,11 +29,16 @@ pub(super) fn run(common: &Common, action: &SocketsAction, output: Output) -> Ou
                     status: CANNOT,
                     error: anyhow!(
                         "process {pid} is not in the statistics: it has ended, was not started by `tieline run`, or has used no \
-                         connection; `tieline sockets status` lists running ones, `--stats FILE` also keeps ended ones"
+                         connection: `tieline sockets status` lists running ones; to see ended ones, start with \
+                         `tieline run --stats FILE` and read with `tieline sockets stat --from FILE`"
                     ),
                 });
             }
-            output.form("tieline.sockets.stat/2", || serde_json::to_value(&all), || all.details())?;
+            let text = || match from.as_deref().filter(|_| all.processes.is_empty()) {
+                Some(file) => format!("no process that counts in {} has used a connection\n", file.display()),
+                None => all.details(),
+            };
+            output.form("tieline.sockets.stat/2", || serde_json::to_value(&all), text)?;
         }
     }
     Ok(PASS)

@@ -6,14 +6,47 @@ use super::ConfigError;
 
 /// The parser's error, with the line and the key.
 pub(super) fn malformed(path: &Path, text: &str, error: &toml::de::Error) -> ConfigError {
-    let start = error.span().map_or(0, |span| span.start).min(text.len());
+    let span = error.span().unwrap_or_default();
+    let start = span.start.min(text.len());
     let before = text.get(..start).unwrap_or_default();
     let line = before.matches('\n').count() + 1;
     ConfigError::Malformed {
         path: path.into(),
         line,
         key: key_at(text, line),
-        message: error.message().to_owned(),
+        message: plainly(error.message(), text.get(span).unwrap_or_default()),
+    }
+}
+
+/// The parser's words without the language's types. `value` is what stands in the file.
+fn plainly(message: &str, value: &str) -> String {
+    if message == "invalid IP address syntax" {
+        let value = value.trim_matches(['"', '\'']);
+        let is_value = !value.is_empty() && !value.contains(['\n', '[', ',']);
+        let value = if is_value { format!("`{value}`") } else { "one of the values".to_owned() };
+        return format!("{value} is not an IP address");
+    }
+    let is_type = message.strip_prefix("invalid type: ");
+    let both = is_type.or_else(|| message.strip_prefix("invalid value: "));
+    let Some((found, expected)) = both.and_then(|both| both.rsplit_once(", expected ")) else {
+        return message.to_owned();
+    };
+    let found = match found.split_once(' ') {
+        None if found == "sequence" => "a list",
+        None if found == "map" => "a section",
+        Some(("string" | "integer" | "boolean", value)) => value.trim_matches('`'),
+        _ => found.trim_start_matches("floating point ").trim_matches('`'),
+    };
+    let is_number = expected.strip_prefix('u').is_some_and(|bits| bits.parse::<u32>().is_ok());
+    match expected {
+        _ if is_number && is_type.is_some() => format!("{found} is not a whole number"),
+        "u32" => format!("{found} is not possible: give a number from 0 to {}", u32::MAX),
+        _ if is_number => format!("{found} is not possible: give a number of at least 0"),
+        "a boolean" => format!("{found} is neither true nor false"),
+        "a string" => format!("{found} is not a text in quotes"),
+        "a sequence" => format!("{found} is not a list in brackets"),
+        _ if expected.starts_with("struct ") => format!("{found} is not a section"),
+        _ => message.to_owned(),
     }
 }
 

@@ -41,7 +41,27 @@ fn errors_name_file_line_key_and_what_is_wrong() {
         ),
         (
             "[manager]\nheartbeat_limit_ms = \"5s\"\n",
-            "t.toml, line 2, manager.heartbeat_limit_ms: invalid type: string \"5s\", expected u32: \
+            "t.toml, line 2, manager.heartbeat_limit_ms: \"5s\" is not a whole number: \
+             correct it, or name another configuration with --config",
+        ),
+        (
+            "[node]\nid = -4\n",
+            "t.toml, line 2, node.id: -4 is not possible: give a number from 0 to 4294967295: \
+             correct it, or name another configuration with --config",
+        ),
+        (
+            "[faults]\nenabled = 1\n",
+            "t.toml, line 2, faults.enabled: 1 is neither true nor false: \
+             correct it, or name another configuration with --config",
+        ),
+        (
+            "[node]\nname = 5\n",
+            "t.toml, line 2, node.name: 5 is not a text in quotes: \
+             correct it, or name another configuration with --config",
+        ),
+        (
+            "[node]\nrails = \"10.0.0.1\"\n",
+            "t.toml, line 2, node.rails: \"10.0.0.1\" is not a list in brackets: \
              correct it, or name another configuration with --config",
         ),
         (
@@ -142,7 +162,7 @@ fn rails_are_up_to_four_addresses_each_once() {
         ("[\"10.0.0.1\", \"10.0.0.2\", \"10.0.0.3\", \"10.0.0.4\", \"10.0.0.5\"]", "5 addresses"),
         ("[\"10.0.0.1\", \"10.0.0.1\"]", "10.0.0.1 is named twice"),
         ("[\"0.0.0.0\"]", "0.0.0.0 is not an address of an interface"),
-        ("[\"eth0\"]", "line 2, node.rails: "),
+        ("[\"eth0\"]", "line 2, node.rails: `eth0` is not an IP address: correct it"),
     ] {
         let error = rails(wrong).unwrap_err();
         assert!(error.contains(why), "{wrong}: {error}");

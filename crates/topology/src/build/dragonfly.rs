@@ -57,6 +57,10 @@ pub struct DragonflyPlus {
 pub fn dragonfly(shape: &Dragonfly) -> Result<Graph, BuildError> {
     const SHAPE: &str = "dragonfly";
     let Dragonfly { groups, switches, hosts_per_switch: hosts, global, link } = *shape;
+    if hosts == 0 && switches == 0 {
+        // What was given is the number of hosts: the others follow from it.
+        return Err(BuildError::parameter(SHAPE, "0 hosts per switch: give at least 1"));
+    }
     let plan = Plan::new(SHAPE, groups, switches, global)?;
     let all = u64::from(groups) * u64::from(switches);
     sizes(SHAPE, all.saturating_mul(u64::from(hosts)), all)?;

@@ -105,7 +105,7 @@ pub fn hypercube(dimensions: u32, hosts_per_switch: u32, link: LinkSpec) -> Resu
     let most = MOST_SWITCHES.ilog2();
     if !(1..=most).contains(&dimensions) {
         let why = format!(
-            "{}: give 1 to {most} dimensions, which is {MOST_SWITCHES} switches",
+            "{}: give 1 to {most} dimensions ({most} make {MOST_SWITCHES} switches)",
             counted(dimensions, "dimension")
         );
         return Err(BuildError::parameter("hypercube", why));

@@ -81,7 +81,7 @@ fn grids_and_dragonflies_that_can_t_be_are_refused_with_the_reason() {
     assert!(why(hypercube(0, 1, LinkSpec::EDR4X)).contains("0 dimensions"));
     assert!(why(torus(&Torus::new(&[4], u32::MAX))).contains("hosts"));
     assert!(why(dragonfly(&Dragonfly { groups: 10, ..Dragonfly::balanced(2) })).contains("at most 9 groups"));
-    assert!(why(dragonfly(&Dragonfly::balanced(0))).contains("at least 1"));
+    assert!(why(dragonfly(&Dragonfly::balanced(0))).contains("0 hosts per switch: give at least 1"));
     assert!(why(dragonfly(&Dragonfly::balanced(u32::MAX))).contains("dragonfly"));
 }
 
