@@ -2,6 +2,7 @@
 
 mod bench;
 pub(crate) mod bench_tools;
+mod exit_help;
 pub(crate) mod fabric;
 mod help;
 mod hosts;
@@ -95,8 +96,7 @@ pub(crate) enum Command {
                             sudo tieline up --hosts-in-namespaces 3      three hosts that share nothing, on this machine\n  \
                             sudo tieline up --hosts-in-namespaces 3 --rate 1gbit --delay 50us\n  \
                             sudo tieline up --hosts-in-namespaces 2 --rails 2      each has two interfaces, eth0 and eth1\n  \
-                            sudo tieline on host1 -- tieline status      a command on one of them\n\n\
-                            Exit status: 0 done, 2 wrong usage or configuration, 4 could not run.")]
+                            sudo tieline on host1 -- tieline status      a command on one of them")]
     Up(Up),
     /// Stop all nodes of a cluster on this machine
     #[command(after_help = "Examples:\n  tieline down\n  tieline down --cluster lab\n  \
@@ -107,15 +107,12 @@ pub(crate) enum Command {
         after_help = "Examples:\n  sudo tieline on host1 -- tieline status\n  sudo tieline on host2 -- bash\n  \
                       sudo tieline on host2 --cluster lab -- ip address > addresses   the file is written outside of the host\n\n\
                       The command sees the files of this machine, read-only, in place of which it has /run, /tmp, /var/tmp and /dev/shm of its \
-                      host. It ends when `tieline on` or the host does.\n\n\
-                      Exit status: the command's, or 128 and the signal that ended it; 127 there is no such command, 126 it cannot be executed, \
-                      2 there is no such host, 4 no hosts run, or this user is not root."
+                      host. It ends when `tieline on` or the host does."
     )]
     On(On),
     /// List the nodes and their sessions with each other
     #[command(after_help = "Examples:\n  tieline status                 all nodes of the cluster\n  \
-                            tieline status --node 8        the services of one node\n  tieline status --json\n\n\
-                            Exit status: 0 passed, 1 a check failed, 2 wrong usage or configuration, 4 could not run.")]
+                            tieline status --node 8        the services of one node\n  tieline status --json")]
     Status,
     /// List the clusters on this machine and their nodes
     #[command(
@@ -134,9 +131,7 @@ pub(crate) enum Command {
                             tieline cable --generate > plan.toml   a plan to start from\n  \
                             tieline cable --save plan.toml         the present links, if none is faulty\n  \
                             tieline cable --save plan.toml --measure   with limits from the measured rates\n  \
-                            tieline cable --plan plan.toml         missing, extra, swapped, slow\n\n\
-                            Exit status: 0 as planned, 1 not as planned, 2 wrong plan or wrong usage, 3 a measurement is \
-                            inconclusive, 4 could not run or could not write."
+                            tieline cable --plan plan.toml         missing, extra, swapped, slow"
     )]
     Cable(Cable),
     /// Run the static test on all nodes: adapter, links, self test, nodes seen, sessions; compare their topologies
@@ -144,15 +139,13 @@ pub(crate) enum Command {
                             tieline diag --node 8          one of them\n  tieline diag -V 9              with all counters\n  \
                             tieline diag -V 0              the findings, and each node's result\n  \
                             tieline diag --prod            on a cluster in use\n  \
-                            tieline diag --hosts hosts     compare with a list of the nodes\n\n\
-                            Exit status: 0 passed, 1 a check failed, 2 wrong usage or configuration, 3 inconclusive, 4 could not run.")]
+                            tieline diag --hosts hosts     compare with a list of the nodes")]
     Diag(Diag),
     /// Run the load test: every node sends checked data to every other
     #[command(
         after_help = "Examples:\n  tieline conntest               all nodes of all hosts, ten seconds\n  \
                             tieline conntest -t 60 --throttle 100   a minute, 100 MB/s per node: for a cluster in use\n  \
-                            tieline conntest --node 4      one instance; start the others on their nodes\n\n\
-                      Exit status: 0 passed, 1 a check failed, 2 wrong usage or configuration, 3 inconclusive, 4 could not run."
+                            tieline conntest --node 4      one instance; start the others on their nodes"
     )]
     Conntest(crate::commands::conntest::Conntest),
     /// Inject link faults: down, flap, swap, degrade
@@ -175,8 +168,7 @@ pub(crate) enum Command {
                             Steps: up (start the cluster), status (managers and sessions), diag (static test), cable (links), names (does each \
                             node ID lead to that node), exchange (checked transfer between every pair), load (all pairs at once), pairs (speed of \
                             every pair), hosts (speed of links between hosts, with --running), scipp (latency by message size on one pair), curves (bandwidth, DMA, interrupts, jitter on one pair), \
-                            thresholds (if given), closing (have managers or links changed?).\n\n\
-                            Exit status: 0 passed, 1 a check failed, 2 wrong usage or configuration, 3 inconclusive, 4 could not run."
+                            thresholds (if given), closing (have managers or links changed?)."
     )]
     Verify(Verify),
     /// Run, start, stop, restart or query the manager of one node
@@ -202,9 +194,7 @@ pub(crate) enum Command {
                             tieline run --rings -- redis-server\n  \
                             tieline run --rings -- redis-benchmark -t get     in another terminal\n  \
                             tieline run --stats s -- redis-server\n  \
-                            tieline sockets stat --from s                     when it has ended\n\n\
-                            Exit status: the program's; 127 there is no such program, 126 it cannot be executed, 2 wrong usage, \
-                            4 the library is missing, the file of --stats cannot be created, or --strict and the library cannot be preloaded.")]
+                            tieline sockets stat --from s                     when it has ended")]
     Run(Run),
     /// Show the connections of programs started by `tieline run`
     #[command(after_help = "Examples:\n  tieline sockets status\n  tieline sockets stat --json")]
@@ -219,8 +209,7 @@ pub(crate) enum Command {
         after_help = "Examples:\n  tieline tune                   measure, unless this machine was measured before\n  \
                             tieline tune --renew           measure again\n  tieline tune --show --json     the plan in use\n\n\
                             TIELINE_COPY_PLAN names another plan: `libc` (the C library's memcpy), `table` (by the kind of \
-                            processor, not measured), or a file.\n\n\
-                            Exit status: 0 done, 3 measured but not stored, because the machine was busy, 4 could not run."
+                            processor, not measured), or a file."
     )]
     Tune(Tune),
     /// Observe, check and route switched fabrics (InfiniBand)

@@ -77,8 +77,7 @@ pub(crate) enum Bench {
         name = "compare-builds",
         after_help = "Examples:\n  tieline bench compare-builds old/target/release/tieline target/release/tieline\n  \
                             tieline bench compare-builds old/tieline new/tieline --only put sockets.echo\n  \
-                            tieline bench compare-builds old/tieline new/tieline --only put --list    what would be compared\n\n\
-                      Exit status: 0 no figure is worse, 1 a figure is worse or missing, 3 a figure is inconclusive, 4 could not run."
+                            tieline bench compare-builds old/tieline new/tieline --only put --list    what would be compared"
     )]
     CompareBuilds(CompareBuilds),
     /// Print the limits of the acceptance figures as a file for --thresholds

@@ -26,9 +26,7 @@ pub(crate) enum FabricAction {
                       tieline fabric observe --from dump.ibnetdiscover --plan plan.toml\n  \
                       tieline fabric observe --save now.json --html now.html\n  \
                       tieline fabric observe --from now.json --since before.json --worst integrity\n  \
-                      tieline fabric observe --route hostA hostB\n\n\
-                      Exit status: 0 nothing is wrong, 1 something is wrong, 2 wrong usage or no fabric in the file, 3 something could \
-                      not be judged, 4 could not run or could not write."
+                      tieline fabric observe --route hostA hostB"
     )]
     Observe(Box<Observe>),
     /// Simulate a fabric for infiniband-diags, OpenSM and `observe`, until Ctrl-C or the line
@@ -49,9 +47,7 @@ pub(crate) enum FabricAction {
                             --dump writes for ibdmchk: opensm-subnet.lst, opensm.fdbs, opensm.mcfdbs, opensm.psl (SLs), opensm.slvl (SL to VL);\n\
                             for OpenSM: opensm-lfts.dump, which `opensm -R file -U tables/opensm-lfts.dump` loads. OpenSM's engine `file` knows \
                             no SLs: tables that need more than 1 VL can deadlock there. tieline.sha256 has the sums of these files; files that \
-                            differ from it are not replaced.\n\n\
-                            Exit status: 0 all CAs reach each other without a credit loop, 1 they do not, 2 wrong usage, 4 could not run or \
-                            could not write."
+                            differ from it are not replaced."
     )]
     Route(Route),
     /// Measure the quality of the present forwarding tables (LFTs), or, if there are none, of tables

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use clap::{Arg, Command, CommandFactory};
 
-use super::Cli;
+use super::{Cli, exit_help};
 
 /// Common options that a command never uses; `meaning` refuses them with the reason.
 const MEANINGLESS: [(&[&str], &[&str]); 34] = [
@@ -137,6 +137,10 @@ fn complete(mut command: Command, built: &Command, path: &mut Vec<String>, commo
             command = command.arg(arg.clone().help(*help));
         }
     }
+    if let Some(statuses) = exit_help::of(path) {
+        let help = command.get_after_help().map(|help| format!("{help}\n\n")).unwrap_or_default();
+        command = command.after_help(format!("{help}Exit status: {statuses}"));
+    }
     let names: Vec<String> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
     for name in names {
         let Some(built) = built.find_subcommand(&name) else { continue };
@@ -208,6 +212,18 @@ mod tests {
             said(&["status"]).contains("0 passed, 1 a check failed, 2 wrong usage or configuration, 4 could")
         );
         assert!(said(&["up"]).contains("0 done, 2 wrong usage or configuration, 4 could not run."));
+    }
+
+    #[test]
+    fn every_help_says_the_exit_status_once() {
+        let of_each = |path: &[&str]| of(path).render_long_help().to_string().matches("Exit status: ").count();
+        assert_eq!(of_each(&[]), 1);
+        for (path, _) in all() {
+            let names: Vec<&str> = path.iter().map(String::as_str).collect();
+            for len in 1..=names.len() {
+                assert_eq!(of_each(&names[..len]), 1, "{names:?}");
+            }
+        }
     }
 
     /// `TIELINE_NODE` of a shell says where its programs attach.
