@@ -32,10 +32,10 @@ pub(crate) use sockets::{Run, SocketsAction};
     about = "A cluster interconnect in software, and tools that test and measure it",
     subcommand_required = true,
     arg_required_else_help = true,
-    after_help = "Examples:\n  tieline verify                 start nine nodes here, test and measure them, print PASS or FAIL\n  \
-                  tieline up --nodes 4           start four nodes on this machine\n  \
-                  tieline status                 which nodes run, and whether all are connected\n  \
-                  tieline down                   stop the nodes\n\nExit status: 0 pass or done, 1 a check failed, 2 wrong usage or \
+    after_help = "Examples:\n  tieline verify                 # start nine nodes here, test and measure them, print PASS or FAIL\n  \
+                  tieline up --nodes 4           # start four nodes on this machine\n  \
+                  tieline status                 # which nodes run, and whether all are connected\n  \
+                  tieline down                   # stop the nodes\n\nExit status: 0 pass or done, 1 a check failed, 2 wrong usage or \
                   configuration, 3 inconclusive, 4 could not run."
 )]
 pub(crate) struct Cli {
@@ -90,62 +90,62 @@ pub(crate) struct Common {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Start nodes, each with its own manager, and wait until all are connected: on this machine, or over ssh
-    #[command(after_help = "Examples:\n  tieline up                     two nodes, 4 and 8\n  \
+    #[command(after_help = "Examples:\n  tieline up                     # two nodes, 4 and 8\n  \
                             tieline up --nodes 9\n  tieline --cluster lab up --nodes 2\n  \
-                            tieline up --hosts hosts.txt   a node on each host of a list, over ssh\n  \
-                            sudo tieline up --hosts-in-namespaces 3      three hosts that share nothing, on this machine\n  \
+                            tieline up --hosts hosts.txt   # a node on each host of a list, over ssh\n  \
+                            sudo tieline up --hosts-in-namespaces 3      # three hosts that share nothing, on this machine\n  \
                             sudo tieline up --hosts-in-namespaces 3 --rate 1gbit --delay 50us\n  \
-                            sudo tieline up --hosts-in-namespaces 2 --rails 2      each has two interfaces, eth0 and eth1\n  \
-                            sudo tieline on host1 -- tieline status      a command on one of them")]
+                            sudo tieline up --hosts-in-namespaces 2 --rails 2      # each has two interfaces, eth0 and eth1\n  \
+                            sudo tieline on host1 -- tieline status      # a command on one of them")]
     Up(Up),
     /// Stop all nodes of a cluster on this machine
     #[command(after_help = "Examples:\n  tieline down\n  tieline down --cluster lab\n  \
-                            tieline node stop --node 8     only one node")]
+                            tieline node stop --node 8     # only one node")]
     Down(Down),
     /// Run a command on a host of `tieline up --hosts-in-namespaces`; its exit status is the command's
     #[command(
         after_help = "Examples:\n  sudo tieline on host1 -- tieline status\n  sudo tieline on host2 -- bash\n  \
-                      sudo tieline on host2 --cluster lab -- ip address > addresses   the file is written outside of the host\n\n\
+                      sudo tieline on host2 --cluster lab -- ip address > addresses   # the file is written outside of the host\n\n\
                       The command sees the files of this machine, read-only, in place of which it has /run, /tmp, /var/tmp and /dev/shm of its \
                       host. It ends when `tieline on` or the host does."
     )]
     On(On),
     /// List the nodes and their sessions with each other
-    #[command(after_help = "Examples:\n  tieline status                 all nodes of the cluster\n  \
-                            tieline status --node 8        the services of one node\n  tieline status --json")]
+    #[command(after_help = "Examples:\n  tieline status                 # all nodes of the cluster\n  \
+                            tieline status --node 8        # the services of one node\n  tieline status --json")]
     Status,
     /// List the clusters on this machine and their nodes
     #[command(
-        after_help = "Examples:\n  tieline clusters               also names the command that cleans up dead clusters\n  \
+        after_help = "Examples:\n  tieline clusters               # also names the command that cleans up dead clusters\n  \
                             tieline clusters --json"
     )]
     Clusters,
     /// Show a node's ID, its adapters and the capabilities of their links
-    #[command(after_help = "Examples:\n  tieline query                  the only node here\n  \
+    #[command(after_help = "Examples:\n  tieline query                  # the only node here\n  \
                             tieline query --node 8\n  tieline query --node 8 --json\n  \
-                            tieline query --brief --host rack1-a   the ID of the node on that host")]
+                            tieline query --brief --host rack1-a   # the ID of the node on that host")]
     Query(Query),
     /// Test the links: is each up, and does it lead to the planned node?
     #[command(
-        after_help = "Examples:\n  tieline cable                          every node linked with every other?\n  \
-                            tieline cable --generate > plan.toml   a plan to start from\n  \
-                            tieline cable --save plan.toml         the present links, if none is faulty\n  \
-                            tieline cable --save plan.toml --measure   with limits from the measured rates\n  \
-                            tieline cable --plan plan.toml         missing, extra, swapped, slow"
+        after_help = "Examples:\n  tieline cable                          # every node linked with every other?\n  \
+                            tieline cable --generate > plan.toml   # a plan to start from\n  \
+                            tieline cable --save plan.toml         # the present links, if none is faulty\n  \
+                            tieline cable --save plan.toml --measure   # with limits from the measured rates\n  \
+                            tieline cable --plan plan.toml         # missing, extra, swapped, slow"
     )]
     Cable(Cable),
     /// Run the static test on all nodes: adapter, links, self test, nodes seen, sessions; compare their topologies
-    #[command(after_help = "Examples:\n  tieline diag                   all nodes of the cluster\n  \
-                            tieline diag --node 8          one of them\n  tieline diag -V 9              with all counters\n  \
-                            tieline diag -V 0              the findings, and each node's result\n  \
-                            tieline diag --prod            on a cluster in use\n  \
-                            tieline diag --hosts hosts     compare with a list of the nodes")]
+    #[command(after_help = "Examples:\n  tieline diag                   # all nodes of the cluster\n  \
+                            tieline diag --node 8          # one of them\n  tieline diag -V 9              # with all counters\n  \
+                            tieline diag -V 0              # the findings, and each node's result\n  \
+                            tieline diag --prod            # on a cluster in use\n  \
+                            tieline diag --hosts hosts     # compare with a list of the nodes")]
     Diag(Diag),
     /// Run the load test: every node sends checked data to every other
     #[command(
-        after_help = "Examples:\n  tieline conntest               all nodes of all hosts, ten seconds\n  \
-                            tieline conntest -t 60 --throttle 100   a minute, 100 MB/s per node: for a cluster in use\n  \
-                            tieline conntest --node 4      one instance; start the others on their nodes"
+        after_help = "Examples:\n  tieline conntest               # all nodes of all hosts, ten seconds\n  \
+                            tieline conntest -t 60 --throttle 100   # a minute, 100 MB/s per node: for a cluster in use\n  \
+                            tieline conntest --node 4      # one instance; start the others on their nodes"
     )]
     Conntest(crate::commands::conntest::Conntest),
     /// Inject link faults: down, flap, swap, degrade
@@ -160,11 +160,11 @@ pub(crate) enum Command {
     },
     /// Test and measure every node and every pair of a cluster; the result is PASS, FAIL or INCONCLUSIVE
     #[command(
-        after_help = "Examples:\n  tieline verify                 nine nodes, started and stopped for it\n  \
-                            tieline verify --nodes 4\n  tieline verify --running       the running cluster, which keeps running\n  \
+        after_help = "Examples:\n  tieline verify                 # nine nodes, started and stopped for it\n  \
+                            tieline verify --nodes 4\n  tieline verify --running       # the running cluster, which keeps running\n  \
                             tieline verify --report verify.html\n  \
-                            tieline verify --from verify.json --report verify.html   of an earlier run\n  \
-                            tieline verify --running --bundle lab.tar.gz   for support\n\n\
+                            tieline verify --from verify.json --report verify.html   # of an earlier run\n  \
+                            tieline verify --running --bundle lab.tar.gz   # for support\n\n\
                             Steps: up (start the cluster), status (managers and sessions), diag (static test), cable (links), names (does each \
                             node ID lead to that node), exchange (checked transfer between every pair), load (all pairs at once), pairs (speed of \
                             every pair), hosts (speed of links between hosts, with --running), scipp (latency by message size on one pair), curves (bandwidth, DMA, interrupts, jitter on one pair), \
@@ -180,9 +180,9 @@ pub(crate) enum Command {
         action: NodeAction,
     },
     /// Create a cluster over several hosts, let other hosts join and leave it, renew and revoke certificates
-    #[command(after_help = "Examples:\n  tieline cluster init --address 10.0.0.1   on the first host\n  \
+    #[command(after_help = "Examples:\n  tieline cluster init --address 10.0.0.1   # on the first host\n  \
                             tieline node start --node 4; tieline cluster token\n  \
-                            tieline cluster join 10.0.0.1 --token -   on another host; reads the token from standard input\n  \
+                            tieline cluster join 10.0.0.1 --token -   # on another host; reads the token from standard input\n  \
                             tieline node start --node 8\n\nWhat works between hosts so far: docs/hosts.md.")]
     Cluster {
         /// The action.
@@ -192,9 +192,9 @@ pub(crate) enum Command {
     /// Run a program with the sockets library preloaded; the program's exit status is the command's
     #[command(after_help = "Examples:\n  tieline run -- curl -s http://localhost/\n  \
                             tieline run --rings -- redis-server\n  \
-                            tieline run --rings -- redis-benchmark -t get     in another terminal\n  \
+                            tieline run --rings -- redis-benchmark -t get     # in another terminal\n  \
                             tieline run --stats s -- redis-server\n  \
-                            tieline sockets stat --from s                     when it has ended")]
+                            tieline sockets stat --from s                     # when it has ended")]
     Run(Run),
     /// Show the connections of programs started by `tieline run`
     #[command(after_help = "Examples:\n  tieline sockets status\n  tieline sockets stat --json")]
@@ -206,17 +206,17 @@ pub(crate) enum Command {
     /// Measure which memory-copy routine is fastest for each size on this machine, and store the result for nodes that start
     /// later
     #[command(
-        after_help = "Examples:\n  tieline tune                   measure, unless this machine was measured before\n  \
-                            tieline tune --renew           measure again\n  tieline tune --show --json     the plan in use\n\n\
+        after_help = "Examples:\n  tieline tune                   # measure, unless this machine was measured before\n  \
+                            tieline tune --renew           # measure again\n  tieline tune --show --json     # the plan in use\n\n\
                             TIELINE_COPY_PLAN names another plan: `libc` (the C library's memcpy), `table` (by the kind of \
                             processor, not measured), or a file."
     )]
     Tune(Tune),
     /// Observe, check and route switched fabrics (InfiniBand)
     #[command(
-        after_help = "Examples:\n  tieline fabric                         check the fabric that this machine is connected to\n  \
+        after_help = "Examples:\n  tieline fabric                         # check the fabric that this machine is connected to\n  \
                             tieline fabric generate net.toml fattree 8 2\n  tieline fabric route net.toml\n  \
-                            tieline fabric serve net.toml --name lab     and in another terminal\n  \
+                            tieline fabric serve net.toml --name lab     # and in another terminal\n  \
                             tieline fabric observe --ibsim lab"
     )]
     Fabric(Box<fabric::Fabric>),
@@ -249,15 +249,16 @@ pub(crate) struct Up {
     /// joined by a network of their own; needs root
     #[arg(long, value_name = "N", conflicts_with_all = ["nodes", "faults"], value_parser = clap::value_parser!(u32).range(HOSTS))]
     pub hosts_in_namespaces: Option<u32>,
-    /// With --hosts-in-namespaces: so many networks join the hosts, 1 to 4, with an interface of each host: eth0, eth1, …
+    /// With --hosts-in-namespaces: number of networks between the hosts, 1 to 4; each host has one interface (eth0, eth1, …) in each
     #[arg(long, value_name = "N", default_value_t = 1, requires = "hosts_in_namespaces", conflicts_with_all = ["nodes", "faults", "hosts"],
           value_parser = clap::value_parser!(u32).range(RAILS))]
     pub rails: u32,
     /// With --hosts-in-namespaces: each host may send so many bits per second over each of its interfaces, and receive as many, such
-    /// as 1gbit or 100mbit
+    /// as 1gbit or 100mbit [default: unlimited]
     #[arg(long, value_name = "RATE", requires = "hosts_in_namespaces", conflicts_with_all = ["nodes", "faults", "hosts"])]
     pub rate: Option<namespaces::Rate>,
     /// With --hosts-in-namespaces: a frame takes so long from one host to another, one way, from 1us to 1s, such as 50us or 2ms
+    /// [default: none]
     #[arg(long, value_name = "TIME", requires = "hosts_in_namespaces", conflicts_with_all = ["nodes", "faults", "hosts"])]
     pub delay: Option<namespaces::Delay>,
 }

@@ -13,11 +13,11 @@ pub(crate) enum Bench {
     /// Measure half the round trip of a request and its response, by size; both are stores into
     /// remote memory
     #[command(
-        after_help = "Examples:\n  tieline bench scipp            both ends; starts a temporary cluster if none runs\n  \
+        after_help = "Examples:\n  tieline bench scipp            # both ends; starts a temporary cluster if none runs\n  \
                             tieline bench scipp --size 4\n  \
-                            tieline bench scipp --server --node 4 --rn 8     one end, and in another terminal\n  \
-                            tieline bench scipp --client --node 8 --rn 4     the other\n  \
-                            tieline bench scipp -client -rn 4 -size 4        classic options work too"
+                            tieline bench scipp --server --node 4 --rn 8     # one end, and in another terminal\n  \
+                            tieline bench scipp --client --node 8 --rn 4     # the other\n  \
+                            tieline bench scipp -client -rn 4 -size 4        # classic options work too"
     )]
     Scipp(Scipp),
     /// Measure the limits of this machine at this moment: cache line, copies, wake-ups, clock
@@ -26,47 +26,47 @@ pub(crate) enum Bench {
     /// Measure streaming stores into remote memory: time and bandwidth by size, compared with the
     /// best memcpy
     #[command(after_help = "Examples:\n  tieline bench scibench2 --sizes 64,4K,1M\n  \
-                            tieline bench scibench2 --server --node 4 --rn 8     one end, and in another terminal\n  \
-                            tieline bench scibench2 --client --node 8 --rn 4     the other")]
+                            tieline bench scibench2 --server --node 4 --rn 8     # one end, and in another terminal\n  \
+                            tieline bench scibench2 --client --node 8 --rn 4     # the other")]
     Scibench2(Scibench2),
     /// Measure vectors of block copies by the DMA queue: time and bandwidth by size, compared with
     /// memcpy
     #[command(after_help = "Examples:\n  tieline bench dma --classic\n  \
-                            tieline bench dma --server --node 4 --rn 8     one end, and in another terminal\n  \
-                            tieline bench dma --client --node 8 --rn 4     the other")]
+                            tieline bench dma --server --node 4 --rn 8     # one end, and in another terminal\n  \
+                            tieline bench dma --client --node 8 --rn 4     # the other")]
     Dma(Dma),
     /// Measure round trips of interrupts: both ends spinning, or both asleep, compared with futex
     /// and eventfd
     #[command(after_help = "Examples:\n  tieline bench intr --classic\n  \
-                            tieline bench intr --server --node 4 --rn 8     one end, and in another terminal\n  \
-                            tieline bench intr --client --node 8 --rn 4     the other")]
+                            tieline bench intr --server --node 4 --rn 8     # one end, and in another terminal\n  \
+                            tieline bench intr --client --node 8 --rn 4     # the other")]
     Intr(Intr),
     /// Record every round trip of a run: latency spikes, their periods and possible causes
     #[command(
         after_help = "Examples:\n  tieline bench jitter\n  tieline bench jitter --seconds 20 --json\n  \
-                            tieline bench jitter --server --node 4 --rn 8     one end, and in another terminal\n  \
-                            tieline bench jitter --client --node 8 --rn 4     the other"
+                            tieline bench jitter --server --node 4 --rn 8     # one end, and in another terminal\n  \
+                            tieline bench jitter --client --node 8 --rn 4     # the other"
     )]
     Jitter(Jitter),
     /// Measure the one-way time of a small message and the bandwidth of 1 MiB, compared with TCP,
     /// UNIX sockets, pipes, futex, memcpy
     #[command(after_help = "Examples:\n  tieline bench latency\n  tieline bench latency --same-core\n  \
                             tieline bench latency --cpus 0,1 --load 2\n  \
-                            tieline bench latency --server --node 4 --rn 8     one end, and in another terminal\n  \
-                            tieline bench latency --client --node 8 --rn 4     the other")]
+                            tieline bench latency --server --node 4 --rn 8     # one end, and in another terminal\n  \
+                            tieline bench latency --client --node 8 --rn 4     # the other")]
     Latency(Latency),
     /// Run the acceptance benchmarks: each figure and its reference in alternating blocks, judged
     /// by a goal
     #[command(after_help = "Examples:\n  tieline bench acceptance --list\n  \
                             tieline bench acceptance --only connect_map\n  \
                             tieline bench acceptance --only fabric\n  \
-                            tieline bench acceptance --resume run.json    the same command continues an interrupted run\n  \
-                            tieline bench acceptance --only put up       put.1MiB.hot, put.1MiB.cold, …, up.64.pss")]
+                            tieline bench acceptance --resume run.json    # the same command continues an interrupted run\n  \
+                            tieline bench acceptance --only put up       # put.1MiB.hot, put.1MiB.cold, …, up.64.pss")]
     Acceptance(Acceptance),
     /// Compare two results of one command: which figures are worse, better or equal; a missing
     /// figure is a failure
     #[command(
-        after_help = "Examples:\n  tieline bench acceptance --json >old.json    and later the same into new.json\n  \
+        after_help = "Examples:\n  tieline bench acceptance --json >old.json    # and later the same into new.json\n  \
                             tieline bench compare old.json new.json\n  \
                             tieline bench compare old.json new.json --relative 10% --absolute 5ns --absolute 0.2GB/s"
     )]
@@ -77,12 +77,12 @@ pub(crate) enum Bench {
         name = "compare-builds",
         after_help = "Examples:\n  tieline bench compare-builds old/target/release/tieline target/release/tieline\n  \
                             tieline bench compare-builds old/tieline new/tieline --only put sockets.echo\n  \
-                            tieline bench compare-builds old/tieline new/tieline --only put --list    what would be compared"
+                            tieline bench compare-builds old/tieline new/tieline --only put --list    # what would be compared"
     )]
     CompareBuilds(CompareBuilds),
     /// Print the limits of the acceptance figures as a file for --thresholds
     #[command(
-        after_help = "Examples:\n  tieline bench thresholds >mine.toml    change some limits, delete the rest\n  \
+        after_help = "Examples:\n  tieline bench thresholds >mine.toml    # change some limits, delete the rest\n  \
                             tieline bench acceptance --thresholds mine.toml\n  tieline bench scipp --thresholds mine.toml"
     )]
     Thresholds,

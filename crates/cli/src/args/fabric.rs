@@ -21,8 +21,8 @@ pub(crate) struct Fabric {
 pub(crate) enum FabricAction {
     /// Report what is wrong with a fabric, live or from a file; nothing is ever set
     #[command(
-        after_help = "Examples:\n  tieline fabric observe                 the fabric at this machine's umad device 0\n  \
-                      tieline fabric observe --ibsim lab     a fabric that `tieline fabric serve` or ibsim simulates\n  \
+        after_help = "Examples:\n  tieline fabric observe                 # the fabric at this machine's umad device 0\n  \
+                      tieline fabric observe --ibsim lab     # a fabric that `tieline fabric serve` or ibsim simulates\n  \
                       tieline fabric observe --from dump.ibnetdiscover --plan plan.toml\n  \
                       tieline fabric observe --save now.json --html now.html\n  \
                       tieline fabric observe --from now.json --since before.json --worst integrity\n  \
@@ -32,8 +32,8 @@ pub(crate) enum FabricAction {
     /// Simulate a fabric for infiniband-diags, OpenSM and `observe`, until Ctrl-C or the line
     /// `quit`
     #[command(after_help = "Examples:\n  tieline fabric serve net.toml --name lab\n  \
-                            IBSIM_SOCKNAME=lab ibsim-run ibnetdiscover     in another terminal\n  \
-                            echo 'unlink leaf000 1' | tieline fabric serve net.toml     commands on standard input\n\n\
+                            IBSIM_SOCKNAME=lab ibsim-run ibnetdiscover     # in another terminal\n  \
+                            echo 'unlink leaf000 1' | tieline fabric serve net.toml     # commands on standard input\n\n\
                             Commands: unlink, relink NODE PORT (unplug or plug its cable); down, up NODE; counter NODE PORT NAME VALUE \
                             (set a counter); counters, port NODE PORT (print); lose NODE PORT N (drop N of 1000 MADs at this port); describe NODE \
                             TEXT (set the NodeDescription); clients; quit.")]
@@ -67,7 +67,7 @@ pub(crate) enum FabricAction {
     /// Show what taking switches or cables out for maintenance would change
     #[command(
         after_help = "Examples:\n  tieline fabric drain net.toml spine001\n  tieline fabric drain net.toml leaf000/19\n  \
-                            tieline fabric drain --ibsim lab spine001     a live fabric; nothing is set"
+                            tieline fabric drain --ibsim lab spine001     # a live fabric; nothing is set"
     )]
     Drain(Drain),
     /// Compare the quality of two fabrics, each routed by the engine that fits it
@@ -75,7 +75,7 @@ pub(crate) enum FabricAction {
     Compare(Pair),
     /// List all differences between two fabrics and their forwarding tables (LFTs)
     #[command(after_help = "Examples:\n  tieline fabric diff before.json now.json\n  \
-                            tieline fabric diff --net dump.ibnetdiscover old.fdbs new.fdbs     only tables")]
+                            tieline fabric diff --net dump.ibnetdiscover old.fdbs new.fdbs     # only tables")]
     Diff(Diff),
     /// Convert a fabric file to another format, which the extension of OUT chooses
     #[command(after_help = "Examples:\n  tieline fabric convert dump.ibnetdiscover net.toml\n  \
@@ -86,8 +86,8 @@ pub(crate) enum FabricAction {
     Draw(Draw),
     /// Generate a topology of a well-known shape and any size
     #[command(
-        after_help = "Examples:\n  tieline fabric generate net.toml fattree 36 2     radix, levels\n  \
-                            tieline fabric generate net.net dragonfly 4        hosts per switch\n  \
+        after_help = "Examples:\n  tieline fabric generate net.toml fattree 36 2     # radix, levels\n  \
+                            tieline fabric generate net.net dragonfly 4        # hosts per switch\n  \
                             tieline fabric generate net.toml torus 4x4x4 --hosts 2\n  \
                             tieline fabric generate - hypercube 5 --to ibsim"
     )]

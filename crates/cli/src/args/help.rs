@@ -226,6 +226,24 @@ mod tests {
         }
     }
 
+    #[test]
+    fn every_example_can_be_pasted() {
+        let mut seen = 0;
+        for (path, _) in all() {
+            let names: Vec<&str> = path.iter().map(String::as_str).collect();
+            for len in 0..=names.len() {
+                let help = of(&names[..len]).get_after_help().map(ToString::to_string).unwrap_or_default();
+                let examples = help.strip_prefix("Examples:\n").and_then(|rest| rest.split("\n\n").next());
+                for line in examples.unwrap_or_default().lines() {
+                    let comment = line.trim_start().split_once("   ").map(|(_, rest)| rest.trim_start());
+                    assert!(comment.is_none_or(|comment| comment.starts_with("# ")), "{names:?}: {line}");
+                    seen += usize::from(comment.is_some());
+                }
+            }
+        }
+        assert!(seen > 50, "only {seen} comments");
+    }
+
     /// `TIELINE_NODE` of a shell says where its programs attach.
     #[test]
     fn options_that_the_environment_does_not_fill_in_say_why() {

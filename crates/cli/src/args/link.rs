@@ -14,26 +14,34 @@ pub(crate) enum LinkAction {
     List,
     /// Take a link down: connections over it fail; with `up --faults` stores through existing maps
     /// are discarded too
+    #[command(after_help = "Examples:\n  tieline link down 4 8")]
     Down(Ends),
     /// Bring a link up, whichever end took it down
+    #[command(after_help = "Examples:\n  tieline link up 4 8")]
     Up(Ends),
     /// Take a link down and up again, several times
+    #[command(after_help = "Examples:\n  tieline link flap 4 8 --count 5 --down 100ms")]
     Flap(Flap),
     /// Swap the links to two nodes: a program that connects to one reaches the other; a second swap
     /// restores them (needs `tieline up --faults`)
+    #[command(after_help = "Examples:\n  tieline link swap 4 8")]
     Swap(Ends),
     /// Make a link worse: slower, lossy, stalling (needs `tieline up --faults`)
+    #[command(after_help = "Examples:\n  tieline link degrade 4 8 --loss 1%\n  \
+                            tieline link degrade 4 8 --delay 2us --rate 500MB --one-way\n  \
+                            tieline link degrade 4 8 --stall 5ms/1s")]
     Degrade(Degrade),
     /// Remove all faults of one link, or of all links
+    #[command(after_help = "Examples:\n  tieline link clear\n  tieline link clear 4 8")]
     Clear(Clear),
 }
 
 /// The two ends of a link.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct Ends {
-    /// One end
+    /// Node ID of one end, such as 4
     pub a: NodeId,
-    /// The other end
+    /// Node ID of the other end, such as 8
     pub b: NodeId,
 }
 
@@ -41,23 +49,23 @@ pub(crate) struct Ends {
 pub(crate) struct Flap {
     #[command(flatten)]
     pub ends: Ends,
-    /// Number of times
+    /// Number of times, 1 to 100000
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub count: u32,
-    /// Time down, each time
+    /// Time down, each time, 1ns to 1000000s
     #[arg(long, default_value = "200ms", value_name = "TIME", value_parser = duration_ns)]
     pub down: u64,
-    /// Time up in between
+    /// Time up in between, 1ns to 1000000s
     #[arg(long, default_value = "500ms", value_name = "TIME", value_parser = duration_ns)]
     pub up: u64,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Clear {
-    /// One end; without ends: all links of the cluster
+    /// Node ID of one end, such as 4; without ends: all links of the cluster
     #[arg(requires = "b")]
     pub a: Option<NodeId>,
-    /// The other end
+    /// Node ID of the other end, such as 8
     pub b: Option<NodeId>,
 }
 
@@ -67,13 +75,14 @@ pub(crate) struct Clear {
 pub(crate) struct Degrade {
     #[command(flatten)]
     pub ends: Ends,
-    /// Add this much to the time of each operation, such as 500ns or 2us
+    /// Add this much to the time of each operation, 1ns to 1s, such as 500ns or 2us [default: none]
     #[arg(long, value_name = "TIME", value_parser = duration_ns)]
     pub delay: Option<u64>,
-    /// Limit the bandwidth, in bytes per second, such as 2GB or 500MB
+    /// Limit the bandwidth to this many bytes per second, whatever the link could do, such as 2GB or 500MB [default: unlimited]
     #[arg(long, value_name = "BYTES/S", value_parser = bytes)]
     pub rate: Option<u64>,
-    /// Reduce the speed of blocks to this share, such as 80%
+    /// Reduce the speed of each block to this share of what the link can do, 1% to 100%, such as 80%; --rate is a speed in itself
+    /// [default: 100%]
     #[arg(long, value_name = "PERCENT", value_parser = whole_percent)]
     pub speed: Option<u32>,
     /// Lose this share of puts, such as 1%

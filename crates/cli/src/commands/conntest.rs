@@ -38,7 +38,7 @@ pub(crate) struct Conntest {
     /// Shortest block [default: 4, or the longest if that is shorter]
     #[arg(long, value_name = "BYTES", value_parser = typed)]
     pub min_size: Option<Size>,
-    /// Limit each node to this many megabytes per second, on a cluster in use
+    /// Limit each node to this many megabytes per second, on a cluster in use [default: unlimited]
     #[arg(long, value_name = "MB/S")]
     pub throttle: Option<f64>,
     /// Test only these nodes: at least two, or with --node at least one other [default: all of the cluster, on all its hosts]
