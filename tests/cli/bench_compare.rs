@@ -79,8 +79,14 @@ fn results_are_compared_with_older_ones() {
     let verified = file("verified.json", &json!({"schema": "tieline.verify/1"}));
     for (files, words) in [
         (["/nonexistent.json", &old], &["/nonexistent.json", "cannot be read", "--json-file"][..]),
-        ([half.to_str().unwrap(), &old], &["half.json, line 2: not JSON (EOF while parsing an object): give"]),
-        ([&old, &other], &["other.json: its schema is `tieline.status/1`", "tieline.figures/1", "tieline.verify/1"]),
+        (
+            [half.to_str().unwrap(), &old],
+            &["half.json, line 2: not JSON (EOF while parsing an object): give"],
+        ),
+        (
+            [&old, &other],
+            &["other.json: its schema is `tieline.status/1`", "tieline.figures/1", "tieline.verify/1"],
+        ),
         ([&old, &empty], &["empty.json", "nothing to compare"]),
         ([&old, &verified], &["tieline.verify/1", "two results of the same command"]),
     ] {
@@ -272,5 +278,9 @@ fn an_acceptance_is_continued_with_what_it_has() {
     std::fs::write(file, "no figures").unwrap();
     let (status, _, err) =
         cluster.run(&["bench", "acceptance", "--only", "harness.overhead", "--resume", file]).unwrap();
-    assert!(status == 2 && err.contains("run.json cannot be continued: it is not JSON that --resume wrote (line 1: "), "{status}: {err}");
+    assert!(
+        status == 2
+            && err.contains("run.json cannot be continued: it is not JSON that --resume wrote (line 1: "),
+        "{status}: {err}"
+    );
 }

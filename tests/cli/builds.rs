@@ -130,7 +130,11 @@ fn what_cannot_be_compared_is_named() {
         (&[old, new, "--rounds", "5"], 2, "--rounds"),
         (&[old, new, "--cpus", "1"], 2, "1"),
         (&[old, new, "--node", "4"], 2, "--node"),
-        (&["/bin/true", new], 2, "/bin/true is not a `tieline` program: `bench acceptance --list` printed nothing"),
+        (
+            &["/bin/true", new],
+            2,
+            "/bin/true is not a `tieline` program: `bench acceptance --list` printed nothing",
+        ),
         (&[broken, new, "--only", "put.1MiB.hot"], 4, "no such word"),
         (&[no_json, no_json, "--only", "put.1MiB.hot"], 4, "not JSON"),
     ] {

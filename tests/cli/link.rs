@@ -262,7 +262,10 @@ fn a_flap_that_is_killed_leaves_the_link_down_until_it_is_brought_up() {
     let refused =
         node.connect_segment(NodeId::new(8).unwrap(), SegmentId(7), std::time::Duration::ZERO).unwrap_err();
     let text = refused.to_string();
-    assert!(text.contains("node 8 is not reachable (its link was taken down; `tieline link up 4 8`"), "{text}");
+    assert!(
+        text.contains("node 8 is not reachable (its link was taken down; `tieline link up 4 8`"),
+        "{text}"
+    );
     let out = done(&cluster, &["link", "up", "4", "8"]);
     assert!(!out.contains("taken down"), "{out}");
 }

@@ -53,7 +53,10 @@ fn what_is_no_saved_result_is_refused_by_name() {
         ("{\"schema\": \"tieline.verify/1\",", "is not JSON (EOF"),
         ("", "is not JSON"),
         ("[]", "saved.json: its schema is missing, and `tieline.verify/1` is needed"),
-        ("{\"schema\": \"tieline.figures/1\"}", "saved.json: its schema is `tieline.figures/1`, and `tieline.verify/1` is needed"),
+        (
+            "{\"schema\": \"tieline.figures/1\"}",
+            "saved.json: its schema is `tieline.figures/1`, and `tieline.verify/1` is needed",
+        ),
         ("{\"schema\": \"tieline.verify/1\"}", "saved.json: it has no steps"),
     ] {
         std::fs::write(&from, text).unwrap();

@@ -102,8 +102,9 @@ fn a_client_that_waits_in_vain_can_be_ended() {
         server.kill().unwrap();
         server.wait().unwrap();
         // On a machine so busy that the client waited before the server was stopped, it is ended with what it has measured.
-        let is_told =
-            ["while the server on node 4 did not", "the result is partial"].iter().any(|word| rest.contains(word));
+        let is_told = ["while the server on node 4 did not", "the result is partial"]
+            .iter()
+            .any(|word| rest.contains(word));
         assert!(code == Some(130) && is_told, "{tool}: {rest}");
         // And while there is no server yet.
         let (client, mut err) = start(&cluster, &["bench", tool, "--client", "--rn", "4", "--node", "8"]);

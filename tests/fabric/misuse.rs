@@ -22,9 +22,15 @@ fn wrong_words_say_what_would_be_right() {
         (&["route", "net.toml", "--engine", "best"][..], "fattree"),
         (&["route", "net.toml", "--without", "nobody"], "net.toml, --without: nothing here is named"),
         (&["route", "net.toml", "--root", "nobody"], "net.toml, --root: nothing here is named"),
-        (&["route", "net.toml", "--without", "leaf000/x"], "`x` is not a port number of `leaf000`: give 1 to 4"),
+        (
+            &["route", "net.toml", "--without", "leaf000/x"],
+            "`x` is not a port number of `leaf000`: give 1 to 4",
+        ),
         (&["route", "net.toml", "--engine", "torus-2QoS"], "--engine torus-2QoS, which is `grid` here: "),
-        (&["convert", "net.toml", "x.toml", "--as-form", "opa"], "(XML with `<LinkSummary>` and `<Link>`): leave"),
+        (
+            &["convert", "net.toml", "x.toml", "--as-form", "opa"],
+            "(XML with `<LinkSummary>` and `<Link>`): leave",
+        ),
         (&["route", "net.toml", "--without", "leaf000/77"], "has no port 77"),
         (&["drain", "net.toml", "leaf"], "net.toml: nothing here is named `leaf`: give a"),
         (&["drain", "net.toml", "leaf"], "; similar: `leaf000`"),
@@ -40,9 +46,15 @@ fn wrong_words_say_what_would_be_right() {
         (&["generate", "x.toml", "torus", "4x4", "--rate", "fast"], "4xHDR"),
         (&["observe", "--from", "net.toml", "--threshold", "joy=1"], "SymbolErrorCounter"),
         (&["observe", "--from", "net.toml", "--worst", "weather"], "integrity"),
-        (&["observe", "--from", "net.toml", "--route", "host00000", "host99"], "net.toml, --route: nothing here is named"),
+        (
+            &["observe", "--from", "net.toml", "--route", "host00000", "host99"],
+            "net.toml, --route: nothing here is named",
+        ),
         (&["observe", "--from", "net.toml", "--worst", "integrity"], "counters"),
-        (&["observe", "--from", "net.toml", "--ibsim", "x"], "--from cannot be combined with --ibsim: leave one out"),
+        (
+            &["observe", "--from", "net.toml", "--ibsim", "x"],
+            "--from cannot be combined with --ibsim: leave one out",
+        ),
         (&["check", "net.toml"], "--lfts"),
         (&["observe", "--cluster", "x"], "belongs to no cluster"),
         (&["generate", "x.toml", "dragonfly", "4", "--hosts", "9"], "--hosts does not apply to dragonfly"),
@@ -117,7 +129,12 @@ fn files_of_others_are_not_replaced() {
     place.write("README.toml", "# A topology, one might think\nof = 1\n");
     refused(&place, &["generate", "keep", "torus", "2x2", "--to", "toml"], 2, "exists and is not a");
     refused(&place, &["convert", "net.toml", "README.toml"], 2, "exists and is not a");
-    refused(&place, &["draw", "net.toml", "keep"], 2, "keep exists and is not a drawing that tieline wrote, so it is not replaced: give another OUT, or remove it");
+    refused(
+        &place,
+        &["draw", "net.toml", "keep"],
+        2,
+        "keep exists and is not a drawing that tieline wrote, so it is not replaced: give another OUT, or remove it",
+    );
     refused(&place, &["serve", "net.toml", "--name", "keeps", "--control", "keep"], 4, "keep");
     assert_eq!(place.read("keep"), "precious\n");
     // Whatever form a fabric has, another one may take its place; and that of nothing.
@@ -138,7 +155,12 @@ fn a_full_disk_and_a_reader_that_goes_away() {
     refused(&place, &["convert", "net.toml", "/dev/full", "--to", "ibsim"], 4, "/dev/full");
     refused(&place, &["observe", "--from", "net.toml", "--save", "/dev/full"], 4, "--save");
     refused(&place, &["observe", "--from", "net.toml", "--html", "/nowhere/x.html"], 4, "--html");
-    refused(&place, &["route", "net.toml", "--dump", "net.toml"], 2, "net.toml is not a directory: name another directory with --dump");
+    refused(
+        &place,
+        &["route", "net.toml", "--dump", "net.toml"],
+        2,
+        "net.toml is not a directory: name another directory with --dump",
+    );
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let status = place.command(&["route", "net.toml"]).stdout(full).stderr(Stdio::null()).status().unwrap();
     assert_eq!(status.code(), Some(4));

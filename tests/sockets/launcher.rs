@@ -42,7 +42,11 @@ fn the_programs_end_is_the_commands_end() {
 fn what_cannot_be_started_says_so_as_env_does() {
     let _watchdog = Watchdog::usual("programs that cannot start");
     for (words, status, says) in [
-        (&["run", "no-such-program"][..], 127, "no-such-program: not found in PATH: install it, or give its path"),
+        (
+            &["run", "no-such-program"][..],
+            127,
+            "no-such-program: not found in PATH: install it, or give its path",
+        ),
         (&["run", ""], 127, "the program's name is empty: name a program"),
         (&["run", "/nowhere/program"], 127, "/nowhere/program: no such file"),
         (&["run", "/etc/passwd"], 126, "not executable"),

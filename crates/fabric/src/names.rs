@@ -213,7 +213,7 @@ fn node_of(graph: &Graph, name: &str) -> Result<Named, NameError> {
         ([node, ..], Some(named)) => Err(either(graph, name, Named::Node(*node), named)),
         ([], None) => {
             Err(NameError::Unknown { name: name.to_owned(), with_port: true, near: near(graph, name) })
-        },
+        }
         (nodes, None) => Err(several(nodes)),
     }
 }

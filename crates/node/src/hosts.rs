@@ -180,12 +180,12 @@ impl FromStr for Address {
 
     fn from_str(text: &str) -> std::result::Result<Self, String> {
         let whole = text.parse::<SocketAddr>().map(|address| (address.ip(), Some(address.port())));
-        let (ip, port) = whole
-            .or_else(|_| text.parse::<IpAddr>().map(|ip| (ip, None)))
-            .map_err(|_| match port_of(text) {
+        let (ip, port) = whole.or_else(|_| text.parse::<IpAddr>().map(|ip| (ip, None))).map_err(|_| {
+            match port_of(text) {
                 Some(port) => wrong_port(text, port),
                 None => format!("`{text}` is not an address such as 10.0.0.1 or 10.0.0.1:{DEFAULT_PORT}"),
-            })?;
+            }
+        })?;
         if port == Some(0) {
             return Err(wrong_port(text, "0"));
         }
@@ -411,7 +411,8 @@ pub fn renew(cluster: &str, node: Option<NodeId>, host: Option<&str>, limit: Dur
 /// The keys of this host, and the node that is named, or the only one.
 fn own_node(cluster: &str, node: Option<NodeId>) -> Result<(Store, NodeId)> {
     let dir = place(cluster)?;
-    let store = Store::open(&dir)?.ok_or_else(|| HostsError::NoKeys { cluster: cluster.to_owned(), path: dir.clone() })?;
+    let store = Store::open(&dir)?
+        .ok_or_else(|| HostsError::NoKeys { cluster: cluster.to_owned(), path: dir.clone() })?;
     match (node, Identity::nodes(&store)?.as_slice()) {
         (Some(node), _) => Ok((store, node)),
         (None, [only]) => Ok((store, *only)),
@@ -435,7 +436,9 @@ pub fn check_host(host: &str) -> std::result::Result<(), String> {
     }
     match port.map(|port| (port, port.parse::<u16>())) {
         None | Some((_, Ok(1..))) => Ok(()),
-        Some((port, _)) => Err(format!("`{port}` is not a port: give HOST or HOST:PORT, a port from 1 to 65535")),
+        Some((port, _)) => {
+            Err(format!("`{port}` is not a port: give HOST or HOST:PORT, a port from 1 to 65535"))
+        }
     }
 }
 

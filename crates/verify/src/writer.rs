@@ -365,7 +365,12 @@ mod tests {
         fs::write(&path, "no").unwrap();
         let error = prepare(&path).unwrap_err();
         assert!(matches!(error, WriteError::Foreign { .. }), "{error}");
-        assert!(error.to_string().contains("not a note that tieline wrote, so it is not replaced: name another file with --note"), "{error}");
+        assert!(
+            error.to_string().contains(
+                "not a note that tieline wrote, so it is not replaced: name another file with --note"
+            ),
+            "{error}"
+        );
         assert_eq!(fs::read_to_string(&path).unwrap(), "no");
         // There is nothing in it.
         fs::write(&path, "").unwrap();

@@ -170,7 +170,9 @@ impl<'a> DmaSides<'a> {
     pub fn reference_name(&self) -> String {
         let size_bytes = self.shape.size_bytes;
         match self.against {
-            Against::Private { extra_ns } => format!("memcpy of {} + {extra_ns} ns", counted(size_bytes, "byte")),
+            Against::Private { extra_ns } => {
+                format!("memcpy of {} + {extra_ns} ns", counted(size_bytes, "byte"))
+            }
             Against::Same(_) | Against::Best { .. } => {
                 format!("memcpy of {} from and to the same memory", counted(size_bytes, "byte"))
             }

@@ -118,7 +118,10 @@ mod tests {
     fn what_cannot_be_used_is_explained() {
         usable(2, &[2, 3], "0-3").unwrap();
         let forbidden = usable(1, &[2, 3], "0-3").unwrap_err().to_string();
-        assert!(forbidden.contains("--cpus 1: this process may not run on") && forbidden.contains("some of 2-3,"), "{forbidden}");
+        assert!(
+            forbidden.contains("--cpus 1: this process may not run on") && forbidden.contains("some of 2-3,"),
+            "{forbidden}"
+        );
         let absent = usable(7, &[0, 1], "0-1,4").unwrap_err().to_string();
         assert!(absent.contains("--cpus 7: this machine has no such processor (it has 0-1,4)"), "{absent}");
         assert!(exists(4, "0-1,4") && !exists(3, "0-1,4") && !exists(0, ""));

@@ -19,8 +19,7 @@ const OBSERVED: &str = "0 nothing is wrong, 1 something is wrong, 2 wrong usage 
                         judged, 4 could not run or could not write.";
 const ROUTED: &str = "0 all CAs reach each other without a credit loop, 1 they do not, 2 wrong usage or no fabric in the file, 4 could \
                       not run or could not write.";
-const WRITTEN: &str =
-    "0 done, 2 wrong usage or no fabric in the file, 4 could not run or could not write.";
+const WRITTEN: &str = "0 done, 2 wrong usage or no fabric in the file, 4 could not run or could not write.";
 const GROUP: &str = "see the help of each command.";
 
 /// The exit statuses of the command of these names; none: the help of all commands says it itself.

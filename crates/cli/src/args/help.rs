@@ -216,7 +216,8 @@ mod tests {
 
     #[test]
     fn every_help_says_the_exit_status_once() {
-        let of_each = |path: &[&str]| of(path).render_long_help().to_string().matches("Exit status: ").count();
+        let of_each =
+            |path: &[&str]| of(path).render_long_help().to_string().matches("Exit status: ").count();
         assert_eq!(of_each(&[]), 1);
         for (path, _) in all() {
             let names: Vec<&str> = path.iter().map(String::as_str).collect();

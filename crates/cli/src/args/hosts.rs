@@ -132,7 +132,9 @@ mod tests {
 
     #[test]
     fn a_token_lives_for_seconds_minutes_or_hours() {
-        for (text, seconds) in [("1s", 1), ("600s", 600), ("30m", 1800), ("1h", 3600), ("1000000s", 1_000_000)] {
+        for (text, seconds) in
+            [("1s", 1), ("600s", 600), ("30m", 1800), ("1h", 3600), ("1000000s", 1_000_000)]
+        {
             assert_eq!(life(text), Ok(Duration::from_secs(seconds)), "{text}");
         }
         for wrong in ["0s", "1ms", "1000001s", "300h", "h", "1d", "-1h", "1"] {

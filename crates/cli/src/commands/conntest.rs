@@ -4,8 +4,8 @@ use shm::sync::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::verify::agent::{nodes_elsewhere, stopped_nodes};
 use ::verify::Target;
+use ::verify::agent::{nodes_elsewhere, stopped_nodes};
 use ::verify::conntest::{self, Options, Progress};
 use clap::Args;
 use tieline::NodeId;

@@ -254,6 +254,8 @@ fn token_of(arguments: &Join) -> Result<Token, Failure> {
         }
     };
     // The text is not repeated: it may be a secret.
-    let wrong = |_| usage(format!("{source} holds no token: give the whole line that `tieline cluster token` printed"));
+    let wrong = |_| {
+        usage(format!("{source} holds no token: give the whole line that `tieline cluster token` printed"))
+    };
     text.parse::<Token>().map_err(wrong)
 }

@@ -233,12 +233,7 @@ fn hosts(snapshot: &Snapshot, output: Shown) -> Result<(), Failure> {
     Ok(())
 }
 
-fn write(
-    snapshot: Snapshot,
-    (form, kind): (Form, &'static Kind),
-    path: &Path,
-    output: Shown,
-) -> Outcome {
+fn write(snapshot: Snapshot, (form, kind): (Form, &'static Kind), path: &Path, output: Shown) -> Outcome {
     let mut bytes = Vec::new();
     form.write(&complete(snapshot, form, output)?, &mut bytes)?;
     if path == Path::new("-") {

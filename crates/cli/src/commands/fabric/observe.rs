@@ -70,7 +70,9 @@ pub(super) fn run(arguments: &Observe, output: Shown) -> Outcome {
         links: arguments.links,
     };
     let report = Report::of(&snapshot, &wanted).map_err(|error| match error {
-        ReportError::Name(error) => usage(format!("{}, --route: {error}", place_of(arguments.from.as_deref(), &snapshot.source))),
+        ReportError::Name(error) => {
+            usage(format!("{}, --route: {error}", place_of(arguments.from.as_deref(), &snapshot.source)))
+        }
         error => Failure::usage(error),
     })?;
     if let Some(writer) = &save {

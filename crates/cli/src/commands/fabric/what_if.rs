@@ -191,7 +191,8 @@ pub(super) fn quality(arguments: &Tabled, output: Shown) -> Outcome {
         None => {
             let lids = Arc::new(Lids::of_graph(graph, 0).map_err(Failure::usage)?);
             let (options, _) = on(RouteOptions::default(), &snapshot);
-            let refused = |error| refused(error, &place_of(arguments.source.file.as_deref(), &snapshot.source), "auto");
+            let refused =
+                |error| refused(error, &place_of(arguments.source.file.as_deref(), &snapshot.source), "auto");
             let routed = what_if::routed(graph, &lids, &options).map_err(refused)?;
             let of = format!(
                 "forwarding tables (LFTs) of the engine {}, as there are no others",
