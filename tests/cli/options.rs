@@ -25,6 +25,25 @@ fn an_option_without_a_meaning_is_refused_with_what_to_do_instead() {
 }
 
 #[test]
+fn a_plan_and_the_list_of_links_are_of_all_nodes() {
+    let cluster = Cluster::empty().unwrap();
+    for (arguments, said) in [
+        (
+            &["cable", "--generate", "--node", "4"][..],
+            "--node cannot be used with --generate or --save: a plan",
+        ),
+        (&["cable", "--save", "x", "--node", "4"], "--node cannot be used with --generate or --save: a plan"),
+        (
+            &["link", "list", "--node", "4"],
+            "`tieline link list` takes no --node: it lists the links of all nodes",
+        ),
+    ] {
+        let (status, _, err) = cluster.run(arguments).unwrap();
+        assert!(status == 2 && err.contains(said), "{arguments:?}: {status} {err}");
+    }
+}
+
+#[test]
 fn a_node_is_named_the_same_way_everywhere() {
     let _watchdog = Watchdog::usual("--node and --id");
     let cluster = Cluster::up(2).unwrap();
