@@ -1,4 +1,4 @@
-//! The line on the exit status at the end of each `--help`. `docs/exit-status.md` describes all of them.
+//! The line on the exit status at the end of each `--help`; `docs/exit-status.md` describes all statuses.
 
 /// Where nothing is judged.
 const DONE: &str = "0 done, 2 wrong usage or configuration, 4 could not run.";
