@@ -15,7 +15,7 @@ pub struct Address {
 impl FromStr for Address {
     type Err = String;
 
-    fn from_str(text: &str) -> std::result::Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, String> {
         let whole = text.parse::<SocketAddr>().map(|address| (address.ip(), Some(address.port())));
         let (ip, port) = whole.or_else(|_| text.parse::<IpAddr>().map(|ip| (ip, None))).map_err(|_| {
             match port_of(text) {
@@ -55,7 +55,7 @@ impl Address {
 }
 
 /// Whether a text can be a host, with or without a port; the text says what is wrong.
-pub fn check_host(host: &str) -> std::result::Result<(), String> {
+pub fn check_host(host: &str) -> Result<(), String> {
     if host.parse::<IpAddr>().is_ok() {
         return Ok(());
     }
