@@ -52,6 +52,7 @@ impl Pair {
 
     /// Ends a series: all that were made come, and no others; how many have come since the start.
     fn end(&mut self, before: u64) -> u64 {
+        until("some come", || self.sum() > before);
         let all = before + Self::number(&self.user.ask("end"), "made ");
         assert!(all > before);
         until("all come", || {

@@ -17,6 +17,8 @@ const MESSAGE_BYTES: usize = 16;
 #[derive(Default)]
 pub(super) struct Series {
     is_over: Arc<AtomicBool>,
+    /// How often each thread has done it in earlier series: its numbers go on.
+    before: Vec<u64>,
     threads: Vec<JoinHandle<Result<u64>>>,
 }
 
@@ -25,15 +27,20 @@ impl Series {
     fn begin(&mut self, threads: u64, act: impl Fn(u64, u64) -> Result<bool> + Send + Sync + 'static) {
         self.is_over.store(false, Ordering::SeqCst);
         let act = Arc::new(act);
+        self.before.resize(self.before.len().max(threads as usize), 0);
         for thread in 0..threads {
+            let before = self.before[thread as usize];
             let (act, is_over) = (Arc::clone(&act), Arc::clone(&self.is_over));
             self.threads.push(std::thread::spawn(move || {
                 let mut done = 0;
-                while !is_over.load(Ordering::SeqCst) {
-                    done += u64::from(act(thread, done)?);
+                // At least once, however soon the series is over.
+                loop {
+                    done += u64::from(act(thread, before + done)?);
+                    if is_over.load(Ordering::SeqCst) {
+                        return Ok(done);
+                    }
                     std::thread::sleep(PAUSE);
                 }
-                Ok(done)
             }));
         }
     }
@@ -44,7 +51,11 @@ impl Series {
         let ended = self.threads.drain(..).map(|thread| thread.join().ok().context("a thread panicked")?);
         // All have ended before the first error is told.
         let ended: Vec<_> = ended.collect();
-        ended.into_iter().sum()
+        let ended = ended.into_iter().collect::<Result<Vec<u64>>>()?;
+        for (before, done) in self.before.iter_mut().zip(&ended) {
+            *before += done;
+        }
+        Ok(ended.into_iter().sum())
     }
 }
 
