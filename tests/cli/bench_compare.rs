@@ -81,7 +81,7 @@ fn results_are_compared_with_older_ones() {
         (["/nonexistent.json", &old], &["/nonexistent.json", "cannot be read", "--json-file"][..]),
         (
             [half.to_str().unwrap(), &old],
-            &["half.json, line 2: not JSON (EOF while parsing an object): give"],
+            &["half.json, line 2: not JSON (EOF while parsing a value): give"],
         ),
         (
             [&old, &other],

@@ -17,7 +17,7 @@ fn a_malformed_variable_is_blamed_by_its_name() {
     let _watchdog = Watchdog::usual("malformed variables");
     let cluster = Cluster::up(1).unwrap();
     for (name, value, word) in [
-        ("TIELINE_NODE", "abc", "a number"),
+        ("TIELINE_NODE", "abc", "is not a node ID"),
         ("TIELINE_NODE", "5", "multiple of 4"),
         ("TIELINE_CLUSTER", "a/b", "letters"),
         ("TIELINE_LOG", "loud", "debug"),
