@@ -79,10 +79,7 @@ fn results_are_compared_with_older_ones() {
     let verified = file("verified.json", &json!({"schema": "tieline.verify/1"}));
     for (files, words) in [
         (["/nonexistent.json", &old], &["/nonexistent.json", "cannot be read", "--json-file"][..]),
-        (
-            [half.to_str().unwrap(), &old],
-            &["half.json, line 2: not JSON (EOF while parsing a value): give"],
-        ),
+        ([half.to_str().unwrap(), &old], &["half.json, line 2: not JSON (EOF while parsing a value): give"]),
         (
             [&old, &other],
             &["other.json: its schema is `tieline.status/1`", "tieline.figures/1", "tieline.verify/1"],

@@ -85,7 +85,7 @@ pub enum TrustError {
     },
     /// The node is on the host that has the authority's key.
     #[error(
-        "node {node} cannot leave: this host has the authority's key: to end the whole cluster, stop all managers and remove the cluster's \
+        "node {node} cannot leave or be revoked: this host has the authority's key: to end the whole cluster, stop all managers and remove the cluster's \
          directory on each host"
     )]
     OwnNode {

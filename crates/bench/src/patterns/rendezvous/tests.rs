@@ -124,6 +124,6 @@ fn checked_blocks() {
 #[test]
 fn a_processor_that_does_not_exist_is_named() {
     let error = cpu_of(Some(9_999_999), true).unwrap_err().to_string();
-    assert!(error.contains("9999999") && error.contains("no processor"), "{error}");
+    assert!(error.contains("9999999") && error.contains("no such processor"), "{error}");
     assert!(crate::cpus::allowed().unwrap().contains(&cpu_of(None, true).unwrap()));
 }
