@@ -183,7 +183,8 @@ fn a_manager_that_is_killed_takes_its_agent_along() {
     let _watchdog = Watchdog::usual("conntest and a killed manager");
     let Some(hosts) = Hosts::up(3) else { return };
     for (killed, node, in_order) in [("host3", 12, false), ("host3", 12, true), ("host1", 4, false)] {
-        let running = Running::on(&hosts, "4");
+        // Long enough for the manager to be found and killed meanwhile, also on a busy machine.
+        let running = Running::on(&hosts, "10");
         let (_, info, _) = hosts.tieline(killed, &["query", "--json"]);
         let info: Value = serde_json::from_str(&info).unwrap();
         let signal = if in_order { "-TERM" } else { "-KILL" };

@@ -303,7 +303,7 @@ fn programs_of_a_revoked_host_lose_their_connections_and_get_no_others() {
     let (is_well, _, said) = second.run(&["cluster", "revoke", "4"]);
     assert!(!is_well && said.contains("has no key of an authority"), "{said}");
     let (is_well, _, said) = first.run(&["cluster", "revoke", "4"]);
-    assert!(!is_well && said.contains("which has the authority's key"), "{said}");
+    assert!(!is_well && said.contains("this host has the authority's key"), "{said}");
     let (is_well, _, said) = first.run(&["cluster", "revoke", "400"]);
     assert!(!is_well && said.contains("node 400 has no certificate of this cluster"), "{said}");
     let said = first.tieline(&["cluster", "revoke", "8"]);

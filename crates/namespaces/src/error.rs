@@ -69,8 +69,8 @@ pub enum NamespacesError {
     },
     /// All ranges that are tried belong to the machine.
     #[error(
-        "no {rails} free {} between {first} and {last}, one for each rail: remove an address from an interface of this machine",
-        if *rails == 1 { "subnet" } else { "subnets" }
+        "too few free subnets between {first} and {last} for {rails} {}: remove an address from an interface of this machine",
+        if *rails == 1 { "rail" } else { "rails" }
     )]
     NoRange {
         /// As many are needed.

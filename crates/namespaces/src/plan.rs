@@ -111,7 +111,7 @@ mod tests {
         assert!(!Range(80).meets("10.80.1.64".parse().unwrap(), 24));
         assert!(Range(80).meets("0.0.0.0".parse().unwrap(), 0));
         let error = Range::free_beside(&[("10.0.0.1".parse().unwrap(), 8)], 1).unwrap_err().to_string();
-        assert!(error.contains("10.77.0.0/24 to 10.92.0.0/24"), "{error}");
+        assert!(error.contains("between 10.77.0.0/24 and 10.92.0.0/24"), "{error}");
     }
 
     #[test]

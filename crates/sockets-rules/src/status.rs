@@ -464,7 +464,7 @@ mod tests {
     #[test]
     fn what_is_empty_says_so() {
         let none = Report::default();
-        assert!(none.summary().contains("no process") && none.details().contains("no process"));
+        assert!(none.summary().contains("no process") && none.details().contains("no running process"));
     }
 
     /// If a process hands bytes back, the processes that put bytes into rings have as many less, and none has less than zero.

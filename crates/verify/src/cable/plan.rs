@@ -423,7 +423,7 @@ mod tests {
     fn errors_name_file_and_line_and_what_was_expected() {
         for (text, place, words) in [
             ("[[link]]\nends = [4]\n", "p.toml, line 2: ", "a link needs two ends, this one has 1"),
-            ("[[link]]\nends = [4, 8, 12]\n", "p.toml, line 2: ", "a link with 3 ends"),
+            ("[[link]]\nends = [4, 8, 12]\n", "p.toml, line 2: ", "this one has 3"),
             ("[[link]]\nends = [4, 6]\n", "p.toml, line 2: ", "6 is not a node ID"),
             ("\n[[link]]\nends = [4, 8]\nspeed = 3\n", "p.toml, line 4: ", "unknown field `speed`"),
             ("[[link]]\nends = [8, 8]\n", "p.toml, line 2: ", "node 8 to itself"),

@@ -357,9 +357,9 @@ fn the_documents_own_advice_wins_and_a_verdict_that_is_unknown_is_no_pass() {
 fn another_document_is_refused_by_name() {
     for (document, word) in [
         (json!({ "schema": "tieline.figures/1" }), "tieline.figures/1"),
-        (json!({}), "no field"),
-        (json!([1]), "no field"),
-        (json!(null), "no field"),
+        (json!({}), "its schema is missing"),
+        (json!([1]), "its schema is missing"),
+        (json!(null), "its schema is missing"),
     ] {
         let error = render(&document).unwrap_err().to_string();
         assert!(error.contains(word) && error.contains("verify --json"), "{error}");
