@@ -28,14 +28,13 @@ enum Node {
     Narrows,
     /// Nothing; and what to do instead.
     Nothing(&'static str),
+    /// Nothing beside these options of the command; and why.
+    NotWith(&'static str, &'static str),
 }
 
 const OWN_CLUSTER: &str = "it starts a cluster of its own";
 const OWN_CLUSTERS_OF_BUILDS: &str = "each build starts clusters of its own";
 const NO_CLUSTER_OF_SOCKETS: &str = "sockets of programs belong to no cluster";
-
-/// `--node` is an option of `tieline cable`, but not for a plan.
-const WHOLE_PLAN: &str = "a plan covers the whole cluster: leave --node out";
 
 /// Of a command that takes `--cluster` and `--runtime-dir`.
 fn of(name: &'static str, node: Node) -> Meaning {
@@ -66,7 +65,7 @@ fn meaning(command: &Command) -> Meaning {
         }
         Command::Status => of("status", Node::Narrows),
         Command::Cable(arguments) if arguments.generate || arguments.save.is_some() => {
-            of("cable", Node::Nothing(WHOLE_PLAN))
+            of("cable", Node::NotWith("--generate or --save", "a plan covers the whole cluster"))
         }
         Command::Cable(_) => of("cable", Node::Narrows),
         Command::Diag(_) => of("diag", Node::Narrows),
@@ -192,12 +191,13 @@ pub(crate) fn check(cli: &Cli) -> Result<bool, Failure> {
             "`tieline {name}` takes no {option}: {why} (see `tieline {name} --help`)"
         )))
     };
-    if let (Some(_), Node::Nothing(why)) = (cli.common.node, node) {
-        if why == WHOLE_PLAN {
-            let text = format!("--node cannot be used with --generate or --save: {why}");
-            return Err(Failure::usage(anyhow::Error::msg(text)));
+    match (cli.common.node, node) {
+        (Some(_), Node::Nothing(why)) => return refuse("--node", why),
+        (Some(_), Node::NotWith(options, why)) => {
+            let text = anyhow!("--node cannot be used with {options}: {why}: leave --node out");
+            return Err(Failure::usage(text));
         }
-        return refuse("--node", why);
+        _ => {}
     }
     if let (Some(_), Some(why)) = (&cli.common.cluster, no_cluster) {
         return refuse("--cluster", why);

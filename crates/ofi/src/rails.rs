@@ -1,9 +1,9 @@
 //! Several peers that lead to one owner, each over a network interface of its own: one link.
 //!
 //! A block longer than a chunk goes over all of them at once, each chunk over the rail that will have carried it first. All else goes
-//! over one rail, the first one until it fails, when what all carry of before has been confirmed. So what programs rely on of one [`Peer`] holds: blocks of one
-//! thread arrive in their order, a doorbell rings and an atomic operation is carried out after them, a barrier waits for all. With one
-//! rail each call is that of the peer.
+//! over one rail, the first one until it fails, as soon as all rails have confirmed their chunks. So what programs rely on of one
+//! [`Peer`] holds: blocks of one thread arrive in their order, a doorbell rings and an atomic operation is carried out after them, a
+//! barrier waits for all. With one rail each call is that of the peer.
 //!
 //! A rail that fails is closed at the owner, what was not confirmed is sent again over the others, and it is opened again
 //! ([`Rails::recovering`]). Its failure is the link's where that is not possible: if something short was under way on it, which must not be

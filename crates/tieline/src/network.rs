@@ -245,7 +245,7 @@ impl Network {
     /// An interrupt of this program.
     fn triggered(&self, what: Imported) -> std::result::Result<Triggered, String> {
         let triggered = self.interrupts.lock().and_then(|all| all.get(&what).cloned());
-        triggered.ok_or_else(|| "it is just being removed".to_owned())
+        triggered.ok_or_else(removed)
     }
 
     /// What opens an object over an end point.
@@ -258,8 +258,7 @@ impl Network {
         match what {
             Imported::Segment(_) => {
                 let reachable = self.segments.lock().and_then(|segments| segments.get(&what)?.upgrade());
-                let reachable = reachable.ok_or_else(|| "it is just being removed".to_owned())?;
-                let card = reachable.card_at(end_point).map_err(in_words)?;
+                let card = reachable.ok_or_else(removed)?.card_at(end_point).map_err(in_words)?;
                 Ok((card.to_bytes().to_vec(), None))
             }
             Imported::Interrupt(_) => {
@@ -359,6 +358,11 @@ struct Lane {
     number: u8,
     peer: Arc<Peer>,
     key: Vec<u8>,
+}
+
+/// Why an object that a peer asks for is not reached.
+fn removed() -> String {
+    "it is just being removed".to_owned()
 }
 
 fn is_interrupt(what: Imported) -> bool {

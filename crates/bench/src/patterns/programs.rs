@@ -127,7 +127,7 @@ impl Pair {
 
     /// The command line of the reference's client, at a port that is not known before.
     pub fn argv(load: Load) -> Vec<String> {
-        let line = load.client(0, load.amount(None));
+        let line = load.client(0, load.amount(None, false));
         std::iter::once(line.program.0.to_owned()).chain(line.arguments).collect()
     }
 
@@ -171,7 +171,8 @@ impl Side {
         if is_inside != library.is_some() {
             return Err(absent("the library is not where it should be, or where it should not"));
         }
-        Ok(Self { name, server, port, library, amount: load.amount(None) })
+        let amount = load.amount(None, library.is_some());
+        Ok(Self { name, server, port, library, amount })
     }
 
     /// One client: what it measured. One that has no result is repeated, and counted.
@@ -191,7 +192,7 @@ impl Side {
             let name = format!("{}-client-{}", line.program.0, self.name);
             let said = Running::start(command, &name, room.path(), cpu)?.finish(CLIENT_TIMEOUT, waiter)?;
             if let Some(value) = load.value(&said) {
-                self.amount = load.amount(Some(value));
+                self.amount = load.amount(Some(value), self.library.is_some());
                 return Ok(value);
             }
             *repeated += 1;

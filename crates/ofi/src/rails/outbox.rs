@@ -100,7 +100,8 @@ impl Outbox {
             self.confirmed.fetch_max(last, Ordering::SeqCst);
         }
         let took_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX).max(1);
-        // Relaxed: they affect only when a rail is late, and only the keeper writes them. A long one is forgotten slowly.
+        // Relaxed: it affects only when a rail is late, so one of two that the keeper and `confirm` hear at once may be lost. A long one is
+        // forgotten slowly.
         let before_ns = self.response_ns.load(Ordering::Relaxed);
         self.response_ns.store(took_ns.max(before_ns - before_ns / 8), Ordering::Relaxed);
     }

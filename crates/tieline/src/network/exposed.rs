@@ -11,7 +11,7 @@ use proto::wire::program::{ConnectionId, Imported};
 
 use super::ends::Role;
 use super::jobs::Request;
-use super::{Doorbell, Network, name_of_rail};
+use super::{Doorbell, Network, is_interrupt, name_of_rail};
 
 /// See the module.
 #[derive(Debug)]
@@ -201,7 +201,7 @@ fn role_of(what: Imported, importer: NodeId, rail: usize) -> Role {
 
 /// A doorbell that answers what the importer asks about rails; that of an interrupt takes what it sends, too.
 fn answering(what: Imported, end_point: &Endpoint, control: &Arc<OwnerRails>) -> Result<Bell, String> {
-    if matches!(what, Imported::Interrupt(_)) {
+    if is_interrupt(what) {
         return end_point.bell_numbered(control).map_err(in_words);
     }
     let asked: Weak<OwnerRails> = Arc::downgrade(control);

@@ -34,19 +34,22 @@ const MESSAGES_A_SECOND: &str = "--mps=10000000";
 const STREAM_BYTES: &str = "1G";
 /// Bytes of nginx's file.
 const FILE_BYTES: usize = 1024;
-/// The time of a reading of Redis: its clock has milliseconds.
+/// The time of a reading of Redis at least, in seconds: its clock has milliseconds.
 const REDIS_SECONDS: f64 = 0.4;
+/// The same where many connections are made at its beginning.
+const REDIS_MANY_SECONDS: f64 = 2.0;
 /// Requests of its first reading, and at most.
 const REDIS_FIRST: u64 = 4000;
-const REDIS_MOST: u64 = 8_000_000;
-/// Requests of each connection in a reading, at least. A connection looks for its other end after 1,000
-/// uses, of which a request has two (docs/sockets.md): that beginning is then a twentieth of a reading,
-/// also where the kernel is so slow that it would be all of a shorter one.
-const REQUESTS_EACH: u64 = 10_000;
+const REDIS_MOST: u64 = 16_000_000;
+/// Requests of each connection in a reading with rings, at least. A connection looks for its other end
+/// after 1,000 uses, of which a request has two (docs/sockets.md): that beginning is then a fortieth of a
+/// reading, also where the kernel is so slow that it would be all of a shorter one.
+const REQUESTS_EACH: u64 = 20_000;
 /// Connections of wrk.
 const WRK_CLIENTS: u64 = 64;
-/// Longest reading of wrk, in seconds, which it takes whole.
-const WRK_SECONDS_MOST: u64 = 15;
+/// A reading of wrk, in seconds, which it takes whole.
+const WRK_SECONDS: u64 = 2;
+const WRK_SECONDS_MOST: u64 = 20;
 
 /// Program and arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,8 +124,8 @@ impl Load {
                 "redis-benchmark -t get of a key that is not there; server and client on a processor each"
             }
             Self::Http => {
-                "nginx with one process, no sendfile, as it is by default; wrk -t1 -c64, 1 to 15 seconds a reading, so that each \
-                 connection has 10,000 requests"
+                "nginx with one process, no sendfile, as it is by default; wrk -t1 -c64, 2 seconds a reading; with rings up to 20, \
+                 so that each connection has 20,000 requests"
             }
         }
         .to_owned()
@@ -211,17 +214,21 @@ impl Load {
         }
     }
 
-    /// The amount for the next client, after one with this result: requests of Redis, seconds of wrk.
-    pub(super) fn amount(self, millions_a_second: Option<f64>) -> u64 {
+    /// The amount for the next client, after one with this result: requests of Redis, seconds of wrk. With rings each connection has
+    /// [`REQUESTS_EACH`].
+    pub(super) fn amount(self, millions_a_second: Option<f64>, has_rings: bool) -> u64 {
         let rate = millions_a_second.map(|millions| millions * 1e6);
         match self {
             Self::Http => {
-                let seconds = rate.map_or(1.0, |rate| (WRK_CLIENTS * REQUESTS_EACH) as f64 / rate);
-                (seconds.ceil() as u64).clamp(1, WRK_SECONDS_MOST)
+                let least = if has_rings { WRK_CLIENTS * REQUESTS_EACH } else { 0 };
+                let seconds = rate.map_or(0, |rate| (least as f64 / rate).ceil() as u64);
+                seconds.clamp(WRK_SECONDS, WRK_SECONDS_MOST)
             }
             Self::Redis { clients, pipeline } => {
-                let least = u64::from(clients) * u64::from(pipeline) * REQUESTS_EACH;
-                let lasts = rate.map_or(REDIS_FIRST, |rate| (rate * REDIS_SECONDS) as u64);
+                let each = if has_rings { REQUESTS_EACH } else { 0 };
+                let least = u64::from(clients) * u64::from(pipeline) * each;
+                let seconds = if clients > 1 { REDIS_MANY_SECONDS } else { REDIS_SECONDS };
+                let lasts = rate.map_or(0, |rate| (rate * seconds) as u64);
                 lasts.clamp(least.clamp(REDIS_FIRST, REDIS_MOST), REDIS_MOST)
             }
             Self::PingPong | Self::Throughput | Self::Stream => 1,
@@ -288,16 +295,17 @@ mod tests {
     }
 
     #[test]
-    fn readings_last_and_are_long_for_each_connection() {
+    fn readings_last_and_with_rings_are_long_for_each_connection() {
         let load = Load::Redis { clients: 1, pipeline: 1 };
-        assert_eq!(load.amount(None), 10_000);
-        assert_eq!(load.amount(Some(0.05)), 20_000);
-        assert_eq!(load.amount(Some(1e-9)), 10_000);
-        assert_eq!(load.amount(Some(1e9)), 8_000_000);
+        assert_eq!((load.amount(None, false), load.amount(None, true)), (4000, 20_000));
+        assert_eq!((load.amount(Some(0.05), false), load.amount(Some(0.1), true)), (20_000, 40_000));
+        assert_eq!((load.amount(Some(1e-9), false), load.amount(Some(1e-9), true)), (4000, 20_000));
+        assert_eq!(load.amount(Some(1e9), true), 16_000_000);
         let many = Load::Redis { clients: 50, pipeline: 1 };
-        assert_eq!((many.amount(None), many.amount(Some(2.0))), (500_000, 800_000));
-        assert_eq!(Load::Redis { clients: 50, pipeline: 16 }.amount(Some(0.7)), 8_000_000);
-        let wrk = |rate| Load::Http.amount(rate);
-        assert_eq!((wrk(None), wrk(Some(0.32)), wrk(Some(0.2)), wrk(Some(0.001))), (1, 2, 4, 15));
+        assert_eq!((many.amount(Some(0.05), false), many.amount(None, true)), (100_000, 1_000_000));
+        assert_eq!(Load::Redis { clients: 50, pipeline: 16 }.amount(Some(0.7), true), 16_000_000);
+        let wrk = |rate| Load::Http.amount(rate, true);
+        assert_eq!((wrk(None), wrk(Some(1.0)), wrk(Some(0.2)), wrk(Some(0.001))), (2, 2, 7, 20));
+        assert_eq!(Load::Http.amount(Some(0.001), false), 2);
     }
 }

@@ -26,13 +26,7 @@ static WRITTEN: Kind = Kind {
     may_replace: ::fabric::files::may_replace,
 };
 
-static DRAWN: Kind = Kind {
-    what: "drawing",
-    option: "OUT",
-    size_bytes: 0,
-    mode: 0o666,
-    may_replace: ::fabric::files::may_replace,
-};
+static DRAWN: Kind = Kind { what: "drawing", ..WRITTEN };
 
 /// Shapes, and the sizes that each takes.
 const SHAPES: [(&str, &str); 8] = [
