@@ -105,8 +105,8 @@ impl Load {
         match self {
             Self::PingPong | Self::Throughput => 3.5,
             Self::Stream | Self::Redis { clients: 0..=1, .. } => 0.8,
-            Self::Redis { .. } => 4.0,
-            Self::Http => 5.0,
+            Self::Redis { .. } => 6.0,
+            Self::Http => 8.0,
         }
     }
 
