@@ -468,6 +468,8 @@ fn a_write_behind_the_reset_of_an_end_that_a_killed_process_had_is_known() {
     assert_eq!(of(&[fork, closes, kill, send]), Some("end-for-reset"));
     assert_eq!(of(&[fork, closes, send]), None, "nobody was killed");
     assert_eq!(of(&[closes, kill, send]), None, "nobody else had it");
+    let first = classified(&[fork, closes, kill, send], "= -1 ECONNRESET", "= 4");
+    assert_eq!(first, Some("killed-over-bytes"), "the reset answers the first write");
 }
 
 #[test]
