@@ -17,9 +17,10 @@ fn has_closed_what_may_be_shared(case: &Case<'_>) -> bool {
 /// A forked process that was killed has not said that it no longer has what another one closes.
 fn was_closed_beside_the_killed(case: &Case<'_>) -> bool {
     let is_any = |calls: &str| case.before().iter().any(|step| is_one_of(step.call.name(), calls));
-    // A first write after that is answered by the reset itself: see `killed_over_bytes`.
-    let is_later = case.call() == "recv" || case.call() == "send" && is_epipe(&case.first.one);
-    is_later && has_died(case) && is_any("fork") && is_any(CLOSES)
+    // A write that the reset itself answers, or that follows another one, is of the entries on killed ends.
+    let is_its_own = || !killed_over_bytes(case) && !wrote_to_the_killed(case);
+    let is_one = case.call() == "recv" || case.call() == "send" && is_its_own();
+    is_one && has_died(case) && is_any("fork") && is_any(CLOSES)
 }
 
 const END: &str = "= 0 data=0:";
@@ -32,7 +33,7 @@ pub(super) fn is_reset_for_end(case: &Case<'_>) -> bool {
 
 /// The end that closed does not know whether another process has it, so its ring takes what fits into it.
 pub(super) fn takes_a_part(case: &Case<'_>) -> bool {
-    is_part_written(case) && has_closed_what_may_be_shared(case)
+    is_part_written(case) && !has_died(case) && has_closed_what_may_be_shared(case)
 }
 
 /// A write behind the end; the signal may end the program.
