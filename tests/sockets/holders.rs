@@ -88,3 +88,14 @@ fn a_writer_that_does_not_sleep_returns_what_its_reader_wants_back() {
         assert!(said.contains("all came"), "{said}");
     }
 }
+
+#[test]
+fn a_read_gets_what_it_was_shown_while_its_writer_has_no_processor() {
+    // Two ends that do not meet in time have no ring, and nothing is returned.
+    let is_shown = (0..3).any(|_| {
+        let said = says("returned", RINGS_FORCED, &[]);
+        assert!(said.contains("and they came") || said.contains("not tried"), "{said}");
+        !said.starts_with("0 times")
+    });
+    assert!(is_shown, "no writer was held while it returned bytes");
+}

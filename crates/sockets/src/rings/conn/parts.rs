@@ -75,6 +75,8 @@ pub(crate) struct Told {
     pub(crate) promised: AtomicU32,
     /// How often in a row bytes that were told of did not come in time.
     pub(crate) unkept: AtomicU32,
+    /// The same of bytes that the writer was returning to the kernel all the time.
+    pub(crate) unreturned: AtomicU32,
     /// That the connection was reset.
     pub(crate) reset: AtomicU32,
     /// Nothing yet: bytes went back from the ring when the other end had ended, unread.
@@ -83,7 +85,7 @@ pub(crate) struct Told {
 
 impl Told {
     pub(super) fn reset(&self) {
-        zero_all(&[&self.promised, &self.unkept, &self.reset, &self.unread]);
+        zero_all(&[&self.promised, &self.unkept, &self.unreturned, &self.reset, &self.unread]);
         self.edge.store(0, Ordering::Relaxed);
     }
 }

@@ -374,9 +374,11 @@ fn has_nothing(own: &Header, peer: &Header, fd: c_int) -> bool {
         && is_empty(own, peer)
 }
 
-/// Pauses for bytes that were told to come: some microseconds, and then a tenth of a millisecond each.
+/// Pauses for bytes that were told to come: some microseconds, and then a tenth of a millisecond each: a hundredth of a second for what
+/// may be nowhere any more, and a second for what the writer is returning to the kernel, for which it may have to get a processor first.
 const PAUSES: u32 = 2000;
 const LONG_PAUSES: u32 = 100;
+const LONG_PAUSES_OF_A_RETURN: u32 = 10_000;
 /// Times that this was in misses until such bytes are not waited for any more.
 const UNKEPT: u32 = 3;
 
@@ -384,12 +386,14 @@ const UNKEPT: u32 = 3;
 /// expect to find none. They were in the ring when a wait `promised` them, or the kernel has the first of them already.
 #[cold]
 fn waits_for_told(conn: &Conn, own: &Header, peer: &Header, fd: c_int, promised: bool) -> bool {
-    let is_on_its_way = || peer.writer.0.revoke.load(Ordering::Acquire) != 0;
+    let is_revoked = || peer.writer.0.revoke.load(Ordering::Acquire) != 0;
+    let is_on_its_way = || is_revoked() || path::is_back(peer.writer.0.path.load(Ordering::Acquire));
     // Another process has taken them.
     let is_taken = own.head.0.load(Ordering::Acquire) == peer.tail();
+    let misses = if is_on_its_way() { &conn.told.unreturned } else { &conn.told.unkept };
     if is_taken
-        || conn.told.unkept.load(Ordering::Relaxed) >= UNKEPT
-        || !(promised || is_on_its_way() && kernel::unread(fd) != Some(0))
+        || misses.load(Ordering::Relaxed) >= UNKEPT
+        || !(promised || is_revoked() && kernel::unread(fd) != Some(0))
     {
         return false;
     }
@@ -398,21 +402,29 @@ fn waits_for_told(conn: &Conn, own: &Header, peer: &Header, fd: c_int, promised:
     own.reader.0.asleep.fetch_add(1, Ordering::SeqCst);
     // Of a connection that other processes have, these may have read them since.
     let is_shared = conn.standing.shared.load(Ordering::Relaxed) != 0;
-    let pauses = if is_shared { PAUSES } else { PAUSES + LONG_PAUSES };
-    let is_there = (0..pauses).any(|pause| {
-        if !is_on_its_way() && kernel::polled(fd, libc::POLLIN, 0) != 0 {
-            return true;
+    let long_pauses = if is_shared { 0 } else { LONG_PAUSES };
+    let is_there = (0..PAUSES + LONG_PAUSES_OF_A_RETURN).find_map(|pause| {
+        let comes = match is_revoked() {
+            // Of a writer that died in the middle of that, nothing comes any more.
+            true => pause >= PAUSES && kernel::has_hung_up(fd),
+            false => kernel::polled(fd, libc::POLLIN, 0) != 0,
+        };
+        if comes {
+            return Some(true);
         }
         if pause < PAUSES {
             spin::relax();
-        } else {
+        } else if pause < PAUSES + long_pauses || is_on_its_way() {
             crate::rings::run::sleep(100_000);
+        } else {
+            return Some(false);
         }
-        false
+        None
     });
     own.reader.0.asleep.fetch_sub(1, Ordering::SeqCst);
-    let unkept = conn.told.unkept.load(Ordering::Relaxed);
-    conn.told.unkept.store(if is_there { 0 } else { unkept + 1 }, Ordering::Relaxed);
+    let misses = if is_there.is_none() { &conn.told.unreturned } else { &conn.told.unkept };
+    let is_there = is_there.unwrap_or(false);
+    misses.store(if is_there { 0 } else { misses.load(Ordering::Relaxed) + 1 }, Ordering::Relaxed);
     is_there
 }
 
