@@ -403,10 +403,12 @@ fn waits_for_told(conn: &Conn, own: &Header, peer: &Header, fd: c_int, promised:
     // Of a connection that other processes have, these may have read them since.
     let is_shared = conn.standing.shared.load(Ordering::Relaxed) != 0;
     let long_pauses = if is_shared { 0 } else { LONG_PAUSES };
+    // Of a writer that died in the middle of a return, nothing comes any more.
+    let was_over = kernel::has_hung_up(fd);
+    let is_coming = || is_on_its_way() && !was_over;
     let is_there = (0..PAUSES + LONG_PAUSES_OF_A_RETURN).find_map(|pause| {
         let comes = match is_revoked() {
-            // Of a writer that died in the middle of that, nothing comes any more.
-            true => pause >= PAUSES && kernel::has_hung_up(fd),
+            true => pause >= PAUSES && !was_over && kernel::has_hung_up(fd),
             false => kernel::polled(fd, libc::POLLIN, 0) != 0,
         };
         if comes {
@@ -414,7 +416,7 @@ fn waits_for_told(conn: &Conn, own: &Header, peer: &Header, fd: c_int, promised:
         }
         if pause < PAUSES {
             spin::relax();
-        } else if pause < PAUSES + long_pauses || is_on_its_way() {
+        } else if pause < PAUSES + long_pauses || is_coming() {
             crate::rings::run::sleep(100_000);
         } else {
             return Some(false);
@@ -422,7 +424,8 @@ fn waits_for_told(conn: &Conn, own: &Header, peer: &Header, fd: c_int, promised:
         None
     });
     own.reader.0.asleep.fetch_sub(1, Ordering::SeqCst);
-    let misses = if is_there.is_none() { &conn.told.unreturned } else { &conn.told.unkept };
+    let is_late = is_there.is_none() || was_over;
+    let misses = if is_late { &conn.told.unreturned } else { &conn.told.unkept };
     let is_there = is_there.unwrap_or(false);
     misses.store(if is_there { 0 } else { misses.load(Ordering::Relaxed) + 1 }, Ordering::Relaxed);
     is_there
