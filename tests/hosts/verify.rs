@@ -117,3 +117,30 @@ fn verify_names_the_host_that_does_not_answer_and_tests_the_others() {
     assert!(status == 1 && said.contains("node 12 on host3 does not respond"), "{said}");
     hosts.must("host3", &["kill", "-CONT", &pid]);
 }
+
+#[test]
+fn bench_hosts_measures_pairs_of_nodes_on_two_hosts() {
+    let _watchdog = Watchdog::usual("bench of links between hosts");
+    let Some(hosts) = Hosts::up(2) else { return };
+    let of_one = ["bench", "hosts", "--from", "4", "--to", "8", "--sizes", "64,1M", "--json"];
+    let (status, said, error) = hosts.tieline("host1", &of_one);
+    let report: Value = serde_json::from_str(&said).unwrap_or_else(|wrong| panic!("{wrong}: {said}{error}"));
+    assert_eq!((status, &report["schema"]), (0, &"tieline.hosts/1".into()), "{report}");
+    let pairs = report["pairs"].as_array().unwrap();
+    assert_eq!((pairs.len(), &pairs[0]["pair"]), (1, &[4, 8].as_slice().into()), "{report}");
+    let puts = pairs[0]["puts"].as_array().unwrap();
+    let sizes: Vec<_> = puts.iter().map(|put| put["size_bytes"].as_u64().unwrap()).collect();
+    assert_eq!(sizes, [64, 1 << 20], "{report}");
+    for put in puts {
+        let is_more = |name: &str| put[name].as_f64() > Some(0.0);
+        assert!(is_more("put_barrier_ns") && is_more("bandwidth_bytes_per_s"), "{report}");
+    }
+    let (status, text, _) = hosts.tieline("host2", &["bench", "hosts", "--sizes", "4K"]);
+    assert!(
+        status == 0 && text.contains("node 4 to node 8: ") && text.contains("node 8 to node 4: "),
+        "{text}"
+    );
+    assert!(text.contains("4 KiB") && text.contains("hosts: 2 pairs"), "{text}");
+    let (status, _, error) = hosts.tieline("host1", &["bench", "hosts", "--to", "12"]);
+    assert!(status == 4 && error.contains("the cluster has no node 12"), "{error}");
+}

@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use clap::{Args, FromArgMatches, Parser, Subcommand};
 use tieline::NodeId;
 
-pub(crate) use bench::{Acceptance, Bench, Compare, CompareBuilds, Limits, Scipp};
+pub(crate) use bench::{Acceptance, Bench, Compare, CompareBuilds, Hosts, Limits, Scipp};
 pub(crate) use hosts::{ClusterAction, Init, Join, Leave, Renew};
 pub(crate) use node::NodeAction;
 pub(crate) use sockets::{Run, SocketsAction};

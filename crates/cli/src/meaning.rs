@@ -171,6 +171,7 @@ fn of_bench(bench: &Bench) -> Meaning {
             no_runtime_dir: true,
             ..of("bench thresholds", Node::Nothing("it prints what is built in, without a node"))
         },
+        Bench::Hosts(_) => of("bench hosts", Node::Nothing("name the ends with --from and --to")),
         Bench::Limits(_) => Meaning {
             no_cluster: Some("it measures the machine, without a cluster"),
             no_runtime_dir: true,

@@ -7,6 +7,7 @@
 //! Where to start reading: [`EndSaid`] and [`Turn`] (what is said), `end` (the end of a node), `turns` (the tool).
 
 mod end;
+mod puts;
 mod render;
 mod turns;
 
@@ -14,12 +15,19 @@ use serde::{Deserialize, Serialize};
 use tieline::NodeId;
 
 pub(crate) use end::serve;
-pub(crate) use turns::{Plan, run};
+pub use turns::{Plan, run};
 
 use crate::verdict::Verdict;
 
 /// A block of the bandwidth: from here on a link is at full speed over TCP, and it goes over the first rail alone.
 pub(crate) const BLOCK_BYTES: usize = 64 << 10;
+
+/// The form of a [`SpeedReport`] by itself.
+pub const SCHEMA: &str = "tieline.hosts/1";
+/// Longest block that is asked for, in bytes.
+pub const MOST_BLOCK_BYTES: u64 = 16 << 20;
+/// No turn has more sizes.
+pub const MOST_SIZES: usize = 32;
 
 /// What a tool asks of all ends: who takes part.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,6 +35,13 @@ pub(crate) const BLOCK_BYTES: usize = 64 << 10;
 pub(crate) struct SpeedJob {
     /// Ascending.
     pub(crate) nodes: Vec<NodeId>,
+    /// The longest block of a turn with sizes, in bytes; 0 if there are none. An end of an earlier version refuses it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) longest_block_bytes: u64,
+}
+
+const fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// A further line of the tool: what an end is to do next, with the end of another node.
@@ -45,6 +60,9 @@ pub(crate) struct Turn {
     pub(crate) interrupt: u32,
     /// The card of its end for bare loops of libfabric's calls, if both ends can do these.
     pub(crate) bare: Option<String>,
+    /// Blocks of these sizes are measured, too, in bytes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) sizes_bytes: Vec<u64>,
 }
 
 /// What an end says.
@@ -64,6 +82,8 @@ pub(crate) enum EndSaid {
     Answers,
     /// The other end has said that it is done.
     Answered,
+    /// What the sizes of the turn gave, before its figures.
+    Puts(Vec<PutReading>),
     /// It has measured.
     Measured(Reading),
     /// Its turn has failed.
@@ -98,6 +118,17 @@ pub struct Baseline {
     pub bandwidth_bytes_per_s: f64,
 }
 
+/// Puts of one size.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct PutReading {
+    /// Size of a block.
+    pub size_bytes: u64,
+    /// A put and the barrier behind it, until the owner has the bytes: the median, in nanoseconds.
+    pub put_barrier_ns: f64,
+    /// As [`Reading::bandwidth_bytes_per_s`], of blocks of this size.
+    pub bandwidth_bytes_per_s: f64,
+}
+
 /// One ordered pair of nodes on two hosts.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SpeedPair {
@@ -105,6 +136,9 @@ pub struct SpeedPair {
     pub pair: [NodeId; 2],
     /// What was measured.
     pub reading: Option<Reading>,
+    /// Puts by size, if sizes were asked for: those for which there was time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub puts: Vec<PutReading>,
     /// Why nothing was.
     pub error: Option<String>,
 }

@@ -55,6 +55,14 @@ pub(crate) enum Bench {
                             tieline bench latency --server --node 4 --rn 8     # one end, and in another terminal\n  \
                             tieline bench latency --client --node 8 --rn 4     # the other")]
     Latency(Latency),
+    /// Measure links between hosts: half round trip and bandwidth of pairs of nodes on two hosts, and
+    /// puts by size, compared with libfabric alone
+    #[command(
+        after_help = "Examples:\n  tieline bench hosts                     # all pairs, one after the other\n  \
+                            tieline bench hosts --from 4 --to 8     # node 4 puts into memory of node 8\n  \
+                            tieline bench hosts --sizes 64,4K,1M --json"
+    )]
+    Hosts(Hosts),
     /// Run the acceptance benchmarks: each figure and its reference in alternating blocks, judged
     /// by a goal
     #[command(after_help = "Examples:\n  tieline bench acceptance --list\n  \
@@ -134,6 +142,24 @@ pub(crate) struct Limits {
     /// Two different processors to measure on [default: two are chosen]
     #[arg(long, value_name = "A,B", value_parser = cpus)]
     pub cpus: Option<[usize; 2]>,
+}
+
+/// `bench hosts`.
+#[derive(Debug, Args)]
+pub(crate) struct Hosts {
+    /// Only pairs in which this node puts [default: all nodes]
+    #[arg(long, value_name = "ID")]
+    pub from: Option<NodeId>,
+    /// Only pairs in which this node owns the memory [default: all nodes]
+    #[arg(long, value_name = "ID")]
+    pub to: Option<NodeId>,
+    /// Sizes of the blocks that are put, 1 byte to 16 MiB, at most 32
+    #[arg(long, value_name = "SIZE,…", value_delimiter = ',', value_parser = super::bench_tools::size,
+          default_value = "8,64,512,4K,32K,64K,256K,1M,4M")]
+    pub sizes: Vec<usize>,
+    /// Also write the result as JSON to this file
+    #[arg(long, value_name = "FILE")]
+    pub json_file: Option<PathBuf>,
 }
 
 /// Longest message of `scipp`, in bytes.

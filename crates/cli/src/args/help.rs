@@ -31,6 +31,7 @@ const MEANINGLESS: [(&[&str], &[&str]); 34] = [
     (&["bench", "compare"], &["node", "cluster", "runtime_dir"]),
     (&["bench", "compare-builds"], &["node", "cluster", "runtime_dir"]),
     (&["bench", "thresholds"], &["node", "cluster", "runtime_dir"]),
+    (&["bench", "hosts"], &["node"]),
     (&["bench", "limits"], &["node", "cluster", "runtime_dir"]),
     (&["bench", "acceptance"], &["node", "cluster"]),
     (&["fabric"], &["node", "cluster", "runtime_dir"]),

@@ -82,7 +82,7 @@ pub(super) fn shut_down_over_bytes(case: &Case<'_>) -> bool {
     let (plain, library) = (case.first.one.as_str(), case.first.other.as_str());
     let is_reset = match case.call() {
         "recv" => library == RESET || library == "died",
-        "send" => library == RESET || is_epipe(library),
+        "send" | "sendfile" => library == RESET || is_epipe(library),
         "shutdown" => (plain, library) == ("= 0", "= -1 ENOTCONN"),
         "poll" | "epoll_wait" => library.contains("ERR|HUP") && !plain.contains("HUP"),
         _ => false,

@@ -283,6 +283,9 @@ fn a_write_is_refused_only_behind_a_shutdown_of_both_halves() {
     assert_eq!(of(&[fork, SEND, both, send]), Some("shut-down-over-bytes"));
     assert_eq!(of(&[fork, SEND, half, send]), None, "one half");
     assert_eq!(of(&[fork, both, send]), None, "nobody has written");
+    let sendfile = ("a1 sendfile fd=s1 from=s10 len=4", "");
+    let died = classified(&[fork, SEND, both, sendfile], "= 4 offset=4", "died");
+    assert_eq!(died, Some("shut-down-over-bytes"));
     let poll = ("a1 poll by=poll set=s1:in timeout=0", "");
     let told = |library| classified(&[fork, SEND, both, poll], "= 1 s1:IN", library);
     assert_eq!(told("= 1 s1:IN|ERR|HUP"), Some("shut-down-over-bytes"));

@@ -13,13 +13,13 @@ use tieline::{
     SegmentId, SegmentOptions,
 };
 
-use super::{BLOCK_BYTES, EndSaid, Reading, SpeedJob, Turn};
+use super::puts::{BLOCK_AT, bandwidth, block, by_size};
+use super::{BLOCK_BYTES, EndSaid, MOST_BLOCK_BYTES, MOST_SIZES, PutReading, Reading, SpeedJob, Turn};
 use crate::agent::{Lines, Look};
 use crate::target::Target;
 
 /// The number of the turn that is over lies at the start of an end's memory, then how many rows the bare loops have, then the blocks.
 const ROWS_AT: usize = 8;
-const BLOCK_AT: usize = 64;
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 /// Longest wait for the other end.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
@@ -30,10 +30,6 @@ const ROW: usize = 10;
 const MOST_ROWS: usize = 20;
 const LEAST_ROWS: usize = 3;
 const ROWS_WITHIN: Duration = Duration::from_millis(60);
-/// A stream takes at least this long, or has this many blocks.
-const STREAM: Duration = Duration::from_millis(5);
-const MOST_BLOCKS: u32 = 256;
-const STREAMS: usize = 3;
 
 /// What an end has, as long as it takes part.
 struct End {
@@ -65,7 +61,11 @@ fn take_part(
     lines: &mut Lines<impl Read>,
     say: &dyn Fn(EndSaid) -> bool,
 ) -> Result<(), String> {
-    let mut end = End::open(target, node).map_err(|error| error.to_string())?;
+    let longest = job.longest_block_bytes;
+    if longest > MOST_BLOCK_BYTES {
+        return Err(format!("blocks of {longest} bytes are longer than {MOST_BLOCK_BYTES}"));
+    }
+    let mut end = End::open(target, node, longest).map_err(|error| error.to_string())?;
     let segment = end.memory.id().ok_or("its segment has no id")?.0;
     let opened = bare::open(&end.local);
     let bare = opened.as_ref().map(|opened| (opened.provider.clone(), opened.card.clone()));
@@ -82,8 +82,17 @@ fn take_part(
         if turn.number == 0 || !job.nodes.contains(&turn.peer) {
             return Err(format!("node {} takes no part", turn.peer));
         }
+        if turn.sizes_bytes.len() > MOST_SIZES
+            || turn.sizes_bytes.iter().any(|size| !(1..=longest).contains(size))
+        {
+            return Err(format!("sizes are 1 to {longest} bytes, at most {MOST_SIZES}"));
+        }
         let said = match turn.measures {
-            true => end.measure(&turn).map(EndSaid::Measured),
+            true => end.measure(&turn).map(|(reading, puts)| {
+                // What nobody hears of that, nobody hears of what follows.
+                let _ = puts.is_empty() || say(EndSaid::Puts(puts));
+                EndSaid::Measured(reading)
+            }),
             false => end.answer(&turn, say).map(|()| EndSaid::Answered),
         };
         is_heard = say(said.unwrap_or_else(|error| EndSaid::Failed { why: error.to_string() }));
@@ -98,9 +107,11 @@ struct Path {
 }
 
 impl End {
-    fn open(target: &Target, node: NodeId) -> tieline::Result<Self> {
+    /// With room for blocks of so many bytes.
+    fn open(target: &Target, node: NodeId, longest_block_bytes: u64) -> tieline::Result<Self> {
         let local = target.attach(node, "tieline-verify")?;
-        let memory = local.create_segment_with(&SegmentOptions::new(BLOCK_AT + BLOCK_BYTES))?;
+        let room = BLOCK_BYTES.max(longest_block_bytes as usize);
+        let memory = local.create_segment_with(&SegmentOptions::new(BLOCK_AT + room))?;
         memory.make_available()?;
         let interrupt = local.create_interrupt(&InterruptOptions::default())?;
         Ok(Self { local, memory, interrupt, bare: None })
@@ -156,14 +167,17 @@ impl End {
         Ok(())
     }
 
-    fn measure(&mut self, turn: &Turn) -> tieline::Result<Reading> {
+    fn measure(&mut self, turn: &Turn) -> tieline::Result<(Reading, Vec<PutReading>)> {
         let path = self.connect(turn)?;
         let bare = self.bare_for(turn);
-        let reading = self.read(&path);
+        let reading = self.read(&path).and_then(|reading| {
+            // The other end ends if it hears nothing for long.
+            Ok((reading, by_size(&path.memory, &turn.sizes_bytes, &|| self.round_trip(&path))?))
+        });
         // The other end waits for that, whatever came of it.
         let over = path.memory.put(0, &turn.number.to_ne_bytes()).and_then(|()| path.memory.barrier());
         let over = over.and_then(|()| path.bell.trigger());
-        let (mut reading, blocks) = reading.and_then(|reading| over.map(|()| reading))?;
+        let ((mut reading, blocks), puts) = reading.and_then(|reading| over.map(|()| reading))?;
         // Of a turn that failed the other end waits in vain, and gives its loops up, too.
         let announce = |rows: u64| {
             path.memory.put(ROWS_AT, &rows.to_ne_bytes())?;
@@ -174,7 +188,12 @@ impl End {
         {
             (self.bare, reading.provider) = (Some(bare), Some(baseline));
         }
-        Ok(reading)
+        Ok((reading, puts))
+    }
+
+    fn round_trip(&self, path: &Path) -> tieline::Result<()> {
+        path.bell.trigger()?;
+        self.interrupt.wait(Some(ANSWER_TIMEOUT)).map(drop)
     }
 
     /// With that: how many blocks its streams had.
@@ -182,8 +201,7 @@ impl End {
         let row = || -> tieline::Result<f64> {
             let began = Instant::now();
             for _ in 0..ROW {
-                path.bell.trigger()?;
-                self.interrupt.wait(Some(ANSWER_TIMEOUT))?;
+                self.round_trip(path)?;
             }
             Ok(began.elapsed().as_nanos() as f64 / (2 * ROW) as f64)
         };
@@ -192,7 +210,7 @@ impl End {
         while rows.len() < LEAST_ROWS || rows.len() < MOST_ROWS && began.elapsed() < ROWS_WITHIN {
             rows.push(row()?);
         }
-        let (bandwidth_bytes_per_s, blocks) = bandwidth(&path.memory)?;
+        let (bandwidth_bytes_per_s, blocks) = bandwidth(&path.memory, &block(BLOCK_BYTES), &|| Ok(()))?;
         let reading = Reading {
             half_rtt_ns: median(&rows).unwrap_or(f64::NAN),
             least_half_rtt_ns: rows.iter().copied().fold(f64::INFINITY, f64::min),
@@ -202,27 +220,4 @@ impl End {
         };
         Ok((reading, blocks))
     }
-}
-
-/// Streams that grow until they take long enough; then a few of that length. With that: how many blocks they had.
-fn bandwidth(memory: &RemoteSegment) -> tieline::Result<(f64, u32)> {
-    let block: Vec<u8> = (0..BLOCK_BYTES).map(|at| (at / 7) as u8).collect();
-    let stream = |blocks: u32| -> tieline::Result<Duration> {
-        let began = Instant::now();
-        for _ in 0..blocks {
-            memory.put(BLOCK_AT, &block)?;
-        }
-        memory.barrier()?;
-        Ok(began.elapsed())
-    };
-    let mut blocks = 2;
-    while blocks < MOST_BLOCKS && stream(blocks)? < STREAM {
-        blocks *= 2;
-    }
-    let mut rates = Vec::with_capacity(STREAMS);
-    for _ in 0..STREAMS {
-        let took_s = stream(blocks)?.as_secs_f64().max(1e-9);
-        rates.push(f64::from(blocks) * BLOCK_BYTES as f64 / took_s);
-    }
-    Ok((median(&rates).unwrap_or(f64::NAN), blocks))
 }

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
+use bench::layout::table::{Align, Table, size, three_digits};
 use bench::stats::median;
 use tieline::NodeId;
 
-use super::{Baseline, Reading, SpeedReport};
+use super::{Baseline, Reading, SpeedPair, SpeedReport};
 use crate::run::counted;
 
 /// A matrix of more nodes does not fit a terminal; it is in the page and in the document.
@@ -35,6 +36,19 @@ impl SpeedReport {
             matrix(&format!("half round trip between hosts{beside}, in µs"), &nodes, &of(half_us, 1)),
             matrix(&format!("puts of {size} KiB between hosts{beside}, in GB/s"), &nodes, &of(rate, 2)),
         ]
+    }
+
+    /// Pair by pair, with a table of its sizes, and then in one line.
+    pub fn by_pair(&self) -> String {
+        let mut text = String::new();
+        for pair in &self.pairs {
+            text.push_str(&pair.line(self.block_bytes));
+            text.push('\n');
+            if !pair.puts.is_empty() {
+                text.push_str(&pair.sizes());
+            }
+        }
+        text + "hosts: " + &self.summary() + "\n"
     }
 
     /// In one line.
@@ -76,6 +90,35 @@ impl SpeedReport {
             text.push_str(&format!(", {number} took no part (node {node}: {why})"));
         }
         text + "; shown, not judged"
+    }
+}
+
+impl SpeedPair {
+    fn line(&self, block_bytes: u64) -> String {
+        let [from, to] = self.pair;
+        let Some(reading) = self.reading else {
+            let why = self.error.as_deref().unwrap_or_default();
+            return format!("node {from} to node {to}: not measured: {why}");
+        };
+        let both = |speed: &dyn Speed| {
+            let (half_us, gb_s) = (speed.half_rtt_ns() / 1e3, speed.bandwidth_bytes_per_s() / 1e9);
+            format!("{half_us:.1} µs half round trip, {gb_s:.2} GB/s in blocks of {}", size(block_bytes))
+        };
+        let alone = reading.provider.map(|alone| format!(" (libfabric alone: {})", both(&alone)));
+        format!("node {from} to node {to}: {}{}", both(&reading), alone.unwrap_or_default())
+    }
+
+    fn sizes(&self) -> String {
+        let columns = ["size", "put + barrier, µs", "puts, MB/s"].map(|title| (title, Align::Right));
+        let mut table = Table::new(columns);
+        for put in &self.puts {
+            table.row([
+                size(put.size_bytes),
+                three_digits(put.put_barrier_ns / 1e3),
+                three_digits(put.bandwidth_bytes_per_s / 1e6),
+            ]);
+        }
+        table.render()
     }
 }
 
@@ -126,7 +169,7 @@ fn matrix(title: &str, nodes: &BTreeSet<NodeId>, cells: &BTreeMap<[NodeId; 2], S
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::speed::SpeedPair;
+    use crate::speed::PutReading;
     use crate::verdict::Verdict;
 
     fn report(readings: &[(u32, u32, Option<f64>)]) -> SpeedReport {
@@ -141,6 +184,7 @@ mod tests {
         let pair = |&(from, to, ns): &(u32, u32, Option<f64>)| SpeedPair {
             pair: [node(from), node(to)],
             reading: ns.map(reading),
+            puts: Vec::new(),
             error: ns.is_none().then(|| "interrupt 3 timed out".to_owned()),
         };
         let mut report = SpeedReport {
@@ -155,6 +199,29 @@ mod tests {
         };
         report.judge();
         report
+    }
+
+    #[test]
+    fn each_pair_has_a_line_and_a_table_of_its_sizes() {
+        let mut report = report(&[(4, 8, Some(20_000.0)), (8, 4, None)]);
+        let put =
+            |size_bytes| PutReading { size_bytes, put_barrier_ns: 41_500.0, bandwidth_bytes_per_s: 0.25e9 };
+        report.pairs[0].puts = vec![put(64), put(1 << 20)];
+        let text = report.by_pair();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines[0],
+            "node 4 to node 8: 20.0 µs half round trip, 1.50 GB/s in blocks of 64 KiB (libfabric alone: 10.0 µs half round \
+             trip, 2.00 GB/s in blocks of 64 KiB)"
+        );
+        let is_row = |line: &&str, cells: &str| line.split_whitespace().eq(cells.split_whitespace());
+        for cells in ["64 B 41.5 250", "1 MiB 41.5 250"] {
+            assert!(lines.iter().any(|line| is_row(line, cells)), "{text}");
+        }
+        assert!(
+            text.contains("\nnode 8 to node 4: not measured: interrupt 3 timed out\nhosts: 2 pairs"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -11,25 +11,33 @@ use bench::rng::Rng;
 use node_client::runtime_dir::ClusterDir;
 use tieline::NodeId;
 
-use super::{BLOCK_BYTES, EndSaid, SpeedJob, SpeedPair, SpeedReport, Turn, serve};
+use super::puts::ALL_SIZES;
+use super::{BLOCK_BYTES, EndSaid, PutReading, Reading, SpeedJob, SpeedPair, SpeedReport, Turn, serve};
 use crate::agent::{AgentError, Elsewhere, Job, LOOK, Lines, MOST_ORDER_BYTES, Said, Started, start_all};
 use crate::target::Target;
 use crate::verdict::Verdict;
 
 /// How long an end may take to open, or to take a turn: each of its steps ends by limits of its own before that.
-const TURN_WITHIN: Duration = Duration::from_secs(10);
+const TURN_WITHIN: Duration = Duration::from_secs(10).saturating_add(ALL_SIZES);
 /// So many turns of a node may fail: then it is left alone.
 const GIVE_UP_AFTER: u32 = 3;
 
-/// How many pairs, and for how long.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Plan {
+/// Which pairs, what of them, and for how long.
+#[derive(Debug, Clone, Default)]
+pub struct Plan {
     /// Ordered pairs that are measured at most. Of more a sample, in which each node is about equally often.
-    pub(crate) most_pairs: usize,
+    pub most_pairs: usize,
     /// No turn begins later than this.
-    pub(crate) longest: Duration,
+    pub longest: Duration,
     /// Which pairs, and their order.
-    pub(crate) seed: u64,
+    pub seed: u64,
+    /// Only pairs in which this node measures and puts.
+    pub from: Option<NodeId>,
+    /// Only pairs in which this node answers and has the memory.
+    pub to: Option<NodeId>,
+    /// Puts of these sizes are measured, too, in bytes: 1 to [`MOST_BLOCK_BYTES`](super::MOST_BLOCK_BYTES), at most
+    /// [`MOST_SIZES`](super::MOST_SIZES).
+    pub sizes_bytes: Vec<u64>,
 }
 
 /// The end of a node, as the tool has it.
@@ -43,7 +51,7 @@ struct Open {
 }
 
 /// Measures pairs of nodes on two hosts: those of this host are the target's. `tell` gets the progress.
-pub(crate) fn run(
+pub fn run(
     target: &Target,
     dir: &ClusterDir,
     elsewhere: Vec<Elsewhere>,
@@ -54,7 +62,8 @@ pub(crate) fn run(
     let mut hosts: BTreeMap<NodeId, String> =
         target.nodes.iter().map(|node| (*node, String::new())).collect();
     hosts.extend(elsewhere.iter().map(|one| (one.node, one.host.clone())));
-    let job = SpeedJob { nodes: hosts.keys().copied().collect() };
+    let longest_block_bytes = plan.sizes_bytes.iter().copied().max().unwrap_or_default();
+    let job = SpeedJob { nodes: hosts.keys().copied().collect(), longest_block_bytes };
     std::thread::scope(|scope| {
         let mut started: Vec<(NodeId, Result<Started, AgentError>)> = Vec::new();
         for node in target.nodes.iter().copied() {
@@ -71,7 +80,10 @@ pub(crate) fn run(
                 Err(error) => absent.push((node, error.to_string())),
             }
         }
-        let all: Vec<[NodeId; 2]> = pairs(&hosts);
+        let mut all: Vec<[NodeId; 2]> = pairs(&hosts);
+        all.retain(|[from, to]| {
+            plan.from.is_none_or(|node| node == *from) && plan.to.is_none_or(|node| node == *to)
+        });
         let mut report = SpeedReport {
             pairs: Vec::new(),
             pairs_in_all: all.len(),
@@ -91,7 +103,7 @@ pub(crate) fn run(
                 break;
             }
             tell(&format!("hosts: pair {number} of {count}"));
-            report.pairs.push(turn(&mut ends, pair, number));
+            report.pairs.push(turn(&mut ends, pair, number, &plan.sizes_bytes));
         }
         report.partial = stop();
         report.left_out = report.pairs_in_all - report.pairs.len();
@@ -185,15 +197,15 @@ fn sample(mut pairs: Vec<[NodeId; 2]>, plan: &Plan) -> Vec<[NodeId; 2]> {
 }
 
 /// One end answers, the other measures.
-fn turn(ends: &mut BTreeMap<NodeId, Open>, pair: [NodeId; 2], number: u64) -> SpeedPair {
+fn turn(ends: &mut BTreeMap<NodeId, Open>, pair: [NodeId; 2], number: u64, sizes_bytes: &[u64]) -> SpeedPair {
     let is_left_alone = |node: &&NodeId| ends.get(node).is_none_or(|end| end.failed >= GIVE_UP_AFTER);
     if let Some(node) = pair.iter().find(is_left_alone) {
         let why = format!("node {node} has failed {GIVE_UP_AFTER} times");
-        return SpeedPair { pair, reading: None, error: Some(why) };
+        return SpeedPair { pair, reading: None, puts: Vec::new(), error: Some(why) };
     }
     let is_bare = cards(ends, pair).is_some();
-    let outcome = take_turn(ends, pair, number);
-    let has_baseline = outcome.as_ref().is_ok_and(|reading| reading.provider.is_some());
+    let outcome = take_turn(ends, pair, number, sizes_bytes);
+    let has_baseline = outcome.as_ref().is_ok_and(|(reading, _)| reading.provider.is_some());
     for node in pair {
         if let Some(end) = ends.get_mut(&node) {
             // Which of the two is to blame shows in other turns.
@@ -203,8 +215,8 @@ fn turn(ends: &mut BTreeMap<NodeId, Open>, pair: [NodeId; 2], number: u64) -> Sp
         }
     }
     match outcome {
-        Ok(reading) => SpeedPair { pair, reading: Some(reading), error: None },
-        Err(error) => SpeedPair { pair, reading: None, error: Some(error) },
+        Ok((reading, puts)) => SpeedPair { pair, reading: Some(reading), puts, error: None },
+        Err(error) => SpeedPair { pair, reading: None, puts: Vec::new(), error: Some(error) },
     }
 }
 
@@ -219,14 +231,16 @@ fn take_turn(
     ends: &mut BTreeMap<NodeId, Open>,
     [from, to]: [NodeId; 2],
     number: u64,
-) -> Result<super::Reading, String> {
+    sizes_bytes: &[u64],
+) -> Result<(Reading, Vec<PutReading>), String> {
     let cards = cards(ends, [from, to]);
+    let gone = || AgentError::Ended { how: "it is gone".into() };
     let mut ask = |node: NodeId, peer: NodeId, measures: bool| -> Result<EndSaid, AgentError> {
-        let gone = || AgentError::Ended { how: "it is gone".into() };
         let (segment, interrupt) =
             ends.get(&peer).map(|end| (end.segment, end.interrupt)).ok_or_else(gone)?;
         let card = cards.clone().map(|[near, far]| if peer == from { near } else { far });
-        let turn = Turn { number, measures, peer, segment, interrupt, bare: card };
+        let sizes_bytes = if measures { sizes_bytes.to_vec() } else { Vec::new() };
+        let turn = Turn { number, measures, peer, segment, interrupt, bare: card, sizes_bytes };
         let end = ends.get_mut(&node).ok_or_else(gone)?;
         end.started.send(&turn)?;
         said(&mut end.started)
@@ -240,11 +254,16 @@ fn take_turn(
         Ok(EndSaid::Answers) => {}
         other => return Err(wrong(to, other)),
     }
-    let measured = ask(from, to, true);
+    let mut measured = ask(from, to, true);
+    let mut puts = Vec::new();
+    if let Ok(EndSaid::Puts(by_size)) = measured {
+        puts = by_size;
+        measured = ends.get_mut(&from).map_or_else(|| Err(gone()), |end| said(&mut end.started));
+    }
     // It ends by itself, at the latest when it hears nothing.
     let answered = ends.get_mut(&to).map(|end| said(&mut end.started));
     match (measured, answered) {
-        (Ok(EndSaid::Measured(reading)), Some(Ok(EndSaid::Answered))) => Ok(reading),
+        (Ok(EndSaid::Measured(reading)), Some(Ok(EndSaid::Answered))) => Ok((reading, puts)),
         (Ok(EndSaid::Measured(_)), Some(other)) => Err(wrong(to, other)),
         (other, _) => Err(wrong(from, other)),
     }
@@ -259,7 +278,7 @@ mod tests {
     }
 
     fn plan(most_pairs: usize) -> Plan {
-        Plan { most_pairs, longest: Duration::ZERO, seed: 7 }
+        Plan { most_pairs, seed: 7, ..Plan::default() }
     }
 
     #[test]
@@ -300,7 +319,7 @@ mod tests {
                 if turn.measures {
                     let (half_rtt_ns, least_half_rtt_ns) = (2.0, 1.0);
                     let (round_trips, bandwidth_bytes_per_s) = (3, 4.0);
-                    say(EndSaid::Measured(crate::speed::Reading {
+                    say(EndSaid::Measured(Reading {
                         half_rtt_ns,
                         least_half_rtt_ns,
                         round_trips,
@@ -320,7 +339,7 @@ mod tests {
     fn an_end_that_is_gone_is_named_and_the_others_go_on() {
         let end = |number: u32| (id(number), pretended(id(number), number == 12));
         let mut ends: BTreeMap<NodeId, Open> = [4, 8, 12].map(end).into();
-        let mut measured = |a, b, number| turn(&mut ends, [id(a), id(b)], number);
+        let mut measured = |a, b, number| turn(&mut ends, [id(a), id(b)], number, &[]);
         assert_eq!(measured(4, 8, 1).reading.unwrap().round_trips, 3);
         for (a, b) in [(4, 12), (12, 8), (8, 12)] {
             let pair = measured(a, b, 2);

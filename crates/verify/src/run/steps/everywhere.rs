@@ -158,7 +158,7 @@ impl Steps<'_, '_> {
         }
         let report = self.unless_ended("hosts", |control| {
             let Plan { most_pairs_of_hosts: most_pairs, longest_of_hosts: longest, .. } = plan;
-            let plan = speed::Plan { most_pairs, longest, seed };
+            let plan = speed::Plan { most_pairs, longest, seed, ..speed::Plan::default() };
             let far = others.nodes.clone();
             let report = speed::run(target, &others.dir, far, &plan, control.tell, control.stop);
             let (verdict, detail) = (report.verdict, report.summary());

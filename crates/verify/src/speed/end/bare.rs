@@ -7,8 +7,9 @@ use fabric_sys::bare::{Bare, BareError};
 use ofi::Wanted;
 use tieline::Node;
 
-use super::{BLOCK_BYTES, LEAST_ROWS, MOST_ROWS, ROW, ROWS_WITHIN, STREAMS};
+use super::{BLOCK_BYTES, LEAST_ROWS, MOST_ROWS, ROW, ROWS_WITHIN};
 use crate::speed::Baseline;
+use crate::speed::puts::STREAMS;
 
 /// A loop in which nothing happens for so long is given up.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(2);
