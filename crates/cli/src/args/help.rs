@@ -9,7 +9,7 @@ use clap::{Arg, Command, CommandFactory};
 use super::{Cli, exit_help};
 
 /// Common options that a command never uses; `meaning` refuses them with the reason.
-const MEANINGLESS: [(&[&str], &[&str]); 34] = [
+const MEANINGLESS: [(&[&str], &[&str]); 35] = [
     (&["up"], &["node"]),
     (&["down"], &["node"]),
     (&["on"], &["node"]),
