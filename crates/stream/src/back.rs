@@ -102,10 +102,14 @@ impl Write {
                 Sent::Bytes(_) => {}
                 Sent::WouldBlock => {
                     // It may take long, and this process may end meanwhile.
-                    m.store(Word::Given, given.saturating_add(1))?;
+                    given::stays(m, given)?;
                     return self.wait_for_kernel(m);
                 }
-                Sent::Broken => return self.refused(m),
+                Sent::Broken => {
+                    // Another thread has shut it down since: readers find the rest in the ring, if they know where it begins.
+                    given::stays(m, given)?;
+                    return self.refused(m);
+                }
             }
         }
     }

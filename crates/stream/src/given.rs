@@ -29,7 +29,9 @@ pub fn say<M: Memory>(m: &mut M, capacity: u64) -> Result<(), M::Stop> {
     {
         m.store(Word::Given, given.saturating_add(1))?;
         m.fence()?;
-        let is_at_rest = m.load(Word::Plain)? == 0 && m.written()? == Written::Bytes(given);
+        // What goes back goes with the lock alone: whoever is counted then looks at the path, and gives nothing.
+        let is_back = path::is_back(m.load(Word::Path)?);
+        let is_at_rest = (is_back || m.load(Word::Plain)? == 0) && m.written()? == Written::Bytes(given);
         if !is_at_rest {
             m.store(Word::Given, NOTHING)?;
         }
@@ -46,6 +48,12 @@ fn is_left<M: Memory>(m: &mut M, capacity: u64) -> Result<bool, M::Stop> {
     }
     let (base, tail, head) = (m.load(Word::Base)?, m.load(Word::Tail)?, m.load(Word::Head)?);
     Ok(unread(head, base, tail, capacity).is_some_and(|unread| !unread.is_empty()))
+}
+
+/// The kernel has taken nothing more of what goes back, and may never: it was given so many. With the lock.
+#[inline]
+pub(crate) fn stays<M: Memory>(m: &mut M, given: u64) -> Result<(), M::Stop> {
+    m.store(Word::Given, given.saturating_add(1))
 }
 
 /// Before the kernel is given more.

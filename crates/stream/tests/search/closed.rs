@@ -89,6 +89,14 @@ fn two_readers_and_a_close() {
         ..base.clone()
     });
     holds(&Case {
+        name: "closed, shut down beside another writer",
+        hurries: true,
+        pipe: 1,
+        writers: vec![vec![TryWrite(2), ShutDown], vec![TryWrite(1)]],
+        readers: vec![vec![TryRead, ReadWritten]],
+        ..base.clone()
+    });
+    holds(&Case {
         name: "closed before everything is back",
         hurries: true,
         pipe: 1,
