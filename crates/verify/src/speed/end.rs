@@ -172,7 +172,9 @@ impl End {
         let bare = self.bare_for(turn);
         let reading = self.read(&path).and_then(|reading| {
             // The other end ends if it hears nothing for long.
-            Ok((reading, by_size(&path.memory, &turn.sizes_bytes, &|| self.round_trip(&path))?))
+            let rate = reading.0.bandwidth_bytes_per_s;
+            let puts = by_size(&path.memory, &turn.sizes_bytes, rate, &|| self.round_trip(&path))?;
+            Ok((reading, puts))
         });
         // The other end waits for that, whatever came of it.
         let over = path.memory.put(0, &turn.number.to_ne_bytes()).and_then(|()| path.memory.barrier());

@@ -55,10 +55,12 @@ pub(super) fn bandwidth(
     Ok((median(&rates).unwrap_or(f64::NAN), blocks))
 }
 
-/// Puts of these sizes, in their order, until there is no time for the next one. `between` is called now and then.
+/// Puts of these sizes, in their order, until there is no time for the next one, over a link that was seen to carry `rate` bytes a second.
+/// `between` is called now and then.
 pub(super) fn by_size(
     memory: &RemoteSegment,
     sizes_bytes: &[u64],
+    mut rate: f64,
     between: &dyn Fn() -> tieline::Result<()>,
 ) -> tieline::Result<Vec<PutReading>> {
     let longest = sizes_bytes.iter().copied().max().unwrap_or_default();
@@ -68,20 +70,21 @@ pub(super) fn by_size(
     for size_bytes in sizes_bytes.iter().copied() {
         let block = bytes.get(..size_bytes as usize).unwrap_or_default();
         let left = ALL_SIZES.saturating_sub(began.elapsed());
-        if all.last().is_some_and(|last| at_least(size_bytes, last) > left) {
+        if at_least(size_bytes, rate) > left {
             break;
         }
         let put_barrier_ns = single(memory, block, between)?;
         let (bandwidth_bytes_per_s, _) = bandwidth(memory, block, between)?;
+        rate = rate.max(bandwidth_bytes_per_s);
         all.push(PutReading { size_bytes, put_barrier_ns, bandwidth_bytes_per_s });
     }
     Ok(all)
 }
 
-/// What a size takes at least, by the one before.
-fn at_least(size_bytes: u64, last: &PutReading) -> Duration {
+/// What a size takes at least, over a link that carries so much.
+fn at_least(size_bytes: u64, rate: f64) -> Duration {
     let blocks = (LEAST_SINGLE + 2 * (STREAMS + 1)) as f64;
-    let took_s = blocks * size_bytes as f64 / last.bandwidth_bytes_per_s.max(1.0);
+    let took_s = blocks * size_bytes as f64 / rate.max(1.0);
     Duration::try_from_secs_f64(took_s).unwrap_or(Duration::MAX)
 }
 
@@ -112,10 +115,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_size_takes_follows_from_the_rate_of_the_one_before() {
-        let last = PutReading { size_bytes: 1, put_barrier_ns: 1.0, bandwidth_bytes_per_s: 1.1e9 };
-        assert_eq!(at_least(1_000_000, &last), Duration::from_millis(10));
-        let stopped = PutReading { bandwidth_bytes_per_s: f64::NAN, ..last };
-        assert!(at_least(16 << 20, &stopped) > ALL_SIZES, "nothing is known of it");
+    fn what_a_size_takes_follows_from_the_rate_of_the_link() {
+        assert_eq!(at_least(1_000_000, 1.1e9), Duration::from_millis(10));
+        assert!(at_least(16 << 20, f64::NAN) > ALL_SIZES, "nothing is known of it");
     }
 }

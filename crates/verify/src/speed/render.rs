@@ -101,8 +101,9 @@ impl SpeedPair {
             return format!("node {from} to node {to}: not measured: {why}");
         };
         let both = |speed: &dyn Speed| {
-            let (half_us, gb_s) = (speed.half_rtt_ns() / 1e3, speed.bandwidth_bytes_per_s() / 1e9);
-            format!("{half_us:.1} µs half round trip, {gb_s:.2} GB/s in blocks of {}", size(block_bytes))
+            let (half_us, mb_s) =
+                (speed.half_rtt_ns() / 1e3, three_digits(speed.bandwidth_bytes_per_s() / 1e6));
+            format!("{half_us:.1} µs half round trip, {mb_s} MB/s in blocks of {}", size(block_bytes))
         };
         let alone = reading.provider.map(|alone| format!(" (libfabric alone: {})", both(&alone)));
         format!("node {from} to node {to}: {}{}", both(&reading), alone.unwrap_or_default())
@@ -211,8 +212,8 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(
             lines[0],
-            "node 4 to node 8: 20.0 µs half round trip, 1.50 GB/s in blocks of 64 KiB (libfabric alone: 10.0 µs half round \
-             trip, 2.00 GB/s in blocks of 64 KiB)"
+            "node 4 to node 8: 20.0 µs half round trip, 1500 MB/s in blocks of 64 KiB (libfabric alone: 10.0 µs half round \
+             trip, 2000 MB/s in blocks of 64 KiB)"
         );
         let is_row = |line: &&str, cells: &str| line.split_whitespace().eq(cells.split_whitespace());
         for cells in ["64 B 41.5 250", "1 MiB 41.5 250"] {
