@@ -2,7 +2,7 @@
 //!
 //! Each node of the cluster has an end: an agent on another host, a thread on this one. The ends take turns, one pair at a time, so that no
 //! measurement disturbs another. What is measured is what a program gets: doorbells (8 bytes on the wire) and their answers, and puts of
-//! blocks with a barrier. Beside it stands what bare loops of libfabric's calls do between the same processes.
+//! blocks with a barrier, of one size or, for `tieline bench hosts`, of several (`puts`). Beside it stands what bare loops of libfabric's calls do between the same processes.
 //!
 //! Where to start reading: [`EndSaid`] and [`Turn`] (what is said), `end` (the end of a node), `turns` (the tool).
 

@@ -49,7 +49,7 @@ pub(super) fn of(path: &[String]) -> Option<&'static str> {
         ["bench", "scipp" | "intr" | "jitter" | "latency"] => MEASURED,
         ["bench", "scibench2" | "dma"] => MEASURED_AND_CHECKED,
         ["bench", "hosts"] => {
-            "0 all pairs were measured, 2 wrong usage or configuration, 3 some were not, or it was ended early, 4 could not run."
+            "0 all pairs were measured, 2 wrong usage or configuration, 3 some were not measured, 4 could not run."
         }
         ["bench", "acceptance"] => JUDGED,
         ["bench", "compare" | "compare-builds"] => COMPARED,

@@ -8,9 +8,9 @@ use ::verify::speed::{self, MOST_BLOCK_BYTES, MOST_SIZES, Plan};
 use anyhow::anyhow;
 use tieline::NodeId;
 
+use super::bench_result::Measuring;
 use super::{cluster_dir, target, usage};
-use crate::args::Common;
-use crate::args::Hosts;
+use crate::args::{Common, Hosts};
 use crate::exit::{Failure, Outcome};
 use crate::interrupt;
 use crate::output::{Output, may_write, to_file};
@@ -36,6 +36,7 @@ pub(super) fn run(common: &Common, arguments: &Hosts, output: Output) -> Outcome
         fields.insert("schema".into(), speed::SCHEMA.into());
     }
     output.result(|| Ok(value.clone()), || report.by_pair())?;
+    Measuring::of(output).say_if_partial(report.partial);
     if let Some(path) = arguments.json_file.as_deref() {
         to_file(path, &value)?;
     }
@@ -64,8 +65,7 @@ fn all_known(plan: &Plan, here: &Target, elsewhere: &[Elsewhere]) -> Result<(), 
         None if here.nodes.contains(&node) => Ok("this host"),
         None => Err(anyhow!("the cluster has no node {node}: `tieline status` lists its nodes")),
     };
-    let named = [plan.from, plan.to].map(|node| node.map(host).transpose());
-    let [from, to] = named;
+    let [from, to] = [plan.from, plan.to].map(|node| node.map(host).transpose());
     if let (Some(from), Some(to)) = (from?, to?)
         && from == to
     {
