@@ -76,6 +76,16 @@ fn a_half_that_is_shut_down_is_read_as_several_messages() {
 }
 
 #[test]
+fn a_read_needs_memory_for_what_comes_alone() {
+    is_right("beyond");
+}
+
+#[test]
+fn what_a_stream_of_the_c_library_writes_comes_in_its_order() {
+    is_right("standard");
+}
+
+#[test]
 fn bytes_are_read_into_secret_memory() {
     is_right("secret");
 }

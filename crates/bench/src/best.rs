@@ -126,6 +126,7 @@ fn run_with_clock(
     field: &mut dyn Field,
     elapsed: &mut dyn FnMut() -> Duration,
 ) -> Result<BestRun> {
+    let plan = &BlockPlan { patience: PATIENCE, ..plan.clone() };
     let mut run = try_all(field)?;
     let mut rng = Rng::new(plan.seed);
     loop {
@@ -136,8 +137,7 @@ fn run_with_clock(
         }
         let (blocks, disturbed) = (run.rows.len(), run.disturbed.len());
         let (total, now) = (blocks + disturbed, elapsed());
-        let limit = if blocks < MIN_BLOCKS { plan.max_time * PATIENCE } else { plan.max_time };
-        if total >= plan.max_blocks || now >= limit {
+        if total >= plan.max_blocks || now >= plan.limit(blocks) {
             break;
         }
         if !total.is_multiple_of(LOOK_EVERY)

@@ -63,6 +63,8 @@ pub struct BlockPlan {
     pub min_time: Duration,
     /// Time at most.
     pub max_time: Duration,
+    /// A run that has too few blocks for a verdict continues for this multiple of its time.
+    pub patience: u32,
     /// Ends when half the width of the ratio's interval is below this share of the ratio.
     pub half_width: f64,
     /// A block is disturbed when the larger outer reading exceeds the smaller by more than this
@@ -86,6 +88,7 @@ impl BlockPlan {
             max_blocks: 2000,
             min_time: max_time / 6,
             max_time,
+            patience: 1,
             half_width: 0.01,
             disturbed_above: 0.20,
             warm_up_blocks: 10,
@@ -99,6 +102,11 @@ impl BlockPlan {
     pub fn against_rival(max_time: Duration, seed: u64) -> Self {
         let plan = Self::against_baseline(max_time, seed);
         Self { order: Order::Shuffled, ..plan }
+    }
+
+    /// When a run with this number of undisturbed blocks ends at the latest.
+    pub(crate) fn limit(&self, blocks: usize) -> Duration {
+        if blocks < MIN_BLOCKS { self.max_time * self.patience } else { self.max_time }
     }
 }
 
@@ -177,7 +185,7 @@ fn run_with_clock(
             result => result?,
         }
         let total = run.blocks.len() + run.disturbed.len();
-        if total >= plan.max_blocks || elapsed() >= plan.max_time {
+        if total >= plan.max_blocks || elapsed() >= plan.limit(run.blocks.len()) {
             break;
         }
         if !total.is_multiple_of(LOOK_EVERY) {
@@ -363,6 +371,29 @@ mod tests {
             Duration::from_secs(ticks)
         });
         assert_eq!(run.unwrap().blocks.len(), 10);
+    }
+
+    #[test]
+    fn a_patient_run_gets_the_blocks_of_a_verdict() {
+        let ends_after = |patience, disturbs: bool| {
+            let mut ticks = 0;
+            let mut readings = 0;
+            let mut sides = script(move || {
+                readings += 1;
+                if disturbs { 10.0 * f64::from(1 + readings % 3) } else { 50.0 }
+            });
+            let plan = BlockPlan { patience, half_width: 0.0, ..plan() };
+            let run = run_with_clock(&plan, &mut sides, &mut |_, _| {}, &mut || {
+                ticks += 1;
+                Duration::from_millis(500 * ticks)
+            });
+            let run = run.unwrap();
+            run.blocks.len() + run.disturbed.len()
+        };
+        // Its 10 s are enough for 20 blocks, and no more than three times as long is waited for 30.
+        assert_eq!(ends_after(1, false), 20);
+        assert_eq!(ends_after(3, false), 30);
+        assert_eq!(ends_after(2, true), 40);
     }
 
     #[test]

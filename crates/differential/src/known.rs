@@ -40,7 +40,7 @@ impl PartialEq for Known {
 impl Eq for Known {}
 
 /// All of them.
-pub const ALL: [Known; 13] = [
+pub const ALL: [Known; 12] = [
     Known {
         name: "waits-for-a-writer",
         row: "a program that executes another one, copies the descriptor (`dup`)",
@@ -119,12 +119,6 @@ pub const ALL: [Known; 13] = [
         row: "a program that asks how much can be read",
         reason: "a ring takes what the kernel would not have had room for yet",
         is_it: more_is_queued,
-    },
-    Known {
-        name: "wrong-behind-bytes",
-        row: "a program that gives addresses that are no memory",
-        reason: "all of a vector is looked at before bytes of a ring are copied, not as much as they fill",
-        is_it: wrong_behind_bytes,
     },
     Known {
         name: "killed-over-bytes",
@@ -219,15 +213,6 @@ fn more_is_queued(case: &Case<'_>) -> bool {
     let (plain, library) = (count(&case.first.one), count(&case.first.other));
     // As much as comes into a full buffer.
     case.call() == "queued" && plain > Some(1 << 16) && library > plain
-}
-
-fn wrong_behind_bytes(case: &Case<'_>) -> bool {
-    let by = argument(case.step, "by").unwrap_or_default();
-    let count = case.first.one.strip_prefix("= ").and_then(|count| count.parse::<u64>().ok());
-    case.call() == "wrong"
-        && is_one_of(&by, "readv_second recvmsg_second")
-        && count > Some(0)
-        && case.first.other == "= -1 EFAULT"
 }
 
 /// A difference in one line: what it is, and where it begins.

@@ -117,7 +117,7 @@ pub enum Reason {
     NoOtherEnd,
     /// This process has not made it, or not alone: it was inherited or received, or has several numbers.
     Inherited,
-    /// The program has used it in a way that only the kernel knows.
+    /// The program has used it in a way that only the kernel knows, or has it as standard input, output or error.
     Unseen,
     /// There are as many connections through memory as a process may have.
     TooMany,

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
@@ -13,6 +14,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -328,10 +330,62 @@ static int secret(void)
     return is_right;
 }
 
+// Memory for no more than comes: what lies behind it need not be memory. What would go beyond it is an error, and stays.
+static int beyond(void)
+{
+    enum { PAGE = 4096, ROOM = 100 };
+    char *page = mmap(0, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *end = page + PAGE - ROOM, bytes[3 * ROOM];
+    struct iovec parts[] = { { end, ROOM }, { page + PAGE, ROOM } };
+    munmap(page + PAGE, PAGE);
+    memset(bytes, 'x', sizeof bytes);
+    int is_right = is("nothing", recv(b, end, INT_MAX, MSG_DONTWAIT), -1) & is("errno", errno, EAGAIN);
+    for (int is_vector = 0; is_vector < 2; is_vector++) {
+        write(a, bytes, 10);
+        is_right &= is("peek", recv(b, end, INT_MAX, MSG_PEEK), 10);
+        is_right &= is("some", is_vector ? readv(b, parts, 2) : recv(b, end, INT_MAX, 0), 10);
+        write(a, bytes, 2 * ROOM);
+        is_right &= is("more", is_vector ? readv(b, parts, 2) : recv(b, end, INT_MAX, 0), -1) & is("errno", errno, EFAULT);
+        is_right &= is("all of it", read(b, bytes, sizeof bytes), 2 * ROOM);
+    }
+    return is_right;
+}
+
+// A connection that has the number of a stream of the C library, which writes to it without being seen: all comes in its order.
+static int standard(void)
+{
+    int is_right = 1;
+    for (int number = STDOUT_FILENO; number <= STDERR_FILENO; number++) {
+        FILE *stream = number == STDOUT_FILENO ? stdout : stderr;
+        int listener = socket(AF_INET, SOCK_STREAM, 0), peer = socket(AF_INET, SOCK_STREAM, 0);
+        struct sockaddr_in name = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+        socklen_t length = sizeof name;
+        char got[6];
+        bind(listener, (void *)&name, length);
+        listen(listener, 1);
+        getsockname(listener, (void *)&name, &length);
+        connect(peer, (void *)&name, length);
+        fflush(stream);
+        int kept = fcntl(number, F_DUPFD, 10);
+        close(number);
+        int is_it = accept(listener, 0, 0) == number;
+        for (int i = 0; i < 3; i++) {
+            write(number, "W", 1);
+            fprintf(stream, "P");
+            fflush(stream);
+        }
+        ssize_t came = recv(peer, got, sizeof got, MSG_WAITALL);
+        dup2(kept, number);
+        is_right &= is("accepted as it", is_it, 1) & is("bytes", came, 6) & is("order", memcmp(got, "WPWPWP", 6), 0);
+    }
+    return is_right;
+}
+
 static const struct { const char *name; int (*is_right)(void); } cases[] = {
     { "spliced", spliced }, { "dupped", dupped }, { "added", added }, { "wrong", wrong }, { "closed", closed },
     { "closed_first", closed_first }, { "removed", removed }, { "removed_by_child", removed_by_child }, { "nowhere", nowhere }, { "urgent", urgent }, { "shut", shut },
     { "left", left }, { "several", several }, { "several_shut", several_shut }, { "secret", secret },
+    { "beyond", beyond },
+    { "standard", standard },
 };
 
 int main(int count, char **words)

@@ -154,6 +154,19 @@ impl Bytes {
         (0..self.count).all(|at| self.is_part_there(self.part(at), writes))
     }
 
+    /// What can be written of it, from its first byte on, and no more than `most`: of several parts, those that are whole.
+    #[cold]
+    pub(crate) fn up_to_a_gap(&self, most: usize) -> Self {
+        let whole = (0..self.count).take_while(|&at| self.is_part_there(self.part(at), true)).count();
+        let length = (0..whole).fold(0_usize, |sum, at| sum.saturating_add(self.part(at).iov_len));
+        if length > 0 {
+            return Self { count: whole, length, ..*self };
+        }
+        let first = (0..self.count).map(|at| self.part(at)).find(|part| part.iov_len > 0);
+        let Some(first) = first else { return *self };
+        Self::flat(first.iov_base, reach::writable_bytes(first.iov_base, first.iov_len.min(most)))
+    }
+
     /// The same, for `MSG_TRUNC`.
     pub(crate) fn discarding(self) -> Self {
         Self { discards: true, ..self }

@@ -80,6 +80,19 @@ fn is_there(at: usize, length: usize, writes: bool) -> bool {
     length == 0 || (is_page(at, writes) && (at >> PAGE_BITS == last >> PAGE_BITS || is_page(last, writes)))
 }
 
+/// How many of so many bytes can be written, from the first one on without a gap.
+#[cold]
+#[inline(never)]
+pub(crate) fn writable_bytes(at: *const c_void, length: usize) -> usize {
+    const PAGE_BYTES: usize = 1 << PAGE_BITS;
+    let first = at as usize;
+    let mut there = 0;
+    while there < length && is_page(first.wrapping_add(there), true) {
+        there += PAGE_BYTES - (first.wrapping_add(there) & (PAGE_BYTES - 1));
+    }
+    there.min(length)
+}
+
 #[inline(always)]
 fn is_page(at: usize, writes: bool) -> bool {
     let page = (at >> PAGE_BITS) as u64;

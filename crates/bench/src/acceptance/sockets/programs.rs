@@ -23,6 +23,8 @@ use crate::{
 const WHAT: &str = "a program at two processors";
 /// Blocks that the time is enough for: some are disturbed.
 const BLOCKS: f64 = 45.0;
+/// How many times as long a run may take for the blocks of a verdict: where the kernel is slow, a reading takes several times as long.
+const PATIENCE: u32 = 3;
 /// Readings take seconds, goals are far away: the interval may be wider than elsewhere.
 const HALF_WIDTH: f64 = 0.03;
 
@@ -32,7 +34,14 @@ pub(super) fn plan(context: &Context<'_>, plan: BlockPlan, reading_seconds: f64,
     let usual = Options::default().max_time.as_secs_f64();
     let wanted = BLOCKS * readings * reading_seconds;
     let max_time = context.options.max_time.mul_f64((wanted / usual).max(1.0));
-    BlockPlan { min_time: Duration::ZERO, max_time, half_width: HALF_WIDTH, warm_up_blocks: 2, ..plan }
+    BlockPlan {
+        min_time: Duration::ZERO,
+        max_time,
+        patience: PATIENCE,
+        half_width: HALF_WIDTH,
+        warm_up_blocks: 2,
+        ..plan
+    }
 }
 
 fn of_load(entry: &Entry, load: Load, goal: Goal, cpus: [usize; 2]) -> Spec {

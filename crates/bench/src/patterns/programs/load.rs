@@ -42,9 +42,9 @@ const REDIS_MANY_SECONDS: f64 = 2.0;
 const REDIS_FIRST: u64 = 4000;
 const REDIS_MOST: u64 = 16_000_000;
 /// Requests of each connection in a reading with rings, at least. A connection looks for its other end
-/// after 1,000 uses, of which a request has two (docs/sockets.md): that beginning is then a fortieth of a
+/// after 1,000 uses, of which a request has two (docs/sockets.md): that beginning is then a twentieth of a
 /// reading, also where the kernel is so slow that it would be all of a shorter one.
-const REQUESTS_EACH: u64 = 20_000;
+const REQUESTS_EACH: u64 = 10_000;
 /// Connections of wrk.
 const WRK_CLIENTS: u64 = 64;
 /// A reading of wrk, in seconds, which it takes whole.
@@ -125,7 +125,7 @@ impl Load {
             }
             Self::Http => {
                 "nginx with one process, no sendfile, as it is by default; wrk -t1 -c64, 2 seconds a reading; with rings up to 20, \
-                 so that each connection has 20,000 requests"
+                 so that each connection has 10,000 requests"
             }
         }
         .to_owned()
@@ -297,15 +297,15 @@ mod tests {
     #[test]
     fn readings_last_and_with_rings_are_long_for_each_connection() {
         let load = Load::Redis { clients: 1, pipeline: 1 };
-        assert_eq!((load.amount(None, false), load.amount(None, true)), (4000, 20_000));
+        assert_eq!((load.amount(None, false), load.amount(None, true)), (4000, 10_000));
         assert_eq!((load.amount(Some(0.05), false), load.amount(Some(0.1), true)), (20_000, 40_000));
-        assert_eq!((load.amount(Some(1e-9), false), load.amount(Some(1e-9), true)), (4000, 20_000));
+        assert_eq!((load.amount(Some(1e-9), false), load.amount(Some(1e-9), true)), (4000, 10_000));
         assert_eq!(load.amount(Some(1e9), true), 16_000_000);
         let many = Load::Redis { clients: 50, pipeline: 1 };
-        assert_eq!((many.amount(Some(0.05), false), many.amount(None, true)), (100_000, 1_000_000));
-        assert_eq!(Load::Redis { clients: 50, pipeline: 16 }.amount(Some(0.7), true), 16_000_000);
+        assert_eq!((many.amount(Some(0.05), false), many.amount(None, true)), (100_000, 500_000));
+        assert_eq!(Load::Redis { clients: 50, pipeline: 16 }.amount(Some(0.7), true), 8_000_000);
         let wrk = |rate| Load::Http.amount(rate, true);
-        assert_eq!((wrk(None), wrk(Some(1.0)), wrk(Some(0.2)), wrk(Some(0.001))), (2, 2, 7, 20));
+        assert_eq!((wrk(None), wrk(Some(1.0)), wrk(Some(0.2)), wrk(Some(0.001))), (2, 2, 4, 20));
         assert_eq!(Load::Http.amount(Some(0.001), false), 2);
     }
 }

@@ -91,6 +91,10 @@ pub(crate) fn becomes_ready(conn: &Conn) {
 
 /// A place for a connection that is worth trying; else why it gets none. If it has one under another number, this is then `copied`.
 pub(crate) fn claim(fd: c_int, cookie: u64, record: u16) -> Result<&'static Conn, Reason> {
+    // Streams of the C library read and write these numbers, which no interposer sees.
+    if fd <= libc::STDERR_FILENO {
+        return Err(Reason::Unseen);
+    }
     let by_fd = by_fd(fd).ok_or(Reason::TooMany)?;
     if by_fd.load(Ordering::Relaxed) != 0 {
         return Err(Reason::Inherited);

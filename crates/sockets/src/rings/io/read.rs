@@ -77,7 +77,14 @@ pub(crate) fn read(
         // Rare, and it may have to go on reading from both sides.
         return all(known, fd, bytes, flags, native);
     }
-    let is_there = bytes.is_there(true);
+    let cut;
+    let (bytes, room) = if bytes.is_there(true) {
+        (bytes, usize::MAX)
+    } else {
+        cut = bytes.up_to_a_gap(CAPACITY as usize);
+        // Without a place for one byte the program's own place goes to the kernel, which says so.
+        if cut.length > 0 { (&cut, cut.length) } else { (bytes, 0) }
+    };
     conn.pace.lets_stream_go(&Machine, || peer.tail().wrapping_sub(own.head.0.load(Ordering::Relaxed)));
     // This read is the one that they were promised to.
     let promised = conn.told.promised.load(Ordering::Relaxed) != 0;
@@ -87,7 +94,7 @@ pub(crate) fn read(
     // Only where it is needed, or every read would write it down.
     let call = || Reading { known, own, peer, fd, bytes, flags };
     loop {
-        if !is_there && !is_empty(own, peer) {
+        if goes_beyond(own, peer, room) {
             set_errno(libc::EFAULT);
             return Ok(-1);
         }
@@ -100,12 +107,23 @@ pub(crate) fn read(
             Moves::Nothing if finds_at_once(conn, own, peer, flags) => {}
             moves => {
                 let user = known.enter()?;
-                let result = call().waiting(user, moves, is_there, promised, native);
+                let result = call().waiting(user, moves, room, promised, native);
                 user.leave();
                 return result;
             }
         }
     }
+}
+
+/// Whether what the ring holds goes beyond the memory that the program has given, of which so many bytes are there. As of the kernel, no
+/// more than comes needs memory.
+#[inline(always)]
+fn goes_beyond(own: &Header, peer: &Header, room: usize) -> bool {
+    room != usize::MAX && !is_empty(own, peer) && held(own, peer) > room as u64
+}
+
+fn held(own: &Header, peer: &Header) -> u64 {
+    peer.tail().wrapping_sub(own.head.0.load(Ordering::Acquire))
 }
 
 /// A read.
@@ -147,7 +165,7 @@ impl Reading<'_> {
         &self,
         user: Use,
         moves: Moves,
-        is_there: bool,
+        room: usize,
         mut promised: bool,
         native: &mut Native<'_>,
     ) -> Result<isize, Gone> {
@@ -155,7 +173,7 @@ impl Reading<'_> {
         let may_wait = MayWait(Cell::new(None));
         let mut next = Some(moves);
         loop {
-            if !is_there && !is_empty(own, peer) {
+            if goes_beyond(own, peer, room) {
                 set_errno(libc::EFAULT);
                 return Ok(-1);
             }
