@@ -65,6 +65,28 @@ fn status_shows_the_nodes_of_all_hosts() {
 }
 
 /// An instance of `tieline conntest` on each host.
+#[test]
+fn the_node_of_a_host_that_has_joined_needs_no_id() {
+    let _watchdog = Watchdog::usual("node without an id");
+    let Some((first, _second)) = two_hosts() else { return };
+    let run = |words: &[&str]| {
+        let mut command = first.command(tieline_tests::cluster::tieline_binary().unwrap().to_str().unwrap());
+        let output = command.env_remove("TIELINE_NODE").args(words).stdin(Stdio::null()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()
+    };
+    assert_eq!(run(&["node", "status", "--json"])["nodes"][0]["node"], 4);
+    assert_eq!(run(&["node", "restart", "--json"])["outcome"], "restarted");
+    assert_eq!(run(&["node", "stop", "--json"])["outcome"], "stopped");
+    assert_eq!(run(&["node", "start", "--json"])["outcome"], "started");
+    first.tieline(&["node", "stop"]);
+    let mut manager = first.command(tieline_tests::cluster::tieline_binary().unwrap().to_str().unwrap());
+    let mut manager = manager.env_remove("TIELINE_NODE").args(["node", "run"]).stdin(Stdio::null()).spawn().unwrap();
+    until("a manager in the foreground", || first.run(&["node", "status"]).0);
+    first.tieline(&["node", "stop"]);
+    assert!(manager.wait().unwrap().success());
+}
+
 fn conntest(hosts: [&Host; 2], options: &[&str]) -> [Child; 2] {
     let program = tieline_tests::cluster::tieline_binary().unwrap();
     hosts.map(|host| {

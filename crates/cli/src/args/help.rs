@@ -61,12 +61,12 @@ const OTHERWISE: [(&[&str], &str, &str); 17] = [
     (
         &["node"],
         "node",
-        "The node; required, here or by TIELINE_NODE (`node run`: or as `id` in the configuration)",
+        "The node [env: TIELINE_NODE] [default: `node run`: `id` under [node] in the configuration; else this host's, if it has joined a cluster of several hosts]",
     ),
     (
         &["node", "run"],
         "node",
-        "The node [env: TIELINE_NODE] [default: `id` under [node] in the configuration]",
+        "The node [env: TIELINE_NODE] [default: `id` under [node] in the configuration, else this host's, if it has joined a cluster of several hosts]",
     ),
     (&["node", "start"], "node", ONE_NODE),
     (&["node", "stop"], "node", ONE_NODE),
@@ -102,7 +102,8 @@ const OTHERWISE: [(&[&str], &str, &str); 17] = [
 ];
 const ALL_NODES: &str =
     "Only this node; not taken from TIELINE_NODE, which says where programs attach [default: all nodes]";
-const ONE_NODE: &str = "The node; required, here or by TIELINE_NODE";
+const ONE_NODE: &str =
+    "The node [env: TIELINE_NODE] [default: this host's, if it has joined a cluster of several hosts]";
 
 /// The command line, with its help complete.
 pub(crate) fn command() -> Command {

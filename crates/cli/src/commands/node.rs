@@ -1,7 +1,9 @@
 //! `tieline node`.
 
 use node::daemon::settings_for;
-use node::{Daemon, DaemonOptions};
+use node::{Daemon, DaemonOptions, NodeError};
+use node_client::runtime_dir::DEFAULT_CLUSTER;
+use tieline::NodeId;
 
 use super::cluster::{list, may_run_here, start, stop};
 use super::{cluster_dir, usage};
@@ -13,7 +15,7 @@ pub(super) fn run(common: &Common, action: &NodeAction, output: Output) -> Outco
     if let NodeAction::Run { background } = action {
         return foreground(common, *background);
     }
-    let Some(id) = common.node else {
+    let Some(id) = common.node.or_else(|| own(common)) else {
         return Err(usage(match action {
             NodeAction::Start => {
                 "--node is missing: give the ID of the node to start, a multiple of 4 that no running node has"
@@ -21,6 +23,7 @@ pub(super) fn run(common: &Common, action: &NodeAction, output: Output) -> Outco
             _ => "--node is missing: give the ID of the node (`tieline status` lists those that run)",
         }));
     };
+    let common = &Common { node: Some(id), ..common.clone() };
     match action {
         NodeAction::Start => {
             let report = start(common, vec![id], false, output)?;
@@ -50,7 +53,15 @@ pub(super) fn run(common: &Common, action: &NodeAction, output: Output) -> Outco
     }
 }
 
-fn say(output: Output, node: tieline::NodeId, what: &str) -> Outcome {
+/// The node of this host, if it has one node of the cluster, of several hosts.
+fn own(common: &Common) -> Option<NodeId> {
+    match node::hosts::nodes_here(common.cluster.as_deref().unwrap_or(DEFAULT_CLUSTER))[..] {
+        [only] => Some(only),
+        _ => None,
+    }
+}
+
+fn say(output: Output, node: NodeId, what: &str) -> Outcome {
     output.result(
         || Ok(serde_json::json!({ "schema": "tieline.node/1", "node": node, "outcome": what })),
         || format!("node {} {what}\n", list(&[node])),
@@ -59,7 +70,11 @@ fn say(output: Output, node: tieline::NodeId, what: &str) -> Outcome {
 }
 
 fn foreground(common: &Common, background: bool) -> Outcome {
-    let (mut settings, id) = settings_for(common.config.as_deref(), common.node)?;
+    let config = common.config.as_deref();
+    let (mut settings, id) = match settings_for(config, common.node) {
+        Err(NodeError::NoId) => settings_for(config, own(common))?,
+        found => found?,
+    };
     if !background {
         may_run_here(common, &[id])?;
     }
