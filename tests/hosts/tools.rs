@@ -81,7 +81,8 @@ fn the_node_of_a_host_that_has_joined_needs_no_id() {
     assert_eq!(run(&["node", "start", "--json"])["outcome"], "started");
     first.tieline(&["node", "stop"]);
     let mut manager = first.command(tieline_tests::cluster::tieline_binary().unwrap().to_str().unwrap());
-    let mut manager = manager.env_remove("TIELINE_NODE").args(["node", "run"]).stdin(Stdio::null()).spawn().unwrap();
+    let mut manager =
+        manager.env_remove("TIELINE_NODE").args(["node", "run"]).stdin(Stdio::null()).spawn().unwrap();
     until("a manager in the foreground", || first.run(&["node", "status"]).0);
     first.tieline(&["node", "stop"]);
     assert!(manager.wait().unwrap().success());
