@@ -21,6 +21,7 @@
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sched.h>
@@ -113,7 +114,8 @@ static int serve(int listener, void (*service)(int))
     int child = check("fork", fork());
     if (child == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        close(0);
+        /* Not to be a connection's number. */
+        check("open", dup2(check("open", open("/dev/null", O_RDONLY)), 0));
         pin(other_cpu);
         service(listener);
         _exit(0);
