@@ -114,7 +114,7 @@ static int serve(int listener, void (*service)(int))
     int child = check("fork", fork());
     if (child == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        /* Not to be a connection's number. */
+        /* No connection is to get this number: it would stay with the kernel (docs/sockets.md). */
         check("open", dup2(check("open", open("/dev/null", O_RDONLY)), 0));
         pin(other_cpu);
         service(listener);

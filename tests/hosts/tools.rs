@@ -64,7 +64,6 @@ fn status_shows_the_nodes_of_all_hosts() {
     assert!(table.contains("     8  unknown: the session with it is"), "{table}");
 }
 
-/// An instance of `tieline conntest` on each host.
 #[test]
 fn the_node_of_a_host_that_has_joined_needs_no_id() {
     let _watchdog = Watchdog::usual("node without an id");
@@ -88,6 +87,7 @@ fn the_node_of_a_host_that_has_joined_needs_no_id() {
     assert!(manager.wait().unwrap().success());
 }
 
+/// An instance of `tieline conntest` on each host.
 fn conntest(hosts: [&Host; 2], options: &[&str]) -> [Child; 2] {
     let program = tieline_tests::cluster::tieline_binary().unwrap();
     hosts.map(|host| {

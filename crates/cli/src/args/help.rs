@@ -61,7 +61,7 @@ const OTHERWISE: [(&[&str], &str, &str); 17] = [
     (
         &["node"],
         "node",
-        "The node [env: TIELINE_NODE] [default: `node run`: `id` under [node] in the configuration; else this host's, if it has joined a cluster of several hosts]",
+        "The node [env: TIELINE_NODE] [default: this host's, if it has joined a cluster of several hosts; `node run` takes `id` under [node] in the configuration before]",
     ),
     (
         &["node", "run"],

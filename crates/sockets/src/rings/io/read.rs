@@ -82,7 +82,7 @@ pub(crate) fn read(
         (bytes, usize::MAX)
     } else {
         cut = bytes.up_to_a_gap(CAPACITY as usize);
-        // Without a place for one byte the program's own place goes to the kernel, which says so.
+        // If not one byte can be written, the program's own buffer goes to the kernel, which returns `EFAULT`.
         if cut.length > 0 { (&cut, cut.length) } else { (bytes, 0) }
     };
     conn.pace.lets_stream_go(&Machine, || peer.tail().wrapping_sub(own.head.0.load(Ordering::Relaxed)));
