@@ -145,7 +145,7 @@ fn run(words: &Run) -> Result<u8> {
         note("differential: this kernel refuses io_uring: requests by rings are refused on both sides\n");
     }
     let share = counting.map(|counting| counting.share()).transpose()?;
-    let saved = if interrupted { Vec::new() } else { report(words, &plan, &summary, &stop)? };
+    let saved = report(words, &plan, &summary, &stop)?;
     print(&if words.json {
         json(words, &summary, &saved, start, share)
     } else {
@@ -180,7 +180,8 @@ fn line(summary: &Summary, words: &Run, start: Instant) -> String {
     )
 }
 
-/// Makes each difference small, prints it, and saves it if wanted.
+/// Makes each difference small, prints it, and saves it if wanted. After a signal nothing is run any more: what was
+/// found is saved as it is.
 fn report(words: &Run, plan: &Plan, summary: &Summary, stop: &AtomicBool) -> Result<Vec<String>> {
     let mut saved = Vec::new();
     for (seed, finding) in &summary.unstable {
@@ -206,26 +207,48 @@ fn report(words: &Run, plan: &Plan, summary: &Summary, stop: &AtomicBool) -> Res
             known::line(&program, finding)
         ));
     }
-    if summary.different.is_empty() {
-        return Ok(saved);
-    }
-    let mut judge = Judge::new(plan.plain.clone(), plan.library.clone(), process::processors()[0])?;
+    let mut judge = None;
     for (seed, finding) in &summary.different {
-        let program = generate::focused(*seed, &words.focus);
-        let wanted =
-            |program: &Program, finding: &Finding| !words.known || known::of(program, finding).is_none();
-        let small = shrink::shrink(&mut judge, &program, SHRINK_LIMIT, stop, wanted)?;
-        let finding = match judge.compare(&small, words.under.repetitions)? {
-            Verdict::Different(finding) => finding,
-            _ => finding.clone(),
+        let whole = generate::focused(*seed, &words.focus);
+        let (program, finding) = if stop.load(Ordering::SeqCst) {
+            (whole, finding.clone())
+        } else {
+            let judge = match &mut judge {
+                Some(judge) => judge,
+                none => none.insert(Judge::new(
+                    plan.plain.clone(),
+                    plan.library.clone(),
+                    process::processors()[0],
+                )?),
+            };
+            made_small(judge, words, &whole, finding, stop)?
         };
-        let told = side_by_side(&small, &finding.plain, &finding.library);
+        let told = side_by_side(&program, &finding.plain, &finding.library);
         note(&format!("seed {seed} differs; what is needed of it:\n{told}\n"));
         if let Some(folder) = &words.save {
-            saved.push(save(folder, &format!("seed-{seed}"), &small, &told)?);
+            saved.push(save(folder, &format!("seed-{seed}"), &program, &told)?);
         }
     }
     Ok(saved)
+}
+
+/// What is needed of a program to differ, and what it came to; the whole program if a signal comes meanwhile.
+fn made_small(
+    judge: &mut Judge,
+    words: &Run,
+    whole: &Program,
+    finding: &Finding,
+    stop: &AtomicBool,
+) -> Result<(Program, Finding)> {
+    let wanted = |program: &Program, finding: &Finding| !words.known || known::of(program, finding).is_none();
+    let shrunk = shrink::shrink(judge, whole, SHRINK_LIMIT, stop, wanted)
+        .and_then(|small| Ok((judge.compare(&small, words.under.repetitions)?, small)));
+    match shrunk {
+        Ok((Verdict::Different(finding), small)) => Ok((small, finding)),
+        // The sides may have ended by the same signal.
+        Err(error) if !stop.load(Ordering::SeqCst) => Err(error),
+        _ => Ok((whole.clone(), finding.clone())),
+    }
 }
 
 /// Only the lines that differ.

@@ -185,6 +185,38 @@ fn interrupted_it_says_what_it_did_and_leaves_nobody() {
 }
 
 #[test]
+fn what_was_found_before_a_signal_is_saved_whole() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("interrupted-{}", std::process::id()));
+    let library = common::planted("").preload.unwrap();
+    let mut patience = Duration::from_secs(1);
+    let value = loop {
+        let mut run = Command::new(env!("CARGO_BIN_EXE_differential"));
+        run.args(["run", "--programs", "1000000", "--enough", "1000000", "--json", "--quiet"]);
+        run.arg("--save").arg(&folder).arg("--preload").arg(&library);
+        run.args(["--env", "DIFFERENTIAL_PLANT=dup-loses-nonblock"]);
+        let child = run.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        std::thread::sleep(patience);
+        signal(child.id(), 15);
+        let output = child.wait_with_output().unwrap();
+        // Before it has found anything, the status is another one, or none at all if the signal came very early.
+        if output.status.code() == Some(1) {
+            break serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap();
+        }
+        assert!(patience < Duration::from_secs(60), "nothing is found: {}", text(&output.stderr));
+        patience *= 2;
+    };
+    let found = value["different"].as_array().unwrap();
+    assert!(!found.is_empty());
+    for seed in found {
+        let seed = seed.as_u64().unwrap();
+        let saved = std::fs::read_to_string(folder.join(format!("seed-{seed}.txt"))).unwrap();
+        let shown = text(&differential(&["show", &seed.to_string()]).stdout);
+        assert!(saved.starts_with(&shown), "{saved}\nis not the whole program:\n{shown}");
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
 fn killed_it_takes_its_servers_with_it() {
     let (mut child, servers) = long_run();
     let programs: Vec<u32> = servers.iter().flat_map(|server| children(*server)).collect();
