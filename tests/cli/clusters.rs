@@ -69,5 +69,8 @@ fn the_cluster_of_a_test_is_known_with_its_owner() {
     };
     assert_eq!(own["cluster"], format!("verify-{}", child.id()));
     assert_eq!(own["own"], serde_json::json!({"pid": child.id(), "running": true}));
+    // What it would measure is of no interest here. With a signal it takes its cluster down.
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     child.wait().unwrap();
+    assert_eq!(report(&cluster)["clusters"], serde_json::json!([]));
 }

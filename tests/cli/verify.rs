@@ -56,7 +56,7 @@ fn a_good_cluster_passes_leaves_a_page_and_nothing_else() {
 fn a_running_cluster_is_tested_and_left_running() {
     let _watchdog = Watchdog::usual("verify running");
     let cluster = Cluster::up(2).unwrap();
-    let (status, out, err) = cluster.run(&["verify", "--running"]).unwrap();
+    let (status, out, err) = cluster.run(&["verify", "--running", "--quick"]).unwrap();
     assert!(status == 0 || status == 3, "{out}{err}");
     assert!(out.contains("VERDICT: "), "{out}");
     let (status, ..) = cluster.run(&["status"]).unwrap();
@@ -167,7 +167,7 @@ fn limits_plan_and_baseline_are_read_before_anything_starts_and_judge() {
     let limits = write("limits.toml", "[\"scipp.half_rtt.4B\"]\nupper = \"1 ns\"\n");
     let (_, plan, _) = cluster.run(&["cable", "--generate", "--nodes", "2"]).unwrap();
     let plan = write("plan.toml", &plan);
-    let arguments = ["verify", "--nodes", "3", "--thresholds", &limits, "--plan", &plan, "--json"];
+    let arguments = ["verify", "--nodes", "3", "--quick", "--thresholds", &limits, "--plan", &plan, "--json"];
     let (status, out, err) = cluster.run(&arguments).unwrap();
     assert_eq!(status, 1, "{out}{err}");
     let report: Value = serde_json::from_str(&out).unwrap();
@@ -181,7 +181,8 @@ fn limits_plan_and_baseline_are_read_before_anything_starts_and_judge() {
     assert_eq!(came_to("thresholds"), not_kept, "{out}");
     // With itself as the baseline, what is read is only chance; the sections are there.
     let old = write("old.json", &out);
-    let (status, out, err) = cluster.run(&["verify", "--nodes", "3", "--baseline", &old, "--json"]).unwrap();
+    let arguments = ["verify", "--nodes", "3", "--quick", "--baseline", &old, "--json"];
+    let (status, out, err) = cluster.run(&arguments).unwrap();
     let report: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{err}"));
     assert!(status != 2 && status != 4, "{out}{err}");
     assert_eq!(report["baseline"]["schema"], "tieline.compare_verify/1");

@@ -9,7 +9,14 @@ use crate::program::{Program, described};
 #[must_use]
 pub fn canonical(log: &Log) -> Vec<String> {
     let mut names = Names::default();
-    let mut lines: Vec<String> = log.results.iter().map(|result| names.replace(result)).collect();
+    // What a call that blocked came to appeared when it came to it: were it named by its line, a call that blocks for ever on one side would
+    // change the names in later lines.
+    let mut order: Vec<usize> = (0..log.results.len()).collect();
+    order.sort_by_key(|&at| came_at(&log.results[at]).map_or((at + 1, false), |step| (step, true)));
+    let mut lines = vec![String::new(); log.results.len()];
+    for at in order {
+        lines[at] = names.replace(&log.results[at]);
+    }
     lines.extend(
         log.tables
             .iter()
@@ -17,6 +24,12 @@ pub fn canonical(log: &Log) -> Vec<String> {
     );
     lines.extend(log.ends.iter().map(|(founder, end)| names.replace(&format!("a{founder} ended {end}"))));
     lines
+}
+
+/// Behind which step (from 1 on) a call that blocked came to something.
+pub(crate) fn came_at(outcome: &str) -> Option<usize> {
+    let (_, behind) = outcome.split_once(" step ")?;
+    behind.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
 /// The same lines without who has the same port or process as who.
@@ -127,6 +140,14 @@ mod tests {
         assert_ne!(one, lines(&["= 0 127.0.0.1:@5", "= %4", "from=127.0.0.1:@6", "@6"]));
         let families = lines(&["= 0 127.0.0.1:@7 from=01:@7 to=0.0.0.0:@7"]);
         assert_eq!(families, ["= 0 127.0.0.1:@<0> from=01:@<1> to=0.0.0.0:@<0>"]);
+    }
+
+    #[test]
+    fn a_call_that_blocks_for_ever_changes_no_later_name() {
+        let one = lines(&["blocks, after step 3: = 5 from=01:@9", "= 0 01:@8", "= 0 01:@7"]);
+        let two = lines(&["blocks", "= 0 01:@8", "= 0 01:@7"]);
+        assert_eq!(one[0], "blocks, after step 3: = 5 from=01:@<2>");
+        assert_eq!(one[1..], two[1..]);
     }
 
     #[test]

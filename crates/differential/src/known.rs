@@ -9,7 +9,7 @@ mod edges;
 mod ends;
 mod writers;
 
-use crate::compare::{Difference, differences};
+use crate::compare::{Difference, came_at, differences};
 use crate::judge::Finding;
 use crate::program::{ACTORS, Call, Program, Step, described};
 
@@ -152,12 +152,8 @@ fn first(found: &[Difference]) -> Option<&Difference> {
 
 /// At which step a difference began: a call that blocks has come to something later.
 fn began(difference: &Difference) -> usize {
-    let later = |outcome: &str| {
-        let (_, behind) = outcome.split_once(" step ")?;
-        behind.split(|c: char| !c.is_ascii_digit()).next()?.parse::<usize>().ok()
-    };
     let waits = |outcome: &str| outcome.starts_with("blocks") || outcome.starts_with("hangs");
-    let step = |outcome: &str| later(outcome).or_else(|| (!waits(outcome)).then_some(difference.at + 1));
+    let step = |outcome: &str| came_at(outcome).or_else(|| (!waits(outcome)).then_some(difference.at + 1));
     let steps = [step(&difference.one), step(&difference.other)];
     steps.into_iter().flatten().min().unwrap_or(difference.at + 1)
 }

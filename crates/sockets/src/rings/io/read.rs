@@ -52,7 +52,7 @@ pub(crate) fn read(
             return Ok(0);
         }
         if flags & (libc::MSG_OOB | libc::MSG_ERRQUEUE) == 0 {
-            known.moving(|conn| leave::reading(conn, fd))?;
+            return by_kernel(known, fd, native);
         }
         let result = native.call();
         conn.said(result);
@@ -105,14 +105,25 @@ pub(crate) fn read(
                 return Ok(call().with_more(count));
             }
             Moves::Nothing if finds_at_once(conn, own, peer, flags) => {}
+            // More may come than there is memory for, by whichever way: the kernel returns an error then, and keeps all of it.
+            _ if room != usize::MAX => return by_kernel(known, fd, native),
             moves => {
                 let user = known.enter()?;
-                let result = call().waiting(user, moves, room, promised, native);
+                let result = call().waiting(user, moves, promised, native);
                 user.leave();
                 return result;
             }
         }
     }
+}
+
+/// From now on everything comes through the kernel, which reads for the program's own call.
+#[cold]
+fn by_kernel(known: Known, fd: c_int, native: &mut Native<'_>) -> Result<isize, Gone> {
+    known.moving(|conn| leave::reading(conn, fd))?;
+    let result = native.call();
+    known.conn.said(result);
+    Ok(result)
 }
 
 /// Whether what the ring holds goes beyond the memory that the program has given, of which so many bytes are there. As of the kernel, no
@@ -165,7 +176,6 @@ impl Reading<'_> {
         &self,
         user: Use,
         moves: Moves,
-        room: usize,
         mut promised: bool,
         native: &mut Native<'_>,
     ) -> Result<isize, Gone> {
@@ -173,10 +183,6 @@ impl Reading<'_> {
         let may_wait = MayWait(Cell::new(None));
         let mut next = Some(moves);
         loop {
-            if goes_beyond(own, peer, room) {
-                set_errno(libc::EFAULT);
-                return Ok(-1);
-            }
             let moves = next.take().unwrap_or_else(|| take(known, own, peer, bytes, self.is_peek()));
             let part = match moves {
                 Moves::Moved(count) => {
