@@ -9,6 +9,9 @@ use crate::port::SEND_SLOT_BYTES;
 const WINDOW_BYTES: u64 = 4 * SEND_SLOT_BYTES as u64;
 /// As much of a new measurement counts.
 const LEARN: f64 = 0.125;
+/// No measurement counts as more than so many times what is known: two looks right behind each other, after a thread was held up, see at
+/// once what has come in a long time.
+const FASTER: f64 = 2.0;
 /// After that time without a measurement nothing is known.
 const STALE_NS: u64 = 1_000_000_000;
 
@@ -40,7 +43,7 @@ impl Pace {
             let rate = done as f64 / now_ns.saturating_sub(began_ns).max(1) as f64;
             let before = self.measured.map_or(rate, |(before, _)| before);
             // A little: a thread that was interrupted looks late, and buffers on the way take some at once.
-            self.measured = Some((before + (rate - before) * LEARN, now_ns));
+            self.measured = Some((before + (rate.min(before * FASTER) - before) * LEARN, now_ns));
             self.since = Some((now_ns, confirmed));
         }
         if under_way == 0 {
@@ -88,6 +91,19 @@ mod tests {
         assert!(is_about(&pace, now_ns, 2000.0), "{pace:?}");
         // After a long one nothing is known.
         assert!(pace.rate(now_ns + STALE_NS).is_none());
+    }
+
+    #[test]
+    fn what_comes_at_once_behind_a_pause_is_no_rate() {
+        let mut pace = Pace::default();
+        let now_ns = carry(&mut pace, 0, 500, 40);
+        let before = pace.rate(now_ns).unwrap();
+        pace.begin(now_ns, 16 * CHUNK, 16 * CHUNK);
+        // The first half took its time; the other one is seen a nanosecond later.
+        pace.look(now_ns + 8 * 500, 8 * CHUNK);
+        pace.look(now_ns + 8 * 500 + 1, 0);
+        let after = pace.rate(now_ns + 8 * 500 + 1).unwrap();
+        assert!(after > before * 0.9 && after < before * 1.2, "{before} and then {after}");
     }
 
     #[test]
