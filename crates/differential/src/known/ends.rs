@@ -1,7 +1,7 @@
 //! Known differences in how connections end.
 
 use super::writers::writes_in_another_process;
-use super::{Case, argument, is_one_of};
+use super::{Case, argument, is_one_of, processes};
 use crate::program::Step;
 
 /// Calls after which another process may have what this one has, of which nothing is known.
@@ -95,14 +95,24 @@ fn has_died(case: &Case<'_>) -> bool {
     died_at(case).is_some()
 }
 
-fn is_kill(step: &Step) -> bool {
-    step.call.name() == "kill" && argument(step, "signal").as_deref() == Some("kill")
+/// Whether it kills: by a signal that always does, or one without a handler, by which the process has ended.
+fn is_kill(case: &Case<'_>, step: &Step) -> bool {
+    let has_ended = || {
+        let target = argument(step, "actor")?.strip_prefix('a')?.parse::<usize>().ok()?;
+        let process = processes(case.before()).get(target).copied()?;
+        let end = format!("a{process} ended ");
+        Some(case.finding.library.iter().any(|line| line.starts_with(&end)))
+    };
+    step.call.name() == "kill"
+        && (argument(step, "signal").as_deref() == Some("kill") || has_ended().unwrap_or(false))
 }
 
 /// At which step somebody has died first, or is found dead.
 pub(super) fn died_at(case: &Case<'_>) -> Option<usize> {
     let steps = case.before().iter().zip(&case.finding.library);
-    steps.into_iter().position(|(step, outcome)| outcome == "died" || outcome == "dead" || is_kill(step))
+    steps
+        .into_iter()
+        .position(|(step, outcome)| outcome == "died" || outcome == "dead" || is_kill(case, step))
 }
 
 /// Whether a descriptor has `ERR` in the first of two outcomes of a wait, and not in the second.
