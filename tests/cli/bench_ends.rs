@@ -2,7 +2,7 @@
 //! tool or version; and every benchmark runs on one processor, on given ones, and under load.
 
 use std::process::{Child, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tieline::{SegmentId, SegmentOptions};
@@ -120,10 +120,20 @@ fn a_killed_end_is_noticed_by_the_other() {
             output.status.code() == Some(4) && (said.contains("gone") || said.contains("no server")),
             "{tool}: {said}"
         );
-        let (server, mut client) = (serve(&cluster, tool), start());
-        std::thread::sleep(Duration::from_millis(700));
-        client.kill().unwrap();
-        client.wait().unwrap();
+        let mut server = serve(&cluster, tool);
+        let mut delay = Duration::from_millis(700);
+        // A client that is killed before it has found its server, on a busy machine, is none yet: the server waits for the next one.
+        while server.try_wait().unwrap().is_none() {
+            let mut client = start();
+            std::thread::sleep(delay);
+            client.kill().unwrap();
+            client.wait().unwrap();
+            let killed = Instant::now();
+            while server.try_wait().unwrap().is_none() && killed.elapsed() < Duration::from_secs(10) {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            delay *= 2;
+        }
         let output = server.wait_with_output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(

@@ -163,11 +163,11 @@ fn limits_plan_and_baseline_are_read_before_anything_starts_and_judge() {
         assert_eq!((status, out.as_str()), (2, ""), "{option}: {err}");
         assert!(err.contains(&file) && err.contains(next), "{option}: {err}");
     }
-    // Nothing moves a byte in no time, so a limit of nothing is not kept; a plan with a node too few is not, either.
+    // Nothing moves a byte in no time, so a limit of nothing is not kept; a plan with a node too many is not, either.
     let limits = write("limits.toml", "[\"scipp.half_rtt.4B\"]\nupper = \"1 ns\"\n");
-    let (_, plan, _) = cluster.run(&["cable", "--generate", "--nodes", "2"]).unwrap();
+    let (_, plan, _) = cluster.run(&["cable", "--generate", "--nodes", "3"]).unwrap();
     let plan = write("plan.toml", &plan);
-    let arguments = ["verify", "--nodes", "3", "--quick", "--thresholds", &limits, "--plan", &plan, "--json"];
+    let arguments = ["verify", "--nodes", "2", "--thresholds", &limits, "--plan", &plan, "--json"];
     let (status, out, err) = cluster.run(&arguments).unwrap();
     assert_eq!(status, 1, "{out}{err}");
     let report: Value = serde_json::from_str(&out).unwrap();
@@ -181,8 +181,7 @@ fn limits_plan_and_baseline_are_read_before_anything_starts_and_judge() {
     assert_eq!(came_to("thresholds"), not_kept, "{out}");
     // With itself as the baseline, what is read is only chance; the sections are there.
     let old = write("old.json", &out);
-    let arguments = ["verify", "--nodes", "3", "--quick", "--baseline", &old, "--json"];
-    let (status, out, err) = cluster.run(&arguments).unwrap();
+    let (status, out, err) = cluster.run(&["verify", "--nodes", "2", "--baseline", &old, "--json"]).unwrap();
     let report: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{err}"));
     assert!(status != 2 && status != 4, "{out}{err}");
     assert_eq!(report["baseline"]["schema"], "tieline.compare_verify/1");
