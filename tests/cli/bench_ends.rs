@@ -122,7 +122,7 @@ fn a_killed_end_is_noticed_by_the_other() {
         );
         let mut server = serve(&cluster, tool);
         let mut delay = Duration::from_millis(700);
-        // A client that is killed before it has found its server, on a busy machine, is none yet: the server waits for the next one.
+        // On a busy machine a client may be killed before it has found its server, which then waits for another client.
         while server.try_wait().unwrap().is_none() {
             let mut client = start();
             std::thread::sleep(delay);

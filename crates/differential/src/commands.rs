@@ -224,7 +224,7 @@ fn report(words: &Run, plan: &Plan, summary: &Summary, stop: &AtomicBool) -> Res
             made_small(judge, words, &whole, finding, stop)?
         };
         let told = side_by_side(&program, &finding.plain, &finding.library);
-        note(&format!("seed {seed} differs; what is needed of it:\n{told}\n"));
+        note(&format!("seed {seed} differs:\n{told}\n"));
         if let Some(folder) = &words.save {
             saved.push(save(folder, &format!("seed-{seed}"), &program, &told)?);
         }

@@ -78,12 +78,13 @@ pub(crate) fn read(
         return all(known, fd, bytes, flags, native);
     }
     let cut;
-    let (bytes, room) = if bytes.is_there(true) {
-        (bytes, usize::MAX)
+    let (bytes, room, lacks_a_part) = if bytes.is_there(true) {
+        (bytes, usize::MAX, false)
     } else {
+        let has_parts = bytes.place().is_none();
         cut = bytes.up_to_a_gap(CAPACITY as usize);
         // If not one byte can be written, the program's own buffer goes to the kernel, which returns `EFAULT`.
-        if cut.length > 0 { (&cut, cut.length) } else { (bytes, 0) }
+        if cut.length > 0 { (&cut, cut.length, has_parts) } else { (bytes, 0, has_parts) }
     };
     conn.pace.lets_stream_go(&Machine, || peer.tail().wrapping_sub(own.head.0.load(Ordering::Relaxed)));
     // This read is the one that they were promised to.
@@ -105,11 +106,12 @@ pub(crate) fn read(
                 return Ok(call().with_more(count));
             }
             Moves::Nothing if finds_at_once(conn, own, peer, flags) => {}
-            // More may come than there is memory for, by whichever way: the kernel returns an error then, and keeps all of it.
-            _ if room != usize::MAX => return by_kernel(known, fd, native),
+            // Of several parts a later one is no memory. What comes may reach it, by whichever way: the kernel returns an error then, and
+            // keeps all of it. (A length beyond the memory of a single buffer may be meant, and costs the connection nothing.)
+            _ if lacks_a_part => return by_kernel(known, fd, native),
             moves => {
                 let user = known.enter()?;
-                let result = call().waiting(user, moves, promised, native);
+                let result = call().waiting(user, moves, room, promised, native);
                 user.leave();
                 return result;
             }
@@ -176,6 +178,7 @@ impl Reading<'_> {
         &self,
         user: Use,
         moves: Moves,
+        room: usize,
         mut promised: bool,
         native: &mut Native<'_>,
     ) -> Result<isize, Gone> {
@@ -183,6 +186,10 @@ impl Reading<'_> {
         let may_wait = MayWait(Cell::new(None));
         let mut next = Some(moves);
         loop {
+            if goes_beyond(own, peer, room) {
+                set_errno(libc::EFAULT);
+                return Ok(-1);
+            }
             let moves = next.take().unwrap_or_else(|| take(known, own, peer, bytes, self.is_peek()));
             let part = match moves {
                 Moves::Moved(count) => {
