@@ -11,6 +11,8 @@
  *     connect N       N times socket, connect, read until the other end has closed, close: one of them
  *     epoll N         N times a byte there and back over 64 connections, which both ends wait for with epoll: one message
  *     latency BYTES N     N times so many bytes there and back over one connection: half of one round trip, median and 99.9 %
+ *     lines N         N round trips in the cache lines of that connection's ring, without a pause between two looks and with one: half
+ *                     of one round trip, both medians
  *     request N           N times connect, 64 bytes there and back, close: one of them
  *     short M BYTES N     N times connect, read M messages of so many bytes that the other end sends, up to its end, close: one of them
  *     idle N              N connections, each used a little, then let alone: how many there are, and the process at their other ends
@@ -37,6 +39,8 @@
 #include <time.h>
 #include <unistd.h>
 #include <x86intrin.h>
+
+#include "ring_lines.h"
 
 enum { MESSAGE_BYTES = 64, CONNECTIONS = 64, LATENCY_BYTES = 4096, USES = 32, MANY_USES = 600, USED_MUCH = 1024, SPARE = 256 };
 
@@ -124,13 +128,30 @@ static int serve(int listener, void (*service)(int))
     return child;
 }
 
+/* Counts with the other end in the lines of the one ring that this process has. */
+static void answer_counts(const char *bytes)
+{
+    struct ring_region regions[RINGS];
+    struct count_order order;
+    memcpy(&order, bytes, sizeof order);
+    if (ring_regions(regions) != 2 || regions[0].is_own == regions[1].is_own)
+        _exit(1);
+    int own = regions[0].is_own ? 0 : 1;
+    if (!answers_counts(regions[own].words, regions[1 - own].words, &order))
+        _exit(1);
+}
+
 static void echo_service(int listener)
 {
     char bytes[LATENCY_BYTES];
     int got, yes = 1, fd = check("accept", accept(listener, NULL, NULL));
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-    while ((got = check("read", (int)read(fd, bytes, sizeof bytes))) > 0)
-        write_all(fd, bytes, (size_t)got);
+    while ((got = check("read", (int)read(fd, bytes, sizeof bytes))) > 0) {
+        if (got == sizeof(struct count_order) && memcmp(bytes, COUNT_MAGIC, sizeof COUNT_MAGIC) == 0)
+            answer_counts(bytes);
+        else
+            write_all(fd, bytes, (size_t)got);
+    }
 }
 
 /* One request of each connection, one after another. */
@@ -260,6 +281,44 @@ static void latency(long size, long rounds)
     double half_ns = (now_ns() - start) / (double)(last - first) / 2;
     qsort(ticks, (size_t)rounds, sizeof *ticks, ascending);
     printf("%.1f %.1f\n", (double)ticks[rounds / 2] * half_ns, (double)ticks[rounds * 999 / 1000] * half_ns);
+    free(ticks);
+}
+
+/* The median half round trip in the lines of this ring. 0: there is none, or the other end has not answered. */
+static double line_ns(volatile uint64_t *own, volatile uint64_t *other, uint64_t rounds, int pauses, uint64_t *ticks)
+{
+    struct count_order order = {.from = own[RING_UNUSED] + 1, .pauses = (uint64_t)pauses};
+    size_t samples = rounds / ROUNDS_OF_A_SAMPLE;
+    order.to = order.from + samples * ROUNDS_OF_A_SAMPLE;
+    memcpy(order.magic, COUNT_MAGIC, sizeof order.magic);
+    write_all(echo_connection, (const char *)&order, sizeof order);
+    double start = now_ns();
+    uint64_t first = __rdtsc();
+    if (!counts(own, other, &order, ticks))
+        return 0;
+    double tick_ns = (now_ns() - start) / (double)(__rdtsc() - first);
+    qsort(ticks, samples, sizeof *ticks, ascending);
+    return (double)ticks[samples / 2] * tick_ns / ROUNDS_OF_A_SAMPLE / 2;
+}
+
+static void lines(long rounds)
+{
+    struct ring_region regions[RINGS];
+    uint64_t *ticks = calloc((size_t)rounds / ROUNDS_OF_A_SAMPLE + 1, sizeof *ticks);
+    int count = ring_regions(regions);
+    /* The first of them go through the kernel, where the other end sleeps. */
+    echo(USES);
+    volatile uint64_t *own = changed_region(regions, count, 1), *other = changed_region(regions, count, 0);
+    if (!ticks || !own || !other || rounds < ROUNDS_OF_A_SAMPLE) {
+        printf("error the connection has no ring, or there are too few round trips: %d regions, %ld round trips\n", count, rounds);
+    } else {
+        double at_once_ns = line_ns(own, other, (uint64_t)rounds, 0, ticks);
+        double paused_ns = at_once_ns > 0 ? line_ns(own, other, (uint64_t)rounds, 1, ticks) : 0;
+        if (paused_ns > 0)
+            printf("%.1f %.1f\n", at_once_ns, paused_ns);
+        else
+            printf("error the other end of the connection does not count\n");
+    }
     free(ticks);
 }
 
@@ -413,6 +472,8 @@ int main(int argc, char **argv)
             printf("%.1f\n", epoll(number));
         else if (strcmp(word, "request") == 0)
             printf("%.1f\n", request(number));
+        else if (strcmp(word, "lines") == 0)
+            lines(number);
         else if (strcmp(word, "idle") == 0)
             idle(number);
         else

@@ -318,7 +318,7 @@ pub const ALL: [Entry; 145] = [
     ),
     twin(
         "sockets.echo.1B",
-        "rings: median half round trip of 1 byte, compared with that of a cache line",
+        "rings: median half round trip of 1 byte, compared with that of the ring's own cache lines",
         Twin::Echo { size_bytes: 1, goal: Goal::at_most(2.2) },
     ),
     twin(
@@ -328,7 +328,7 @@ pub const ALL: [Entry; 145] = [
     ),
     twin(
         "sockets.echo.32B",
-        "rings: median half round trip of 32 bytes, compared with that of a cache line",
+        "rings: median half round trip of 32 bytes, compared with that of the ring's own cache lines",
         Twin::Echo { size_bytes: 32, goal: Goal::at_most(2.2) },
     ),
     twin(

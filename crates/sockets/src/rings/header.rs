@@ -4,6 +4,8 @@
 //! and the reader's of the other. What one side changes with every message lies in one line of the cache, apart from what it
 //! changes seldom.
 
+use core::mem::offset_of;
+
 use stream::Word;
 
 use super::lock::Lock;
@@ -32,6 +34,8 @@ pub(crate) struct Message {
     /// The inline copy of the last message, if it is small: where it begins, and its bytes (`stream::inline`).
     inline_at: AtomicU64,
     pub(crate) inline: [AtomicU64; INLINE_BYTES / 8],
+    /// Left alone, so that a program can measure what this line costs where it is (`examples/sockets/ring_lines.h`).
+    unused: AtomicU64,
 }
 
 /// What the writer changes seldom.
@@ -86,7 +90,9 @@ pub(crate) struct Header {
     pub(crate) read_lock: Line<Lock>,
 }
 
-const _: () = assert!(size_of::<Header>() <= HEADER_BYTES && size_of::<Message>() <= 64);
+const _: () = assert!(size_of::<Header>() <= HEADER_BYTES && size_of::<Message>() == 64);
+// As `examples/sockets/ring_lines.h` has it.
+const _: () = assert!(offset_of!(Header, message) == 128 && offset_of!(Message, unused) == 56);
 
 /// A tail above its position: no stream is that long.
 const POSITION: u64 = (1 << 56) - 1;

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::super::{Context, catalogue::Entry};
 use crate::{
-    baseline::line::{FarThread, LineProbe, Lines},
     cpus,
     error::{BenchError, Result},
     figure::{Figure, ReferenceKind, Spec, Stat},
@@ -12,16 +11,16 @@ use crate::{
         share::Share,
         twins::{Idle, Measure, Rates, Tails, Twin},
     },
-    pinned_pair,
     run::{BlockPlan, Sides},
     stats::paired::Block,
-    timer::Timer,
     verdict::Goal,
 };
 
 const WHAT: &str = "a program at two processors";
 /// Round trips of a reading for a tail: twenty of them are beyond 99.9 %.
 const TAIL_ROUNDS: u32 = 20_000;
+/// Round trips of a reading of the ring's lines, for each way to poll.
+const LINE_ROUNDS: u32 = 10_000;
 /// Round trips of a reading for a rate.
 const ECHO_ROUNDS: u32 = 3000;
 const REQUEST_ROUNDS: u32 = 1000;
@@ -77,51 +76,45 @@ fn spec(entry: &Entry, unit: &'static str, goal: Goal, cpus: Vec<usize>) -> Spec
     spec
 }
 
-/// Measures the program with rings, compared with the baseline between the same processors.
-struct Echo<'a, 'env> {
+/// Measures the program with rings, compared with the lines of its own ring.
+struct Echo {
     ours: Measure,
     size_bytes: u32,
-    timer: &'a Timer,
-    far: FarThread<'a, 'env>,
-    probe: LineProbe<'env>,
 }
 
-impl Sides for Echo<'_, '_> {
+impl Sides for Echo {
     fn ours(&mut self) -> Result<f64> {
         self.ours.latency(self.size_bytes, TAIL_ROUNDS).map(|both| both.median_ns)
     }
 
     fn reference(&mut self) -> Result<f64> {
-        self.probe.half_round_trip_ns(self.timer, &mut self.far, None)
+        self.ours.line_ns(LINE_ROUNDS)
     }
 }
 
 fn echo(context: &mut Context<'_>, entry: &Entry, size_bytes: u32, goal: Goal) -> Result<Figure> {
     let cpus = cpus::pair(context.options.cpus, WHAT)?;
-    let (timer, waiter) = (context.timer, context.progress.waiter());
     let plan = BlockPlan::against_baseline(context.options.max_time, context.options.seed);
-    let ours = Measure::start(cpus, true, waiter)?;
-    let lines = Lines::new();
-    pinned_pair::on(cpus, |pair| {
-        let mut far = FarThread { pair: &mut *pair, words: lines.one() };
-        let probe = LineProbe::new(&timer, &mut far, lines.one())?;
-        let mut share = Ok(Share::default());
-        let sides = Echo { ours, size_bytes, timer: &timer, far, probe };
-        let figure = context.paired(&plan, sides, TAIL_ROUNDS.into(), |sides| {
-            share = share_of(&sides.ours);
-            let mut spec = spec(entry, "ns", goal, cpus.to_vec());
-            spec.kind = ReferenceKind::Baseline;
-            spec.size_bytes = Some(size_bytes.into());
-            spec.reference = "half the round trip of one cache line".to_owned();
-            spec.argv = ["tieline", "bench", "limits", "--json"].map(ToOwned::to_owned).to_vec();
-            spec.version.clear();
-            spec.notes.push(
-                "write and read, which wait; each round trip begins where the one before ended".to_owned(),
-            );
-            spec
-        })?;
-        Ok(figure.with_rings(share?.part()))
-    })
+    let mut ours = Measure::start(cpus, true, context.progress.waiter())?;
+    // The first round trips give the connection its ring.
+    ours.latency(size_bytes, TAIL_ROUNDS)?;
+    let mut share = Ok(Share::default());
+    let figure = context.paired(&plan, Echo { ours, size_bytes }, TAIL_ROUNDS.into(), |sides| {
+        share = share_of(&sides.ours);
+        let mut spec = spec(entry, "ns", goal, cpus.to_vec());
+        spec.kind = ReferenceKind::Baseline;
+        spec.size_bytes = Some(size_bytes.into());
+        spec.reference = "half the round trip of the ring's own two cache lines".to_owned();
+        spec.version.clear();
+        spec.notes
+            .push("write and read, which wait; each round trip begins where the one before ended".to_owned());
+        spec.notes.push(
+            "reference: both ends count in the lines in which the messages travel, one for each direction"
+                .to_owned(),
+        );
+        spec
+    })?;
+    Ok(figure.with_rings(share?.part()))
 }
 
 fn share_of(measure: &Measure) -> Result<Share> {

@@ -33,7 +33,8 @@ const BLOCKS_OF_A_LIFE: usize = 5;
 /// The measurement.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Twin {
-    /// The median of half a round trip on two processors, compared with the one-line baseline.
+    /// The median of half a round trip on two processors, compared with that of the cache lines of
+    /// the connection's own ring.
     Echo {
         /// Bytes of a message.
         size_bytes: u32,
@@ -146,6 +147,14 @@ impl Measure {
     pub fn latency(&mut self, size_bytes: u32, rounds: u32) -> Result<Latency> {
         self.child_driver.say(&format!("latency {size_bytes} {rounds}"))?;
         self.numbers().map(|[median_ns, tail_ns]| Latency { median_ns, tail_ns })
+    }
+
+    /// Half a round trip in the cache lines in which the messages of that connection travel, in ns:
+    /// the lower median of two ways to poll, each with this number of round trips. An error if the
+    /// connection has no ring.
+    pub fn line_ns(&mut self, rounds: u32) -> Result<f64> {
+        self.child_driver.say(&format!("lines {rounds}"))?;
+        self.numbers().map(|[at_once_ns, paused_ns]| at_once_ns.min(paused_ns))
     }
 
     /// Opens this number of connections, or as many as are possible; returns their number, and the
