@@ -57,7 +57,7 @@ fn a_connection_is_shown_with_its_ends_and_bytes_and_the_reason() {
     );
     assert_eq!(open["remote"], format!("127.0.0.1:{port}"), "{stat:#}");
     assert_eq!(process["moved"]["bytes_in"], 11, "{stat:#}");
-    // The shell reads one by one; from the fifth on the connection has a record, in which those before stand, too.
+    // The shell reads one by one; from the tenth on the connection has a record, in which those before stand, too.
     assert_eq!(
         (&open["moved"]["bytes_in"], &open["moved"]["bytes_out"]),
         (&Value::from(11), &Value::from(0)),

@@ -248,8 +248,8 @@ pub(crate) fn listens(fd: c_int) {
     }
 }
 
-/// Uses of a connection before the kernel is asked for its cookie: short ones never pay for it.
-const EARLY_USES: u64 = 4;
+/// Uses of a connection before the kernel is asked for its cookie: short ones, of a request and some messages, never pay for it.
+pub(crate) const EARLY_USES: u64 = 9;
 
 /// What is known of a number at a glance; 0 is nothing.
 #[inline(always)]
@@ -351,7 +351,7 @@ fn early(fd: c_int, entry: &Entry, direction: page::Direction, bytes: u64) {
             // Another thread has just put the cookie there, and its record follows.
             return;
         }
-        let stays = |after: &Early| after.uses <= EARLY_USES && !crate::environment::is_forced();
+        let stays = |after: &Early| after.is_short() && !crate::environment::is_forced();
         let Some(after) = before.and(direction, bytes).filter(stays) else { return look_again(fd) };
         let order = Ordering::Relaxed;
         if entry.cookie.compare_exchange(kept, after.pack(), order, order).is_ok() {
@@ -384,7 +384,9 @@ pub(crate) struct Early {
 
 impl Early {
     /// Bits that a number of bytes has.
-    const BITS: u32 = 30;
+    const BITS: u32 = 28;
+    /// More uses have no place.
+    const MOST_USES: u64 = (1 << (u64::BITS - 2 * Self::BITS)) - 1;
 
     pub(crate) fn pack(self) -> u64 {
         self.uses << (2 * Self::BITS) | self.bytes_in << Self::BITS | self.bytes_out
@@ -407,7 +409,12 @@ impl Early {
             page::Direction::Out => &mut self.bytes_out,
         };
         *sum = sum.checked_add(bytes)?;
-        (*sum < 1 << Self::BITS && self.uses < 16).then_some(self)
+        (*sum < 1 << Self::BITS && self.uses <= Self::MOST_USES).then_some(self)
+    }
+
+    /// Whether little was done so far: bytes count as they do in [`rings::late`].
+    pub(crate) fn is_short(self) -> bool {
+        self.uses + (self.bytes_in + self.bytes_out) / rings::late::USE_BYTES <= EARLY_USES
     }
 }
 

@@ -90,14 +90,29 @@ fn a_connection_is_recognised_and_counted_once() {
 #[test]
 fn what_is_counted_before_there_is_a_record_fits_its_place() {
     let mut early = Early::default();
-    for bytes in [1, 1 << 29, (1 << 29) - 2] {
+    for bytes in [1, 1 << 27, (1 << 27) - 2] {
         early = early.and(Direction::In, bytes).unwrap().and(Direction::Out, 2).unwrap();
         assert_eq!(Early::unpack(early.pack()), early);
     }
-    assert_eq!((early.uses, early.bytes_in, early.bytes_out), (6, (1 << 30) - 1, 6));
+    assert_eq!((early.uses, early.bytes_in, early.bytes_out), (6, (1 << 28) - 1, 6));
     assert_eq!(early.and(Direction::In, 1), None);
     assert_eq!(early.and(Direction::Out, u64::MAX), None);
-    assert!((0..10).try_fold(early, |early, _| early.and(Direction::Out, 0)).is_none());
+    let most = (0..249).try_fold(early, |early, _| early.and(Direction::Out, 0)).unwrap();
+    assert_eq!((most.uses, Early::unpack(most.pack())), (255, most));
+    assert_eq!(most.and(Direction::Out, 0), None);
+}
+
+#[test]
+fn a_connection_is_short_until_it_was_used_often_or_has_moved_much() {
+    let uses = |bytes| {
+        let mut early = Early::default();
+        core::iter::from_fn(move || {
+            early.and(Direction::In, bytes).map(|next| (early = next, early.is_short()).1)
+        })
+        .take_while(|is_short| *is_short)
+        .count()
+    };
+    assert_eq!((uses(1), uses(8192), uses(1 << 20)), (9, 4, 0));
 }
 
 #[test]

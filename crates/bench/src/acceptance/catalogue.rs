@@ -280,7 +280,7 @@ pub const ALL: [Entry; 145] = [
     entry(
         "sockperf.pp.14B.floor",
         Needs::Nothing,
-        "sockperf with rings: median half round trip of 14 bytes, compared with that of a cache line",
+        "sockperf with rings: median half round trip of 14 bytes, compared with that of a ring's cache lines",
         Kind::Sockets(Sockets::AboveBaseline { load: Load::PingPong, goal: Goal::at_most(3.5) }),
     ),
     // 0.7 of what sockperf reaches with a send that does nothing would be a far higher goal: that was 236 million per second.

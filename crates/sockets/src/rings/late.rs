@@ -16,7 +16,7 @@ use crate::table::NUMBERS;
 const LATE: u16 = 1000;
 
 /// Bytes that count as a use.
-const USE_BYTES: u64 = 8192;
+pub(crate) const USE_BYTES: u64 = 8192;
 
 /// By number: 1 and its uses since it has a record; 0 if they are not counted.
 pub(super) struct Uses([AtomicU16; NUMBERS]);

@@ -54,7 +54,7 @@ fn the_child_of_a_fork_counts_from_0_and_never_below() {
     // Two that have records, one that is new.
     for (at, fd) in fds.iter().enumerate() {
         seen::made(*fd, Kind::Tcp);
-        (0..if at < 2 { 5 } else { 2 }).for_each(|_| seen::input(*fd, 100));
+        (0..if at < 2 { table::EARLY_USES + 1 } else { 2 }).for_each(|_| seen::input(*fd, 100));
     }
     let record = |at: usize| table::word(fds[at]).record;
     page::because(record(0), Reason::Alone);

@@ -6,14 +6,11 @@ use shm::region::{Region, RegionOptions};
 
 use super::super::{Context, Options, catalogue::Entry};
 use crate::{
-    baseline::{
-        exchange::{ExchangeProbe, SHARED_BYTES, Shape},
-        line::{FarThread, LineProbe, Lines},
-    },
+    baseline::exchange::{ExchangeProbe, SHARED_BYTES, Shape},
     cpus,
     error::Result,
     figure::{Figure, ReferenceKind, Spec},
-    patterns::programs::{Load, Pair, share::Share},
+    patterns::programs::{Load, Pair, share::Share, twins::RingLines},
     pinned_pair::{self, PinnedPair},
     run::{BlockPlan, Sides},
     timer::Timer,
@@ -75,8 +72,10 @@ pub(super) fn beside(context: &mut Context<'_>, entry: &Entry, load: Load, goal:
 
 /// The baseline of a figure: what two processors allow at this moment.
 enum Baseline<'a, 'env> {
-    /// For a time: half the round trip of one cache line.
-    Line { far: FarThread<'a, 'env>, probe: LineProbe<'env> },
+    /// For a time: half the round trip of the two cache lines of a ring. (Of one line for both
+    /// directions it would be less, but no connection could use that: an end may not write what
+    /// the other one's messages lie in.)
+    Lines(RingLines),
     /// For a bandwidth: a stream with two copies.
     Exchange { pair: &'a mut PinnedPair<'env>, probe: ExchangeProbe<'env> },
 }
@@ -89,13 +88,20 @@ struct AboveBaseline<'a, 'env> {
 }
 
 impl Sides for AboveBaseline<'_, '_> {
+    fn next_block(&mut self, number: usize) -> Result<()> {
+        match &mut self.baseline {
+            Baseline::Lines(lines) => lines.next_block(number),
+            Baseline::Exchange { .. } => Ok(()),
+        }
+    }
+
     fn ours(&mut self) -> Result<f64> {
         self.pair.ours()
     }
 
     fn reference(&mut self) -> Result<f64> {
         match &mut self.baseline {
-            Baseline::Line { far, probe } => probe.half_round_trip_ns(self.timer, far, None),
+            Baseline::Lines(lines) => lines.half_round_trip_ns(),
             Baseline::Exchange { pair, probe } => probe.gb_a_second(self.timer, pair),
         }
     }
@@ -105,7 +111,7 @@ impl AboveBaseline<'_, '_> {
     /// The name of the baseline, and its notes.
     fn described(&self) -> (&'static str, Option<String>) {
         match &self.baseline {
-            Baseline::Line { .. } => ("half the round trip of one cache line", None),
+            Baseline::Lines(_) => ("half the round trip of a ring's two cache lines", None),
             Baseline::Exchange { probe, .. } => {
                 let Shape { chunk_bytes, window_bytes } = probe.shape();
                 let shape = format!(
@@ -135,16 +141,13 @@ pub(super) fn above_baseline(
     );
     // Here, as a server ends with the thread that has started it.
     let pair = Pair::start(load, cpus, false, context.progress.waiter())?;
-    let lines = Lines::new();
     let region = Region::create(&RegionOptions::new("exchange", SHARED_BYTES))?;
     pinned_pair::on(cpus, |threads| {
         let baseline = if load == Load::Stream {
             let probe = ExchangeProbe::new(&timer, threads, region.window(), region.window())?;
             Baseline::Exchange { pair: threads, probe }
         } else {
-            let mut far = FarThread { pair: threads, words: lines.one() };
-            let probe = LineProbe::new(&timer, &mut far, lines.one())?;
-            Baseline::Line { far, probe }
+            Baseline::Lines(RingLines::start(cpus, context.progress.waiter())?)
         };
         let mut share = Share::default();
         let sides = AboveBaseline { pair, timer: &timer, baseline };
@@ -154,12 +157,7 @@ pub(super) fn above_baseline(
             let mut spec = of_load(entry, load, goal, cpus);
             spec.kind = ReferenceKind::Baseline;
             spec.reference = reference.to_owned();
-            // Only the line has a command of its own.
-            spec.argv = if shape.is_none() {
-                ["tieline", "bench", "limits", "--json"].map(ToOwned::to_owned).to_vec()
-            } else {
-                Vec::new()
-            };
+            spec.argv.clear();
             spec.version.clear();
             spec.notes.extend(shape);
             spec.notes.extend(sides.pair.notes());

@@ -9,7 +9,7 @@ use crate::{
     figure::{Figure, ReferenceKind, Spec, Stat},
     patterns::programs::{
         share::Share,
-        twins::{Idle, Measure, Rates, Tails, Twin},
+        twins::{Idle, LINE_ROUNDS, Measure, Rates, Tails, Twin, with_ring},
     },
     run::{BlockPlan, Sides},
     stats::paired::Block,
@@ -19,8 +19,6 @@ use crate::{
 const WHAT: &str = "a program at two processors";
 /// Round trips of a reading for a tail: twenty of them are beyond 99.9 %.
 const TAIL_ROUNDS: u32 = 20_000;
-/// Round trips of a reading of the ring's lines, for each way to poll.
-const LINE_ROUNDS: u32 = 10_000;
 /// Round trips of a reading for a rate.
 const ECHO_ROUNDS: u32 = 3000;
 const REQUEST_ROUNDS: u32 = 1000;
@@ -95,9 +93,7 @@ impl Sides for Echo {
 fn echo(context: &mut Context<'_>, entry: &Entry, size_bytes: u32, goal: Goal) -> Result<Figure> {
     let cpus = cpus::pair(context.options.cpus, WHAT)?;
     let plan = BlockPlan::against_baseline(context.options.max_time, context.options.seed);
-    let mut ours = Measure::start(cpus, true, context.progress.waiter())?;
-    // The first round trips give the connection its ring.
-    ours.latency(size_bytes, TAIL_ROUNDS)?;
+    let ours = with_ring(cpus, &context.progress.waiter())?;
     let mut share = Ok(Share::default());
     let figure = context.paired(&plan, Echo { ours, size_bytes }, TAIL_ROUNDS.into(), |sides| {
         share = share_of(&sides.ours);

@@ -26,6 +26,8 @@ use crate::{
 const WHAT: &str = "our own program on sockets";
 /// Longest that one order may take: ten thousand connections take some seconds.
 const ORDER_TIMEOUT: Duration = Duration::from_secs(60);
+/// Round trips of a reading of a ring's lines, for each way to poll.
+pub const LINE_ROUNDS: u32 = 10_000;
 /// After this number of blocks all programs are started again: the places of their memory shift a
 /// ratio for as long as they live.
 const BLOCKS_OF_A_LIFE: usize = 5;
@@ -173,6 +175,41 @@ impl Measure {
     pub fn add_to(&self, share: &mut Share) -> Result<()> {
         self.counted.as_deref().map_or(Ok(()), |path| share.add(path))
     }
+}
+
+/// The cache lines of a ring of this program, as the baseline of other programs.
+pub struct RingLines {
+    measure: Measure,
+    cpus: [usize; 2],
+    waiter: Arc<dyn Waiter>,
+}
+
+impl RingLines {
+    /// Starts the program between these processors.
+    pub fn start(cpus: [usize; 2], waiter: Arc<dyn Waiter>) -> Result<Self> {
+        let measure = with_ring(cpus, &waiter)?;
+        Ok(Self { measure, cpus, waiter })
+    }
+
+    /// Another ring now and then: what a line costs depends on its address.
+    pub fn next_block(&mut self, number: usize) -> Result<()> {
+        if number > 0 && number.is_multiple_of(BLOCKS_OF_A_LIFE) {
+            self.measure = with_ring(self.cpus, &self.waiter)?;
+        }
+        Ok(())
+    }
+
+    /// Half a round trip in them, in ns.
+    pub fn half_round_trip_ns(&mut self) -> Result<f64> {
+        self.measure.line_ns(LINE_ROUNDS)
+    }
+}
+
+/// The program, whose first connection has got its ring.
+pub fn with_ring(cpus: [usize; 2], waiter: &Arc<dyn Waiter>) -> Result<Measure> {
+    let mut measure = Measure::start(cpus, true, Arc::clone(waiter))?;
+    measure.latency(1, LINE_ROUNDS)?;
+    Ok(measure)
 }
 
 fn other(reason: String) -> BenchError {
