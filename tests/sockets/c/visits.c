@@ -1,4 +1,6 @@
-// A writer that never sleeps returns what its reader wants back: visits.c poll|epoll|select|recv
+// A writer that never sleeps returns what its reader wants back: visits.c poll|epoll|select|recv|same
+//
+// It looks at another descriptor, or at the same connection (`same`).
 //
 // The reader copies its descriptor with bytes unread, for which those go back to the kernel, and reads them by the copy.
 #define _GNU_SOURCE
@@ -19,8 +21,8 @@
 #define FAIL(what) do { fprintf(stderr, "%s: %s\n", what, strerror(errno)); _exit(1); } while (0)
 enum { LENGTH = 100, ROUNDS = 20 };
 
-// Looks at a descriptor that stays without bytes, without waiting.
-static void look(const char *way, int fd, int epoll)
+// Looks at a descriptor that stays without bytes, or at the connection, without waiting.
+static void look(const char *way, int fd, int epoll, int connection)
 {
     struct pollfd one = { fd, POLLIN, 0 };
     struct epoll_event event;
@@ -30,6 +32,7 @@ static void look(const char *way, int fd, int epoll)
     if (!strcmp(way, "poll")) poll(&one, 1, 0);
     if (!strcmp(way, "epoll")) epoll_wait(epoll, &event, 1, 0);
     if (!strcmp(way, "recv")) recv(fd, &byte, 1, MSG_DONTWAIT);
+    if (!strcmp(way, "same")) recv(connection, &byte, 1, MSG_DONTWAIT);
     if (!strcmp(way, "select")) { FD_ZERO(&set); FD_SET(fd, &set); select(fd + 1, &set, 0, 0, &none); }
 }
 
@@ -49,7 +52,7 @@ static void writer(const char *way, const struct sockaddr_in *name, const int pa
         if (read(fd, &byte, 1) != 1) FAIL("read");
         memset(some, round, LENGTH);
         if (write(fd, some, LENGTH) != LENGTH) FAIL("write");
-        for (int told = 0; !told; ioctl(pair[1], FIONREAD, &told)) look(way, quiet[0], epoll);
+        for (int told = 0; !told; ioctl(pair[1], FIONREAD, &told)) look(way, quiet[0], epoll, fd);
         if (read(pair[1], &byte, 1) != 1) FAIL("read from the reader");
         close(fd);
     }

@@ -87,6 +87,9 @@ pub(crate) fn moved_in<const IS_POINT: bool>(
         let bytes = bytes.bytes();
         // A connection that is closed before the call has got anything is not the number's any more.
         if let Ok(result) = rings::io::read(known, fd, bytes.as_ref(), flags, &mut Native::of(&mut native)) {
+            if result < 0 || !takes {
+                rings::leave::visits();
+            }
             return result;
         }
     }
@@ -185,6 +188,10 @@ fn moved_out_by_any<const IS_POINT: bool>(
         let bytes = bytes.bytes();
         // As in `got`.
         if let Ok(result) = rings::io::write(known, fd, bytes.as_ref(), flags, &mut Native::of(&mut native)) {
+            if result < 0 {
+                // As in `moved_in`: what other connections owe.
+                rings::leave::visits();
+            }
             return result;
         }
     }
