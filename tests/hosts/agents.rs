@@ -306,12 +306,13 @@ fn a_cable_that_is_out_for_a_while_is_an_outage_on_both_hosts() {
     let Some((first, second)) = two_hosts() else { return };
     let program = tieline_tests::cluster::tieline_binary().unwrap();
     let mut command = first.command(program.to_str().unwrap());
-    command.args(["conntest", "--json", "--time", "8"]);
+    command.args(["conntest", "--json", "--time", "10"]);
     let running = Running::new(command, || {
         serde_json::from_str(&first.run(&["status", "--json"]).1).unwrap_or_default()
     });
     second.cable("down");
-    std::thread::sleep(std::time::Duration::from_millis(2500));
+    // Twice as long as what makes a failure: beside other work a node may not have sent at first.
+    std::thread::sleep(std::time::Duration::from_secs(4));
     second.cable("up");
     let (status, report) = running.report();
     assert_eq!((status, &report["verdict"]), (1, &"FAIL".into()));
