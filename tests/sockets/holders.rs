@@ -83,7 +83,10 @@ fn a_close_that_lingers_holds_up_nobody_who_gets_the_number() {
 /// Who never sleeps returns what a reader wants back as well, whichever call it makes again and again.
 #[test]
 fn a_writer_that_does_not_sleep_returns_what_its_reader_wants_back() {
-    for way in ["poll", "epoll", "select", "recv", "same"] {
+    for way in [
+        "poll", "epoll", "select", "recv", "same", "FIONREAD", "nothing", "accept", "splice", "child",
+        "recvmmsg",
+    ] {
         let said = says("visits", RINGS_FORCED, &[way]);
         assert!(said.contains("all came"), "{said}");
     }

@@ -4,6 +4,7 @@
 use libc::{c_int, sockaddr, socklen_t};
 use sockets_rules::layout::Note;
 
+use crate::interposer::{get_errno, set_errno};
 use crate::table::{self, Kind};
 use crate::{page, raw, rings, state};
 
@@ -78,7 +79,9 @@ fn is_new(fd: c_int) {
 
 /// A call accepted a connection, or failed. Hands its result on.
 pub(crate) fn accepted(listener: c_int, fd: c_int) -> c_int {
-    if fd >= 0 && !state::outside() {
+    if fd < 0 {
+        found_nothing();
+    } else if !state::outside() {
         if table::kind(listener) == Kind::Unknown {
             // One that another program has made, which has executed this one.
             table::look_again(listener);
@@ -245,11 +248,6 @@ pub(crate) fn cloning(flags: u64) {
     }
 }
 
-/// This thread runs: a child that had its memory no longer does.
-pub(crate) fn returned() {
-    state::outside();
-}
-
 /// Forks. Hands the result on.
 pub(crate) fn forks(fork: impl FnOnce() -> libc::pid_t) -> libc::pid_t {
     forking();
@@ -298,6 +296,11 @@ pub(crate) fn unusual(fd: c_int) {
 /// Whether the other end of a connection has ended and left bytes in the ring: nobody returns them to the kernel any more.
 pub(crate) fn is_left(fd: c_int) -> bool {
     !state::outside() && rings::leave::is_left(fd)
+}
+
+/// Whether it is a connection that has a ring.
+pub(crate) fn has_ring(fd: c_int) -> bool {
+    rings::conn::ready(fd).is_some() && !state::outside()
 }
 
 /// A descriptor has another number, or another process, by which what is done is not seen.
@@ -414,13 +417,34 @@ pub(crate) fn shutting_down(fd: c_int, how: c_int) {
 /// # Safety
 /// If it was [`libc::FIONREAD`] and succeeded, the argument is a number.
 pub(crate) unsafe fn asked(fd: c_int, request: libc::c_ulong, argument: *mut c_int, result: c_int) {
-    if request == libc::FIONREAD as libc::c_ulong
-        && result == 0
-        && !state::outside()
-        && let Some(more) = rings::io::unread(fd)
-    {
+    if request != libc::FIONREAD as libc::c_ulong || result != 0 || state::outside() {
+        return;
+    }
+    // Perhaps one of many.
+    rings::leave::visits();
+    if let Some(more) = rings::io::unread(fd) {
         // SAFETY: the caller's promise.
         unsafe { *argument = (*argument).saturating_add(more) };
+    }
+}
+
+/// A call that has not waited has found nothing: perhaps one of many.
+pub(crate) fn found_nothing() {
+    if !state::outside() {
+        rings::leave::visits();
+    }
+}
+
+/// This process is about to sleep until a child ends, or only asks whether one has (`is_short`): nobody else returns what it has
+/// written. (What a parent does first after a `vfork`, when nothing else: it is back in its memory.)
+pub(crate) fn waits_for_child(is_short: bool) {
+    if is_short {
+        return found_nothing();
+    }
+    if !state::outside() {
+        let errno = get_errno();
+        rings::leave::settle();
+        set_errno(errno);
     }
 }
 

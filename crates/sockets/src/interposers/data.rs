@@ -188,7 +188,7 @@ fn moved_out_by_any<const IS_POINT: bool>(
         let bytes = bytes.bytes();
         // As in `got`.
         if let Ok(result) = rings::io::write(known, fd, bytes.as_ref(), flags, &mut Native::of(&mut native)) {
-            if result < 0 {
+            if result <= 0 {
                 // As in `moved_in`: what other connections owe.
                 rings::leave::visits();
             }

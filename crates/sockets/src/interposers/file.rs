@@ -14,6 +14,8 @@ fn moving(from: c_int, to: c_int) {
     if !state::outside() {
         rings::leave::unseen(from, true);
         rings::leave::unseen(to, false);
+        // It may sleep in the call.
+        rings::leave::settle();
     }
 }
 
@@ -24,6 +26,7 @@ pub(crate) fn moved(from: c_int, to: c_int, result: ssize_t) -> ssize_t {
         for fd in [from, to] {
             rings::conn::told(fd, result);
         }
+        seen::found_nothing();
     }
     seen::input(from, result);
     seen::output(to, result);

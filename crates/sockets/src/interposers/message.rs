@@ -104,13 +104,14 @@ unsafe fn received(
     result
 }
 
-/// Takes several messages of a stream that has ended, or whose reading half is shut down, one after the other as the kernel does: no
-/// call waits there, and behind the end each is empty. The number of messages, or -1 if the first was an error.
+/// Takes several messages of a stream one after the other, as the kernel does; behind its end each is empty. The number of messages, or
+/// -1 if the first was an error.
 ///
 /// # Safety
 /// As [`received`], of each.
 unsafe fn received_one_by_one(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int {
-    let flags = flags & !libc::MSG_WAITFORONE;
+    let waits_for_one = flags & libc::MSG_WAITFORONE != 0;
+    let mut flags = flags & !libc::MSG_WAITFORONE;
     let count = (count as usize).min(MAX_MESSAGES);
     for at in 0..count {
         let message = messages.wrapping_add(at);
@@ -128,9 +129,16 @@ unsafe fn received_one_by_one(fd: c_int, messages: *mut mmsghdr, count: c_uint, 
         }
         // SAFETY: the header before it was there.
         unsafe { (*message).msg_len = result as c_uint };
+        if waits_for_one {
+            flags |= libc::MSG_DONTWAIT;
+        }
     }
     count as c_int
 }
+
+/// Flags of a read of several messages that a ring knows.
+const OF_A_RING: c_int =
+    libc::MSG_DONTWAIT | libc::MSG_WAITFORONE | libc::MSG_NOSIGNAL | libc::MSG_CMSG_CLOEXEC;
 
 interposers! {
     fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t, as libc::SYS_recvmsg, quick none hot 4; |next| {
@@ -145,7 +153,7 @@ interposers! {
         gave(fd, || plain_parts(message), flags, || next(fd, message, flags))
     }
     fn recvmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int, limit: *mut timespec) -> c_int, as libc::SYS_recvmmsg; |next| {
-        if seen::is_left(fd) {
+        if seen::is_left(fd) || flags & !OF_A_RING == 0 && seen::has_ring(fd) {
             // The kernel looks at a limit of time behind the first message at the earliest, and fewer messages are always right.
             let count = if limit.is_null() { count } else { count.min(1) };
             // SAFETY: the program's own messages, which its own call fills in.

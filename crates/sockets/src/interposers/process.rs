@@ -19,25 +19,24 @@ interposers! {
 }
 
 interposers! {
-    // What a parent does first after a vfork, when nothing else: it is back in its memory.
     fn wait(status: *mut c_int) -> pid_t, else -1; |next| {
-        seen::returned();
+        seen::waits_for_child(false);
         next(status)
     }
     fn waitpid(child: pid_t, status: *mut c_int, options: c_int) -> pid_t, else -1; |next| {
-        seen::returned();
+        seen::waits_for_child(options & libc::WNOHANG != 0);
         next(child, status, options)
     }
     fn wait3(status: *mut c_int, options: c_int, used: *mut c_void) -> pid_t, else -1; |next| {
-        seen::returned();
+        seen::waits_for_child(options & libc::WNOHANG != 0);
         next(status, options, used)
     }
     fn wait4(child: pid_t, status: *mut c_int, options: c_int, used: *mut c_void) -> pid_t, as libc::SYS_wait4; |next| {
-        seen::returned();
+        seen::waits_for_child(options & libc::WNOHANG != 0);
         next(child, status, options, used)
     }
     fn waitid(kind: c_int, id: libc::id_t, found: *mut c_void, options: c_int) -> c_int, else -1; |next| {
-        seen::returned();
+        seen::waits_for_child(options & libc::WNOHANG != 0);
         next(kind, id, found, options)
     }
 }
