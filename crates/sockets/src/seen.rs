@@ -439,13 +439,17 @@ pub(crate) fn found_nothing() {
 /// written. (What a parent does first after a `vfork`, when nothing else: it is back in its memory.)
 pub(crate) fn waits_for_child(is_short: bool) {
     if is_short {
-        return found_nothing();
+        found_nothing();
+    } else if !state::outside() {
+        settles();
     }
-    if !state::outside() {
-        let errno = get_errno();
-        rings::leave::settle();
-        set_errno(errno);
-    }
+}
+
+/// This process may be about to sleep in a call that is not seen as a wait.
+pub(crate) fn settles() {
+    let errno = get_errno();
+    rings::leave::settle();
+    set_errno(errno);
 }
 
 /// A message is about to be sent: descriptors in it get another holder. Whether there is a message.

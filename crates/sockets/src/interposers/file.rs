@@ -15,7 +15,7 @@ fn moving(from: c_int, to: c_int) {
         rings::leave::unseen(from, true);
         rings::leave::unseen(to, false);
         // It may sleep in the call.
-        rings::leave::settle();
+        seen::settles();
     }
 }
 

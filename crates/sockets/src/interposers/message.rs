@@ -3,7 +3,7 @@
 use libc::{c_int, c_uint, mmsghdr, msghdr, ssize_t, timespec};
 
 use super::data::{gave, got, is_address};
-use crate::interposer::{interposers, set_errno, system};
+use crate::interposer::{get_errno, interposers, set_errno, system};
 use crate::rings::{Bytes, reach};
 use crate::seen;
 
@@ -113,19 +113,28 @@ unsafe fn received_one_by_one(fd: c_int, messages: *mut mmsghdr, count: c_uint, 
     let waits_for_one = flags & libc::MSG_WAITFORONE != 0;
     let mut flags = flags & !libc::MSG_WAITFORONE;
     let count = (count as usize).min(MAX_MESSAGES);
+    let errno = get_errno();
+    // Behind the first message an error is not this call's.
+    let ended = |at: usize| {
+        if at == 0 {
+            return -1;
+        }
+        set_errno(errno);
+        at as c_int
+    };
     for at in 0..count {
         let message = messages.wrapping_add(at);
         // Before anything is taken: the kernel refuses what is no memory, and nothing is lost.
         if !reach::is_readable(message.cast(), size_of::<mmsghdr>()) {
             set_errno(libc::EFAULT);
-            return if at == 0 { -1 } else { at as c_int };
+            return ended(at);
         }
         let header = message.cast::<msghdr>();
         let arguments = [fd as usize, header as usize, flags as usize];
         // SAFETY: the caller's promise.
         let result = unsafe { received(fd, header, flags, || system(libc::SYS_recvmsg, &arguments)) };
         if result < 0 {
-            return if at == 0 { -1 } else { at as c_int };
+            return ended(at);
         }
         // SAFETY: the header before it was there.
         unsafe { (*message).msg_len = result as c_uint };
