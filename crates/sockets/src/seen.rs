@@ -300,7 +300,14 @@ pub(crate) fn is_left(fd: c_int) -> bool {
 
 /// Whether it is a connection that has a ring.
 pub(crate) fn has_ring(fd: c_int) -> bool {
-    rings::conn::ready(fd).is_some() && !state::outside()
+    rings::conn::ready(fd).is_some() && !state::outside() && state::may_ask()
+}
+
+/// The error that is pending at a socket, which no other call gets any more.
+pub(crate) fn takes_error(fd: c_int) -> Option<c_int> {
+    let error = raw::socket_option::<c_int>(fd, libc::SO_ERROR).ok().filter(|&error| error != 0)?;
+    told(fd);
+    Some(error)
 }
 
 /// A descriptor has another number, or another process, by which what is done is not seen.

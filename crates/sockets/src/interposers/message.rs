@@ -162,7 +162,13 @@ interposers! {
         gave(fd, || plain_parts(message), flags, || next(fd, message, flags))
     }
     fn recvmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int, limit: *mut timespec) -> c_int, as libc::SYS_recvmmsg; |next| {
-        if seen::is_left(fd) || flags & !OF_A_RING == 0 && seen::has_ring(fd) {
+        let is_left = seen::is_left(fd);
+        if is_left || flags & !OF_A_RING == 0 && seen::has_ring(fd) {
+            // The kernel returns an error that is pending before it looks for bytes.
+            if !is_left && let Some(error) = seen::takes_error(fd) {
+                set_errno(error);
+                return -1;
+            }
             // The kernel looks at a limit of time behind the first message at the earliest, and fewer messages are always right.
             let count = if limit.is_null() { count } else { count.min(1) };
             // SAFETY: the program's own messages, which its own call fills in.
