@@ -298,7 +298,7 @@ pub(crate) fn is_left(fd: c_int) -> bool {
     !state::outside() && rings::leave::is_left(fd)
 }
 
-/// Whether it is a connection that has a ring.
+/// Whether it is a connection that has a ring, of which the kernel may be asked.
 pub(crate) fn has_ring(fd: c_int) -> bool {
     rings::conn::ready(fd).is_some() && !state::outside() && state::may_ask()
 }
@@ -427,12 +427,12 @@ pub(crate) unsafe fn asked(fd: c_int, request: libc::c_ulong, argument: *mut c_i
     if request != libc::FIONREAD as libc::c_ulong || result != 0 || state::outside() {
         return;
     }
-    // Perhaps one of many.
-    rings::leave::visits();
     if let Some(more) = rings::io::unread(fd) {
         // SAFETY: the caller's promise.
         unsafe { *argument = (*argument).saturating_add(more) };
     }
+    // Perhaps one of many. Behind the look at the ring: what this process returns, its own other end would have in neither count.
+    rings::leave::visits();
 }
 
 /// A call that has not waited has found nothing: perhaps one of many.

@@ -88,6 +88,7 @@ pub(crate) fn moved_in<const IS_POINT: bool>(
         // A connection that is closed before the call has got anything is not the number's any more.
         if let Ok(result) = rings::io::read(known, fd, bytes.as_ref(), flags, &mut Native::of(&mut native)) {
             if result < 0 || !takes {
+                // Perhaps one of many that do not wait.
                 rings::leave::visits();
             }
             return result;

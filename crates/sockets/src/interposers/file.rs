@@ -12,10 +12,12 @@ use crate::{raw, seen, state};
 /// The kernel is about to move bytes from one to the other by itself.
 fn moving(from: c_int, to: c_int) {
     if !state::outside() {
+        if rings::conn::known(from).is_some() {
+            // It may sleep until the connection has bytes, as in a read.
+            seen::settles();
+        }
         rings::leave::unseen(from, true);
         rings::leave::unseen(to, false);
-        // It may sleep in the call.
-        seen::settles();
     }
 }
 

@@ -101,6 +101,7 @@ fn echo(context: &mut Context<'_>, entry: &Entry, size_bytes: u32, goal: Goal) -
         spec.kind = ReferenceKind::Baseline;
         spec.size_bytes = Some(size_bytes.into());
         spec.reference = "half the round trip of the ring's own two cache lines".to_owned();
+        spec.argv.clear();
         spec.version.clear();
         spec.notes
             .push("write and read, which wait; each round trip begins where the one before ended".to_owned());
