@@ -1,17 +1,25 @@
 //! Connections that get other holders, or whose numbers become others', or that a signal handler uses beside what it interrupts.
 
+use std::process::Command;
+
 use sockets_rules::{ENV_RINGS, RINGS_FORCED};
 use tieline_tests::Watchdog;
 
 use crate::built::{must, program};
 use crate::launcher::tieline;
 
-/// Runs a program with rings, forced or not; what it printed.
-fn says(name: &'static str, rings: &str, arguments: &[&str]) -> String {
-    let _watchdog = Watchdog::usual(name);
+/// A program with rings, forced or not.
+fn with_rings(name: &'static str, rings: &str) -> Command {
     let program = program(name, &format!("{name}.c"), &[]);
     let mut command = tieline(&["run", "--rings", "--", program.to_str().unwrap()]);
-    must(command.args(arguments).env(ENV_RINGS, rings))
+    command.env(ENV_RINGS, rings);
+    command
+}
+
+/// Runs one; what it printed.
+fn says(name: &'static str, rings: &str, arguments: &[&str]) -> String {
+    let _watchdog = Watchdog::usual(name);
+    must(with_rings(name, rings).args(arguments))
 }
 
 #[test]
@@ -101,4 +109,17 @@ fn a_read_gets_what_it_was_shown_while_its_writer_has_no_processor() {
         !said.starts_with("0 times")
     });
     assert!(is_shown, "no writer was held while it returned bytes");
+}
+
+/// The second time a reader loses its processor between the kernel's count and the ring's.
+#[test]
+fn what_is_counted_is_what_there_is_while_the_writer_returns_it() {
+    let _watchdog = Watchdog::usual("counted");
+    let slow = program("slow.so", "slow.c", &["-shared", "-fPIC"]);
+    for preloaded in [None, Some(&slow)] {
+        let mut command = with_rings("counted", RINGS_FORCED);
+        command.envs(preloaded.map(|library| ("LD_PRELOAD", library)));
+        let said = must(&mut command);
+        assert!(said.contains("each of them counted"), "{said}");
+    }
 }

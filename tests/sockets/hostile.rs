@@ -78,6 +78,11 @@ fn half_a_hand_back() {
 }
 
 #[test]
+fn killed_in_a_hand_back_that_it_only_claims() {
+    survives_a_pair("half");
+}
+
+#[test]
 fn stopped() {
     survives_a_pair("stop");
 }

@@ -149,6 +149,8 @@ impl Read {
         match held {
             Held::Bytes(count) if most > 0 => self.receive(m, count.min(most).min(self.want)),
             Held::End | Held::Error => self.ends(m, Outcome::Kernel),
+            // Bytes that are not due, of a writer that may never come to the end of its work.
+            Held::Bytes(_) if !self.may_wait && look.revoke != 0 => self.looks_for_hangup(m),
             _ if !self.may_wait => self.ends(m, Outcome::WouldBlock),
             // Somebody is at work, who does not know whether anybody sleeps. Or bytes of the ring are unread, and those that come
             // before them are on their way in the kernel: who slept there would take more than those, or nothing once another reader
@@ -254,6 +256,17 @@ impl Read {
             0 => self.ends(m, Outcome::WouldBlock),
             count => self.ends(m, Outcome::Moved(count)),
         }
+    }
+
+    /// As [`Self::wait_for_return`], without waiting: a writer that has finished or is dead returns nothing more, and what there is comes
+    /// next.
+    #[cold]
+    fn looks_for_hangup<M: Memory>(&mut self, m: &mut M) -> Result<Step, M::Stop> {
+        self.unlock(m)?;
+        Ok(match m.sleep(Wait::Return)? {
+            slept @ Slept::Woken(Woken::Hangup) if !self.is_hung_up => self.looks_again(slept),
+            _ => Step::Ends(Outcome::WouldBlock),
+        })
     }
 
     #[inline]

@@ -202,6 +202,19 @@ static void hold(void *own, void *its)
     if (is("back")) { *at(own, PATH) = 2; *at(own, TAIL) = 100; *at(own, BASE) = 50; *at(own, CUT) = 1ull << 20; }
 }
 
+// Dies while it returns what it never returns: a byte that it has given to the kernel by itself is not due.
+static void half(int fd, void *own, void *its)
+{
+    char byte = 1;
+    hold(own, its);
+    *at(own, TAIL) = *at(its, HEAD) + 10;
+    *at(own, CUT) = 0;
+    *at(own, PATH) = 2;
+    *at(own, RECALL) = 1;
+    send(fd, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    kill(getpid(), SIGKILL);
+}
+
 static void pair(int fd, void **own, void **its)
 {
     int file = registry(), memory = region_of(0, REGION);
@@ -305,6 +318,7 @@ static void hostile(int port)
     // The victim counts these.
     kill(getppid(), SIGUSR2);
     if (is("stop")) { hold(own, its); raise(SIGSTOP); }
+    if (is("half")) half(fd, own, its);
     unsigned rounds = is("die") ? below(30) : -1u;
     for (unsigned i = 0; i < rounds; i++) {
         if (is("scribble") || is("die") || is("silent")) scribble(own, its);
@@ -450,6 +464,21 @@ static void echoes(int fd)
     took("who cannot pair", start);
 }
 
+// The connection of a dead end ends, however it is read.
+static void ends(int fd)
+{
+    double start = now();
+    struct timeval limit = { 2 * BOUND, 0 };
+    struct pollfd one = { fd, POLLIN, 0 };
+    int waits = below(2);
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    for (ssize_t n = 1; n > 0 || n < 0 && errno == EAGAIN;) {
+        if (!waits) poll(&one, 1, 20);
+        n = recv(fd, buffer, sizeof buffer, waits ? 0 : MSG_DONTWAIT);
+        took("the end of a dead end's connection", start);
+    }
+}
+
 static void leave(int fd, pid_t child)
 {
     double start = now();
@@ -508,6 +537,7 @@ int main(int count, char **arguments)
             }
             if (paired == before) FAIL("it has not paired");
             if (is("edge")) writes_by_edges(bad);
+            if (is("half")) ends(bad);
             double until = now() + 0.05 + below(100) / 100.0;
             while (now() < until && !is("edge")) { use(bad); serve(good); }
         }

@@ -286,8 +286,11 @@ static int several(void)
     sem_post(&turns[0]);
     waitpid(child, 0, 0);
     int nowhere = recvmmsg(b, (void *)64, 3, MSG_WAITFORONE, 0), error = errno;
+    struct timespec never = { 0, 2000000000 };
+    int too_long = recvmmsg(b, messages, 3, MSG_WAITFORONE, &never), refused = errno;
     int count = recvmmsg(b, messages, 3, MSG_WAITFORONE, 0);
-    return is("into no memory", nowhere, -1) & is("errno", error, EFAULT) & are_abcd(messages, count)
+    return is("into no memory", nowhere, -1) & is("errno", error, EFAULT) & is("a time that is none", too_long, -1)
+        & is("its errno", refused, EINVAL) & are_abcd(messages, count)
         & is("behind the end", recvmmsg(b, messages, 1, 0, 0), 1) & is("its length", messages[0].msg_len, 0);
 }
 

@@ -1,6 +1,6 @@
 // What a read was told of comes, also while its writer has no processor in the middle of returning it: returned.c
 //
-// The reader looks at bytes in the ring (MSG_PEEK). Another thread copies the descriptor, for which they go back to the kernel; a filter holds
+// The reader looks at bytes in the ring (MSG_PEEK, or FIONREAD alone). Another thread copies the descriptor, for which they go back to the kernel; a filter holds
 // the writer's sendto() for a while. The read that follows does not wait (MSG_DONTWAIT), but these bytes it has been shown.
 #define _GNU_SOURCE
 #include "loopback.h"
@@ -79,7 +79,7 @@ static void *copies(void *fd)
 }
 
 // Whether the writer was held.
-static int a_round(int listener)
+static int a_round(int listener, int round)
 {
     char some[LENGTH];
     pthread_t thread;
@@ -98,11 +98,13 @@ static int a_round(int listener)
         is_over = waitpid(child, &status, WNOHANG) == child;
     }
     if (is_over) exit(WEXITSTATUS(status) == NOT_TRIED ? 0 : 1);
-    must(recv(fd, some, LENGTH, MSG_PEEK | MSG_DONTWAIT) == LENGTH, "the peek");
+    if (round % 2) must(recv(fd, some, LENGTH, MSG_PEEK | MSG_DONTWAIT) == LENGTH, "the peek");
     must(pthread_create(&thread, 0, copies, (void *)(intptr_t)fd) == 0, "pthread_create");
     usleep(HELD_US / 10);
     *is_looked_at = 1;
     for (double end = now() + 0.3; !*is_held && now() < end;) continue;
+    struct pollfd one = { fd, POLLIN, 0 };
+    if (round % 4 > 1) must(poll(&one, 1, 0) == 1, "the second look");
     must(recv(fd, some, LENGTH, MSG_DONTWAIT) == LENGTH, "the read of what was looked at");
     must(some[0] == 'a' && some[LENGTH - 1] == 'a', "the bytes");
     pthread_join(thread, 0);
@@ -121,7 +123,7 @@ int main(void)
     must(is_held != MAP_FAILED, "mmap");
     is_looked_at = is_held + 1;
     int listener = listens(), held = 0;
-    for (int round = 0; round < ROUNDS; round++) held += a_round(listener);
+    for (int round = 0; round < ROUNDS; round++) held += a_round(listener, round);
     printf("%d times a writer was held while it returned bytes, and they came\n", held);
     return 0;
 }

@@ -149,6 +149,17 @@ unsafe fn received_one_by_one(fd: c_int, messages: *mut mmsghdr, count: c_uint, 
 const OF_A_RING: c_int =
     libc::MSG_DONTWAIT | libc::MSG_WAITFORONE | libc::MSG_NOSIGNAL | libc::MSG_CMSG_CLOEXEC;
 
+/// Whether the kernel takes that as a limit of time, or as none.
+fn is_limit(limit: *const timespec) -> bool {
+    if limit.is_null() {
+        return true;
+    }
+    // SAFETY: it can be read; the program's own, which need not be aligned.
+    let its =
+        reach::is_readable(limit.cast(), size_of::<timespec>()).then(|| unsafe { limit.read_unaligned() });
+    its.is_some_and(|its| its.tv_sec >= 0 && (0..1_000_000_000).contains(&its.tv_nsec))
+}
+
 interposers! {
     fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t, as libc::SYS_recvmsg, quick none hot 4; |next| {
         // SAFETY: the program's own message, which its own call fills in.
@@ -163,6 +174,10 @@ interposers! {
     }
     fn recvmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int, limit: *mut timespec) -> c_int, as libc::SYS_recvmmsg; |next| {
         let is_left = seen::is_left(fd);
+        if !is_limit(limit) {
+            // The kernel refuses it, and takes nothing.
+            return next(fd, messages, count, flags, limit);
+        }
         if is_left || flags & !OF_A_RING == 0 && seen::has_ring(fd) {
             // The kernel returns an error that is pending before it looks for bytes.
             if !is_left && let Some(error) = seen::takes_error(fd) {

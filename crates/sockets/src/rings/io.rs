@@ -1,6 +1,7 @@
 //! One read or write of the program on a connection that has, or may get, rings.
 
 mod both;
+mod count;
 mod fast;
 mod file;
 mod held;
@@ -10,21 +11,24 @@ mod quiet;
 mod read;
 mod rest;
 mod spin;
+mod told;
 mod write;
 
 use core::arch::asm;
 
 use libc::c_int;
 
+pub(crate) use self::count::unread;
 pub(crate) use self::file::send_file;
 pub(crate) use self::held::is_held_back;
 pub(crate) use self::quiet::{QuietRead, QuietWrite};
 pub(crate) use self::read::read;
+pub(crate) use self::told::comes_still;
 pub(crate) use self::write::{SHORT_BYTES, write, write_short};
 use super::conn::{Known, state};
 use super::flight::Flight;
 use super::forced::{self, Wait};
-use super::header::{CAPACITY, Header};
+use super::header::Header;
 use super::native::Native;
 use super::pair;
 use crate::interposer::set_errno;
@@ -125,16 +129,4 @@ pub(crate) fn is_open(fd: c_int) -> bool {
 /// Whether nothing comes and goes any more.
 pub(crate) fn is_hung_up(fd: c_int) -> bool {
     super::kernel::polled(fd, 0, 0) & libc::POLLHUP != 0
-}
-
-/// Bytes of a ring that are unread, if it has one.
-pub(crate) fn unread(fd: c_int) -> Option<c_int> {
-    let (own, peer) = super::conn::ready(fd)?.headers()?;
-    if is_empty(own, peer) {
-        return None;
-    }
-    // What went back to the kernel is counted there.
-    let from = own.head.0.load(Ordering::Acquire).max(peer.writer.0.base.load(Ordering::Acquire));
-    let unread = peer.tail().saturating_sub(from);
-    Some(unread.min(CAPACITY) as c_int)
 }

@@ -5,7 +5,7 @@ use libc::{c_int, c_short, fd_set, nfds_t, pollfd};
 use super::blocked::{self, Asks, Blocked, Goes, Limit};
 use super::conn::{self, CONNECTIONS, Conn, Use};
 use super::epoll;
-use super::io::offers;
+use super::io::{self, offers};
 use super::spin::{self, Spin};
 use crate::interposer::set_errno;
 use crate::raw;
@@ -236,7 +236,7 @@ fn round(wanted: &mut impl Wanted, limit: Limit, native: &mut impl FnMut(Asks) -
         return Round::Ends(result);
     }
     match result + wanted.ready(promises, true) as c_int {
-        0 if may_wait => Round::Again,
+        0 if may_wait || wanted.ready(io::comes_still, false) > 0 => Round::Again,
         // It was gone by then.
         0 if asks == Asks::Quietly => Round::Ends(native(Asks::AtOnce)),
         result => Round::Ends(result),

@@ -9,6 +9,7 @@ use stream::{Held, Outcome, Step, consent, park, path};
 use super::both::{all, more};
 use super::fast::Takes;
 use super::spin::{finds, may_spin, stays_asleep};
+use super::told::waits_for_told;
 use super::{Moves, is_empty, is_nonblocking, reads_unready, with_errno};
 use crate::interposer::{get_errno, set_errno};
 use crate::rings::blocked::Goes;
@@ -18,7 +19,7 @@ use crate::rings::copy::Bytes;
 use crate::rings::header::{CAPACITY, Header};
 use crate::rings::native::Native;
 use crate::rings::run::Call;
-use crate::rings::spin::{self, Machine, Spin};
+use crate::rings::spin::{Machine, Spin};
 use crate::rings::{epoll, kernel, leave, pair};
 use crate::sync::Ordering;
 
@@ -185,6 +186,7 @@ impl Reading<'_> {
         let Self { known, own, peer, bytes, .. } = *self;
         let may_wait = MayWait(Cell::new(None));
         let mut next = Some(moves);
+        let mut is_barred = false;
         loop {
             if goes_beyond(own, peer, room) {
                 set_errno(libc::EFAULT);
@@ -196,11 +198,16 @@ impl Reading<'_> {
                     promises(known.conn, self.is_peek());
                     return Ok(self.with_more(count));
                 }
-                Moves::Slow => self.by_machine(user, false, native)?.map(Part::Ends),
+                Moves::Slow => {
+                    is_barred = true;
+                    self.by_machine(user, false, native)?.map(Part::Ends)
+                }
                 Moves::Nothing => None,
             };
             let part = match part {
                 Some(part) => part,
+                // What is there may not be taken: more looks find the same.
+                None if is_barred => self.sleeping(user, &may_wait, &mut promised, None, native)?,
                 None => self.without(user, &may_wait, &mut promised, native)?,
             };
             if let Part::Ends(result) = part {
@@ -403,63 +410,6 @@ fn has_nothing(own: &Header, peer: &Header, fd: c_int) -> bool {
         && kernel::held(fd, false) == Held::Nothing
         && peer.writer.0.revoke.load(Ordering::Acquire) == 0
         && is_empty(own, peer)
-}
-
-/// Pauses for bytes that were told to come: some microseconds, and then a tenth of a millisecond each: a hundredth of a second for what
-/// may be nowhere any more, and a second for what the writer is returning to the kernel, for which it may have to get a processor first.
-const PAUSES: u32 = 2000;
-const LONG_PAUSES: u32 = 100;
-const LONG_PAUSES_OF_A_RETURN: u32 = 10_000;
-/// Times that this was in misses until such bytes are not waited for any more.
-const UNKEPT: u32 = 3;
-
-/// Waits a moment for bytes that the program was told of, and that are on their way from the ring into the kernel since: it need not
-/// expect to find none. They were in the ring when a wait `promised` them, or the kernel has the first of them already.
-#[cold]
-fn waits_for_told(conn: &Conn, own: &Header, peer: &Header, fd: c_int, promised: bool) -> bool {
-    let is_revoked = || peer.writer.0.revoke.load(Ordering::Acquire) != 0;
-    let is_on_its_way = || is_revoked() || path::is_back(peer.writer.0.path.load(Ordering::Acquire));
-    // Another process has taken them.
-    let is_taken = own.head.0.load(Ordering::Acquire) == peer.tail();
-    let misses = if is_on_its_way() { &conn.told.unreturned } else { &conn.told.unkept };
-    if is_taken
-        || misses.load(Ordering::Relaxed) >= UNKEPT
-        || !(promised || is_revoked() && kernel::unread(fd) != Some(0))
-    {
-        return false;
-    }
-    // The writer's kernel may hold them until it knows that the ones before have come.
-    kernel::acknowledge(fd);
-    own.reader.0.asleep.fetch_add(1, Ordering::SeqCst);
-    // Of a connection that other processes have, these may have read them since.
-    let is_shared = conn.standing.shared.load(Ordering::Relaxed) != 0;
-    let long_pauses = if is_shared { 0 } else { LONG_PAUSES };
-    // Of a writer that died in the middle of a return, nothing comes any more.
-    let was_over = kernel::has_hung_up(fd);
-    let is_coming = || is_on_its_way() && !was_over;
-    let is_there = (0..PAUSES + LONG_PAUSES_OF_A_RETURN).find_map(|pause| {
-        let comes = match is_revoked() {
-            true => pause >= PAUSES && !was_over && kernel::has_hung_up(fd),
-            false => kernel::polled(fd, libc::POLLIN, 0) != 0,
-        };
-        if comes {
-            return Some(true);
-        }
-        if pause < PAUSES {
-            spin::relax();
-        } else if pause < PAUSES + long_pauses || is_coming() {
-            crate::rings::run::sleep(100_000);
-        } else {
-            return Some(false);
-        }
-        None
-    });
-    own.reader.0.asleep.fetch_sub(1, Ordering::SeqCst);
-    let is_late = is_there.is_none() || was_over;
-    let misses = if is_late { &conn.told.unreturned } else { &conn.told.unkept };
-    let is_there = is_there.unwrap_or(false);
-    misses.store(if is_there { 0 } else { misses.load(Ordering::Relaxed) + 1 }, Ordering::Relaxed);
-    is_there
 }
 
 /// Takes bytes of the ring, if that is all there is to it.
