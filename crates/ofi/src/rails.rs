@@ -20,10 +20,13 @@ mod numbers;
 mod outbox;
 mod owner;
 mod pace;
+mod place;
 mod probe;
 mod question;
+mod queue;
 mod reads;
 mod recovery;
+mod shorts;
 mod watch;
 
 use std::sync::Arc;
@@ -37,7 +40,7 @@ use self::core::{Core, Earlier, Target};
 use self::lead::Lead;
 use crate::card::MemoryCard;
 use crate::error::{OfiError, Result};
-use crate::peer::{Peer, Piece, pieces};
+use crate::peer::Peer;
 use crate::port::SEND_SLOT_BYTES;
 pub use fence::{Fence, Word};
 pub use inbox::Inbox;
@@ -113,7 +116,7 @@ impl Rails {
     /// Does what is no long block over the rail for that, when what was put before has arrived over all of them.
     #[inline]
     pub(crate) fn over_lead<T>(&self, act: impl FnMut(&Lead<'_>) -> Result<T>) -> Result<T> {
-        self.0.others_are_done()?;
+        let _no_chunks = self.0.others_are_done()?;
         self.0.over_lead(act)
     }
 
@@ -170,8 +173,12 @@ impl Rails {
         let block = self.0.begin_block();
         let mut earlier = Earlier::of(self.0.lead_peer());
         let cards: Arc<[MemoryCard]> = cards.into();
-        for (nth, piece) in pieces(&cards[0], offset, len).enumerate() {
-            let Piece { at, len, .. } = piece;
+        let (mut at, whole) = (0, len);
+        for nth in 0.. {
+            if at == whole {
+                break;
+            }
+            let len = self.0.chunk_bytes().min(whole - at);
             let chunk = Chunk { block, nth: u32::try_from(nth).unwrap_or(u32::MAX) };
             let target = Target { cards: Arc::clone(&cards), offset: offset + at, len };
             let fill = |memory: &Window<'_>, len| fill(memory, at, len);
@@ -179,6 +186,7 @@ impl Rails {
             if !try_chunk()? {
                 self.0.wait_for_any(try_chunk)?;
             }
+            at += len;
         }
         Ok(())
     }

@@ -4,8 +4,6 @@
 //! take chunks of a block when all that was begun before it on every *other* rail has been confirmed; what is still under way on the
 //! rail itself arrives before them anyway. Where the provider does not keep the order of puts, the rail's own counts, too.
 
-use crate::port::SEND_SLOT_BYTES;
-
 /// What is known of a rail when a chunk is to be placed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Rail {
@@ -19,13 +17,13 @@ pub(crate) struct Rail {
     pub(crate) bytes: u64,
     /// Bytes per nanosecond that it carries, if that is known.
     pub(crate) rate: Option<f64>,
+    /// It has not enough under way.
+    pub(crate) has_room: bool,
 }
 
 /// Rails that carry at least this share of what the best one carries count as equally fast: measurements scatter, and outstanding bytes
 /// tell the rest.
 const NEAR: f64 = 0.7;
-/// The length of a chunk, but for the last one of a block.
-const CHUNK_BYTES: f64 = SEND_SLOT_BYTES as f64;
 
 /// Whether a rail may take chunks of the block.
 pub(crate) fn may_take(rails: &[Rail], nth: usize) -> bool {
@@ -37,21 +35,23 @@ pub(crate) fn may_take(rails: &[Rail], nth: usize) -> bool {
 /// equals in turn, so that none is preferred.
 ///
 /// A rail that would carry it later than the best one, by more than one chunk of its own, takes none, also if the best one has to wait
-/// for what is earlier: that is soon over, and it is to have its share of the block.
-pub(crate) fn order(rails: &[Rail], turn: usize) -> impl Iterator<Item = usize> {
+/// for what is earlier: that is soon over, and it is to have its share of the block. Nor does one that has enough under way.
+pub(crate) fn order(rails: &[Rail], chunk_bytes: usize, turn: usize) -> impl Iterator<Item = usize> {
+    let length = chunk_bytes as f64;
     // Of a rail of which nothing is known the best is expected, so that it is tried.
     let best = rails.iter().filter(|rail| rail.is_up).filter_map(|rail| rail.rate).fold(0.0, f64::max);
     let best = if best > 0.0 { best } else { 1.0 };
     let rate = |rail: &Rail| rail.rate.filter(|rate| *rate < best * NEAR).unwrap_or(best);
-    let chunk_ns: Vec<f64> = rails.iter().map(|rail| CHUNK_BYTES / rate(rail)).collect();
+    let chunk_ns: Vec<f64> = rails.iter().map(|rail| length / rate(rail)).collect();
     let end_of = |rail: &Rail| match rail.is_up {
-        true => (rail.bytes as f64 + CHUNK_BYTES) / rate(rail),
+        true => (rail.bytes as f64 + length) / rate(rail),
         false => f64::INFINITY,
     };
     let end_ns: Vec<f64> = rails.iter().map(end_of).collect();
     let first_ns = end_ns.iter().copied().fold(f64::INFINITY, f64::min);
     let count = rails.len();
-    let may = |nth: &usize| may_take(rails, *nth) && end_ns[*nth] <= first_ns + chunk_ns[*nth];
+    let is_soon = |nth: usize| end_ns[nth] <= first_ns + chunk_ns[nth];
+    let may = |nth: &usize| may_take(rails, *nth) && rails[*nth].has_room && is_soon(*nth);
     let mut may: Vec<usize> = (0..count).map(|at| (at + turn) % count.max(1)).filter(may).collect();
     may.sort_by(|one, other| end_ns[*one].total_cmp(&end_ns[*other]));
     may.into_iter()
@@ -63,8 +63,14 @@ mod tests {
 
     use super::*;
 
+    const CHUNK_BYTES: usize = 64 * 1024;
+
+    fn order(rails: &[Rail], turn: usize) -> impl Iterator<Item = usize> {
+        super::order(rails, CHUNK_BYTES, turn)
+    }
+
     fn rail(has_earlier: bool, bytes: u64) -> Rail {
-        Rail { has_earlier, is_ordered: true, is_up: true, bytes, rate: None }
+        Rail { has_earlier, is_ordered: true, is_up: true, bytes, rate: None, has_room: true }
     }
 
     #[test]
@@ -91,7 +97,7 @@ mod tests {
         for _ in 0..20 {
             let nth = order(&rails, 0).next().unwrap();
             chunks[nth] += 1;
-            rails[nth].bytes += SEND_SLOT_BYTES as u64;
+            rails[nth].bytes += CHUNK_BYTES as u64;
         }
         assert_eq!(chunks, [16, 4]);
         // A short block is left to the fast one, and one of which nothing is known is tried.
@@ -103,12 +109,19 @@ mod tests {
 
     #[test]
     fn a_rail_that_is_ahead_of_one_that_waits_gets_no_more() {
-        let chunk = SEND_SLOT_BYTES as u64;
+        let chunk = CHUNK_BYTES as u64;
         // Only the first may take anything: what is earlier on it holds the second up.
         let may = |first, second| order(&[rail(true, first * chunk), rail(false, second * chunk)], 0).count();
         assert_eq!((may(0, 0), may(1, 0), may(2, 0), may(2, 1)), (1, 1, 0, 1));
         // The rail with the least may always take one, if any may.
         assert_eq!(order(&[rail(false, 50 * chunk), rail(false, 40 * chunk)], 0).collect::<Vec<_>>(), [1]);
+    }
+
+    #[test]
+    fn a_rail_that_has_enough_under_way_gets_no_more() {
+        let full = Rail { has_room: false, ..rail(false, 1) };
+        assert_eq!(order(&[full, rail(false, 2)], 0).collect::<Vec<_>>(), [1]);
+        assert_eq!(order(&[full, full], 0).count(), 0);
     }
 
     #[test]

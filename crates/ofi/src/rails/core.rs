@@ -4,14 +4,13 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use fabric_sys::constants::FI_ORDER_WAW;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use shm::sync::{AtomicBool, AtomicUsize, Ordering, spin_loop};
 use shm::window::Window;
 
-use super::choice::{self, Rail};
 use super::keeper::{Bell, Recover};
 use super::pace::Pace;
+use super::queue::{self, Queue};
 use super::recovery::{Chunk, Limits, Recovery};
 use super::watch::Watch;
 use crate::card::{EndpointCard, MemoryCard};
@@ -30,6 +29,8 @@ const LONGEST_PAUSE_MS: u64 = 10_000;
 #[derive(Debug)]
 pub(super) struct Begun {
     pub(super) chunk: Chunk,
+    /// Its place among all chunks that were begun. One that is sent again keeps it.
+    pub(super) turn: u64,
     pub(super) slot: usize,
     pub(super) operation: u64,
     pub(super) target: Target,
@@ -63,6 +64,7 @@ pub(super) struct Target {
 #[derive(Debug)]
 pub(super) struct Again {
     pub(super) chunk: Chunk,
+    pub(super) turn: u64,
     pub(super) from: Arc<Peer>,
     pub(super) slot: usize,
     pub(super) operation: u64,
@@ -97,6 +99,7 @@ pub(super) struct Lane {
     pub(super) generation: u32,
     pub(super) begun: VecDeque<Begun>,
     pub(super) pace: Pace,
+    pub(super) queue: Queue,
     pub(super) watch: Watch,
     pub(super) is_closing: bool,
     /// Whether the peer responds over it is being asked.
@@ -119,6 +122,7 @@ impl Lane {
             generation,
             begun: VecDeque::new(),
             pace: Pace::default(),
+            queue: Queue::default(),
             watch: Watch::default(),
             is_closing: false,
             asked: None,
@@ -146,6 +150,8 @@ pub(super) struct State {
     pub(super) again: Vec<Again>,
     /// The number of the next block.
     next_block: u64,
+    /// That of the next chunk.
+    pub(super) next_turn: u64,
     /// Of the decisions: time that the keeper has seen pass. A process that stood still finds nothing late when it goes on.
     pub(super) clock: Duration,
 }
@@ -167,11 +173,13 @@ pub(super) struct Core {
     pub(super) state: Mutex<State>,
     /// Chunks that what follows has to wait for: those that were not confirmed when somebody last looked, and those that are to be sent again.
     /// Where the link cannot go on without a rail, what the first one has arrives before what follows on it, and does not count.
-    others: AtomicUsize,
+    pub(super) others: AtomicUsize,
+    /// Threads that wait for these chunks, and then do something short: no other chunk is begun meanwhile.
+    pub(super) short_waiting: AtomicUsize,
     /// The failure of the link, if it is not one of the only rail.
-    ended: OnceLock<OfiError>,
+    pub(super) ended: OnceLock<OfiError>,
     /// Which of several equal rails comes first.
-    turn: AtomicUsize,
+    pub(super) turn: AtomicUsize,
     opened: Instant,
     /// What it takes to go on without a rail; without that the first failure of any rail is that of the link.
     pub(super) recover: Option<Recover>,
@@ -203,13 +211,22 @@ impl Core {
             lane
         };
         let lanes = lanes.into_iter().enumerate().map(lane).collect();
-        let state = State { recovery, lead, again: Vec::new(), next_block: 1, clock: Duration::ZERO, lanes };
+        let state = State {
+            recovery,
+            lead,
+            again: Vec::new(),
+            next_block: 1,
+            next_turn: 0,
+            clock: Duration::ZERO,
+            lanes,
+        };
         Self {
             first,
             has_moved: AtomicBool::new(lead > 0),
             count: state.lanes.len(),
             state: Mutex::new(state),
             others: AtomicUsize::new(0),
+            short_waiting: AtomicUsize::new(0),
             ended: OnceLock::new(),
             turn: AtomicUsize::new(0),
             opened: Instant::now(),
@@ -253,17 +270,6 @@ impl Core {
         self.count_others(state);
     }
 
-    pub(super) fn count_others(&self, state: &State) {
-        let counted = &state.lanes[self.first_counted()..];
-        let others = counted.iter().map(|lane| lane.begun.len()).sum::<usize>() + state.again.len();
-        self.others.store(others, Ordering::SeqCst);
-    }
-
-    /// The first rail whose chunks what follows has to wait for. What may have to be sent again has nothing behind it.
-    fn first_counted(&self) -> usize {
-        usize::from(self.recover.is_none())
-    }
-
     /// The failure that ended it, if one has.
     pub(super) fn failure(&self) -> Option<OfiError> {
         if let Some(error) = self.ended.get() {
@@ -292,61 +298,13 @@ impl Core {
         error
     }
 
-    /// For what is no long block: what rails carry of before has arrived, and is not to be sent again.
-    #[inline]
-    pub(super) fn others_are_done(&self) -> Result<()> {
-        if self.count == 1 {
-            return Ok(());
-        }
-        if self.recover.is_none() {
-            self.check()?;
-        } else if let Some(error) = self.ended.get() {
-            return Err(error.clone());
-        }
-        if self.others.load(Ordering::SeqCst) == 0 { Ok(()) } else { self.wait_for_others() }
-    }
-
-    #[cold]
-    fn wait_for_others(&self) -> Result<()> {
-        let bound = self.state().next_block;
-        let are_done = || {
-            self.check()?;
-            let state = self.state();
-            let is_open = |nth: usize| state.recovery.has_earlier(nth, bound);
-            Ok(!(self.first_counted()..self.count).any(is_open)
-                && !state.again.iter().any(|again| again.chunk.block < bound))
-        };
-        if are_done()? { Ok(()) } else { self.wait_for_any(are_done) }
-    }
-
     /// The number of a block that begins.
     pub(super) fn begin_block(&self) -> u64 {
         let mut state = self.state();
+        // What runs empty between two blocks has nobody who has more for it.
+        state.lanes.iter_mut().for_each(|lane| lane.queue.pauses());
         state.next_block += 1;
         state.next_block - 1
-    }
-
-    /// The rails for a chunk, the best one first.
-    pub(super) fn order(
-        &self,
-        state: &mut State,
-        mut has_earlier: impl FnMut(&State, usize) -> bool,
-    ) -> Vec<usize> {
-        let now_ns = self.now_ns();
-        let mut rails = Vec::with_capacity(self.count);
-        for nth in 0..self.count {
-            let has_earlier = has_earlier(state, nth);
-            let is_up = state.recovery.generation_if_up(nth).is_some();
-            let lane = &mut state.lanes[nth];
-            let bytes = lane.bytes();
-            lane.pace.look(now_ns, bytes);
-            // What was begun on a rail that may fail may have to be sent again: nothing later may be there by then.
-            let is_final = self.recover.is_none();
-            let is_ordered = is_final && lane.peer.inside.order & FI_ORDER_WAW != 0;
-            rails.push(Rail { has_earlier, is_ordered, is_up, bytes, rate: lane.pace.rate(now_ns) });
-        }
-        // Relaxed: any order will do.
-        choice::order(&rails, self.turn.fetch_add(1, Ordering::Relaxed)).collect()
     }
 
     /// Begins a chunk on the rail that will have carried it first, of those that may take it and have room; false: none has.
@@ -359,7 +317,9 @@ impl Core {
     ) -> Result<bool> {
         self.check()?;
         let mut state = self.state();
-        if !state.again.is_empty() {
+        // Behind the lock: who waits from now on counts what is begun here.
+        if !state.again.is_empty() || self.short_waiting.load(Ordering::SeqCst) > 0 {
+            state.lanes.iter_mut().for_each(|lane| lane.queue.pauses());
             return Ok(false);
         }
         let has_earlier = |state: &State, nth: usize| {
@@ -369,8 +329,10 @@ impl Core {
                 && !peer.inside.engine.slots.have_ended(&mut earlier.under_way);
             is_busy || state.recovery.has_earlier(nth, chunk.block)
         };
-        for nth in self.order(&mut state, has_earlier) {
-            if self.begin(&mut state, nth, chunk, target, |memory| fill(memory, target.len))? {
+        let turn = state.next_turn;
+        for nth in self.order(&mut state, target.len, has_earlier) {
+            if self.begin(&mut state, nth, (chunk, turn), target, |memory| fill(memory, target.len))? {
+                state.next_turn += 1;
                 return Ok(true);
             }
         }
@@ -382,7 +344,7 @@ impl Core {
         &self,
         state: &mut State,
         nth: usize,
-        chunk: Chunk,
+        (chunk, turn): (Chunk, u64),
         target: &Target,
         fill: impl Fn(&Window<'_>) -> Result<()>,
     ) -> Result<bool> {
@@ -401,8 +363,10 @@ impl Core {
             }
             Err(error) => return Err(error),
         };
-        lane.begun.push_back(Begun { chunk, slot, operation, target: target.clone() });
+        lane.begun.push_back(Begun { chunk, turn, slot, operation, target: target.clone() });
         lane.pace.begin(now_ns, target.len as u64, lane.bytes());
+        let rate = lane.pace.rate(now_ns);
+        lane.queue.begun(target.len, queue::chunk_bytes(rate), rate);
         let now_ms = state.now_ms();
         state.recovery.begun(nth, chunk, now_ms);
         self.count_others(state);
@@ -412,10 +376,11 @@ impl Core {
         Ok(true)
     }
 
-    /// Makes progress on all rails until `ready`, within the time that a single operation may take.
+    /// Makes progress on all rails until `ready`, unless nothing ends for as long as a single operation may take.
     pub(super) fn wait_for_any(&self, mut ready: impl FnMut() -> Result<bool>) -> Result<()> {
         let settings = self.first.inside.engine.settings;
         let started = Instant::now();
+        let (mut ended, mut last_ended) = (None, started);
         loop {
             let mut is_new = false;
             let peers = self.peers();
@@ -428,10 +393,16 @@ impl Core {
             if ready()? {
                 return Ok(());
             }
-            let waited = started.elapsed();
-            if waited >= settings.give_up_after {
+            // What ends may make room for others first: only a time in which nothing ends is too long.
+            let ends = peers.iter().map(|peer| peer.state.chunks_ended.load(Ordering::Relaxed));
+            let (ends, now) = (Some(ends.fold(0, u64::wrapping_add)), Instant::now());
+            if ends != ended {
+                (ended, last_ended) = (ends, now);
+            }
+            if now.duration_since(last_ended) >= settings.give_up_after {
                 return Err(self.none_has_room(settings.give_up_after));
             }
+            let waited = now.duration_since(started);
             if is_new || waited < settings.spin {
                 spin_loop();
             } else {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use shm::sync::{AtomicBool, Ordering};
 
 use super::Reduced;
-use super::core::{Again, Core, Lane, Reopening, State};
+use super::core::{Again, Begun, Core, Lane, Reopening, State};
 use super::outbox::Outbox;
 use super::probe;
 use super::question::{Answer, Question, read_reached};
@@ -311,9 +311,8 @@ impl Core {
         let actions = recovery.closed(nth, generation, now_ms);
         for begun in lane.begun.drain(..) {
             if actions.contains(&Action::SendAgain(begun.chunk)) {
-                let (chunk, slot, operation, target) =
-                    (begun.chunk, begun.slot, begun.operation, begun.target);
-                again.push(Again { chunk, from: Arc::clone(&lane.peer), slot, operation, target });
+                let Begun { chunk, turn, slot, operation, target } = begun;
+                again.push(Again { chunk, turn, from: Arc::clone(&lane.peer), slot, operation, target });
             } else {
                 slots(&lane.peer).let_go_of(begun.slot, begun.operation);
             }
@@ -327,15 +326,16 @@ impl Core {
         loop {
             let mut state = self.state();
             let Some(again) = state.again.first() else { return };
-            let (chunk, target) = (again.chunk, again.target.clone());
+            let (chunk, turn, target) = (again.chunk, again.turn, again.target.clone());
             let (from, slot, operation) = (Arc::clone(&again.from), again.slot, again.operation);
-            let order = self.order(&mut state, |state, nth| state.recovery.has_earlier(nth, chunk.block));
+            let has_earlier = |state: &State, nth: usize| state.recovery.has_earlier(nth, chunk.block);
+            let order = self.order(&mut state, target.len, has_earlier);
             let fill = |memory: &shm::window::Window<'_>| {
                 Ok(from.inside.engine.port.slot(slot)?.copy_to(0, memory, 0, target.len)?)
             };
             let mut has_begun = false;
             for nth in order {
-                match self.begin(&mut state, nth, chunk, &target, fill) {
+                match self.begin(&mut state, nth, (chunk, turn), &target, fill) {
                     Ok(true) => has_begun = true,
                     Ok(false) => continue,
                     // The link has ended.

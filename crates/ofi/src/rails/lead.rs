@@ -95,7 +95,7 @@ impl Core {
     ) -> Result<T> {
         self.wait_for_other_lead(failed, error)?;
         loop {
-            self.others_are_done()?;
+            let _no_chunks = self.others_are_done()?;
             let lead = self.lead();
             match act(&lead) {
                 Err(error) => self.wait_for_other_lead(lead.peer(), error)?,

@@ -81,13 +81,14 @@ impl Core {
         self.check()?;
         let now_ns = self.now_ns();
         let mut state = self.state();
-        for nth in self.order(&mut state, |_, _| false) {
+        for nth in self.order(&mut state, whole.len, |_, _| false) {
             let lane = &mut state.lanes[nth];
             let card = lane.card.as_ref().unwrap_or(&cards[nth]);
             let piece = Piece { address: card.base.wrapping_add((offset + whole.at) as u64), ..whole };
             match lane.peer.try_get_chunk(card, piece) {
                 Ok(Some(slot)) => {
                     lane.pace.begin(now_ns, piece.len as u64, lane.bytes());
+                    lane.queue.begun(piece.len, piece.len, lane.pace.rate(now_ns));
                     self.keeper.ring();
                     return Ok(Some(Read { peer: Arc::clone(&lane.peer), slot, piece }));
                 }

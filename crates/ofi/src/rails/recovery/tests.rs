@@ -274,6 +274,7 @@ impl World {
             is_up: self.sender.generation_if_up(nth).is_some(),
             bytes: 0,
             rate: None,
+            has_room: true,
         };
         let rails: Vec<_> = (0..self.open.len()).map(state).collect();
         may_take(&rails, rail).then_some((generation, chunk))
