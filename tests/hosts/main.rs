@@ -16,6 +16,7 @@ mod rails;
 mod rails_cut;
 mod rails_interrupts;
 mod rails_sessions;
+mod relay;
 mod sisci;
 mod ssh;
 mod tools;

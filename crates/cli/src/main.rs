@@ -34,6 +34,10 @@ fn main() -> ExitCode {
         // A manager has started it, for a tool on another host.
         return ExitCode::from(status);
     }
+    if let Some(status) = node::relay::is_relay(&words) {
+        // A manager has started it, which forwards connections between other hosts.
+        return ExitCode::from(status);
+    }
     let called = words.first().and_then(|name| classic::called(name));
     let arguments = classic::translate(words);
     let parsed = args::parse(&arguments);

@@ -88,6 +88,8 @@ pub struct Settings {
     pub limits: LimitSettings,
     /// `[manager] agents`: it runs agents for programs of other hosts.
     pub agents: bool,
+    /// `[manager] relay`: it forwards connections between other nodes that have no common link.
+    pub relay: bool,
     /// `[faults] enabled`: programs of this node carry out faults that `tieline link` asks for.
     pub faults: bool,
     /// `[access]`: who may attach besides the manager's user.
@@ -127,6 +129,7 @@ impl Default for Settings {
             resume_grace: Duration::from_secs(3),
             limits: LimitSettings::default(),
             agents: true,
+            relay: false,
             faults: false,
             attach: Access::default(),
             copy_plan: None,

@@ -2,6 +2,7 @@
 //! crate `proto` and carries out its outputs; it decides nothing itself.
 
 mod agents;
+mod forwards;
 mod inputs;
 mod network;
 mod outputs;
@@ -24,6 +25,7 @@ use link::page::PageWriter;
 use proto::ids::NodeId;
 use proto::manager::{Input, Manager, PeerConn, ProgramConn};
 use proto::wire::agent::AgentNo;
+use proto::wire::relay::ForwardNo;
 use rustix::event::epoll;
 use rustix::io::Errno;
 
@@ -33,6 +35,7 @@ use crate::connection::Connection;
 use crate::descriptor::{DescriptorTable, Held};
 use crate::door::Door;
 use crate::error::{NodeError, Result};
+use crate::forward::LocalForward;
 use crate::in_flight::InFlight;
 use crate::interrupt_sockets::InterruptSockets;
 use crate::listener::{Listener, Spare};
@@ -99,6 +102,8 @@ enum Key {
     AgentDeath(AgentNo),
     /// What an agent prints on its standard error.
     AgentErrors(AgentNo),
+    /// The pidfd of the process of a forward.
+    ForwardDeath(ForwardNo),
 }
 
 impl Key {
@@ -117,6 +122,7 @@ impl Key {
             Self::Agent(agent) => (10, agent.0),
             Self::AgentDeath(agent) => (11, agent.0),
             Self::AgentErrors(agent) => (12, agent.0),
+            Self::ForwardDeath(forward) => (13, forward.0),
         };
         kind << 56 | number
     }
@@ -137,6 +143,7 @@ impl Key {
             10 => Self::Agent(AgentNo(number)),
             11 => Self::AgentDeath(AgentNo(number)),
             12 => Self::AgentErrors(AgentNo(number)),
+            13 => Self::ForwardDeath(ForwardNo(number)),
             _ => return None,
         })
     }
@@ -184,6 +191,7 @@ pub struct Daemon {
     programs: HashMap<ProgramConn, ProgramEnd>,
     peers: HashMap<PeerConn, Connection>,
     agents: HashMap<AgentNo, LocalAgent>,
+    forwards: HashMap<ForwardNo, LocalForward>,
     /// Connections that wait for a moment rather than for the kernel: few, and mostly none.
     timed: Vec<Key>,
     /// Inputs that carrying out has caused, for the machine after its present outputs.
@@ -276,6 +284,7 @@ impl Daemon {
             Key::Agent(agent) => self.agent_ready(agent, flags),
             Key::AgentDeath(agent) => self.agent_died(agent),
             Key::AgentErrors(agent) => self.agent_errors(agent),
+            Key::ForwardDeath(forward) => self.forward_died(forward),
             Key::Peer(conn) => {
                 if flags.contains(epoll::EventFlags::OUT) {
                     self.flush(key);
@@ -362,6 +371,7 @@ impl Daemon {
         }
         self.say_last_words();
         self.end_agents();
+        self.end_forwards();
         // Our own removals are no news.
         self.watch = None;
         if let Some(lock) = self.lock.take()
@@ -437,6 +447,7 @@ mod tests {
             Key::Agent(AgentNo(1)),
             Key::AgentDeath(AgentNo(1)),
             Key::AgentErrors(AgentNo(1)),
+            Key::ForwardDeath(ForwardNo(1)),
         ] {
             assert_eq!(Key::decode(key.encode()), Some(key));
         }

@@ -30,6 +30,8 @@ pub(crate) struct Remote {
     from: IpAddr,
     /// Whom this side has dialled.
     pub(crate) dialled: Option<NodeId>,
+    /// Who forwards it.
+    pub(crate) via: Option<NodeId>,
     /// Who it is, as soon as that is proved; the machine knows of the connection from then on.
     pub(crate) node: Option<NodeId>,
     connecting: bool,
@@ -78,6 +80,7 @@ impl Remote {
             channel,
             from,
             dialled,
+            via: None,
             node: None,
             connecting,
             close_at: None,
@@ -90,6 +93,11 @@ impl Remote {
     /// Where it leads.
     pub(crate) fn from(&self) -> IpAddr {
         self.from
+    }
+
+    /// Which address of this host it has.
+    pub(crate) fn own_address(&self) -> std::io::Result<IpAddr> {
+        Ok(self.socket.local_addr()?.ip().to_canonical())
     }
 
     /// It has come to us and not proved who it is.

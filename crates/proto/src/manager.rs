@@ -68,6 +68,9 @@ mod pending;
 mod programs;
 mod quotas;
 mod rails;
+mod relay;
+mod relay_data;
+mod relaying;
 mod requests;
 mod resume;
 mod sharing;
@@ -100,6 +103,8 @@ use peers::{Peer, Socket};
 use pending::Pending;
 use programs::Program;
 use quotas::Quotas;
+use relay_data::HeldEnds;
+use relaying::Forwards;
 use resume::{Asker, Waiting};
 use timers::Timers;
 
@@ -120,6 +125,8 @@ enum Timer {
     Pending(RequestId),
     /// The owner of an object that is wanted on another host does not respond.
     OwnerAsked(ConnectionId),
+    /// A node that is reached by way of a relay is dialled without one.
+    Direct(NodeId),
     /// Re-attaching programs are not waited for any longer.
     Grace,
 }
@@ -160,6 +167,10 @@ pub struct Manager {
     watchers: BTreeMap<GroupId, BTreeSet<ProgramConn>>,
     counters: Counters,
     agents: Agents,
+    /// What this node forwards as a relay.
+    forwards: Forwards,
+    /// Ends of programs for which a relay was asked.
+    held_ends: HeldEnds,
     /// What was logged of the last manager that was turned away.
     last_stranger: String,
     stopped: bool,
@@ -199,6 +210,8 @@ impl Manager {
             watchers: BTreeMap::new(),
             counters: Counters::default(),
             agents: Agents::default(),
+            forwards: Forwards::default(),
+            held_ends: HeldEnds::default(),
             last_stranger: String::new(),
             stopped: false,
             config,
@@ -231,6 +244,11 @@ impl Manager {
             Input::HostConnected { peer, dialled, node, address } => {
                 self.host_connected(peer, dialled, node, address);
             }
+            Input::HostConnectedVia { peer, node, relay, address } => {
+                self.host_connected_via(peer, node, relay, address);
+            }
+            Input::ForwardReady { forward, result } => self.forward_ready(forward, result),
+            Input::ForwardGone { forward } => self.forward_gone(forward),
             Input::HostRevoked { node, revoked } => self.host_revoked(node, revoked),
             Input::DialFailed { node, why } => self.dial_failed(node, &why),
             Input::DialRefused { node, why } => self.dial_refused(node, &why),
@@ -270,6 +288,7 @@ impl Manager {
             Timer::Unseen(node) => self.never_seen(node),
             Timer::Pending(request) => self.pending_timed_out(request),
             Timer::OwnerAsked(connection) => self.owner_silent(connection),
+            Timer::Direct(node) => self.try_direct(node),
             Timer::Grace => self.grace_over(),
         }
     }
@@ -278,7 +297,7 @@ impl Manager {
     fn fire_late(&mut self, timer: Timer) {
         let more = match timer {
             // Sessions have a rule of their own.
-            Timer::Session(_) => return self.fire(timer),
+            Timer::Session(_) | Timer::Direct(_) => return self.fire(timer),
             Timer::Grace | Timer::Sweep(_) | Timer::Unseen(_) => self.config.resume_grace,
             Timer::ProgramHello(_) | Timer::PeerHello(_) | Timer::Pending(_) | Timer::OwnerAsked(_) => {
                 self.config.heartbeat_interval

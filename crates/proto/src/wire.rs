@@ -11,6 +11,7 @@ pub mod peer;
 pub mod program;
 pub mod record;
 mod refusal;
+pub mod relay;
 pub mod status;
 
 use serde::{Serialize, de::DeserializeOwned};
@@ -18,7 +19,7 @@ use serde::{Serialize, de::DeserializeOwned};
 /// First four bytes of each datagram.
 pub const MAGIC: [u8; 4] = *b"TLN1";
 /// Version of the messages. Raised with every change of meaning; there is no negotiation.
-pub const PROTOCOL_VERSION: u16 = 10;
+pub const PROTOCOL_VERSION: u16 = 11;
 /// No datagram is longer. Lists that could be longer are sent in pages.
 pub const MAX_DATAGRAM_BYTES: usize = 64 * 1024;
 /// No datagram carries more descriptors.

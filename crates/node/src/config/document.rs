@@ -45,6 +45,7 @@ struct ManagerSection {
     max_imports: Option<u64>,
     max_pending_per_program: Option<u64>,
     agents: Option<bool>,
+    relay: Option<bool>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -73,6 +74,7 @@ pub(super) fn apply(settings: &mut Settings, path: &Path, text: &str) -> Result<
     let file = File { path, text };
     apply_node(settings, document.node, &file)?;
     settings.agents = document.manager.agents.unwrap_or(settings.agents);
+    settings.relay = document.manager.relay.unwrap_or(settings.relay);
     apply_times(settings, &document.manager, &file)?;
     settings.faults = document.faults.enabled.unwrap_or(settings.faults);
     apply_limits(settings, &document.manager, &file)?;

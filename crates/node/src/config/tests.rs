@@ -18,7 +18,7 @@ fn nothing_configured_is_the_default() {
 #[test]
 fn later_files_override_key_by_key() {
     let mut settings = Settings::default();
-    let first = "[node]\nid = 8\nname = \"a\"\n[manager]\nheartbeat_interval_ms = 100\nmax_segments = 7\nagents = false\n";
+    let first = "[node]\nid = 8\nname = \"a\"\n[manager]\nheartbeat_interval_ms = 100\nmax_segments = 7\nagents = false\nrelay = true\n";
     apply(&mut settings, Path::new("1"), first).unwrap();
     let second = "[node]\nname = \"b\"\n[access]\ngroup = 5\nuids = [1, 2]\n";
     apply(&mut settings, Path::new("2"), second).unwrap();
@@ -27,6 +27,7 @@ fn later_files_override_key_by_key() {
     assert_eq!(settings.heartbeat_interval, Duration::from_millis(100));
     assert_eq!(settings.limits.segments, Some(7));
     assert!(!settings.agents && Settings::default().agents);
+    assert!(settings.relay && !Settings::default().relay);
     assert_eq!(settings.attach, Access { uids: vec![1, 2], gid: Some(5) });
     assert_eq!(settings.sharing(), Sharing { gid: Some(5), uids: settings.attach.uids.clone() });
 }

@@ -82,7 +82,7 @@ impl Daemon {
         }
     }
 
-    fn add_remote(&mut self, remote: Remote) -> Option<String> {
+    pub(super) fn add_remote(&mut self, remote: Remote) -> Option<String> {
         self.next_conn += 1;
         let peer = PeerConn(self.next_conn);
         let mut flags = EventFlags::IN;
@@ -184,13 +184,16 @@ impl Daemon {
                 }
                 remote.node = Some(node);
                 network.dials.proved(node);
-                let (dialled, address) = (remote.dialled, remote.from());
+                let (dialled, address, via) = (remote.dialled, remote.from(), remote.via);
                 // The first word: for who has dialled, it is the proof that its certificate was accepted.
                 if let Some(list) = list.as_bytes() {
                     remote.send(RecordKind::Revoked, list);
                 }
                 remote.send(RecordKind::Hosts, &told);
-                self.tell(Input::HostConnected { peer, dialled, node, address });
+                self.tell(match via {
+                    Some(relay) => Input::HostConnectedVia { peer, node, relay, address },
+                    None => Input::HostConnected { peer, dialled, node, address },
+                });
                 self.dial_those_who_wait();
             }
             Event::Joiner | Event::Renewer(_) | Event::Leaver(_) => {
@@ -338,6 +341,8 @@ impl Daemon {
                 let why = format!("{} (at {from})", why.unwrap_or(closed));
                 if remote.refuses_us {
                     self.tell(Input::DialRefused { node, why });
+                } else if let Some(relay) = remote.via {
+                    self.tell(Input::DialFailed { node, why: format!("via node {relay}: {why}") });
                 } else {
                     self.address_failed(node, why);
                 }

@@ -63,6 +63,11 @@ impl Daemon {
                 }
             }
             Output::Dial { node } => self.dial(node),
+            Output::DialRelayed { node, relay, through, port } => {
+                self.dial_relayed(node, relay, through, port);
+            }
+            Output::OpenForward { forward, from, to, at } => self.open_forward(forward, from, to, at),
+            Output::CloseForward { forward } => self.close_forward(forward),
             Output::CheckProcess { pid } => {
                 if certainly_gone(pid) {
                     self.follow_up.push(Input::ProcessGone { pid });

@@ -118,6 +118,7 @@ fn behind_the_lock(options: &DaemonOptions, sharing: &Sharing) -> Result<Daemon>
         programs: std::collections::HashMap::new(),
         peers: std::collections::HashMap::new(),
         agents: std::collections::HashMap::new(),
+        forwards: std::collections::HashMap::new(),
         timed: Vec::new(),
         follow_up: Vec::new(),
         put_off: std::collections::BTreeSet::new(),
@@ -274,6 +275,7 @@ fn machine_config(options: &DaemonOptions, incarnation: u64, descriptor_limit: u
         heartbeat_limit: settings.heartbeat_limit,
         resume_grace: settings.resume_grace,
         agents: settings.agents,
+        relay: settings.relay,
         limits: limits(&settings.limits, descriptor_limit),
     }
 }

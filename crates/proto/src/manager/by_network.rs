@@ -51,10 +51,23 @@ impl Manager {
         }
         self.check_reachable(node)?;
         self.check_pending(program)?;
+        match self.via(node) {
+            Some(relay) => self.relay_importer(relay, (program, id), (what, node), end)?,
+            None => self.ask_exporter(program, id, (what, node), end),
+        }
+        Ok(None)
+    }
+
+    pub(super) fn ask_exporter(
+        &mut self,
+        program: ProgramConn,
+        id: RequestId,
+        (what, node): (Imported, NodeId),
+        end: ImporterEnd,
+    ) {
         let requester = self.requester(program);
         let body = PeerRequest::ConnectByNetwork { what, requester, end };
         self.ask(node, Aim::Connect { program, id, what }, body, Vec::new());
-        Ok(None)
     }
 
     /// A manager on another host asks for an object of this node: its owner is asked first.
@@ -140,10 +153,11 @@ impl Manager {
         };
         match end {
             Ok(end) if end.is_bounded() => {
-                let Some(asked) = self.forget_asked(connection) else { return Ok(Reply::Done) };
-                let OwnerAsked { importer, id, size_bytes, incarnation } = asked;
-                let result = Ok(PeerReply::ByNetwork { connection, size_bytes, incarnation, end });
-                self.send_peer(importer, PeerMessage::Reply { id, result }, Vec::new());
+                let importer = self.owners_asked.get(&connection).map(|asked| asked.importer);
+                match importer.and_then(|importer| Some((importer, self.via(importer)?))) {
+                    Some((importer, relay)) => self.relay_owner(relay, importer, connection, end),
+                    None => self.tell_importer(connection, end),
+                }
             }
             Ok(_) => self.not_reached(what, connection, "its owner has an address that is too long"),
             Err(why) => self.not_reached(what, connection, &format!("its owner has no link for data: {why}")),
@@ -151,8 +165,16 @@ impl Manager {
         Ok(Reply::Done)
     }
 
+    /// The importer's manager learns how the owner is reached.
+    pub(super) fn tell_importer(&mut self, connection: ConnectionId, end: OwnerEnd) {
+        let Some(asked) = self.forget_asked(connection) else { return };
+        let OwnerAsked { importer, id, size_bytes, incarnation } = asked;
+        let result = Ok(PeerReply::ByNetwork { connection, size_bytes, incarnation, end });
+        self.send_peer(importer, PeerMessage::Reply { id, result }, Vec::new());
+    }
+
     /// Refuses what was entered, and tells the owner that it is over.
-    fn not_reached(&mut self, what: Imported, connection: ConnectionId, why: &str) {
+    pub(super) fn not_reached(&mut self, what: Imported, connection: ConnectionId, why: &str) {
         let refusal = self.no_data_link(what, why);
         self.refuse_asked(connection, refusal);
         self.drop_export(connection, false);

@@ -22,6 +22,8 @@ pub struct ManagerConfig {
     pub resume_grace: Duration,
     /// Whether it runs agents for programs of other hosts.
     pub agents: bool,
+    /// Whether it forwards connections between other nodes that have no common link.
+    pub relay: bool,
     /// Limits; reaching one is [`crate::wire::program::Refusal::Limit`].
     pub limits: Limits,
 }

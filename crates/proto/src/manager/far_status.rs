@@ -49,6 +49,8 @@ pub(super) fn status_in(reply: PeerReply, node: NodeId) -> Result<NodeStatus, Re
 
 /// Adapters of a node, and capabilities of an adapter, of which another manager is believed.
 const MOST_LISTED: usize = 8;
+/// Pairs for which it is a relay.
+const MOST_RELAYED: usize = 128;
 
 fn clean(status: &mut NodeStatus) {
     let name = |text: &mut String| *text = printable(text);
@@ -56,6 +58,7 @@ fn clean(status: &mut NodeStatus) {
     [&mut info.cluster, &mut info.host, &mut info.version].into_iter().for_each(name);
     info.adapters.truncate(MOST_LISTED);
     info.rails.truncate(MAX_RAILS);
+    status.relayed.truncate(MOST_RELAYED);
     for adapter in &mut info.adapters {
         adapter.capabilities.truncate(MOST_LISTED);
         name(&mut adapter.kind);

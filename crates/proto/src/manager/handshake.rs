@@ -33,12 +33,13 @@ impl Manager {
         proved: Option<(NodeId, IpAddr)>,
         stranger: Option<u32>,
     ) {
+        let is_beside = dialled.is_some_and(|node| self.has_relayed(node));
         if self.stopped || (dialled.is_none() && self.sockets.len() >= MAX_STRANGERS + self.peers.len()) {
             return self.out.push_back(Output::ClosePeer { peer });
         }
         let (proved, address) = proved.unzip();
-        self.sockets.insert(peer, Socket { node: dialled, proved, address });
-        if let Some(node) = dialled {
+        self.sockets.insert(peer, Socket { node: dialled, proved, address, via: None });
+        if let Some(node) = dialled.filter(|_| !is_beside) {
             self.mark_seen(node);
             self.with_session(node, |session, now, out| session.connected(now, peer, out));
         } else {
@@ -103,7 +104,9 @@ impl Manager {
 
     /// An accepted connection sent nothing.
     pub(super) fn peer_silent(&mut self, peer: PeerConn) {
-        if self.sockets.get(&peer).is_some_and(|socket| socket.node.is_none()) {
+        // One beside a session that goes by way of a relay names a node already.
+        let open = |node| self.peers.get(&node)?.session.conn();
+        if self.sockets.get(&peer).is_some_and(|socket| socket.node.and_then(open) != Some(peer)) {
             self.close_socket(peer);
         }
     }

@@ -105,7 +105,8 @@ impl Manager {
             PeerRequest::ConnectByNetwork { .. }
             | PeerRequest::Resume { .. }
             | PeerRequest::Status
-            | PeerRequest::StartAgent { .. } => return None,
+            | PeerRequest::StartAgent { .. }
+            | PeerRequest::Relay { .. } => return None,
         };
         self.log(LogLevel::Warn, format!("node {node} on another host asked for the memory of {what}"));
         Some(self.no_data_link(what, "its memory cannot be sent there: connect over the network"))

@@ -85,6 +85,8 @@ impl PeerReply {
             Self::Resumed => Reply::Resumed { import },
             Self::Status(status) => Reply::Status(status),
             Self::Agent { agent } => Reply::Agent { agent },
+            // It is for managers.
+            Self::Relay { .. } => Reply::Done,
         }
     }
 }

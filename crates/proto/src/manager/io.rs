@@ -1,6 +1,6 @@
 //! The inputs and outputs of the state machine.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use crate::fault::LinkFaults;
 use crate::ids::NodeId;
@@ -8,6 +8,7 @@ use crate::wire::CodecError;
 use crate::wire::agent::{AgentEnd, AgentNo};
 use crate::wire::peer::PeerMessage;
 use crate::wire::program::{ImportSlot, LossReason, Refusal, ToManager, ToProgram};
+use crate::wire::relay::ForwardNo;
 
 /// A descriptor that the driver holds. Each token that reaches the machine leaves it exactly once as [`Output::CloseDescriptor`];
 /// being sent does not consume it (the driver sends a duplicate).
@@ -162,6 +163,30 @@ pub enum Input {
         /// Of the other host.
         address: IpAddr,
     },
+    /// As [`Self::HostConnected`], of a connection by way of a relay ([`Output::DialRelayed`]).
+    HostConnectedVia {
+        /// Its number from now on.
+        peer: PeerConn,
+        /// Whom we dialled, and whom its certificate names.
+        node: NodeId,
+        /// Who forwards.
+        relay: NodeId,
+        /// Of the relay's host.
+        address: IpAddr,
+    },
+    /// The answer to [`Output::OpenForward`], before any other input: where the connections are to be made. After a refusal nothing
+    /// follows.
+    ForwardReady {
+        /// The forward.
+        forward: ForwardNo,
+        /// What came of it.
+        result: Result<SocketAddr, String>,
+    },
+    /// Its process has ended: the last input for it.
+    ForwardGone {
+        /// The forward.
+        forward: ForwardNo,
+    },
     /// The authority has revoked a certificate: nothing of a node on another host continues.
     HostRevoked {
         /// Which node.
@@ -288,6 +313,34 @@ pub enum Output {
     Dial {
         /// The node.
         node: NodeId,
+    },
+    /// Connect to the manager of this node by way of a relay: at this port of the host to which `through` leads. Answered by exactly one
+    /// [`Input::HostConnectedVia`], [`Input::DialFailed`] or [`Input::DialRefused`].
+    DialRelayed {
+        /// The node.
+        node: NodeId,
+        /// Who forwards.
+        relay: NodeId,
+        /// The connection with the relay's manager.
+        through: PeerConn,
+        /// Where the relay listens.
+        port: u16,
+    },
+    /// Forward connections, by a process of their own. Answered by [`Input::ForwardReady`].
+    OpenForward {
+        /// The forward.
+        forward: ForwardNo,
+        /// Who connects, and the connection with its manager.
+        from: (NodeId, PeerConn),
+        /// Where that leads.
+        to: (NodeId, PeerConn),
+        /// The end point there; none: the manager.
+        at: Option<SocketAddr>,
+    },
+    /// End a forward's process, and with it its connections. [`Input::ForwardGone`] follows.
+    CloseForward {
+        /// The forward.
+        forward: ForwardNo,
     },
     /// See whether this process lives. If it certainly does not: [`Input::ProcessGone`]; in doubt, nothing.
     CheckProcess {

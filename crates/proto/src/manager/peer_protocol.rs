@@ -91,6 +91,8 @@ impl Manager {
             PeerMessage::Released { connection, died } => self.peer_released(node, connection, died),
             PeerMessage::ToAgent { agent, word } => self.word_to_agent(node, agent, word),
             PeerMessage::FromAgent { agent, word } => self.word_from_agent(node, agent, word),
+            PeerMessage::Relays => self.peer_entry(node).relays = true,
+            PeerMessage::Via { relay } => self.heard_via(conn, relay),
             PeerMessage::Carrier { up } => self.heard_carrier(node, up),
             PeerMessage::Member { group, joined } => {
                 let full = self.peers.get(&node).is_some_and(|peer| peer.groups.len() >= MAX_GROUPS);
@@ -135,6 +137,7 @@ impl Manager {
             PeerRequest::StartAgent { requester } => {
                 return self.agent_wanted(node, id, &bounded(requester));
             }
+            PeerRequest::Relay { forward } => return self.forward_wanted(node, id, forward),
             PeerRequest::ConnectByNetwork { what, requester, end } => {
                 return self.wanted_by_network(node, id, what, &bounded(requester), end);
             }

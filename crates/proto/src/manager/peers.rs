@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use super::admin::Admin;
+use super::relay::RelaySearch;
 use super::{Asker, FdToken, LogLevel, Manager, Output, PeerConn, Timer};
 use crate::ids::{GroupId, NodeId};
 use crate::session::{Action, Return, Session, Settings};
@@ -30,6 +31,10 @@ pub(super) struct Peer {
     pub(super) elsewhere: bool,
     /// Its certificate or ours was revoked: what its programs and ours had of each other is over, and does not return.
     pub(super) revoked: bool,
+    /// It forwards connections, as it says.
+    pub(super) relays: bool,
+    /// The search for a way to it over a third node.
+    pub(super) search: RelaySearch,
     /// Connections of its programs to objects of this node.
     pub(super) exports: BTreeSet<ConnectionId>,
     /// Living imports of this node's programs from there.
@@ -63,6 +68,8 @@ pub(super) struct Socket {
     pub(super) proved: Option<NodeId>,
     /// Of that host.
     pub(super) address: Option<IpAddr>,
+    /// The third node that forwards it, and since when.
+    pub(super) via: Option<(NodeId, Instant)>,
 }
 
 impl Manager {
@@ -86,6 +93,8 @@ impl Manager {
                 seen: false,
                 elsewhere: false,
                 revoked: false,
+                relays: false,
+                search: RelaySearch::default(),
                 exports: BTreeSet::new(),
                 imports: BTreeSet::new(),
                 pending: BTreeSet::new(),
@@ -155,6 +164,7 @@ impl Manager {
 
     pub(super) fn dial_failed(&mut self, node: NodeId, why: &str) {
         self.with_session(node, |session, now, _| session.dial_failed(now, why));
+        self.seek_relay(node);
     }
 
     pub(super) fn dial_refused(&mut self, node: NodeId, why: &str) {
@@ -169,6 +179,7 @@ impl Manager {
     fn session_up(&mut self, node: NodeId, back: Return) {
         self.log(LogLevel::Info, format!("session with node {node} is valid"));
         self.announce_carrier(node, !matches!(back, Return::Revived | Return::Reconnected));
+        self.announce_relay(node);
         self.set_link(node, true);
         if back == Return::Revived {
             self.expect_rest(node);
@@ -191,7 +202,10 @@ impl Manager {
     fn session_down(&mut self, node: NodeId) {
         self.timers.clear(Timer::Sweep(node));
         let Some(peer) = self.peers.get(&node) else { return };
-        let (state, why) = (peer.session.state(), peer.session.reason().unwrap_or("unknown").to_owned());
+        let (state, why) = (
+            peer.session.state(),
+            peer.session.reason().unwrap_or("another connection took its place").to_owned(),
+        );
         if state == SessionState::Lost {
             self.counters.sessions_lost += 1;
         }

@@ -9,7 +9,7 @@ use super::peer_protocol::shorten;
 use super::{Descriptor, FdToken, Manager, ProgramConn, Timer};
 use crate::ids::NodeId;
 use crate::wire::peer::{PeerMessage, PeerReply, PeerRequest};
-use crate::wire::program::{ImportSlot, Imported, LossReason, Refusal, Reply, RequestId};
+use crate::wire::program::{ConnectionId, ImportSlot, Imported, LossReason, Refusal, Reply, RequestId};
 use crate::wire::status::SessionState;
 
 /// One request.
@@ -30,6 +30,12 @@ pub(super) enum Aim {
     Status { program: ProgramConn, id: RequestId },
     /// A program wants an agent there.
     Agent { program: ProgramConn, id: RequestId },
+    /// A way to the manager of this node.
+    Relay { to: NodeId },
+    /// A way to the end point of a program that connects to an object of this node.
+    RelayImporter { program: ProgramConn, id: RequestId, what: Imported, to: NodeId },
+    /// A way to the end point of the owner of this connection.
+    RelayOwner { connection: ConnectionId },
     /// The session has returned, and the import may have ended meanwhile.
     Verify { slot: ImportSlot },
 }
@@ -40,8 +46,9 @@ impl Aim {
             Self::Connect { program, .. }
             | Self::Resume { program, .. }
             | Self::Status { program, .. }
-            | Self::Agent { program, .. } => Some(*program),
-            Self::Verify { .. } => None,
+            | Self::Agent { program, .. }
+            | Self::RelayImporter { program, .. } => Some(*program),
+            Self::Verify { .. } | Self::Relay { .. } | Self::RelayOwner { .. } => None,
         }
     }
 }
@@ -76,6 +83,7 @@ impl Manager {
     /// Takes a request out of all tables.
     pub(super) fn forget_pending(&mut self, id: RequestId) -> Option<Pending> {
         let pending = self.pending.remove(&id)?;
+        self.held_ends.forget(id);
         self.timers.clear(Timer::Pending(id));
         if let Some(peer) = self.peers.get_mut(&pending.node) {
             peer.pending.remove(&id);
@@ -108,7 +116,8 @@ impl Manager {
         if let Aim::Connect { program, id, .. }
         | Aim::Resume { program, id, .. }
         | Aim::Status { program, id }
-        | Aim::Agent { program, id } = aim
+        | Aim::Agent { program, id }
+        | Aim::RelayImporter { program, id, .. } = aim
         {
             self.reply(program, id, Err(Refusal::Unreachable { node, why }), Vec::new());
         }
@@ -123,7 +132,8 @@ impl Manager {
                 Some(
                     Aim::Connect { program, id, .. }
                     | Aim::Status { program, id }
-                    | Aim::Agent { program, id },
+                    | Aim::Agent { program, id }
+                    | Aim::RelayImporter { program, id, .. },
                 ) => {
                     let refusal = self.check_reachable(node).err();
                     let why = "the session was lost".to_owned();
@@ -142,6 +152,8 @@ impl Manager {
                     }
                     self.reply(program, id, result, Vec::new());
                 }
+                Some(Aim::Relay { to }) => self.relay_answered(node, to, None),
+                Some(Aim::RelayOwner { connection }) => self.relay_lost(connection, node),
                 Some(Aim::Verify { .. }) | None => {}
             }
         }
@@ -157,6 +169,7 @@ impl Manager {
     ) {
         let result = result.map_err(shorten);
         let ours = self.pending.get(&id).is_some_and(|pending| pending.node == node);
+        let held = self.held_ends.take(id, ours);
         let Some(pending) = ours.then(|| self.forget_pending(id)).flatten() else {
             return self.give_back(node, &result);
         };
@@ -180,6 +193,11 @@ impl Manager {
                 self.reply(program, id, result.map(|status| Reply::Status(Box::new(status))), Vec::new());
             }
             Aim::Agent { program, id } => self.agent_granted(program, id, node, result),
+            Aim::Relay { to } => self.relay_answered(node, to, Some(result)),
+            Aim::RelayImporter { program, id, what, to } => {
+                self.importer_relayed(node, (program, id), (what, to), held, result);
+            }
+            Aim::RelayOwner { connection } => self.owner_relayed(node, connection, held, result),
             Aim::Verify { slot } => {
                 if let Err(refusal) = result {
                     self.end_import(slot, loss_of(&refusal));

@@ -33,6 +33,7 @@ impl Manager {
             segments_total: self.segments,
             interrupts_total: self.interrupts,
             reduced: self.reduced(now),
+            relayed: self.relayed_pairs(now),
             descriptors: self.tokens.len() as u64,
             counters: self.counters,
         }
@@ -89,6 +90,7 @@ impl Manager {
             clock_offset_ns: offset.map(|offset| offset.offset_ns),
             clock_error_ns: offset.map(|offset| offset.error_ns),
             address: session.open_conn().and_then(|conn| self.sockets.get(&conn)?.address),
+            via: self.via_status(now, node),
         }
     }
 

@@ -55,6 +55,8 @@ impl Manager {
         self.gone_before.clear();
         self.watchers.clear();
         self.agents = Default::default();
+        self.forwards = Default::default();
+        self.held_ends = Default::default();
         self.timers.clear_all();
     }
 }

@@ -1,5 +1,7 @@
 //! Messages between the managers of two nodes.
 
+use std::net::SocketAddr;
+
 use serde::{Deserialize, Serialize};
 
 use super::agent::{AgentNo, FromAgent, ToAgent};
@@ -7,6 +9,7 @@ use super::network::{ImporterEnd, OwnerEnd};
 use super::program::{
     ConnectionId, Imported, Importer, Incarnation, InterruptKind, LossReason, Refusal, RequestId,
 };
+use super::relay::Forward;
 use super::status::NodeStatus;
 use crate::ids::{GroupId, InterruptNo, NodeId, SegmentKey};
 
@@ -120,6 +123,13 @@ pub enum PeerMessage {
         /// What is said.
         word: FromAgent,
     },
+    /// The sender forwards connections between nodes that have no common link.
+    Relays,
+    /// The connection on which this is said goes by way of a relay.
+    Via {
+        /// That one.
+        relay: NodeId,
+    },
 }
 
 /// What a manager asks another for, on behalf of a program.
@@ -167,6 +177,11 @@ pub enum PeerRequest {
         /// The user on whose behalf.
         requester: Requester,
     },
+    /// Forward TCP connections, as a relay.
+    Relay {
+        /// Which.
+        forward: Forward,
+    },
 }
 
 /// What comes back.
@@ -213,5 +228,10 @@ pub enum PeerReply {
     Agent {
         /// As the sender counts.
         agent: AgentNo,
+    },
+    /// The connections are forwarded.
+    Relay {
+        /// Where they are to be made: an address of the sender's host.
+        at: SocketAddr,
     },
 }

@@ -133,6 +133,31 @@ pub struct LinkStatus {
     /// The address of the other host over which the session goes, while it stands. Documents of before do not say.
     #[serde(default)]
     pub address: Option<IpAddr>,
+    /// The third node by way of which the session goes, and new connections of programs. Documents of before do not say.
+    #[serde(default)]
+    pub via: Option<Via>,
+}
+
+/// A link that goes by way of a relay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Via {
+    /// The node that forwards.
+    pub relay: NodeId,
+    /// Nanoseconds since that began.
+    pub since_ns: u64,
+}
+
+/// What a relay forwards for a pair of nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RelayedPair {
+    /// The one with the lower id.
+    pub first: NodeId,
+    /// The other one.
+    pub second: NodeId,
+    /// How many addresses are forwarded for them: managers and end points.
+    pub forwards: u32,
+    /// Nanoseconds since the oldest of these was asked for.
+    pub since_ns: u64,
 }
 
 /// Counters of a node manager, since start or since they were cleared.
@@ -232,6 +257,9 @@ pub struct NodeStatus {
     /// of before do not say.
     #[serde(default)]
     pub reduced: Vec<ReducedRail>,
+    /// Pairs of other nodes for which this node is a relay. Documents of before do not say.
+    #[serde(default)]
+    pub relayed: Vec<RelayedPair>,
     /// Descriptors that the manager holds for programs.
     pub descriptors: u64,
     /// Counters.

@@ -143,6 +143,7 @@ impl Rig {
             heartbeat_limit: Duration::from_secs(1),
             resume_grace: Duration::from_secs(2),
             agents: true,
+            relay: true,
             limits: Limits { programs: 6, segments: 6, interrupts: 6, imports: 8, pending_per_program: 4 },
         };
         let now = Instant::from_nanos(5_000_000_000);
@@ -232,7 +233,14 @@ impl Rig {
                 }
             }
             Output::ClosePeer { peer } => assert!(self.peers.remove(&peer), "{peer:?} is closed twice"),
-            Output::Dial { node } => self.dials.push(node),
+            Output::Dial { node } | Output::DialRelayed { node, .. } => self.dials.push(node),
+            Output::OpenForward { forward, at, .. } => {
+                let result = at.ok_or_else(|| "it is the test's".to_owned());
+                self.manager.handle(self.now, Input::ForwardReady { forward, result });
+            }
+            Output::CloseForward { forward } => {
+                self.manager.handle(self.now, Input::ForwardGone { forward });
+            }
             Output::StartAgent { agent } | Output::OpenAgent { agent } => self.agent_ready(agent, &output),
             Output::ToAgent { agent, bytes } => {
                 let owed = self.agents.get_mut(&agent).expect("an agent that is there");

@@ -31,6 +31,7 @@ mod identity;
 mod interrupts;
 mod peers;
 mod quotas;
+mod relay;
 mod resume;
 mod segments;
 mod sharing;

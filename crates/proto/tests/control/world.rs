@@ -52,6 +52,9 @@ pub struct Node {
     pub attach: Access,
     /// It runs agents.
     pub agents: bool,
+    /// It is a relay, and what it was asked to do as one, or by way of one.
+    pub relay: bool,
+    pub relay_outputs: Vec<Output>,
     /// Its driver can neither start an agent nor make a stream to one.
     pub lacks_agents: bool,
     /// What it was asked to do with agents.
@@ -113,6 +116,8 @@ impl World {
             version: PROTOCOL_VERSION,
             attach: Access::default(),
             agents: true,
+            relay: false,
+            relay_outputs: Vec::new(),
             lacks_agents: false,
             agent_outputs: Vec::new(),
         };
@@ -196,6 +201,7 @@ impl World {
             heartbeat_limit: LIMIT,
             resume_grace: GRACE,
             agents: node.agents,
+            relay: node.relay,
             limits: node.limits,
         };
         node.life += 1;
@@ -349,6 +355,9 @@ impl World {
             | Output::EndAgentInput { .. }
             | Output::ReadAgent { .. }
             | Output::CloseAgent { .. }) => self.agent_output(index, output),
+            output @ (Output::DialRelayed { .. }
+            | Output::OpenForward { .. }
+            | Output::CloseForward { .. }) => self.nodes[index].relay_outputs.push(output),
             Output::SetLink { node, up } => self.nodes[index].page.set_link(node, up),
             Output::SetImport { import, ended } => self.nodes[index].page.set_import(import, ended),
             Output::SuspendImport { import, suspended } => self.nodes[index].page.suspend(import, suspended),

@@ -2,6 +2,8 @@
 
 pub mod node_status;
 
+use std::net::SocketAddr;
+
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -14,6 +16,7 @@ use proto::wire::program::{
     Access, ConnectionId, ImportSlot, Imported, Importer, Incarnation, InterruptKind, LossReason, Refusal,
     Request, ToManager,
 };
+use proto::wire::relay::Forward;
 
 pub fn small_u32() -> impl Strategy<Value = u32> {
     prop_oneof![9 => 0u32..4, 1 => any::<u32>()]
@@ -239,6 +242,17 @@ pub fn from_agent() -> impl Strategy<Value = FromAgent> {
     ]
 }
 
+fn socket() -> impl Strategy<Value = SocketAddr> {
+    any::<(u16, u8)>().prop_map(|(port, host)| SocketAddr::from(([10, 0, 0, host], port)))
+}
+
+fn forward() -> impl Strategy<Value = Forward> {
+    prop_oneof![
+        node().prop_map(|to| Forward::Manager { to }),
+        (node(), socket()).prop_map(|(from, at)| Forward::EndPoint { from, at }),
+    ]
+}
+
 fn peer_request() -> impl Strategy<Value = PeerRequest> {
     prop_oneof![
         (segment_key(), requester())
@@ -257,6 +271,7 @@ fn peer_request() -> impl Strategy<Value = PeerRequest> {
         ),
         Just(PeerRequest::Status),
         requester().prop_map(|requester| PeerRequest::StartAgent { requester }),
+        forward().prop_map(|forward| PeerRequest::Relay { forward }),
     ]
 }
 
@@ -277,6 +292,7 @@ fn peer_reply() -> impl Strategy<Value = PeerReply> {
         ),
         1 => Just(PeerReply::Resumed),
         2 => agent_no().prop_map(|agent| PeerReply::Agent { agent }),
+        1 => socket().prop_map(|at| PeerReply::Relay { at }),
         1 => node_status::status().prop_map(|status| PeerReply::Status(Box::new(status))),
     ]
 }
@@ -301,6 +317,8 @@ pub fn peer_message() -> impl Strategy<Value = PeerMessage> {
         6 => (connection(), loss()).prop_map(|(connection, reason)| PeerMessage::Lost { connection, reason }),
         6 => (connection(), any::<bool>()).prop_map(|(connection, died)| PeerMessage::Released { connection, died }),
         8 => (group(), any::<bool>()).prop_map(|(group, joined)| PeerMessage::Member { group, joined }),
+        1 => Just(PeerMessage::Relays),
+        1 => node().prop_map(|relay| PeerMessage::Via { relay }),
         8 => (agent_no(), to_agent()).prop_map(|(agent, word)| PeerMessage::ToAgent { agent, word }),
         8 => (agent_no(), from_agent()).prop_map(|(agent, word)| PeerMessage::FromAgent { agent, word }),
     ]

@@ -9,7 +9,7 @@ use proto::fault::LinkFaults;
 use proto::ids::{AdapterNo, NodeId};
 use proto::wire::status::{
     AdapterInfo, Counters, LinkKind, LinkStatus, NodeInfo, NodeStatus, ProgramStatus, ReducedRail,
-    SegmentStatus, SessionState,
+    RelayedPair, SegmentStatus, SessionState, Via,
 };
 
 use crate::strategies::{node, text};
@@ -72,6 +72,7 @@ fn link() -> impl Strategy<Value = LinkStatus> {
             least_round_trip_ns: n[3].is_multiple_of(2).then_some(n[1]),
             clock_offset_ns: n[3].is_multiple_of(2).then_some(n[2].cast_signed()),
             clock_error_ns: n[3].is_multiple_of(2).then_some(n[1]),
+            via: n[2].is_multiple_of(2).then_some(Via { relay: peer, since_ns: n[1] }),
             address: n[3].is_multiple_of(2).then_some(std::net::Ipv4Addr::LOCALHOST.into()),
             taken_down: n[0].is_multiple_of(2),
             partner: peer,
@@ -83,6 +84,11 @@ fn link() -> impl Strategy<Value = LinkStatus> {
 fn reduced(n: [u64; 13]) -> ReducedRail {
     let peer = NodeId::new(4 * (n[0] as u32 % 8 + 1)).expect("a node");
     ReducedRail { peer, rail: n[1] as u8, connections: n[2] as u32, since_ns: n[3], why: n[4].to_string() }
+}
+
+fn relayed(n: [u64; 13]) -> RelayedPair {
+    let node = |nth: usize| NodeId::new(4 * (n[nth] as u32 % 8 + 1)).expect("a node");
+    RelayedPair { first: node(0), second: node(1), forwards: n[2] as u32, since_ns: n[3] }
 }
 
 pub fn status() -> impl Strategy<Value = NodeStatus> {
@@ -116,6 +122,7 @@ pub fn status() -> impl Strategy<Value = NodeStatus> {
             programs_total: n[2],
             segments_total: n[3],
             interrupts_total: n[4],
+            relayed: if n[5].is_multiple_of(2) { Vec::new() } else { vec![relayed(n)] },
             reduced: if n[4].is_multiple_of(2) { Vec::new() } else { vec![reduced(n)] },
             descriptors: n[5],
             counters: Counters {

@@ -16,6 +16,7 @@ use proto::wire::program::{
     Access, ConnectionId, Event, ImportSlot, Imported, Importer, Incarnation, InterruptKind, LossReason,
     Refusal, Reply, Request, ToManager, ToProgram,
 };
+use proto::wire::relay::Forward;
 use proto::wire::{decode, encode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -221,6 +222,9 @@ fn peer_messages() -> Vec<PeerMessage> {
         PeerRequest::Resume { connection, incarnation, what: Imported::Segment(key), requester: requester() },
         PeerRequest::Status,
         PeerRequest::StartAgent { requester: requester() },
+        PeerRequest::Relay {
+            forward: Forward::EndPoint { from: node(8), at: ([10, 0, 0, 1], 40_000).into() },
+        },
     ];
     let replies = [
         PeerReply::Segment { connection, size_bytes: 4096, incarnation },
@@ -234,6 +238,7 @@ fn peer_messages() -> Vec<PeerMessage> {
         PeerReply::ByNetwork { connection, size_bytes: 4096, incarnation, end: owner_end() },
         PeerReply::Resumed,
         PeerReply::Agent { agent: AgentNo(3) },
+        PeerReply::Relay { at: ([10, 0, 0, 3], 40_001).into() },
     ];
     let mut all = vec![
         hello,
@@ -246,6 +251,8 @@ fn peer_messages() -> Vec<PeerMessage> {
         PeerMessage::Lost { connection, reason: LossReason::Withdrawn },
         PeerMessage::Released { connection, died: true },
         PeerMessage::Member { group: GroupId(1), joined: true },
+        PeerMessage::Relays,
+        PeerMessage::Via { relay: node(12) },
         PeerMessage::ToAgent { agent: AgentNo(3), word: ToAgent::Bytes(vec![1, 2]) },
         PeerMessage::ToAgent { agent: AgentNo(3), word: ToAgent::Credit(16_384) },
         PeerMessage::ToAgent { agent: AgentNo(3), word: ToAgent::InputEnded },

@@ -186,6 +186,7 @@ mod tests {
             clock_offset_ns: None,
             clock_error_ns: None,
             address: None,
+            via: None,
         }
     }
 

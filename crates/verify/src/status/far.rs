@@ -232,10 +232,33 @@ pub(super) fn write<'s>(text: &mut String, nodes: impl Iterator<Item = &'s NodeS
             }
             let (kind, rails, trip) = (link.kind.name(), rails(status, peer, far), round_trip(link));
             let (reduced, over) = (reduced(status, peer), session_rail(link, far));
+            // Data goes over one rail there.
+            let (over, rails) = via(link).map_or((over, rails), |via| (via, String::new()));
             let _ = writeln!(
                 text,
                 "node {node}: node {peer} on {host}: session {session}{over}, link {kind}{rails}{reduced}{trip}"
             );
         }
+        write_relayed(text, status);
+    }
+    far.iter().filter_map(|far| far.status.as_ref()).for_each(|status| write_relayed(text, status));
+}
+
+/// The third node by way of which a session goes.
+fn via(link: &LinkStatus) -> Option<String> {
+    let via = link.via?;
+    Some(format!(" via node {} for {:.1} s", via.relay, via.since_ns as f64 / 1e9))
+}
+
+/// A line for each pair of nodes for which a node forwards.
+fn write_relayed(text: &mut String, status: &NodeStatus) {
+    for pair in &status.relayed {
+        let (node, first, second) = (status.info.node, pair.first, pair.second);
+        let (count, seconds) = (pair.forwards, pair.since_ns as f64 / 1e9);
+        let s = if count == 1 { "" } else { "s" };
+        let _ = writeln!(
+            text,
+            "node {node}: relay between node {first} and node {second} for {seconds:.1} s ({count} forward{s})"
+        );
     }
 }

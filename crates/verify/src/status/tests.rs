@@ -31,6 +31,7 @@ fn link(session: SessionState, since: Duration) -> LinkStatus {
         clock_offset_ns: None,
         clock_error_ns: None,
         address: None,
+        via: None,
     }
 }
 

@@ -62,6 +62,7 @@ fn report() -> DiagReport {
         clock_offset_ns: None,
         clock_error_ns: None,
         address: None,
+        via: None,
     };
     let info = NodeInfo {
         node: id(4),

@@ -1,0 +1,192 @@
+//! The process that forwards TCP connections for a manager that is a relay: from one node's host to one address.
+//!
+//! It has the listening socket as its standard input, and no other descriptor of the manager. Per connection there are two threads with
+//! a buffer each: a reader that is slow stops who writes to it, and nothing else. It ends with its manager, and when it has had no
+//! connection for a while.
+
+use std::ffi::OsString;
+use std::io::{Read, Write};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with, sockopt};
+use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+
+/// The word by which a manager starts this program as a relay's process.
+pub(crate) const WORD: &str = "relay";
+/// Connections at a time; one more is closed at once.
+const MOST_CONNECTIONS: usize = 64;
+/// Bytes that wait for each direction of a connection, beside what the kernel keeps.
+const BUFFER_BYTES: usize = 128 * 1024;
+/// How long the first connection is waited for: a program may use a segment long after it has connected.
+const FIRST_WAIT: Duration = Duration::from_secs(600);
+/// How long another one is waited for when the last one has ended.
+const NEXT_WAIT: Duration = Duration::from_secs(30);
+/// Connecting, and what was sent and is not acknowledged.
+const CONNECT_MS: u32 = 10_000;
+const UNACKNOWLEDGED_MS: u32 = 60_000;
+const LOOK: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+
+/// What it was started with.
+struct Forwarding {
+    /// The address of this host from which it connects.
+    source: IpAddr,
+    target: SocketAddr,
+    /// Who may connect.
+    allowed: Vec<IpAddr>,
+}
+
+/// Whether these are the words by which a manager starts a relay's process; then it has run, and this is its exit status.
+pub fn is_relay(words: &[OsString]) -> Option<u8> {
+    if words.get(1)? != WORD {
+        return None;
+    }
+    let words: Vec<&str> = words.get(2..)?.iter().filter_map(|word| word.to_str()).collect();
+    let [parent, source, target, allowed] = words.as_slice() else { return None };
+    let parent: i32 = parent.parse().ok()?;
+    let forwarding = Forwarding {
+        source: source.parse().ok()?,
+        target: target.parse().ok()?,
+        allowed: allowed.split(',').map(|address| address.parse().ok()).collect::<Option<_>>()?,
+    };
+    // It ends with its manager, and must not begin after that.
+    let is_tied = set_parent_process_death_signal(Some(Signal::KILL)).is_ok()
+        && getppid().is_some_and(|now| now.as_raw_nonzero().get() == parent);
+    Some(u8::from(!is_tied || serve(forwarding).is_err()))
+}
+
+fn serve(forwarding: Forwarding) -> std::io::Result<()> {
+    let listener = TcpListener::from(std::io::stdin().as_fd().try_clone_to_owned()?);
+    listener.set_nonblocking(true)?;
+    let (forwarding, count) = (Arc::new(forwarding), Arc::new(AtomicUsize::new(0)));
+    let mut ends_at = Instant::now() + FIRST_WAIT;
+    let mut was_used = false;
+    loop {
+        let _ = poll(&mut [PollFd::new(&listener, PollFlags::IN)], Some(&LOOK));
+        if count.load(Ordering::Relaxed) > 0 {
+            ends_at = Instant::now() + NEXT_WAIT;
+        } else if Instant::now() >= ends_at {
+            return Ok(());
+        }
+        let Ok((from, address)) = listener.accept() else { continue };
+        let is_allowed = forwarding.allowed.contains(&address.ip().to_canonical());
+        if !is_allowed || count.load(Ordering::Relaxed) >= MOST_CONNECTIONS {
+            continue;
+        }
+        if !was_used {
+            (was_used, ends_at) = (true, Instant::now() + NEXT_WAIT);
+        }
+        count.fetch_add(1, Ordering::Relaxed);
+        let (forwarding, open) = (Arc::clone(&forwarding), Arc::clone(&count));
+        let thread = std::thread::Builder::new().stack_size(64 * 1024);
+        let thread = thread.spawn(move || {
+            let _ = forward(from, &forwarding);
+            open.fetch_sub(1, Ordering::Relaxed);
+        });
+        if thread.is_err() {
+            count.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// One connection, until both directions have ended, or one has failed.
+fn forward(from: TcpStream, forwarding: &Forwarding) -> std::io::Result<()> {
+    from.set_nonblocking(false)?;
+    let to = connect_to(forwarding)?;
+    for socket in [&from, &to] {
+        socket.set_nodelay(true)?;
+        sockopt::set_tcp_user_timeout(socket, UNACKNOWLEDGED_MS)?;
+        // A host that dies in silence leaves no connection behind.
+        sockopt::set_socket_keepalive(socket, true)?;
+        sockopt::set_tcp_keepidle(socket, Duration::from_secs(30))?;
+        sockopt::set_tcp_keepintvl(socket, Duration::from_secs(10))?;
+        sockopt::set_tcp_keepcnt(socket, 3)?;
+    }
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(64 * 1024);
+        let back = thread.spawn_scoped(scope, || copy(&to, &from));
+        if back.is_ok() {
+            copy(&from, &to);
+        }
+    });
+    Ok(())
+}
+
+fn connect_to(forwarding: &Forwarding) -> std::io::Result<TcpStream> {
+    let target = forwarding.target;
+    let family = if target.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let fd = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    sockopt::set_tcp_user_timeout(&fd, CONNECT_MS)?;
+    // The other end knows this connection by that address.
+    bind(&fd, &SocketAddr::new(forwarding.source, 0))?;
+    connect(&fd, &target)?;
+    Ok(fd.into())
+}
+
+/// In one direction, until its end, which is passed on.
+fn copy(mut from: &TcpStream, mut to: &TcpStream) {
+    let mut buffer = vec![0; BUFFER_BYTES];
+    let is_whole = loop {
+        match from.read(&mut buffer) {
+            Ok(0) => break true,
+            Ok(read) if to.write_all(buffer.get(..read).unwrap_or_default()).is_ok() => {}
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            _ => break false,
+        }
+    };
+    if is_whole {
+        let _ = to.shutdown(Shutdown::Write);
+    } else {
+        // What is lost in one direction ends both.
+        let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_and_ends_are_passed_on_in_both_directions() {
+        let owner = TcpListener::bind("127.0.0.1:0").unwrap();
+        let relay = TcpListener::bind("127.0.0.1:0").unwrap();
+        let source = "127.0.0.3".parse().unwrap();
+        let forwarding = Forwarding { source, target: owner.local_addr().unwrap(), allowed: Vec::new() };
+        let mut user = TcpStream::connect(relay.local_addr().unwrap()).unwrap();
+        let accepted = relay.accept().unwrap().0;
+        let relaying = std::thread::spawn(move || forward(accepted, &forwarding));
+        let (mut there, from) = owner.accept().unwrap();
+        assert_eq!(from.ip(), source);
+        let bytes: Vec<u8> =
+            (0..3_000_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+        let sent = bytes.clone();
+        let sending = std::thread::spawn(move || {
+            user.write_all(&sent).unwrap();
+            user.shutdown(Shutdown::Write).unwrap();
+            let mut back = Vec::new();
+            user.read_to_end(&mut back).unwrap();
+            back
+        });
+        let mut came = Vec::new();
+        there.read_to_end(&mut came).unwrap();
+        assert!(came == bytes);
+        there.write_all(&came[..1_000_001]).unwrap();
+        drop(there);
+        assert!(sending.join().unwrap() == bytes[..1_000_001]);
+        relaying.join().unwrap().unwrap();
+    }
+
+    #[test]
+    fn other_words_are_no_relay() {
+        let words = |words: &[&str]| is_relay(&words.iter().map(OsString::from).collect::<Vec<_>>());
+        assert_eq!(words(&["tieline", "status"]), None);
+        assert_eq!(words(&["tieline", "relay"]), None);
+        assert_eq!(words(&["tieline", "relay", "1", "x", "10.0.0.1:1", "10.0.0.2"]), None);
+        // Of another parent.
+        assert_eq!(words(&["tieline", "relay", "0", "10.0.0.3", "10.0.0.1:1", "10.0.0.2"]), Some(1));
+    }
+}

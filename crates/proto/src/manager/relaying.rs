@@ -1,0 +1,206 @@
+//! What this node forwards as a relay: for whom, and how much.
+//!
+//! It is asked over sessions, so by nodes that have proved who they are. A node can ask for ways to itself, and for one from itself to the
+//! manager of another node. Both have to be connected with this one directly. The driver checks addresses.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use super::objects::limit;
+use super::{LogLevel, Manager, Output, PeerConn};
+use crate::ids::NodeId;
+use crate::time::Instant;
+use crate::wire::peer::{PeerMessage, PeerReply};
+use crate::wire::program::{Refusal, RequestId};
+use crate::wire::relay::{FIRST_PORT, Forward, ForwardNo};
+use crate::wire::status::RelayedPair;
+
+/// Forwards at a time: each is a process.
+const MOST: usize = 128;
+/// Of these, for one node.
+const MOST_FOR_NODE: usize = 32;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// The driver has yet to open it; then this request is answered.
+    Opening(RequestId),
+    Open(SocketAddr),
+    /// The driver has yet to end it.
+    Ending,
+}
+
+#[derive(Debug)]
+struct Entry {
+    /// Who has asked for it.
+    asker: NodeId,
+    forward: Forward,
+    state: State,
+    since: Instant,
+}
+
+impl Entry {
+    /// Who connects, and where that leads.
+    fn ends(&self) -> (NodeId, NodeId) {
+        ends(self.asker, self.forward)
+    }
+}
+
+fn ends(asker: NodeId, forward: Forward) -> (NodeId, NodeId) {
+    match forward {
+        Forward::Manager { to } => (asker, to),
+        Forward::EndPoint { from, .. } => (from, asker),
+    }
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(super) struct Forwards {
+    last: u64,
+    by_no: BTreeMap<ForwardNo, Entry>,
+}
+
+impl Manager {
+    /// A node wants something forwarded.
+    pub(super) fn forward_wanted(&mut self, asker: NodeId, id: RequestId, forward: Forward) {
+        let result = match self.check_forward(asker, forward) {
+            Ok((from, to)) => {
+                let of_it = |entry: &&Entry| entry.asker == asker && entry.forward == forward;
+                match self.forwards.by_no.values().find(of_it).map(|entry| entry.state) {
+                    Some(State::Open(at)) => Ok(PeerReply::Relay { at }),
+                    _ => match self.check_room(asker) {
+                        Ok(()) => return self.open_forward((asker, id), forward, from, to),
+                        Err(refusal) => Err(refusal),
+                    },
+                }
+            }
+            Err(refusal) => Err(refusal),
+        };
+        self.send_peer(asker, PeerMessage::Reply { id, result }, Vec::new());
+    }
+
+    fn open_forward(
+        &mut self,
+        (asker, id): (NodeId, RequestId),
+        forward: Forward,
+        from: (NodeId, PeerConn),
+        to: (NodeId, PeerConn),
+    ) {
+        self.forwards.last += 1;
+        let no = ForwardNo(self.forwards.last);
+        let state = State::Opening(id);
+        self.forwards.by_no.insert(no, Entry { asker, forward, state, since: self.now });
+        let at = match forward {
+            Forward::Manager { .. } => None,
+            Forward::EndPoint { at, .. } => Some(at),
+        };
+        self.out.push_back(Output::OpenForward { forward: no, from, to, at });
+    }
+
+    /// Whether this may be forwarded: both ends, with the connections of their sessions.
+    fn check_forward(
+        &self,
+        asker: NodeId,
+        forward: Forward,
+    ) -> Result<((NodeId, PeerConn), (NodeId, PeerConn)), Refusal> {
+        let own = self.own;
+        if !self.config.relay {
+            let text = format!(
+                "node {own} is no relay: set `relay = true` under `[manager]` in its configuration, and restart it"
+            );
+            return Err(Refusal::Invalid(text));
+        }
+        if let Forward::EndPoint { at, .. } = forward
+            && at.port() < FIRST_PORT
+        {
+            let text = format!("node {own} forwards to no port below {FIRST_PORT}, such as that of {at}");
+            return Err(Refusal::Invalid(text));
+        }
+        let (from, to) = ends(asker, forward);
+        if from == to || from == own || to == own {
+            let text = format!("node {own} forwards between two other nodes only");
+            return Err(Refusal::Invalid(text));
+        }
+        Ok(((from, self.end_of_relay(from)?), (to, self.end_of_relay(to)?)))
+    }
+
+    /// The connection of the session with a node of another host that is connected directly.
+    fn end_of_relay(&self, node: NodeId) -> Result<PeerConn, Refusal> {
+        self.check_reachable(node)?;
+        let why = if !self.is_elsewhere(node) {
+            format!("it is on the host of node {}, which forwards between other hosts only", self.own)
+        } else if let Some(relay) = self.via(node) {
+            format!("node {} itself reaches it via node {relay}", self.own)
+        } else {
+            let conn = self.peers.get(&node).and_then(|peer| peer.session.open_conn());
+            let why = "its session is just being made".to_owned();
+            return conn.ok_or(Refusal::Unreachable { node, why });
+        };
+        Err(Refusal::Unreachable { node, why })
+    }
+
+    fn check_room(&self, asker: NodeId) -> Result<(), Refusal> {
+        let all = &self.forwards.by_no;
+        let own = self.own;
+        if all.values().filter(|entry| entry.asker == asker).count() >= MOST_FOR_NODE {
+            return Err(limit(&format!("forwards of relay {own} for one node"), MOST_FOR_NODE as u64));
+        }
+        if all.len() >= MOST {
+            return Err(limit(&format!("forwards of relay {own}"), MOST as u64));
+        }
+        Ok(())
+    }
+
+    /// The driver has opened it, or could not.
+    pub(super) fn forward_ready(&mut self, no: ForwardNo, result: Result<SocketAddr, String>) {
+        let Some(entry) = self.forwards.by_no.get_mut(&no) else {
+            // The manager is stopping.
+            return;
+        };
+        let (asker, state, (from, to)) = (entry.asker, entry.state, entry.ends());
+        match (&result, state) {
+            (Ok(at), State::Opening(_)) => entry.state = State::Open(*at),
+            (Ok(_), _) => self.out.push_back(Output::CloseForward { forward: no }),
+            (Err(_), _) => drop(self.forwards.by_no.remove(&no)),
+        }
+        let State::Opening(id) = state else { return };
+        if let Ok(at) = &result {
+            self.log(LogLevel::Info, format!("forwards from node {from} to node {to}, at {at}"));
+        }
+        let refused = |why| Refusal::Invalid(format!("node {} cannot forward: {why}", self.own));
+        let result = result.map(|at| PeerReply::Relay { at }).map_err(refused);
+        self.send_peer(asker, PeerMessage::Reply { id, result }, Vec::new());
+    }
+
+    /// Its process has ended: nobody has used it for a while, or it was closed.
+    pub(super) fn forward_gone(&mut self, no: ForwardNo) {
+        self.forwards.by_no.remove(&no);
+    }
+
+    /// A node has gone for good.
+    pub(super) fn close_forwards_of(&mut self, node: NodeId) {
+        for (no, entry) in &mut self.forwards.by_no {
+            let (from, to) = entry.ends();
+            if from != node && to != node {
+                continue;
+            }
+            if matches!(std::mem::replace(&mut entry.state, State::Ending), State::Open(_)) {
+                self.out.push_back(Output::CloseForward { forward: *no });
+            }
+        }
+    }
+
+    /// For the status.
+    pub(super) fn relayed_pairs(&self, now: Instant) -> Vec<RelayedPair> {
+        let mut pairs: BTreeMap<(NodeId, NodeId), (u32, Instant)> = BTreeMap::new();
+        for entry in self.forwards.by_no.values().filter(|entry| matches!(entry.state, State::Open(_))) {
+            let (from, to) = entry.ends();
+            let pair = pairs.entry((from.min(to), from.max(to))).or_insert((0, entry.since));
+            *pair = (pair.0 + 1, pair.1.min(entry.since));
+        }
+        let shown = |((first, second), (forwards, since))| {
+            let since_ns = u64::try_from(now.since(since).as_nanos()).unwrap_or(u64::MAX);
+            RelayedPair { first, second, forwards, since_ns }
+        };
+        pairs.into_iter().map(shown).collect()
+    }
+}
