@@ -125,6 +125,7 @@ fn hosts_without_a_common_link_go_on_by_way_of_a_third_and_directly_again_when_t
     cut(&hosts, (1, 2), false);
     until("the direct session", || via(&hosts) == [Some(0); 2]);
     exchange(&mut owner, &mut user, 5);
+    drop((owner, user));
     watchdog.progress();
     // New ones need no relay any more.
     hosts.tieline("host3", &["node", "stop", "--node", "12"]);

@@ -9,7 +9,6 @@ use std::io::{Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -56,40 +55,37 @@ pub fn is_relay(words: &[OsString]) -> Option<u8> {
     // It ends with its manager, and must not begin after that.
     let is_tied = set_parent_process_death_signal(Some(Signal::KILL)).is_ok()
         && getppid().is_some_and(|now| now.as_raw_nonzero().get() == parent);
-    Some(u8::from(!is_tied || serve(forwarding).is_err()))
+    let listener = std::io::stdin().as_fd().try_clone_to_owned().map(TcpListener::from);
+    let served = is_tied && listener.and_then(|listener| serve(&listener, forwarding)).is_ok();
+    Some(u8::from(!served))
 }
 
-fn serve(forwarding: Forwarding) -> std::io::Result<()> {
-    let listener = TcpListener::from(std::io::stdin().as_fd().try_clone_to_owned()?);
+fn serve(listener: &TcpListener, forwarding: Forwarding) -> std::io::Result<()> {
     listener.set_nonblocking(true)?;
-    let (forwarding, count) = (Arc::new(forwarding), Arc::new(AtomicUsize::new(0)));
+    // Each connection holds the forwarding once more.
+    let forwarding = Arc::new(forwarding);
+    let open = || Arc::strong_count(&forwarding) - 1;
     let mut ends_at = Instant::now() + FIRST_WAIT;
     let mut was_used = false;
     loop {
-        let _ = poll(&mut [PollFd::new(&listener, PollFlags::IN)], Some(&LOOK));
-        if count.load(Ordering::Relaxed) > 0 {
+        let _ = poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&LOOK));
+        if open() > 0 {
             ends_at = Instant::now() + NEXT_WAIT;
         } else if Instant::now() >= ends_at {
             return Ok(());
         }
         let Ok((from, address)) = listener.accept() else { continue };
         let is_allowed = forwarding.allowed.contains(&address.ip().to_canonical());
-        if !is_allowed || count.load(Ordering::Relaxed) >= MOST_CONNECTIONS {
+        if !is_allowed || open() >= MOST_CONNECTIONS {
             continue;
         }
         if !was_used {
             (was_used, ends_at) = (true, Instant::now() + NEXT_WAIT);
         }
-        count.fetch_add(1, Ordering::Relaxed);
-        let (forwarding, open) = (Arc::clone(&forwarding), Arc::clone(&count));
+        let forwarding = Arc::clone(&forwarding);
         let thread = std::thread::Builder::new().stack_size(64 * 1024);
-        let thread = thread.spawn(move || {
-            let _ = forward(from, &forwarding);
-            open.fetch_sub(1, Ordering::Relaxed);
-        });
-        if thread.is_err() {
-            count.fetch_sub(1, Ordering::Relaxed);
-        }
+        // Without a thread the connection ends.
+        let _ = thread.spawn(move || forward(from, &forwarding));
     }
 }
 
@@ -178,6 +174,34 @@ mod tests {
         drop(there);
         assert!(sending.join().unwrap() == bytes[..1_000_001]);
         relaying.join().unwrap().unwrap();
+    }
+
+    #[test]
+    fn who_is_not_meant_gets_nothing_from_a_relay() {
+        let owner = TcpListener::bind("127.0.0.1:0").unwrap();
+        let relay = TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = relay.local_addr().unwrap();
+        let forwarding = Forwarding {
+            source: "127.0.0.1".parse().unwrap(),
+            target: owner.local_addr().unwrap(),
+            allowed: vec!["127.0.0.2".parse().unwrap()],
+        };
+        // It goes on until the process ends.
+        std::thread::spawn(move || serve(&relay, forwarding));
+        let mut stranger = TcpStream::connect(at).unwrap();
+        assert_eq!(stranger.read(&mut [0; 8]).unwrap_or_default(), 0);
+        let fd = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
+        bind(&fd, &"127.0.0.2:0".parse::<SocketAddr>().unwrap()).unwrap();
+        connect(&fd, &at).unwrap();
+        let mut meant = TcpStream::from(fd);
+        // The first one that comes is not the stranger's.
+        let mut there = owner.accept().unwrap().0;
+        meant.write_all(b"hello").unwrap();
+        let mut read = [0; 5];
+        there.read_exact(&mut read).unwrap();
+        assert_eq!(&read, b"hello");
+        owner.set_nonblocking(true).unwrap();
+        assert!(owner.accept().is_err());
     }
 
     #[test]

@@ -112,18 +112,56 @@ fn route_of(
     let mut allowed: Vec<IpAddr> = network.hosts.addresses(from).iter().map(SocketAddr::ip).collect();
     allowed.push(near.from());
     let allowed = allowed.iter().map(IpAddr::to_canonical).collect();
-    let known = network.hosts.addresses(to);
+    let target = target_of(to, network.hosts.addresses(to), far.from(), at, is_here)?;
+    Ok(Route { listen: own(near)?, allowed, source: own(far)?, target, is_end_point: at.is_some() })
+}
+
+/// The end point, if it is at an address of the node; else its manager, at the address that is used by now.
+fn target_of(
+    node: NodeId,
+    known: &[SocketAddr],
+    used: IpAddr,
+    at: Option<SocketAddr>,
+    is_here: impl Fn(IpAddr) -> bool,
+) -> Result<SocketAddr, String> {
     let target = match at {
         Some(at) if known.iter().any(|known| known.ip() == at.ip()) => at,
-        Some(at) => return Err(format!("{} is no address of node {to}", at.ip())),
+        Some(at) => return Err(format!("{} is no address of node {node}", at.ip())),
         None => {
-            let same = known.iter().find(|known| known.ip() == far.from());
-            *same.or(known.first()).ok_or_else(|| format!("no address of node {to} is known"))?
+            let same = known.iter().find(|known| known.ip() == used);
+            *same.or(known.first()).ok_or_else(|| format!("no address of node {node} is known"))?
         }
     };
     // A node may say of any address that it is its own.
     if is_here(target.ip()) {
         return Err(format!("{} is an address of the relay's own host", target.ip()));
     }
-    Ok(Route { listen: own(near)?, allowed, source: own(far)?, target, is_end_point: at.is_some() })
+    Ok(target)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_relay_connects_to_no_address_but_the_nodes_own() {
+        let node = NodeId::new(8).unwrap();
+        let at = |text: &str| -> SocketAddr { text.parse().unwrap() };
+        let known = [at("192.0.2.1:7411"), at("192.0.2.2:7411"), at("127.0.0.1:7411")];
+        let target = |used: &str, at: Option<&str>| {
+            let at = at.map(|at| at.parse().unwrap());
+            target_of(node, &known, used.parse().unwrap(), at, |ip| ip.is_loopback())
+        };
+        assert_eq!(target("192.0.2.2", None), Ok(known[1]));
+        assert_eq!(target("192.0.2.9", None), Ok(known[0]), "it has come from another address");
+        assert_eq!(target("192.0.2.1", Some("192.0.2.2:4000")), Ok(at("192.0.2.2:4000")));
+        let refused = target("192.0.2.1", Some("192.0.2.3:4000")).unwrap_err();
+        assert_eq!(refused, "192.0.2.3 is no address of node 8");
+        for (used, at) in [("192.0.2.1", Some("127.0.0.1:4000")), ("127.0.0.1", None)] {
+            let refused = target(used, at).unwrap_err();
+            assert_eq!(refused, "127.0.0.1 is an address of the relay's own host");
+        }
+        let unknown = target_of(node, &[], known[0].ip(), None, |_| false).unwrap_err();
+        assert_eq!(unknown, "no address of node 8 is known");
+    }
 }

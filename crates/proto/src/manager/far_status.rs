@@ -50,7 +50,7 @@ pub(super) fn status_in(reply: PeerReply, node: NodeId) -> Result<NodeStatus, Re
 /// Adapters of a node, and capabilities of an adapter, of which another manager is believed.
 const MOST_LISTED: usize = 8;
 /// Pairs for which it is a relay.
-const MOST_RELAYED: usize = 128;
+const MOST_RELAYED: usize = 256;
 
 fn clean(status: &mut NodeStatus) {
     let name = |text: &mut String| *text = printable(text);

@@ -47,6 +47,7 @@ impl Manager {
         self.with_session(node, |session, now, out| session.revoked(now, state, &why, out));
         self.set_link(node, false);
         self.end_everything_of(node, true);
+        self.leave_relay(node);
         if revoked == Revoked::Left {
             self.timers.clear(Timer::Session(node));
             self.timers.clear(Timer::Sweep(node));

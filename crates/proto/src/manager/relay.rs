@@ -18,8 +18,9 @@ use crate::wire::status::Via;
 
 /// A node that has not been reached for so long is looked for by way of others.
 pub(super) const SEEK_AFTER: Duration = Duration::from_secs(3);
-/// Between two attempts to reach directly what is reached by way of a relay.
+/// After an attempt to reach directly what is reached by way of a relay; and if nothing has come of one at all.
 pub(super) const DIRECT_PAUSE: Duration = Duration::from_secs(5);
+const DIRECT_LIMIT: Duration = Duration::from_secs(60);
 
 /// The search for a way to a node.
 #[derive(Debug, Default)]
@@ -73,6 +74,10 @@ impl Manager {
     /// An attempt to reach a node has failed.
     pub(super) fn seek_relay(&mut self, node: NodeId) {
         let now = self.now;
+        if self.has_relayed(node) {
+            // It was tried beside the session.
+            return self.timers.set(Timer::Direct(node), now + DIRECT_PAUSE);
+        }
         let search = self.peers.get_mut(&node).map(|peer| &mut peer.search);
         // Its own addresses have their turn between two relays.
         if search.is_none_or(|search| std::mem::take(&mut search.dialled)) {
@@ -172,10 +177,23 @@ impl Manager {
         self.log(LogLevel::Info, format!("node {node} has connected via node {relay}"));
     }
 
+    /// Its certificate was revoked: it forwards for nobody any more whom this node knows.
+    pub(super) fn leave_relay(&mut self, relay: NodeId) {
+        let through: Vec<NodeId> =
+            self.peers.keys().copied().filter(|node| self.via(*node) == Some(relay)).collect();
+        for node in through {
+            let why = format!("the certificate of node {relay}, which forwarded it, was revoked");
+            self.with_session(node, |session, now, out| session.broken(now, &why, out));
+        }
+        if let Some(peer) = self.peers.get_mut(&relay) {
+            peer.relays = false;
+        }
+    }
+
     /// What is reached by way of a relay is dialled without one, beside its session.
     pub(super) fn try_direct(&mut self, node: NodeId) {
         if self.has_relayed(node) {
-            self.timers.set(Timer::Direct(node), self.now + DIRECT_PAUSE);
+            self.timers.set(Timer::Direct(node), self.now + DIRECT_LIMIT);
             self.out.push_back(Output::Dial { node });
         }
     }

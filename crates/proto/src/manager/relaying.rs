@@ -16,9 +16,12 @@ use crate::wire::relay::{FIRST_PORT, Forward, ForwardNo};
 use crate::wire::status::RelayedPair;
 
 /// Forwards at a time: each is a process.
-const MOST: usize = 128;
+const MOST: usize = 256;
 /// Of these, for one node.
-const MOST_FOR_NODE: usize = 32;
+const MOST_FOR_NODE: usize = 64;
+
+/// A node, and the connection of its session.
+type End = (NodeId, PeerConn);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -78,13 +81,7 @@ impl Manager {
         self.send_peer(asker, PeerMessage::Reply { id, result }, Vec::new());
     }
 
-    fn open_forward(
-        &mut self,
-        (asker, id): (NodeId, RequestId),
-        forward: Forward,
-        from: (NodeId, PeerConn),
-        to: (NodeId, PeerConn),
-    ) {
+    fn open_forward(&mut self, (asker, id): (NodeId, RequestId), forward: Forward, from: End, to: End) {
         self.forwards.last += 1;
         let no = ForwardNo(self.forwards.last);
         let state = State::Opening(id);
@@ -97,11 +94,7 @@ impl Manager {
     }
 
     /// Whether this may be forwarded: both ends, with the connections of their sessions.
-    fn check_forward(
-        &self,
-        asker: NodeId,
-        forward: Forward,
-    ) -> Result<((NodeId, PeerConn), (NodeId, PeerConn)), Refusal> {
+    fn check_forward(&self, asker: NodeId, forward: Forward) -> Result<(End, End), Refusal> {
         let own = self.own;
         if !self.config.relay {
             let text = format!(

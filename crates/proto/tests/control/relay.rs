@@ -194,6 +194,18 @@ fn a_relay_that_dies_takes_the_session_with_it_and_another_one_is_asked() {
     assert_eq!(world.asked(), []);
 }
 
+#[test]
+fn a_relay_that_was_revoked_forwards_no_session_any_more() {
+    let mut world = relayed();
+    world.input(OWN, Input::HostRevoked { node: node(12), revoked: Revoked::Theirs });
+    assert_eq!(world.link_to(4).session, SessionState::Lost);
+    assert!(world.link_to(4).reason.unwrap().contains("node 12, which forwarded it, was revoked"));
+    assert!(world.to_strangers.contains(&(RELAYED, None)));
+    world.asked();
+    world.pass(20, &[]);
+    assert_eq!(world.asked(), []);
+}
+
 /// An end point's card of libfabric's provider for TCP.
 fn card(provider: &str, at: SocketAddr) -> Vec<u8> {
     let SocketAddr::V4(at) = at else { panic!("{at}") };
@@ -300,20 +312,20 @@ fn a_relay_forwards_between_two_others_that_are_connected_and_nothing_else() {
 
     assert_eq!(forwards(&mut world, Forward::Manager { to: node(16) }), Ok(at(50_002)));
     assert_eq!(forwards(&mut world, Forward::Manager { to: node(16) }), Ok(at(50_002)), "the same one");
-    for port in 2000..2031 {
+    for port in 2000..2063 {
         assert!(forwards(&mut world, end_point(16, port)).is_ok(), "{port}");
     }
-    let refused = forwards(&mut world, end_point(16, 2031)).unwrap_err();
-    assert!(refused.contains("the limit of 32 is reached"), "{refused}");
+    let refused = forwards(&mut world, end_point(16, 2063)).unwrap_err();
+    assert!(refused.contains("the limit of 64 is reached"), "{refused}");
     let pair = world.status(OWN).relayed[0];
-    assert_eq!((pair.first, pair.second, pair.forwards), (node(12), node(16), 32));
+    assert_eq!((pair.first, pair.second, pair.forwards), (node(12), node(16), 64));
     // One that nobody has used makes room.
     world.input(OWN, Input::ForwardGone { forward: ForwardNo(3) });
-    assert!(forwards(&mut world, end_point(16, 2031)).is_ok());
+    assert!(forwards(&mut world, end_point(16, 2063)).is_ok());
     // Nothing of a node that goes stays.
     world.input(OWN, Input::HostRevoked { node: node(16), revoked: Revoked::Theirs });
     let closed = world.relay_told();
-    assert_eq!(closed.len(), 32);
+    assert_eq!(closed.len(), 64);
     assert!(closed.iter().all(|output| matches!(output, Output::CloseForward { .. })), "{closed:?}");
     assert_eq!(world.status(OWN).relayed, []);
     let refused = forwards(&mut world, Forward::Manager { to: node(16) }).unwrap_err();
