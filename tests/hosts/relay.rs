@@ -149,8 +149,6 @@ fn without_a_relay_nothing_is_forwarded() {
     let (_, out, _) = hosts.tieline("host3", &["node", "status", "--json"]);
     let said: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(said["nodes"][0]["status"]["relayed"], Value::Array(Vec::new()), "{out}");
-    let said = hosts.program("host1", REACH, &["reach", "8", "7"]).0.line().unwrap();
-    assert!(said.starts_with("error: node 8 is not reachable"), "{said}");
 }
 
 #[test]
