@@ -23,7 +23,7 @@ const UNKEPT: u32 = 3;
 pub(crate) fn comes_still(fd: c_int) -> bool {
     conn::ready(fd).is_some_and(|conn| {
         conn.told.promised.load(Ordering::Relaxed) != 0
-            && conn.headers().is_some_and(|(own, peer)| waits_for_told(&conn, own, peer, fd, true))
+            && conn.headers().is_some_and(|(own, peer)| waits_for_told(conn, own, peer, fd, true))
     })
 }
 
