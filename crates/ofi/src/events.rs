@@ -100,6 +100,20 @@ impl Events {
         is_ready
     }
 
+    /// Whether the thread that has the right to sleep on the provider's descriptor is kicked when something has ended.
+    pub(crate) fn wants_kick(&self, is_wanted: bool) {
+        self.is_kick_wanted.store(is_wanted, Ordering::SeqCst);
+    }
+
+    /// Readable after a kick, until [`Self::take_kick`].
+    pub(crate) fn kick_fd(&self) -> BorrowedFd<'_> {
+        self.kick.as_fd()
+    }
+
+    pub(crate) fn take_kick(&self) {
+        let _ = rustix::io::read(&self.kick, &mut [0; 8]);
+    }
+
     /// Sleeps until the descriptor is readable, or a kick.
     pub(crate) fn poll_once(&self, fd: BorrowedFd<'_>, longest: Duration) {
         let nanoseconds = longest.min(LONGEST_POLL).subsec_nanos();
@@ -111,7 +125,7 @@ impl Events {
         // An error, such as a signal, only makes the caller look early.
         let is_kicked = poll(&mut fds, Some(&limit)).is_ok() && !fds[1].revents().is_empty();
         if is_kicked {
-            let _ = rustix::io::read(&self.kick, &mut [0; 8]);
+            self.take_kick();
         }
     }
 

@@ -27,6 +27,7 @@ mod queue;
 mod reads;
 mod recovery;
 mod shorts;
+mod waiting;
 mod watch;
 
 use std::sync::Arc;

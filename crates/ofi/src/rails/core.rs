@@ -4,22 +4,20 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use shm::sync::{AtomicBool, AtomicUsize, Ordering, spin_loop};
+use shm::sync::{AtomicBool, AtomicUsize, Ordering};
 use shm::window::Window;
 
 use super::keeper::{Bell, Recover};
 use super::pace::Pace;
 use super::queue::{self, Queue};
 use super::recovery::{Chunk, Limits, Recovery};
+use super::waiting::Waiting;
 use super::watch::Watch;
 use crate::card::{EndpointCard, MemoryCard};
 use crate::error::{OfiError, Result};
 use crate::peer::{Peer, Piece, Probe};
 use crate::port::SEND_SLOTS;
 
-/// A thread that waits for any of several rails looks after this time, if another one has taken the notice.
-const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 const NO_RESPONSE: &str = "it did not respond when the program connected";
 /// How long a rail stays closed that has failed, at first and at most: each failure in a row doubles it.
 const PAUSE_MS: u64 = 100;
@@ -185,6 +183,8 @@ pub(super) struct Core {
     pub(super) recover: Option<Recover>,
     /// Wakes the thread that looks after the rails.
     pub(super) keeper: Arc<Bell>,
+    /// Threads that wait for any of the rails.
+    pub(super) waiting: Waiting,
 }
 
 impl Core {
@@ -232,6 +232,7 @@ impl Core {
             opened: Instant::now(),
             recover,
             keeper: Arc::default(),
+            waiting: Waiting::default(),
         }
     }
 
@@ -376,41 +377,6 @@ impl Core {
         Ok(true)
     }
 
-    /// Makes progress on all rails until `ready`, unless nothing ends for as long as a single operation may take.
-    pub(super) fn wait_for_any(&self, mut ready: impl FnMut() -> Result<bool>) -> Result<()> {
-        let settings = self.first.inside.engine.settings;
-        let started = Instant::now();
-        let (mut ended, mut last_ended) = (None, started);
-        loop {
-            let mut is_new = false;
-            let peers = self.peers();
-            for peer in &peers {
-                let engine = &peer.inside.engine;
-                // Relaxed: the progress thread only needs to see that it changes.
-                engine.others_work.fetch_add(1, Ordering::Relaxed);
-                is_new |= engine.progress() > 0;
-            }
-            if ready()? {
-                return Ok(());
-            }
-            // What ends may make room for others first: only a time in which nothing ends is too long.
-            let ends = peers.iter().map(|peer| peer.state.chunks_ended.load(Ordering::Relaxed));
-            let (ends, now) = (Some(ends.fold(0, u64::wrapping_add)), Instant::now());
-            if ends != ended {
-                (ended, last_ended) = (ends, now);
-            }
-            if now.duration_since(last_ended) >= settings.give_up_after {
-                return Err(self.none_has_room(settings.give_up_after));
-            }
-            let waited = now.duration_since(started);
-            if is_new || waited < settings.spin {
-                spin_loop();
-            } else {
-                sleep(&peers);
-            }
-        }
-    }
-
     #[cold]
     pub(super) fn none_confirms(&self) -> OfiError {
         let limit = self.first.inside.engine.settings.give_up_after;
@@ -420,16 +386,6 @@ impl Core {
             limit_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
             state: "no rail confirmed anything, or the peer did not close one that failed",
         }
-    }
-
-    #[cold]
-    fn none_has_room(&self, limit: Duration) -> OfiError {
-        self.end(OfiError::TimedOut {
-            what: "a put",
-            peer: self.first.name().to_owned(),
-            limit_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
-            state: "no rail confirmed what it had",
-        })
     }
 }
 
@@ -448,19 +404,4 @@ impl Drop for Core {
             again.from.inside.engine.slots.let_go_of(again.slot, again.operation);
         }
     }
-}
-
-/// Until any rail may have something, or a moment.
-fn sleep(peers: &[Arc<Peer>]) {
-    let engines = || peers.iter().map(|peer| &peer.inside.engine);
-    // Their progress threads are not to wake for what this one is waiting for.
-    let pollers: Vec<_> = engines().map(|engine| engine.events.try_poller()).collect();
-    if engines().all(|engine| engine.port.may_sleep()) {
-        let fds = engines().filter_map(|engine| engine.port.wait_fd());
-        let mut fds: Vec<_> = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
-        // An error, such as a signal, only makes the caller look early.
-        let _ = poll(&mut fds, Some(&LOOK));
-    }
-    drop(pollers);
-    engines().for_each(|engine| engine.events.end_long_nap());
 }

@@ -8,8 +8,8 @@
 use crate::port::SEND_SLOT_BYTES;
 use crate::slots::SLOTS_OF_A_PEER;
 
-/// A chunk takes at least so long on its rail, or is a whole slot: one more or less is what a limit is told apart by.
-const CHUNK_NS: f64 = 250_000.0;
+/// A chunk takes no longer on its rail, unless it is the shortest one: one more or less is what a limit is told apart by.
+const CHUNK_NS: f64 = 300_000.0;
 const LEAST_CHUNK_BYTES: usize = 16 * 1024;
 /// A rail has no more slots.
 const MOST_BYTES: u64 = SLOTS_OF_A_PEER as u64 * SEND_SLOT_BYTES as u64;
@@ -25,8 +25,8 @@ const FALL: u64 = 8;
 
 /// How long chunks are to be for rails of which the fastest carries so many bytes per nanosecond.
 pub(crate) fn chunk_bytes(rate: Option<f64>) -> usize {
-    let least = rate.map_or(SEND_SLOT_BYTES, |rate| (rate * CHUNK_NS) as usize);
-    least.clamp(LEAST_CHUNK_BYTES, SEND_SLOT_BYTES).next_power_of_two()
+    let most = rate.map_or(SEND_SLOT_BYTES, |rate| (rate * CHUNK_NS) as usize);
+    1 << most.clamp(LEAST_CHUNK_BYTES, SEND_SLOT_BYTES).ilog2()
 }
 
 /// Of one rail. Times are in nanoseconds since any moment.
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn chunks_of_slow_rails_are_short() {
-        let bytes = [None, Some(10.0), Some(0.25), Some(0.125), Some(0.01), Some(0.0)].map(chunk_bytes);
+        let bytes = [None, Some(10.0), Some(0.25), Some(0.125), Some(0.05), Some(0.0)].map(chunk_bytes);
         assert_eq!(bytes, [65_536, 65_536, 65_536, 32_768, 16_384, 16_384]);
     }
 }
