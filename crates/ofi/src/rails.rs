@@ -174,20 +174,18 @@ impl Rails {
         let block = self.0.begin_block();
         let mut earlier = Earlier::of(self.0.lead_peer());
         let cards: Arc<[MemoryCard]> = cards.into();
-        let (mut at, whole) = (0, len);
-        for nth in 0.. {
-            if at == whole {
-                break;
-            }
+        let (mut at, mut nth) = (0, 0_u32);
+        let whole = len;
+        while at < whole {
             let len = self.0.chunk_bytes().min(whole - at);
-            let chunk = Chunk { block, nth: u32::try_from(nth).unwrap_or(u32::MAX) };
+            let chunk = Chunk { block, nth };
             let target = Target { cards: Arc::clone(&cards), offset: offset + at, len };
             let fill = |memory: &Window<'_>, len| fill(memory, at, len);
             let mut try_chunk = || self.0.try_chunk(chunk, &target, &mut earlier, &fill);
             if !try_chunk()? {
                 self.0.wait_for_any(try_chunk)?;
             }
-            at += len;
+            (at, nth) = (at + len, nth + 1);
         }
         Ok(())
     }

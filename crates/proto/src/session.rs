@@ -8,7 +8,7 @@
 //! - A silent connection is *kept*: a peer that was stopped in a debugger sends again on the same socket, and nothing has
 //!   been lost on it. It is still probed, ever more rarely, because two sides that were both suspended must not wait for
 //!   each other. A connection that broke is dialled again with a bounded exponential back-off.
-//! - A manager that was itself held up (its timer was served late) gives its peers one more interval: their messages probably wait.
+//! - A manager that was itself held up gives its peers one more interval before it calls them lost: their messages probably wait.
 //! - After a goodbye or a refusal dialling continues at the slowest pace, so that nothing depends on seeing the other
 //!   manager's socket appear at the right moment.
 //! - A connection with an acceptable hello replaces the one before it, whichever incarnation it comes from.

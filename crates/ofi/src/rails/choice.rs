@@ -17,7 +17,7 @@ pub(crate) struct Rail {
     pub(crate) bytes: u64,
     /// Bytes per nanosecond that it carries, if that is known.
     pub(crate) rate: Option<f64>,
-    /// It has not enough under way.
+    /// A chunk is within its limit of bytes under way ([`queue`](super::queue)).
     pub(crate) has_room: bool,
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn may_take(rails: &[Rail], nth: usize) -> bool {
 /// equals in turn, so that none is preferred.
 ///
 /// A rail that would carry it later than the best one, by more than one chunk of its own, takes none, also if the best one has to wait
-/// for what is earlier: that is soon over, and it is to have its share of the block. Nor does one that has enough under way.
+/// for what is earlier: that is soon over, and it is to have its share of the block. One that has enough under way takes none either.
 pub(crate) fn order(rails: &[Rail], chunk_bytes: usize, turn: usize) -> impl Iterator<Item = usize> {
     let length = chunk_bytes as f64;
     // Of a rail of which nothing is known the best is expected, so that it is tried.

@@ -15,7 +15,7 @@ use crate::sync::Ordering;
 const PAUSES: u32 = 2000;
 const LONG_PAUSES: u32 = 100;
 const LONG_PAUSES_OF_A_RETURN: u32 = 10_000;
-/// Times that this was in misses until such bytes are not waited for any more.
+/// After so many misses in a row such bytes are not waited for any more; what came late counts as one.
 const UNKEPT: u32 = 3;
 
 /// Waits a moment, if the program was told of bytes, for those that are on their way; whether there are some. Of a look that does not
