@@ -21,8 +21,9 @@ use crate::sys::process::{self, Action};
 
 /// The hidden first argument that makes the binary an executor.
 pub const ROLE: &str = "execute";
-/// A process that is left alone ends itself after so many seconds.
-pub(crate) const LIFETIME: u32 = 40;
+/// A process that is left alone ends itself after so many seconds: later than any run is given up as one that hangs, which would else look as if
+/// the program had died.
+pub(crate) const LIFETIME: u32 = 60;
 
 /// What the executor does with its arguments, behind [`ROLE`]: `serve PATH`, `resume PATH ACTOR` after an exec, or
 /// `join PATH ACTOR` as a new process.

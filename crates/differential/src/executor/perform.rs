@@ -7,7 +7,7 @@ use shm::sync::Ordering;
 
 use super::context::Context;
 use super::{actor, descriptors, odd, races, readiness, say, traffic};
-use crate::program::call::{Call, Disposition, Environment, KillBy, Kind, MaskHow, Scenario, Signal};
+use crate::program::call::{Call, Disposition, Environment, KillBy, Kind, MaskHow, Scenario};
 use crate::program::{ACTORS, Actor, Slot, Step};
 use crate::shared::Mail;
 use crate::sys::process::{self, Action};
@@ -106,17 +106,6 @@ fn race(context: &Context, scenario: Scenario, kind: Kind, seed: u32) -> String 
     said
 }
 
-fn number(signal: Signal) -> i32 {
-    match signal {
-        Signal::Usr1 => libc::SIGUSR1,
-        Signal::Usr2 => libc::SIGUSR2,
-        Signal::Pipe => libc::SIGPIPE,
-        Signal::Urg => libc::SIGURG,
-        Signal::Kill => libc::SIGKILL,
-        Signal::Term => libc::SIGTERM,
-    }
-}
-
 /// Signals, processes and threads.
 fn lives(context: &Context, call: &Call) -> String {
     match call {
@@ -127,14 +116,14 @@ fn lives(context: &Context, call: &Call) -> String {
                 Disposition::Handler => Action::Count { restart: false },
                 Disposition::Restart => Action::Count { restart: true },
             };
-            say::outcome(process::sigaction(number(*signal), action))
+            say::outcome(process::sigaction(signal.number(), action))
         }
-        Call::Mask { signal, how } => say::outcome(process::mask(number(*signal), *how == MaskHow::Block)),
+        Call::Mask { signal, how } => say::outcome(process::mask(signal.number(), *how == MaskHow::Block)),
         Call::Kill { actor, signal, by } => {
             let Some((pid, tid)) = whereabouts(context, *actor) else { return "nobody".to_owned() };
             say::outcome(match by {
-                KillBy::Process => process::kill(pid, number(*signal)),
-                KillBy::Thread => process::kill_thread(pid, tid, number(*signal)),
+                KillBy::Process => process::kill(pid, signal.number()),
+                KillBy::Thread => process::kill_thread(pid, tid, signal.number()),
             })
         }
         Call::Fork { actor } => fork(context, *actor),

@@ -88,7 +88,7 @@ pub(super) fn is_edge_again_for_nobody(case: &Case<'_>) -> bool {
 pub(super) fn is_edge_again_for_a_cancelled(case: &Case<'_>) -> bool {
     let (plain, library) = (case.first.one.as_str(), case.first.other.as_str());
     case.call() == "cancel"
-        && argument(case.step, "at").is_some_and(|at| is_one_of(&at, "poll select"))
+        && argument(case.step, "at").is_some_and(|at| is_one_of(&at, "epoll poll select"))
         && plain.contains("cancelled returned nothing")
         && library.contains("ended returned 1")
         && argument(case.step, "fd").is_some_and(|slot| is_epoll_with_an_edge(case, &slot))
@@ -108,15 +108,7 @@ fn is_epoll_that_told(case: &Case<'_>, slot: &str, event: &str) -> bool {
 }
 
 fn is_epoll_that_told_within(case: &Case<'_>, slot: &str, event: &str, depth: usize) -> bool {
-    let copied = case.before().iter().find(|step| {
-        let to = match step.call.name() {
-            "dup" | "dupfd" => argument(step, "to"),
-            "dup2" | "dup3" | "vfork" => argument(step, "onto"),
-            _ => None,
-        };
-        to.as_deref() == Some(slot)
-    });
-    let copied = copied.and_then(|step| argument(step, "fd")).or_else(|| passed(case, slot));
+    let copied = copied_from(case, slot).or_else(|| passed(case, slot));
     let of_epoll = |step: &&Step, call: &str| {
         let epoll = argument(step, "fd");
         let is_copy = epoll == copied && epoll.is_some();
@@ -131,6 +123,19 @@ fn is_epoll_that_told_within(case: &Case<'_>, slot: &str, event: &str, depth: us
             edge_was_told(case, &member, &[event])
                 || depth > 0 && is_epoll_that_told_within(case, &member, event, depth - 1)
         })
+}
+
+/// Of which slot this one is a copy.
+fn copied_from(case: &Case<'_>, slot: &str) -> Option<String> {
+    let copied = case.before().iter().find(|step| {
+        let to = match step.call.name() {
+            "dup" | "dupfd" => argument(step, "to"),
+            "dup2" | "dup3" | "vfork" => argument(step, "onto"),
+            _ => None,
+        };
+        to.as_deref() == Some(slot)
+    });
+    copied.and_then(|step| argument(step, "fd"))
 }
 
 /// Whether an epoll has the number that this slot had before it was closed.
@@ -241,10 +246,16 @@ fn lacks_input_only(plain: &[Ready<'_>], library: &[Ready<'_>]) -> bool {
 pub(super) fn is_other_one_first(case: &Case<'_>) -> bool {
     let room = argument(case.step, "max").and_then(|max| max.parse::<usize>().ok());
     let (Some(plain), Some(library)) = (told(&case.first.one), told(&case.first.other)) else { return false };
+    let epoll = argument(case.step, "fd").unwrap_or_default();
+    let is_it = |slot: &str| {
+        slot == epoll
+            || copied_from(case, slot).as_deref() == Some(&epoll)
+            || copied_from(case, &epoll).as_deref() == Some(slot)
+    };
     let members: Vec<String> = case
         .before()
         .iter()
-        .filter(|step| step.call.name() == "epoll_ctl" && argument(step, "fd") == argument(case.step, "fd"))
+        .filter(|step| step.call.name() == "epoll_ctl" && argument(step, "fd").is_some_and(|fd| is_it(&fd)))
         .filter_map(|step| argument(step, "member"))
         .collect();
     case.call() == "epoll_wait"

@@ -2,7 +2,8 @@
 
 use super::writers::writes_in_another_process;
 use super::{Case, argument, is_one_of, processes};
-use crate::program::Step;
+use crate::program::call::Signal;
+use crate::program::{Call, Step};
 
 /// Calls after which another process may have what this one has, of which nothing is known.
 const SHARES: &str = "posix_spawn vfork vfork_exit exec";
@@ -19,8 +20,13 @@ fn was_closed_beside_the_killed(case: &Case<'_>) -> bool {
     let is_any = |calls: &str| case.before().iter().any(|step| is_one_of(step.call.name(), calls));
     // A write that the reset itself answers, or that follows another one, is of the entries on killed ends.
     let is_its_own = || !killed_over_bytes(case) && !wrote_to_the_killed(case);
-    let is_one = case.call() == "recv" || case.call() == "send" && is_its_own();
+    let is_one = case.call() == "recv" || reads_many_parts(case) || case.call() == "send" && is_its_own();
     is_one && has_died(case) && is_any("fork") && is_any(CLOSES)
+}
+
+/// Whether it reads into more parts than the library looks at.
+pub(super) fn reads_many_parts(case: &Case<'_>) -> bool {
+    case.call() == "wrong" && argument(case.step, "by").as_deref() == Some("readv_most")
 }
 
 const END: &str = "= 0 data=0:";
@@ -45,6 +51,7 @@ pub(super) fn is_end_for_reset(case: &Case<'_>) -> bool {
     // What goes back to the kernel afterwards finds nobody.
     let is_other = match case.call() {
         "recv" => case.first.other.starts_with(END) || case.first.other == "= -1 EPIPE",
+        "wrong" => reads_many_parts(case) && case.first.other == "= 0",
         "ring" => case.first.other.contains(END) || case.first.other.contains("= EPIPE"),
         "send" | "sendfile" => {
             let count = |text: &str| text.trim_start_matches("= ").parse::<u64>().ok();
@@ -95,16 +102,17 @@ fn has_died(case: &Case<'_>) -> bool {
     died_at(case).is_some()
 }
 
-/// Whether it kills: by a signal that always does, or one without a handler, by which the process has ended.
+/// Whether it kills: by a signal that always does, or by one without a handler, of which the process has ended.
 fn is_kill(case: &Case<'_>, step: &Step) -> bool {
-    let has_ended = || {
-        let target = argument(step, "actor")?.strip_prefix('a')?.parse::<usize>().ok()?;
-        let process = processes(case.before()).get(target).copied()?;
+    let Call::Kill { actor, signal, .. } = &step.call else { return false };
+    let ended = || {
+        let process = processes(case.before()).get(actor.index()).copied()?;
         let end = format!("a{process} ended ");
-        Some(case.finding.library.iter().any(|line| line.starts_with(&end)))
+        case.finding.library.iter().find_map(|line| line.strip_prefix(&end))
     };
-    step.call.name() == "kill"
-        && (argument(step, "signal").as_deref() == Some("kill") || has_ended().unwrap_or(false))
+    // The lowest bits of a wait status are the number of the signal (wait(2)).
+    let is_of_it = |status: &str| status.parse::<i32>().map_or(true, |status| status & 0x7f == signal.number());
+    *signal == Signal::Kill || ended().is_some_and(is_of_it)
 }
 
 /// At which step somebody has died first, or is found dead.

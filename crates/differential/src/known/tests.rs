@@ -1,3 +1,5 @@
+mod edges;
+
 use super::*;
 
 /// What a program's last call came to on both sides, those before it having come to this.
@@ -62,37 +64,10 @@ fn a_connection_that_was_reset_behind_another_program_connects_again() {
     let told = |library| classified(&[fork, SEND, vfork, poll], "= 1 s1:IN|OUT|ERR|HUP|RDHUP", library);
     assert_eq!(told("= 1 s1:OUT|ERR|HUP"), Some("waits-for-a-writer"));
     assert_eq!(told("= 1 s1:OUT"), None, "no reset");
-}
-
-#[test]
-fn an_edge_that_was_not_told_before_is_not_known() {
-    let add = ("a0 epoll_ctl fd=s3 op=add member=s1 events=in+edge", "= 0");
-    let wait = "a0 epoll_wait fd=s3 by=wait max=8 timeout=0";
-    let told = (wait, "= 1 s1:IN");
-    assert_eq!(classified(&[add, told, (wait, "")], "= 0", "= 1 s1:IN"), Some("edge-again"));
-    assert_eq!(classified(&[add, told, (wait, "")], "= 0", "= 1 s2:IN"), None);
-    assert_eq!(classified(&[add, (wait, "= 0"), (wait, "")], "= 0", "= 1 s1:IN"), None);
-    let onto = ("a0 dup2 fd=s3 onto=s4", "= 7");
-    let poll = ("a0 poll by=poll set=s4:in,s3:in timeout=0", "");
-    assert_eq!(classified(&[add, told, onto, poll], "= 0", "= 2 s4:IN s3:IN"), Some("edge-again"));
-    assert_eq!(classified(&[add, told, poll], "= 0", "= 2 s4:IN s3:IN"), None, "another set");
-    let level = ("a0 epoll_ctl fd=s3 op=add member=s1 events=in", "= 0");
-    assert_eq!(classified(&[level, told, (wait, "")], "= 0", "= 1 s1:IN"), None);
-    assert_eq!(classified(&[add, (wait, "")], "= 1 s1:IN", "= 0"), None, "one that is lost");
-}
-
-#[test]
-fn events_that_only_the_library_tells_are_not_known() {
-    let add = ("a0 epoll_ctl fd=s3 op=add member=s1 events=in+out", "= 0");
-    let wait = ("a0 epoll_wait fd=s3 by=wait max=8 timeout=0", "");
-    assert_eq!(classified(&[add, wait], "= 2 s1:IN s2:OUT", "= 1 s1:IN"), Some("rings-first"));
-    assert_eq!(classified(&[add, wait], "= 1 s1:IN", "= 2 s1:IN s2:OUT"), None);
-    assert_eq!(classified(&[add, wait], "= 2 s1:IN s2:OUT", "= 0"), None);
-    let (all, part) = ("= 1 s1:IN|OUT|ERR|HUP", "= 1 s1:OUT|ERR|HUP");
-    let one = ("a0 epoll_wait fd=s3 by=wait max=1 timeout=0", "");
-    assert_eq!(classified(&[add, one], all, part), Some("rings-first"));
-    assert_eq!(classified(&[add, wait], all, part), None, "there was room to ask the kernel");
-    assert_eq!(classified(&[add, one], all, "= 1 s1:IN|OUT|HUP"), None, "an error that is lost");
+    let select = ("a0 poll by=select set=s1:in timeout=-1", "");
+    let (waits, came) = ("blocks, after step 9: = 1 s3:IN", "blocks, after step 3: = 1 s1:IN");
+    assert_eq!(classified(&[fork, SEND, vfork, select], waits, came), Some("waits-for-a-writer"));
+    assert_eq!(classified(&[fork, SEND, vfork, select], "= 0", came), None, "it waits for nothing");
 }
 
 #[test]
@@ -166,19 +141,6 @@ fn a_reset_behind_another_program_is_known_of_what_others_wrote() {
 }
 
 #[test]
-fn an_edge_is_known_of_an_epoll_that_was_passed() {
-    let add = ("a0 epoll_ctl fd=s3 op=add member=s1 events=in+edge", "= 0");
-    let told = ("a0 epoll_wait fd=s3 by=wait max=8 timeout=0", "= 1 s1:IN");
-    let pass = ("a0 pass fd=s4 what=s1,s3 len=4", "= 4");
-    let take = ("a0 take fd=s5 to=s6,s7 len=4 flags=-", "= 4");
-    let poll = |slot: &str| format!("a0 poll by=poll set={slot}:in timeout=0");
-    let (epoll, other) = (poll("s7"), poll("s6"));
-    assert_eq!(classified(&[add, told, pass, take, (&epoll, "")], "= 0", "= 1 s7:IN"), Some("edge-again"));
-    assert_eq!(classified(&[add, told, pass, take, (&other, "")], "= 0", "= 1 s6:IN"), None, "no epoll");
-    assert_eq!(classified(&[add, told, take, (&epoll, "")], "= 0", "= 1 s7:IN"), None, "nothing was passed");
-}
-
-#[test]
 fn an_end_differs_only_after_a_write_to_the_killed() {
     let fork = ("a0 fork actor=a1", "= %<0>");
     let kill = ("a0 kill actor=a1 signal=kill by=process", "= 0");
@@ -223,6 +185,28 @@ fn a_reset_is_known_behind_a_killed_writer() {
 }
 
 #[test]
+fn a_process_that_ends_later_was_not_killed_by_a_signal_that_it_handles() {
+    let lines = [
+        "a0 posix_spawn actor=a1 fd=- onto=-",
+        "a0 kill actor=a0 signal=usr1 by=thread",
+        "a0 send fd=s2 len=4 by=write flags=- name=- bad=no",
+        "a0 wrong fd=s2 by=ppoll_time",
+        "a1 dup fd=s1 to=s3",
+        "a1 stdio fd=s3 by=write len=4",
+    ];
+    let program = Program::parse(&format!("tieline-differential 1\n{}", lines.join("\n"))).unwrap();
+    let outcomes = |last: &str, end: &str| {
+        ["= %<0>", "= 0", "= 4", "died", "= 5", last, end].map(str::to_owned).to_vec()
+    };
+    let of = |end: &str| {
+        let (plain, library) = (outcomes("= 0 data=1:f9:31", end), outcomes("= -1 ECONNRESET", end));
+        super::of(&program, &Finding { plain, library, hung: None }).map(|known| known.name)
+    };
+    assert_eq!(of("a0 ended 11"), Some("waits-for-a-writer"), "it died behind its write");
+    assert_eq!(of("a0 ended 10"), None, "it died before it wrote");
+}
+
+#[test]
 fn a_close_that_waits_is_known_of_what_is_in_an_epoll() {
     let fork = ("a0 fork actor=a1", "= %<0>");
     let add = ("a0 epoll_ctl fd=s3 op=add member=s1 events=in+edge", "= 0");
@@ -232,19 +216,6 @@ fn a_close_that_waits_is_known_of_what_is_in_an_epoll() {
     assert_eq!(classified(&[add, fork, close], "= 0", "blocks"), None, "nobody has written");
     assert_eq!(classified(&[add, fork, SEND, other], "= 0", "blocks"), None, "another number");
     assert_eq!(classified(&[fork, SEND, close], "= 0", "blocks"), None, "in no epoll");
-}
-
-#[test]
-fn an_edge_is_known_of_an_epoll_within_others() {
-    let add = ("a0 epoll_ctl fd=s3 op=add member=s1 events=in+edge", "= 0");
-    let told = ("a0 epoll_wait fd=s3 by=wait max=8 timeout=0", "= 1 s1:IN");
-    let nests = ("a0 epoll_ctl fd=s4 op=add member=s3 events=in", "= 0");
-    // The kernel refuses a loop; the program may ask for it.
-    let loops = ("a0 epoll_ctl fd=s3 op=add member=s4 events=in", "= -1 ELOOP");
-    let poll = ("a0 poll by=poll set=s4:in timeout=0", "");
-    assert_eq!(classified(&[add, told, nests, poll], "= 0", "= 1 s4:IN"), Some("edge-again"));
-    assert_eq!(classified(&[add, nests, loops, poll], "= 0", "= 1 s4:IN"), None, "nothing was told");
-    assert_eq!(classified(&[add, told, poll], "= 0", "= 1 s4:IN"), None, "not within");
 }
 
 #[test]
@@ -271,6 +242,9 @@ fn an_end_for_a_reset_is_known_where_a_holder_was_killed() {
     assert_eq!(classified(&[fork, close, recv], reset, end), None, "it lives");
     assert_eq!(classified(&[kill, close, recv], reset, end), None, "nobody had it");
     assert_eq!(classified(&[fork, kill, close, recv], "= 4 data=4:6f0b70fd:ea", end), None, "lost bytes");
+    let parts = ("a0 wrong fd=s1 by=readv_most", "");
+    assert_eq!(classified(&[fork, kill, close, parts], reset, "= 0"), Some("end-for-reset"));
+    assert_eq!(classified(&[fork, close, parts], reset, "= 0"), None, "it lives");
 }
 
 #[test]
@@ -314,21 +288,6 @@ fn a_read_that_blocks_is_reset_by_a_step_that_hung_later() {
 }
 
 #[test]
-fn an_edge_of_an_end_is_not_repeated_only_behind_a_shutdown() {
-    let add = ("a0 epoll_ctl fd=s3 op=add member=s1 events=in+edge", "= 0");
-    let shut = ("a0 shutdown fd=s1 how=both", "= 0");
-    let wait = "a0 epoll_wait fd=s3 by=wait max=8 timeout=0";
-    let end = "= 1 s1:IN|HUP";
-    assert_eq!(classified(&[shut, add, (wait, end), (wait, "")], end, "= 0"), Some("edge-not-repeated"));
-    assert_eq!(classified(&[add, (wait, end), (wait, "")], end, "= 0"), None, "nothing was shut down");
-    assert_eq!(classified(&[shut, add, (wait, "= 0"), (wait, "")], end, "= 0"), None, "an edge that is lost");
-    let crowd = ("a0 crowd fd=s3 by=poll copies=2", "");
-    let (all, none) = ("2 copies 7..8 = 2 2*IN", "2 copies 7..8 = 0 2*0x0");
-    assert_eq!(classified(&[shut, add, (wait, end), crowd], all, none), Some("edge-not-repeated"));
-    assert_eq!(classified(&[shut, add, crowd], all, none), None, "an edge that is lost");
-}
-
-#[test]
 fn a_read_that_is_restarted_is_known_on_a_number_that_was_closed() {
     let restarts = "a0 handle signal=usr1 with=restart";
     let (spawn, read) = ("a0 spawn actor=a1", "a1 recv fd=s2 len=4 by=read flags=- bad=no");
@@ -346,30 +305,6 @@ fn a_read_that_is_restarted_is_known_on_a_number_that_was_closed() {
         None,
         "nothing is restarted"
     );
-}
-
-#[test]
-fn a_poll_of_an_epoll_finds_no_edge_that_is_not_repeated() {
-    let add = ("a0 epoll_ctl fd=s3 op=add member=s1 events=in+out+edge", "= 0");
-    let told = ("a0 epoll_wait fd=s3 by=wait max=8 timeout=0", "= 1 s1:OUT");
-    let recv = ("a0 recv fd=s1 len=4 by=read flags=- bad=no", "= 4 data=4:6f0b70fd:ea");
-    let poll = ("a0 poll by=poll set=s1:in+out,s3:in timeout=0", "");
-    let of = |lines: &[_]| classified(lines, "= 2 s1:OUT s3:IN", "= 1 s1:OUT");
-    assert_eq!(of(&[add, told, SEND, recv, poll]), Some("edge-not-repeated"));
-    assert_eq!(of(&[add, SEND, recv, poll]), None, "nothing was told");
-    assert_eq!(of(&[add, told, SEND, poll]), None, "bytes are unread");
-}
-
-#[test]
-fn an_edge_is_known_of_a_number_that_an_epoll_has_by_now() {
-    let pair = ("a0 socketpair to=s6 other=s7 kind=dgram with=-", "= 0 fds=5,6");
-    let epoll = ("a0 epoll_create to=s3 with=-", "= 5");
-    let add = ("a0 epoll_ctl fd=s3 op=add member=s1 events=in+edge", "= 0");
-    let told = ("a0 epoll_wait fd=s3 by=wait max=8 timeout=0", "= 1 s1:IN");
-    let poll = ("a0 poll by=poll set=s6:in timeout=0", "");
-    let of = |epoll| classified(&[pair, epoll, add, told, poll], "= 0", "= 1 s6:IN");
-    assert_eq!(of(epoll), Some("edge-again"));
-    assert_eq!(of((epoll.0, "= 7")), None, "another number");
 }
 
 #[test]
@@ -416,6 +351,11 @@ fn an_io_uring_call_that_has_waited_in_vain_finds_the_reset() {
     assert_eq!(of(&[fork, SEND, poll], reset), Some("waits-for-a-writer"));
     assert_eq!(of(&[fork, poll], reset), None, "nobody has written");
     assert_eq!(of(&[fork, SEND, poll], "ring = 6 enter = 1 = OUT"), None, "no reset");
+    // The one that waited is the child of a `fork`; its parent polls, and has itself written.
+    let vfork = ("a1 vfork actor=a2 close=s5 fd=- onto=-", "= %<1> child 0,-,-");
+    let own = ("a0 send fd=s2 len=4 by=write flags=- name=- bad=no", "= 4");
+    assert_eq!(of(&[fork, own, vfork, poll], reset), Some("waits-for-a-writer"));
+    assert_eq!(of(&[own, poll], reset), None, "nobody has waited");
     let recv = ring("a0 ring fd=s1 op=recv len=449 to=s0");
     let (read, reset) =
         ("ring = 8 enter = 1 = 4 data=4:4eb9eedd", "ring = 8 enter = 1 = ECONNRESET data=0:811c9dc5:");
@@ -473,16 +413,4 @@ fn a_write_behind_the_reset_of_an_end_that_a_killed_process_had_is_known() {
     assert_eq!(of(&[closes, kill, send]), None, "nobody else had it");
     let first = classified(&[fork, closes, kill, send], "= -1 ECONNRESET", "= 4");
     assert_eq!(first, Some("killed-over-bytes"), "the reset answers the first write");
-}
-
-#[test]
-fn a_cancelled_wait_for_an_epoll_that_told_an_edge_may_end() {
-    let add = ("a0 epoll_ctl fd=s7 op=add member=s6 events=in+edge", "= 0");
-    let told = ("a0 epoll_wait fd=s7 by=wait max=8 timeout=0", "= 1 s6:IN");
-    let vfork = ("a0 vfork actor=a2 close=s6 fd=s7 onto=s5", "= %<1> child 0,4,-");
-    let cancel = ("a2 cancel fd=s5 at=select how=asynchronous", "");
-    let of = |lines: &[_], library| classified(lines, "= 0 cancelled returned nothing cleaned true", library);
-    assert_eq!(of(&[add, told, vfork, cancel], "= 0 ended returned 1 cleaned true"), Some("edge-again"));
-    assert_eq!(of(&[add, vfork, cancel], "= 0 ended returned 1 cleaned true"), None, "no edge was told");
-    assert_eq!(of(&[add, told, vfork, cancel], "= 0 ended returned 0 cleaned true"), None);
 }

@@ -100,11 +100,12 @@ fn is_of_a_reset(case: &Case<'_>) -> bool {
         // `select` tells of it as of bytes. What the other end does afterwards makes no end of bytes of it.
         "poll" | "epoll_wait" => {
             is_new("HUP")
-                || plain.starts_with("blocks") && library.starts_with("= 1 ")
+                || plain.starts_with("blocks") && is_told_of_one(library)
                 || library.contains("ERR|HUP") && plain.replace("IN|", "").replace("|RDHUP", "") == library
         }
         "queued" => library == "= 0 count=0",
         "aio" => is_new("ECONNRESET"),
+        "ring" => is_new("ECONNRESET") || is_new("ERR|HUP"),
         "shutdown" => is_new("ENOTCONN"),
         // It can be connected anew.
         "connect" => plain.contains("EISCONN") && library == "= 0",
@@ -117,6 +118,12 @@ fn is_of_a_reset(case: &Case<'_>) -> bool {
     }
 }
 
+/// Whether a wait has ended with one descriptor, at once or by a later step.
+fn is_told_of_one(outcome: &str) -> bool {
+    let came = outcome.strip_prefix("blocks, after step ").and_then(|rest| rest.split_once(": "));
+    came.map_or(outcome, |(_, came)| came).starts_with("= 1 ")
+}
+
 /// Its own reading half is shut down, so nobody asks for what another process writes; read past the library, or by a copy of the
 /// descriptor, it would still be there.
 pub(super) fn is_read_behind_a_shutdown(case: &Case<'_>) -> bool {
@@ -127,8 +134,7 @@ pub(super) fn is_read_behind_a_shutdown(case: &Case<'_>) -> bool {
         "stdio" => case.first.other.contains("data=0:"),
         "splice" => case.first.other == "= 0",
         "recv" => case.first.other.starts_with("= 0 data=0:") && is_behind_a_copy(case),
-        // More parts than the library looks at.
-        "wrong" => argument(case.step, "by").as_deref() == Some("readv_most") && case.first.other == "= 0",
+        "wrong" => ends::reads_many_parts(case) && case.first.other == "= 0",
         _ => false,
     };
     is_end && case.before().iter().any(shuts) && writes_in_another_process(case, case.step)

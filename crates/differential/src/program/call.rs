@@ -154,6 +154,21 @@ impl Word for Polled {
     }
 }
 
+impl Signal {
+    /// Its number on this machine (signal(7)).
+    #[must_use]
+    pub fn number(self) -> i32 {
+        match self {
+            Self::Usr1 => libc::SIGUSR1,
+            Self::Usr2 => libc::SIGUSR2,
+            Self::Pipe => libc::SIGPIPE,
+            Self::Urg => libc::SIGURG,
+            Self::Kill => libc::SIGKILL,
+            Self::Term => libc::SIGTERM,
+        }
+    }
+}
+
 /// Declares the calls: the enumeration, how one is written and how it is read.
 macro_rules! calls {
     ($($(#[$doc:meta])* $call:ident $text:literal { $($field:ident: $kind:ty),* $(,)? })*) => {
