@@ -126,6 +126,20 @@ fn some_bytes_go_through_rings() {
 /// On a machine as busy as any both ends are awake at once for this share of the bytes: as a rule it is 95 and more, beside other work at times 20.
 const LEAST: f64 = 5.0;
 
+/// Threads that write to a connection while its ends meet, which they do when it has been used for long.
+#[test]
+fn threads_that_write_while_the_ends_meet_keep_their_order() {
+    let _watchdog = Watchdog::usual("late");
+    let late = program("late", "late.c", &[]);
+    let file = made().join("late.statistics");
+    let said = counted(&file, "1", &[late.to_str().unwrap(), "40", "1500"]);
+    assert!(said.contains("every record came in its order"), "{said}");
+    let written = Written::of(&file);
+    println!("{written:?}");
+    let met = written.through_memory + written.handed_back + written.slept;
+    assert!(met > 0, "no ends have met: {written:?}");
+}
+
 #[test]
 fn two_that_block() {
     holds("block", WHILE_AWAKE);

@@ -4,6 +4,7 @@
 
 use crate::interposer::{Name, Slot};
 use crate::sync::{AtomicU32, Ordering};
+use crate::table;
 
 /// Whether the program has ever cancelled a thread.
 static ANY: AtomicU32 = AtomicU32::new(0);
@@ -12,6 +13,8 @@ static ANY: AtomicU32 = AtomicU32::new(0);
 pub(crate) fn begins() {
     // Who is to know that this thread was cancelled before a call of its own knows this as well.
     ANY.store(1, Ordering::Relaxed);
+    // From here on calls look for it.
+    table::empties_all();
 }
 
 /// Whether the program has ever cancelled a thread: then such calls have something to look at.

@@ -8,12 +8,19 @@
 //! found out by the cookie: an event after which such a thing is likely begins a new epoch, and an entry from an older one is
 //! asked for again when it is next used. An empty entry means that nothing is known, never that there is nothing.
 
+mod early;
+mod glance;
+
 use libc::c_int;
 
+#[cfg(test)]
+pub(crate) use self::early::EARLY_USES;
+pub(crate) use self::early::Early;
+pub(crate) use self::glance::{NO_CONNECTION, brief, empties_all, gets_a_place, is_counted, settled};
 use crate::raw;
 use crate::rings::late::Use;
-use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
-use crate::{page, rings, state};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::{environment, page, rings, state};
 
 /// Numbers above are not followed.
 pub(crate) const NUMBERS: usize = 1 << 16;
@@ -137,22 +144,13 @@ pub(crate) fn doubt() {
             change(fd as c_int, |word| Word { epoch: 0, ..word });
         }
     }
-    nothing_brief();
-}
-
-/// Bytes are not of an epoch: they are emptied.
-fn nothing_brief() {
-    for fd in 0..HIGHEST.load(Ordering::Relaxed).min(state::BRIEF as u32) {
-        if let Some(brief) = state::brief(fd as c_int) {
-            brief.store(0, Ordering::Relaxed);
-        }
-    }
+    empties_all();
 }
 
 /// One table can no longer describe the descriptors of all who run in this memory.
 pub(crate) fn give_up() {
     state::next_epoch(0, GIVEN_UP);
-    nothing_brief();
+    empties_all();
 }
 
 /// There is an entry for this number.
@@ -179,14 +177,13 @@ fn become_new(fd: c_int, kind: Kind, maker: u8) {
     let epoch = if kind == Kind::Unknown { 0 } else { epoch() };
     let word = Word { kind, maker, record: 0, epoch, generation: old.generation.wrapping_add(1) };
     entry.word.store(word.pack(), Ordering::Relaxed);
-    if let Some(brief) = state::brief(fd)
-        && brief.load(Ordering::Relaxed) != 0
-    {
-        brief.store(0, Ordering::Relaxed);
-    }
+    glance::empties(fd);
     reaches(fd);
     rings::late::ends(fd);
     page::release(old.record);
+    if maker != 0 && environment::has_rings() {
+        glance::keeps_counted(fd, entry, word.pack());
+    }
 }
 
 /// The number is being closed or replaced: nothing is known of it.
@@ -248,47 +245,18 @@ pub(crate) fn listens(fd: c_int) {
     }
 }
 
-/// Uses of a connection before the kernel is asked for its cookie: short ones, of a request and some messages, never pay for it.
-pub(crate) const EARLY_USES: u64 = 9;
-
-/// What is known of a number at a glance; 0 is nothing.
+/// Bytes went through a connection that [`is_counted`].
 #[inline(always)]
-pub(crate) fn brief(fd: c_int) -> u8 {
-    state::brief(fd).map_or(0, |brief| brief.load(Ordering::Relaxed))
-}
-
-/// At a glance: a connection of TCP that has a record, or will have none, and no ring.
-const SETTLED: u8 = 1;
-/// At a glance: no connection of TCP. Stubs know this number.
-pub(crate) const NO_CONNECTION: u8 = 2;
-
-/// The record of a connection of TCP of which bytes only have to be counted.
-#[inline(always)]
-pub(crate) fn settled(fd: c_int) -> Option<u16> {
-    if brief(fd) != SETTLED {
-        return None;
+pub(crate) fn counted(fd: c_int, direction: page::Direction, bytes: u64) {
+    let Some(entry) = entry(fd) else { return };
+    let known = Word::unpack(entry.word.load(Ordering::Relaxed));
+    if known.record == 0 || !rings::late::is_early(fd, bytes) {
+        return used(fd, direction, bytes);
     }
-    entry(fd).map(|entry| Word::unpack(entry.word.load(Ordering::Relaxed)).record)
+    page::kernel(known.record, direction, bytes);
 }
 
-/// Keeps in the byte what the word says, if that still is so.
-fn keep_brief(fd: c_int, entry: &Entry, word: u64) {
-    let Some(brief) = state::brief(fd) else { return };
-    let value = match Word::unpack(word) {
-        Word { kind: Kind::Unknown, .. } | Word { kind: Kind::Tcp, record: 0, .. } => 0,
-        Word { kind: Kind::Tcp, .. } => SETTLED,
-        _ => NO_CONNECTION,
-    };
-    brief.store(value, Ordering::Relaxed);
-    // A thread that closes it changes the word first, and then looks at the byte: but for the moment in between, one of the two sees the other,
-    // and then what the number is next is not noticed until it is used for something new.
-    fence(Ordering::SeqCst);
-    if entry.word.load(Ordering::Relaxed) != word || !holds(Word::unpack(word)) {
-        brief.store(0, Ordering::Relaxed);
-    }
-}
-
-/// Bytes went through a descriptor that is not known at a glance to be no connection.
+/// Bytes went through a descriptor of which nothing is known at a glance.
 #[cold]
 #[inline(never)]
 pub(crate) fn used(fd: c_int, direction: page::Direction, bytes: u64) {
@@ -305,33 +273,27 @@ pub(crate) fn used(fd: c_int, direction: page::Direction, bytes: u64) {
         return;
     }
     if known.kind != Kind::Tcp {
-        keep_brief(fd, entry, word);
-        return;
+        return glance::keeps(fd, entry, word);
     }
-    if known.record != 0 {
-        page::kernel(known.record, direction, bytes);
-        match rings::late::counts(fd, bytes) {
-            Use::Early => return,
-            Use::Due
-                if rings::pair::begin(
-                    fd,
-                    entry.cookie.load(Ordering::Relaxed),
-                    known.record,
-                    is_own(known),
-                ) =>
-            {
-                return;
-            }
-            _ => {}
-        }
-        if rings::conn::of(fd).is_none_or(|conn| conn.is(rings::conn::state::OVER)) {
-            keep_brief(fd, entry, word);
-        }
-        return;
+    if known.record == 0 {
+        early::counts(fd, entry, direction, bytes);
+        // With the record that it may have got.
+        return page::kernel(Word::unpack(entry.word.load(Ordering::Relaxed)).record, direction, bytes);
     }
-    early(fd, entry, direction, bytes);
-    // With the record that it may have got.
-    page::kernel(Word::unpack(entry.word.load(Ordering::Relaxed)).record, direction, bytes);
+    page::kernel(known.record, direction, bytes);
+    match rings::late::counts(fd, bytes) {
+        Use::Early => return glance::keeps_counted(fd, entry, word),
+        Use::Due if begins(fd, entry, known) => return,
+        _ => {}
+    }
+    if rings::conn::of(fd).is_none_or(|conn| conn.is(rings::conn::state::OVER)) {
+        glance::keeps(fd, entry, word);
+    }
+}
+
+/// A connection has been used for long: whether it may get a ring.
+fn begins(fd: c_int, entry: &Entry, known: Word) -> bool {
+    rings::pair::begin(fd, entry.cookie.load(Ordering::Relaxed), known.record, is_own(known))
 }
 
 /// As [`used`], by a child that borrows this memory and has descriptors of its own, of which nothing is known here.
@@ -339,27 +301,6 @@ pub(crate) fn used(fd: c_int, direction: page::Direction, bytes: u64) {
 pub(crate) fn used_outside(fd: c_int, direction: page::Direction, bytes: u64) {
     if state::may_ask() && ask_kind(fd) == Kind::Tcp {
         page::kernel(0, direction, bytes);
-    }
-}
-
-/// A use of a connection that has no record yet. Until it has one, its uses and bytes stand in the place of its cookie.
-fn early(fd: c_int, entry: &Entry, direction: page::Direction, bytes: u64) {
-    loop {
-        let kept = entry.cookie.load(Ordering::Relaxed);
-        let before = Early::unpack(kept);
-        if kept != 0 && before.uses == 0 {
-            // Another thread has just put the cookie there, and its record follows.
-            return;
-        }
-        let stays = |after: &Early| after.is_short() && !crate::environment::is_forced();
-        let Some(after) = before.and(direction, bytes).filter(stays) else { return look_again(fd) };
-        let order = Ordering::Relaxed;
-        if entry.cookie.compare_exchange(kept, after.pack(), order, order).is_ok() {
-            if before.uses == 0 {
-                page::first_use();
-            }
-            return;
-        }
     }
 }
 
@@ -371,50 +312,6 @@ pub(crate) fn forked() {
         if word.kind == Kind::Tcp && word.record == 0 && entry.cookie.load(Ordering::Relaxed) != 0 {
             entry.cookie.store(0, Ordering::Relaxed);
         }
-    }
-}
-
-/// What is counted of a connection before it has a record.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Early {
-    pub(crate) uses: u64,
-    pub(crate) bytes_in: u64,
-    pub(crate) bytes_out: u64,
-}
-
-impl Early {
-    /// Bits that a number of bytes has.
-    const BITS: u32 = 28;
-    /// More uses have no place.
-    const MOST_USES: u64 = (1 << (u64::BITS - 2 * Self::BITS)) - 1;
-
-    pub(crate) fn pack(self) -> u64 {
-        self.uses << (2 * Self::BITS) | self.bytes_in << Self::BITS | self.bytes_out
-    }
-
-    pub(crate) fn unpack(packed: u64) -> Self {
-        let mask = (1 << Self::BITS) - 1;
-        Self {
-            uses: packed >> (2 * Self::BITS),
-            bytes_in: packed >> Self::BITS & mask,
-            bytes_out: packed & mask,
-        }
-    }
-
-    /// With another use; none if the numbers get too large for their places.
-    pub(crate) fn and(mut self, direction: page::Direction, bytes: u64) -> Option<Self> {
-        self.uses += 1;
-        let sum = match direction {
-            page::Direction::In => &mut self.bytes_in,
-            page::Direction::Out => &mut self.bytes_out,
-        };
-        *sum = sum.checked_add(bytes)?;
-        (*sum < 1 << Self::BITS && self.uses <= Self::MOST_USES).then_some(self)
-    }
-
-    /// Whether little was done so far: bytes count as they do in [`rings::late`].
-    pub(crate) fn is_short(self) -> bool {
-        self.uses + (self.bytes_in + self.bytes_out) / rings::late::USE_BYTES <= EARLY_USES
     }
 }
 
@@ -483,7 +380,9 @@ pub(crate) fn look_again(fd: c_int) {
         }
     }
     if kind != Kind::Tcp || !may_get_ring(fd, cookie, Word::unpack(after)) {
-        keep_brief(fd, entry, after);
+        glance::keeps(fd, entry, after);
+    } else if rings::conn::of(fd).is_none() {
+        glance::keeps_counted(fd, entry, after);
     }
 }
 

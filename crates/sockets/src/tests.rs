@@ -14,7 +14,7 @@ use crate::{elf, environment, seen};
 mod counting;
 
 /// Numbers of descriptors belong to the whole process.
-fn alone() -> MutexGuard<'static, ()> {
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
 }

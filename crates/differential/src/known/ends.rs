@@ -111,7 +111,8 @@ fn is_kill(case: &Case<'_>, step: &Step) -> bool {
         case.finding.library.iter().find_map(|line| line.strip_prefix(&end))
     };
     // The lowest bits of a wait status are the number of the signal (wait(2)).
-    let is_of_it = |status: &str| status.parse::<i32>().map_or(true, |status| status & 0x7f == signal.number());
+    let is_of_it =
+        |status: &str| status.parse::<i32>().map_or(true, |status| status & 0x7f == signal.number());
     *signal == Signal::Kill || ended().is_some_and(is_of_it)
 }
 

@@ -198,12 +198,12 @@ fn a_process_that_ends_later_was_not_killed_by_a_signal_that_it_handles() {
     let outcomes = |last: &str, end: &str| {
         ["= %<0>", "= 0", "= 4", "died", "= 5", last, end].map(str::to_owned).to_vec()
     };
-    let of = |end: &str| {
+    let found = |end: &str| {
         let (plain, library) = (outcomes("= 0 data=1:f9:31", end), outcomes("= -1 ECONNRESET", end));
-        super::of(&program, &Finding { plain, library, hung: None }).map(|known| known.name)
+        of(&program, &Finding { plain, library, hung: None }).map(|known| known.name)
     };
-    assert_eq!(of("a0 ended 11"), Some("waits-for-a-writer"), "it died behind its write");
-    assert_eq!(of("a0 ended 10"), None, "it died before it wrote");
+    assert_eq!(found("a0 ended 11"), Some("waits-for-a-writer"), "it died behind its write");
+    assert_eq!(found("a0 ended 10"), None, "it died before it wrote");
 }
 
 #[test]

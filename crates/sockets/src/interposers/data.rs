@@ -68,6 +68,9 @@ pub(crate) fn moved_in<const IS_POINT: bool>(
         let result = next();
         return if takes { through_kernel(record, Direction::In, result) } else { result };
     }
+    if table::is_counted(fd) {
+        return counted_read(fd, takes, next());
+    }
     if IS_POINT {
         cancel::point();
     }
@@ -105,6 +108,18 @@ pub(crate) fn moved_in<const IS_POINT: bool>(
     result
 }
 
+/// A read of a connection whose uses are counted has returned this. Hands it on.
+#[inline(always)]
+fn counted_read(fd: c_int, takes: bool, result: ssize_t) -> ssize_t {
+    if result > 0 && takes {
+        table::counted(fd, Direction::In, result as u64);
+    } else if result < 0 {
+        // As in `moved_in`.
+        rings::leave::visits();
+    }
+    result
+}
+
 /// Gives bytes to the descriptor: to a ring, or with the program's own call.
 #[inline(always)]
 pub(crate) fn gave(fd: c_int, bytes: impl Source, flags: c_int, next: impl FnMut() -> ssize_t) -> ssize_t {
@@ -121,6 +136,14 @@ pub(crate) fn moved_out<const IS_POINT: bool>(
 ) -> ssize_t {
     if let Some(record) = settled(fd) {
         return through_kernel(record, Direction::Out, next());
+    }
+    if flags & UNUSUAL == 0 && table::is_counted(fd) {
+        let flight = Flight::over(fd);
+        // A look behind that: see `table::gets_a_place`.
+        if table::is_counted(fd) {
+            return counted_write(fd, flight, next());
+        }
+        flight.land();
     }
     if IS_POINT && cancel::is_any() {
         return moved_out_by_any::<IS_POINT>(fd, bytes, flags, next);
@@ -147,6 +170,16 @@ pub(crate) fn moved_out<const IS_POINT: bool>(
         None => {}
     }
     moved_out_by_any::<IS_POINT>(fd, bytes, flags, next)
+}
+
+/// A write on a connection whose uses are counted has returned this. Hands it on.
+#[inline(always)]
+fn counted_write(fd: c_int, flight: Flight, result: ssize_t) -> ssize_t {
+    flight.land();
+    if result > 0 {
+        table::counted(fd, Direction::Out, result as u64);
+    }
+    result
 }
 
 /// Flags of writes that leave in the kernel what rings cannot have.

@@ -51,14 +51,31 @@ pub(crate) fn ends(fd: c_int) {
     }
 }
 
+/// Counts a use that has moved so many bytes, if it is one of many that come before.
+#[inline(always)]
+pub(crate) fn is_early(fd: c_int, bytes: u64) -> bool {
+    let Some(uses) = uses(fd) else { return false };
+    let count = uses.load(Ordering::Relaxed);
+    let is_early = (1..=LATE).contains(&count);
+    if is_early {
+        uses.store(count + weight(bytes), Ordering::Relaxed);
+    }
+    is_early
+}
+
+/// As how many uses one counts that has moved so many bytes.
+#[inline(always)]
+fn weight(bytes: u64) -> u16 {
+    1 + (bytes / USE_BYTES).min(u64::from(LATE)) as u16
+}
+
 /// Counts a use that has moved so many bytes. (Of two threads that count at once one may not be counted.)
 pub(crate) fn counts(fd: c_int, bytes: u64) -> Use {
     let Some(uses) = uses(fd) else { return Use::Uncounted };
     match uses.load(Ordering::Relaxed) {
         0 => Use::Uncounted,
         count if count <= LATE => {
-            let more = 1 + (bytes / USE_BYTES).min(u64::from(LATE)) as u16;
-            uses.store(count + more, Ordering::Relaxed);
+            uses.store(count + weight(bytes), Ordering::Relaxed);
             Use::Early
         }
         _ => {

@@ -125,5 +125,9 @@ fn another_one_may_come_first_of_an_epoll_that_was_copied() {
     assert_eq!(of(&[near, copy, far, first]), Some("other-one-first"));
     assert_eq!(of(&[near, copy, far, second]), Some("other-one-first"));
     assert_eq!(of(&[near, far, first]), None, "that is in another epoll");
-    assert_eq!(of(&[near, copy, far, wait("a0 epoll_wait fd=s3 by=wait max=2 timeout=0")]), None, "there was room");
+    assert_eq!(
+        of(&[near, copy, far, wait("a0 epoll_wait fd=s3 by=wait max=2 timeout=0")]),
+        None,
+        "there was room"
+    );
 }

@@ -7,8 +7,8 @@ use sockets_rules::layout::Reason;
 
 use super::mapped::empty;
 use super::{CONNECTIONS, Conn, all, by_fd, conns, of, ready_bit, state, users};
-use crate::raw;
 use crate::sync::{AtomicU32, Ordering, fence};
+use crate::{raw, table};
 
 /// Whether any ever was ready.
 static ANY: AtomicU32 = AtomicU32::new(0);
@@ -128,6 +128,7 @@ pub(crate) fn claim(fd: c_int, cookie: u64, record: u16) -> Result<&'static Conn
         crate::holder::holder();
         // Pairs with the Acquire of `known`.
         by_fd.store(place(conn) as u16 + 1, Ordering::Release);
+        table::gets_a_place(fd);
         // Pairs with the Acquire of `is`: who finds it finds it empty.
         conn.state.store(state::MEETING, Ordering::Release);
         return if believes(fd, cookie) { Ok(conn) } else { Err(Reason::Inherited) };
@@ -155,6 +156,7 @@ pub(crate) fn copied(conn: &Conn, fd: c_int) {
         conn.numbers.fetch_add(1, Ordering::Relaxed);
         // Pairs with the Acquire of `known`, as in `claim`.
         by_fd.store(place(conn) as u16 + 1, Ordering::Release);
+        table::gets_a_place(fd);
     }
 }
 

@@ -1,0 +1,130 @@
+//! What the table says of a low number, in a byte beside what each interposer reads: most calls need
+//! no more of it.
+
+use libc::c_int;
+
+use super::{Entry, HIGHEST, Kind, Word, entry, holds};
+use crate::sync::{Ordering, fence};
+use crate::{cancel, rings, state};
+
+/// A connection of TCP that has a record, or will have none, and no ring.
+pub(crate) const SETTLED: u8 = 1;
+/// No connection of TCP. Stubs know this number.
+pub(crate) const NO_CONNECTION: u8 = 2;
+/// A connection of TCP that this process has made and nobody else has, without a place among those that may have rings: it gets one when it has been
+/// used for long (see [`rings::late`]).
+pub(crate) const COUNTED: u8 = 3;
+
+/// What is known of a number; 0 is nothing.
+#[inline(always)]
+pub(crate) fn brief(fd: c_int) -> u8 {
+    state::brief(fd).map_or(0, |brief| brief.load(Ordering::Relaxed))
+}
+
+/// The record of a connection of TCP of which bytes only have to be counted.
+#[inline(always)]
+pub(crate) fn settled(fd: c_int) -> Option<u16> {
+    if brief(fd) != SETTLED {
+        return None;
+    }
+    entry(fd).map(|entry| Word::unpack(entry.word.load(Ordering::Relaxed)).record)
+}
+
+/// Whether the next byte of a connection goes through the kernel, and its uses are counted.
+#[inline(always)]
+pub(crate) fn is_counted(fd: c_int) -> bool {
+    brief(fd) == COUNTED && !state::outside()
+}
+
+/// Keeps in the byte what the word says, if that still is so.
+pub(super) fn keeps(fd: c_int, entry: &Entry, word: u64) {
+    let value = match Word::unpack(word) {
+        Word { kind: Kind::Unknown, .. } | Word { kind: Kind::Tcp, record: 0, .. } => 0,
+        Word { kind: Kind::Tcp, .. } => SETTLED,
+        _ => NO_CONNECTION,
+    };
+    keeps_as(fd, entry, word, value);
+}
+
+/// The same of a connection whose uses are counted from here on. A thread that is cancelled in a call would leave it behind as one that is in
+/// progress, so such programs have the long way, which looks for that first.
+pub(super) fn keeps_counted(fd: c_int, entry: &Entry, word: u64) {
+    if cancel::is_any() || rings::forced::is_on() {
+        return;
+    }
+    keeps_as(fd, entry, word, COUNTED);
+    // Behind the fence in there, as that in `gets_a_place`: one of the two sees the other.
+    if rings::conn::of(fd).is_some() {
+        empties(fd);
+    }
+}
+
+fn keeps_as(fd: c_int, entry: &Entry, word: u64, value: u8) {
+    let Some(brief) = state::brief(fd) else { return };
+    brief.store(value, Ordering::Relaxed);
+    // A thread that closes it changes the word first, and then looks at the byte: but for the moment in between, one of the two sees the other,
+    // and then what the number is next is not noticed until it is used for something new.
+    fence(Ordering::SeqCst);
+    if entry.word.load(Ordering::Relaxed) != word || !holds(Word::unpack(word)) {
+        brief.store(0, Ordering::Relaxed);
+    }
+}
+
+/// The number has got a place among the connections that may have rings. A write that found it counted has counted itself before, so whoever
+/// opens the ring, behind a fence of its own, finds that write (see [`rings::flight`]).
+pub(crate) fn gets_a_place(fd: c_int) {
+    fence(Ordering::SeqCst);
+    empties(fd);
+}
+
+/// Nothing is known of the number at a glance.
+pub(super) fn empties(fd: c_int) {
+    if let Some(brief) = state::brief(fd)
+        && brief.load(Ordering::Relaxed) != 0
+    {
+        brief.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Nor of any other.
+pub(crate) fn empties_all() {
+    for fd in 0..HIGHEST.load(Ordering::Relaxed).min(state::BRIEF as u32) {
+        empties(fd as c_int);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::{doubt, forget, made, word};
+    use crate::tests::alone;
+
+    #[test]
+    fn a_connection_is_counted_until_it_gets_a_place_or_is_doubted() {
+        let _alone = alone();
+        state::started();
+        let fd = 3_900;
+        made(fd, Kind::Tcp);
+        let entry = entry(fd).unwrap();
+        let counts = || {
+            keeps_counted(fd, entry, word(fd).pack());
+            assert!(is_counted(fd));
+        };
+        counts();
+        gets_a_place(fd);
+        assert!(!is_counted(fd));
+        counts();
+        doubt();
+        assert!(!is_counted(fd));
+        // What was known before is not kept afterwards.
+        keeps_counted(fd, entry, word(fd).pack());
+        assert!(!is_counted(fd));
+        made(fd, Kind::Tcp);
+        let before = word(fd).pack();
+        counts();
+        forget(fd);
+        assert!(!is_counted(fd));
+        keeps_counted(fd, entry, before);
+        assert_eq!(brief(fd), 0);
+    }
+}
