@@ -81,7 +81,7 @@ pub(crate) struct Common {
     /// Print the result as JSON; an error as an object with the field `error`
     #[arg(long, global = true)]
     pub json: bool,
-    /// Print no progress on standard error
+    /// Print no progress and no notes on standard error
     #[arg(long, short, global = true)]
     pub quiet: bool,
 }

@@ -22,7 +22,7 @@ const LONGEST_PATH_BYTES: usize = 511;
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StatisticsError {
     /// It cannot be made or read.
-    #[error("{what} {}: {errno}{}", shown(path), next(what))]
+    #[error("{what} {}: {errno}{}", shown(path), next(what, *errno))]
     System {
         /// What was tried.
         what: &'static str,
@@ -46,8 +46,10 @@ pub enum StatisticsError {
 pub type Result<T> = core::result::Result<T, StatisticsError>;
 
 /// What to do about it.
-fn next(what: &str) -> &'static str {
+fn next(what: &str, errno: Errno) -> &'static str {
     match what {
+        CREATE if errno == Errno::FBIG => ": raise `ulimit -f`",
+        CREATE if errno == Errno::ISDIR => ": name a file with --stats",
         CREATE => ": name another file with --stats",
         READ => ": give the file of `tieline run --stats`",
         USE => ": name a directory of your own with --runtime-dir or TIELINE_RUNTIME_DIR",
@@ -184,7 +186,9 @@ pub fn open(path: &[u8]) -> Result<OwnedFd> {
     let is_ours = program::is_file(&metadata)
         && rustix::io::pread(&file, &mut magic, 0) == Ok(magic.len())
         && (u64::from_le_bytes(magic) ^ layout::MAGIC) & !layout::VERSION_BITS == 0;
-    if is_ours && u64::from_le_bytes(magic) != layout::MAGIC {
+    if FileType::from_raw_mode(metadata.st_mode).is_dir() {
+        Err(failed(Errno::ISDIR))
+    } else if is_ours && u64::from_le_bytes(magic) != layout::MAGIC {
         // Those of other versions have other sizes.
         Err(StatisticsError::Version(path.to_owned()))
     } else if is_ours && metadata.st_size == layout::FILE_BYTES as i64 {
@@ -241,6 +245,11 @@ mod tests {
         assert!(
             refused.contains("/nowhere/s") && refused.ends_with("name another file with --stats"),
             "{refused}"
+        );
+        let folder = create(b"/proc", true).unwrap_err().to_string();
+        assert!(
+            folder.contains("/proc: Is a directory") && folder.ends_with("name a file with --stats"),
+            "{folder}"
         );
         // Also where it could not even be looked whether there is one.
         let refused = create(b"/proc/self/comm/s", false).unwrap_err().to_string();

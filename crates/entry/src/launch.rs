@@ -56,7 +56,7 @@ pub enum LaunchError {
         interpreter: Text,
     },
     /// The file can't be executed by this user.
-    #[error("{}: not executable (no execute permission, or not a program): run `chmod +x` on it, or put its interpreter before it", shown(.0))]
+    #[error("{}: not executable (no execute permission): name a program, put its interpreter before it, or run `chmod +x` on it", shown(.0))]
     NotExecutable(Text),
     /// The kernel refuses for another reason.
     #[error("{} cannot be executed: {errno}", shown(path))]

@@ -50,12 +50,10 @@ impl fmt::Display for Barred {
         match self {
             Self::Static => f.write_str("it is linked statically: no library can be loaded into it"),
             Self::Privileged => {
-                f.write_str("it runs as another user or group: its loader ignores what is to be loaded")
+                f.write_str("it is set-user-ID or set-group-ID: the dynamic linker ignores LD_PRELOAD")
             }
-            Self::Capable => {
-                f.write_str("its file gives it capabilities: its loader ignores what is to be loaded")
-            }
-            Self::Go => f.write_str("it is written in Go: it calls the kernel past every library"),
+            Self::Capable => f.write_str("its file has capabilities: the dynamic linker ignores LD_PRELOAD"),
+            Self::Go => f.write_str("it is written in Go, which makes system calls without the C library"),
             Self::OtherMachine => f.write_str("it is not a 64-bit program for x86-64, as the library is"),
             Self::OtherLoader(loader) => {
                 write!(f, "its loader is {}, the library's is {LOADER}", shown(loader))

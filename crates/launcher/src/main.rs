@@ -100,11 +100,15 @@ fn hand_over(process: &Process, own: Option<Text>) -> i32 {
             }
         }
     }
+    let why = match why {
+        Errno::NOENT => "is not there",
+        Errno::ACCESS => "may not be executed by this user",
+        _ => "cannot be executed",
+    };
     process::say(
         alloc::format!(
-            "tieline: the program tieline-commands, which belongs beside tieline or in ../libexec/tieline, cannot be executed (error number {}): \
-             run `./run install`\n",
-            why.raw_os_error()
+            "tieline: the program tieline-commands, which belongs beside tieline or in ../libexec/tieline, {why}: \
+             install tieline again (`./run install` in its source tree)\n"
         )
         .as_bytes(),
     );

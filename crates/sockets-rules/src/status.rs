@@ -374,7 +374,7 @@ fn plain(what: &'static str) -> &'static str {
         (Reason::NotYet.text(), "used fewer than 1,000 times"),
         (Reason::Alone.text(), "peer not found yet"),
         (Reason::NoOtherEnd.text(), "peer was not found"),
-        (Reason::Unseen.text(), "used by calls that the library does not see"),
+        (Reason::Unseen.text(), "used by calls or options that --rings does not support"),
         (
             Reason::Confined.text(),
             "program cannot use rings (seccomp filter, io_uring, memory shared with a process)",

@@ -81,9 +81,10 @@ fn tell(
         }
     } else if run.verbose && !*told {
         *told = true;
-        let counted = options.statistics.as_deref().map_or("nowhere".into(), String::from_utf8_lossy);
+        let counted = options.statistics.as_deref().map(String::from_utf8_lossy);
+        let counted = counted.map_or("no statistics".into(), |file| format!("statistics in {file}"));
         let library = String::from_utf8_lossy(&options.library);
-        output.note(&format!("{name} runs with {library}, statistics in {counted}"));
+        output.note(&format!("{name} runs with {library}, {counted}"));
     }
     Ok(())
 }
