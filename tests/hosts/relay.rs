@@ -12,10 +12,13 @@ use crate::namespaces::Hosts;
 const REACH: &str = env!("CARGO_BIN_EXE_tieline-reach");
 const SIZE: &str = "2000000";
 
+fn config_file(relay: bool) -> PathBuf {
+    PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("relay-{relay}.toml"))
+}
+
 /// So many hosts, which are all relays or none; `None`: this machine cannot.
 fn hosts(count: usize, relay: bool) -> Option<Hosts> {
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
-    let file = folder.join(format!("relay-{relay}.toml"));
+    let file = config_file(relay);
     let text =
         format!("[manager]\nrelay = {relay}\nheartbeat_interval_ms = 200\nheartbeat_limit_ms = 1000\n");
     std::fs::write(&file, text).unwrap();
@@ -173,4 +176,82 @@ fn a_relay_that_dies_is_an_error_and_another_one_takes_its_place() {
     watchdog.progress();
     user.must("again", "done");
     exchange(&mut owner, &mut user, 3);
+}
+
+/// How much the relay on host 3 forwards between the first two hosts.
+fn forwards(hosts: &Hosts) -> u64 {
+    let (_, out, _) = hosts.tieline("host3", &["node", "status", "--json"]);
+    let said: Value = serde_json::from_str(&out).unwrap_or_default();
+    said["nodes"][0]["status"]["relayed"][0]["forwards"].as_u64().unwrap_or(0)
+}
+
+#[test]
+fn programs_one_after_the_other_find_room_at_a_relay_however_many_they_are() {
+    let watchdog = Watchdog::usual("many programs by way of a relay");
+    let Some(hosts) = hosts(3, true) else { return };
+    cut(&hosts, (1, 2), true);
+    until("the session by way of the third", || via(&hosts) == [Some(12); 2]);
+    let mut owner = hosts.program("host2", REACH, &["own", "7", SIZE]).ready();
+    let mut taker = hosts.program("host2", REACH, &["own-data", "4", "64"]).ready();
+    // More than it forwards for a node at a time.
+    for nth in 0..72 {
+        match nth % 4 {
+            // It transfers nothing, and is killed.
+            0 => drop(hosts.program("host1", REACH, &["reach", "8", "7"]).ready()),
+            1 => {
+                let mut user = hosts.program("host1", REACH, &["reach", "8", "7"]).ready();
+                user.must(&format!("put {nth} 0 100000"), "done");
+                assert!(user.0.finish().unwrap().success());
+                owner.must(&format!("check {nth} 0 100000"), "same");
+            }
+            // What it sends is read when it has gone.
+            2 => {
+                let mut sender = hosts.program("host1", REACH, &["trigger-data", "8", "4"]).ready();
+                sender.must(&format!("{nth} 8000"), "done");
+                assert!(sender.0.finish().unwrap().success());
+                taker.must(&format!("{nth} 8000"), "same");
+            }
+            // It ends while a program reads its memory.
+            _ => {
+                let mut short = hosts.program("host1", REACH, &["own", "9", SIZE]).ready();
+                let mut reader = hosts.program("host2", REACH, &["reach", "4", "9"]).ready();
+                short.must(&format!("fill {nth} 0 {SIZE}"), "done");
+                reader.0.say(&format!("get {nth} 0 {SIZE}")).unwrap();
+                assert!(short.0.finish().unwrap().success());
+                let said = reader.0.line().unwrap();
+                assert!(said == "same" || said.starts_with("error: "), "{said}");
+            }
+        }
+        watchdog.progress();
+        assert!(forwards(&hosts) < 20, "after {nth}");
+    }
+    // Those of the managers, and of the two programs that go on.
+    until("the end of the others", || forwards(&hosts) <= 4);
+    drop((owner, taker));
+    until("the end of these, too", || forwards(&hosts) <= 2);
+}
+
+#[test]
+fn a_relay_that_is_restarted_forwards_again_and_forgets_what_ends() {
+    let watchdog = Watchdog::usual("a relay that is restarted");
+    let Some(hosts) = hosts(3, true) else { return };
+    cut(&hosts, (1, 2), true);
+    until("the session by way of the third", || via(&hosts) == [Some(12); 2]);
+    let mut owner = hosts.program("host2", REACH, &["own", "7", SIZE]).ready();
+    let mut user = hosts.program("host1", REACH, &["reach", "8", "7"]).ready();
+    exchange(&mut owner, &mut user, 1);
+    let config = config_file(true);
+    let words = ["node", "restart", "--node", "12", "--config", config.to_str().unwrap()];
+    let (status, out, err) = hosts.tieline("host3", &words);
+    assert_eq!(status, 0, "{out}{err}");
+    watchdog.progress();
+    let failed = user.ask(&format!("put 2 0 {SIZE}"));
+    assert!(failed.starts_with("error: the ofi link to node 8 failed: "), "{failed}");
+    // The session is lost with its connection, and then goes by way of the relay again.
+    until("an exchange by way of it", || user.ask("again") == "done");
+    watchdog.progress();
+    exchange(&mut owner, &mut user, 2);
+    assert!(forwards(&hosts) >= 3);
+    drop((owner, user));
+    until("the end of what it forwards for programs", || forwards(&hosts) <= 2);
 }

@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
-use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
+use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, bind, shutdown, socket_with};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::relay::WORD;
@@ -57,6 +57,8 @@ pub(crate) struct LocalForward {
     pub(crate) pidfd: OwnedFd,
     target: SocketAddr,
     guard: Option<Arc<Guard>>,
+    /// The socket that it has, until it is to take no more connections.
+    listener: Option<TcpListener>,
 }
 
 impl LocalForward {
@@ -73,11 +75,14 @@ impl LocalForward {
         command.arg(WORD).arg(std::process::id().to_string()).arg(route.source.to_string());
         command.arg(route.target.to_string()).arg(allowed.join(","));
         command.env_clear().current_dir("/").process_group(0);
-        command.stdin(OwnedFd::from(listener)).stdout(Stdio::null()).stderr(Stdio::null());
+        command.stdin(OwnedFd::from(listener.try_clone()?)).stdout(Stdio::null()).stderr(Stdio::null());
         shm::process::pass_on_no_descriptor()?;
         let mut child = command.spawn()?;
         match pidfd_open(Pid::from_child(&child), PidfdFlags::NONBLOCK) {
-            Ok(pidfd) => Ok((Self { child, pidfd, target: route.target, guard }, at)),
+            Ok(pidfd) => {
+                let listener = Some(listener);
+                Ok((Self { child, pidfd, target: route.target, guard, listener }, at))
+            }
             Err(errno) => {
                 // Its end could not be noticed.
                 let _ = child.kill();
@@ -95,6 +100,14 @@ impl LocalForward {
         match shared {
             Some(guard) => Ok(Arc::clone(guard)),
             None => Ok(Arc::new(Guard::new(at)?)),
+        }
+    }
+
+    /// No more connections are made to it. Its process finds that out, and ends when those that it has have ended.
+    pub(crate) fn drain(&mut self) {
+        if let Some(listener) = self.listener.take() {
+            // One that has ended needs none.
+            let _ = shutdown(&listener, Shutdown::Both);
         }
     }
 

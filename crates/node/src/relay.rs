@@ -2,7 +2,8 @@
 //!
 //! It has the listening socket as its standard input, and no other descriptor of the manager. Per connection there are two threads with
 //! a buffer each: a reader that is slow stops who writes to it, and nothing else. It ends with its manager, and when it has had no
-//! connection for a while.
+//! connection for a while. Its manager, which has the socket too, shuts it down when there is nothing to connect to any more: then it
+//! ends with its connections.
 
 use std::ffi::OsString;
 use std::io::{Read, Write};
@@ -14,6 +15,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with, sockopt};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+use shm::sync::{AtomicU64, Ordering};
 
 /// The word by which a manager starts this program as a relay's process.
 pub(crate) const WORD: &str = "relay";
@@ -29,6 +31,7 @@ const NEXT_WAIT: Duration = Duration::from_secs(30);
 const CONNECT_MS: u32 = 10_000;
 const UNACKNOWLEDGED_MS: u32 = 60_000;
 const LOOK: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+const DRAIN_LOOK: Duration = Duration::from_millis(100);
 
 /// What it was started with.
 struct Forwarding {
@@ -37,6 +40,8 @@ struct Forwarding {
     target: SocketAddr,
     /// Who may connect.
     allowed: Vec<IpAddr>,
+    /// How often bytes have come.
+    read: AtomicU64,
 }
 
 /// Whether these are the words by which a manager starts a relay's process; then it has run, and this is its exit status.
@@ -51,6 +56,7 @@ pub fn is_relay(words: &[OsString]) -> Option<u8> {
         source: source.parse().ok()?,
         target: target.parse().ok()?,
         allowed: allowed.split(',').map(|address| address.parse().ok()).collect::<Option<_>>()?,
+        read: AtomicU64::new(0),
     };
     // It ends with its manager, and must not begin after that.
     let is_tied = set_parent_process_death_signal(Some(Signal::KILL)).is_ok()
@@ -74,7 +80,14 @@ fn serve(listener: &TcpListener, forwarding: Forwarding) -> std::io::Result<()> 
         } else if Instant::now() >= ends_at {
             return Ok(());
         }
-        let Ok((from, address)) = listener.accept() else { continue };
+        let (from, address) = match listener.accept() {
+            Ok(accepted) => accepted,
+            Err(error) if error.kind() == std::io::ErrorKind::InvalidInput => {
+                drain(&forwarding);
+                return Ok(());
+            }
+            Err(_) => continue,
+        };
         let is_allowed = forwarding.allowed.contains(&address.ip().to_canonical());
         if !is_allowed || open() >= MOST_CONNECTIONS {
             continue;
@@ -86,6 +99,20 @@ fn serve(listener: &TcpListener, forwarding: Forwarding) -> std::io::Result<()> 
         let thread = std::thread::Builder::new().stack_size(64 * 1024);
         // Without a thread the connection ends.
         let _ = thread.spawn(move || forward(from, &forwarding));
+    }
+}
+
+/// The socket was shut down: until all connections have ended, or what is left of them was of no use for long.
+fn drain(forwarding: &Arc<Forwarding>) {
+    let mut read = forwarding.read.load(Ordering::Relaxed);
+    let mut ends_at = Instant::now() + Duration::from_millis(UNACKNOWLEDGED_MS.into());
+    while Arc::strong_count(forwarding) > 1 && Instant::now() < ends_at {
+        std::thread::sleep(DRAIN_LOOK);
+        let now = forwarding.read.load(Ordering::Relaxed);
+        if now != read {
+            read = now;
+            ends_at = Instant::now() + Duration::from_millis(UNACKNOWLEDGED_MS.into());
+        }
     }
 }
 
@@ -104,9 +131,9 @@ fn forward(from: TcpStream, forwarding: &Forwarding) -> std::io::Result<()> {
     }
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().stack_size(64 * 1024);
-        let back = thread.spawn_scoped(scope, || copy(&to, &from));
+        let back = thread.spawn_scoped(scope, || copy(&to, &from, &forwarding.read));
         if back.is_ok() {
-            copy(&from, &to);
+            copy(&from, &to, &forwarding.read);
         }
     });
     Ok(())
@@ -124,12 +151,14 @@ fn connect_to(forwarding: &Forwarding) -> std::io::Result<TcpStream> {
 }
 
 /// In one direction, until its end, which is passed on.
-fn copy(mut from: &TcpStream, mut to: &TcpStream) {
+fn copy(mut from: &TcpStream, mut to: &TcpStream, count: &AtomicU64) {
     let mut buffer = vec![0; BUFFER_BYTES];
     let is_whole = loop {
         match from.read(&mut buffer) {
             Ok(0) => break true,
-            Ok(read) if to.write_all(buffer.get(..read).unwrap_or_default()).is_ok() => {}
+            Ok(read) if to.write_all(buffer.get(..read).unwrap_or_default()).is_ok() => {
+                count.fetch_add(1, Ordering::Relaxed);
+            }
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
             _ => break false,
         }
@@ -146,12 +175,44 @@ fn copy(mut from: &TcpStream, mut to: &TcpStream) {
 mod tests {
     use super::*;
 
+    fn to(target: SocketAddr, allowed: &[&str], source: IpAddr) -> Forwarding {
+        let allowed = allowed.iter().map(|address| address.parse().unwrap()).collect();
+        Forwarding { source, target, allowed, read: AtomicU64::new(0) }
+    }
+
+    #[test]
+    fn a_forward_that_is_over_ends_with_its_connections_and_takes_no_others() {
+        for is_used in [false, true] {
+            let owner = TcpListener::bind("127.0.0.1:0").unwrap();
+            let relay = TcpListener::bind("127.0.0.1:0").unwrap();
+            let (at, of_manager) = (relay.local_addr().unwrap(), relay.try_clone().unwrap());
+            let local = "127.0.0.1".parse().unwrap();
+            let forwarding = to(owner.local_addr().unwrap(), &["127.0.0.1"], local);
+            let serving = std::thread::spawn(move || serve(&relay, forwarding));
+            let ends = is_used.then(|| (TcpStream::connect(at).unwrap(), owner.accept().unwrap().0));
+            rustix::net::shutdown(&of_manager, rustix::net::Shutdown::Both).unwrap();
+            assert!(TcpStream::connect(at).is_err());
+            if let Some((mut user, mut there)) = ends {
+                // Who has written it has gone before it is read.
+                there.write_all(&[7; 200_000]).unwrap();
+                drop(there);
+                assert!(!serving.is_finished());
+                let mut came = Vec::new();
+                user.read_to_end(&mut came).unwrap();
+                assert!(came == [7; 200_000]);
+            }
+            let waits_since = Instant::now();
+            serving.join().unwrap().unwrap();
+            assert!(waits_since.elapsed() < Duration::from_secs(10));
+        }
+    }
+
     #[test]
     fn bytes_and_ends_are_passed_on_in_both_directions() {
         let owner = TcpListener::bind("127.0.0.1:0").unwrap();
         let relay = TcpListener::bind("127.0.0.1:0").unwrap();
         let source = "127.0.0.3".parse().unwrap();
-        let forwarding = Forwarding { source, target: owner.local_addr().unwrap(), allowed: Vec::new() };
+        let forwarding = to(owner.local_addr().unwrap(), &[], source);
         let mut user = TcpStream::connect(relay.local_addr().unwrap()).unwrap();
         let accepted = relay.accept().unwrap().0;
         let relaying = std::thread::spawn(move || forward(accepted, &forwarding));
@@ -181,11 +242,7 @@ mod tests {
         let owner = TcpListener::bind("127.0.0.1:0").unwrap();
         let relay = TcpListener::bind("127.0.0.1:0").unwrap();
         let at = relay.local_addr().unwrap();
-        let forwarding = Forwarding {
-            source: "127.0.0.1".parse().unwrap(),
-            target: owner.local_addr().unwrap(),
-            allowed: vec!["127.0.0.2".parse().unwrap()],
-        };
+        let forwarding = to(owner.local_addr().unwrap(), &["127.0.0.2"], "127.0.0.1".parse().unwrap());
         // It goes on until the process ends.
         std::thread::spawn(move || serve(&relay, forwarding));
         let mut stranger = TcpStream::connect(at).unwrap();

@@ -70,6 +70,7 @@ mod quotas;
 mod rails;
 mod relay;
 mod relay_data;
+mod relay_needs;
 mod relaying;
 mod requests;
 mod resume;
@@ -104,6 +105,7 @@ use pending::Pending;
 use programs::Program;
 use quotas::Quotas;
 use relay_data::HeldEnds;
+use relay_needs::RelayNeeds;
 use relaying::Forwards;
 use resume::{Asker, Waiting};
 use timers::Timers;
@@ -171,6 +173,8 @@ pub struct Manager {
     forwards: Forwards,
     /// Ends of programs for which a relay was asked.
     held_ends: HeldEnds,
+    /// What relays forward for programs of this node.
+    relay_needs: RelayNeeds,
     /// What was logged of the last manager that was turned away.
     last_stranger: String,
     stopped: bool,
@@ -212,6 +216,7 @@ impl Manager {
             agents: Agents::default(),
             forwards: Forwards::default(),
             held_ends: HeldEnds::default(),
+            relay_needs: RelayNeeds::default(),
             last_stranger: String::new(),
             stopped: false,
             config,

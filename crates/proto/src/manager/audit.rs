@@ -158,7 +158,8 @@ impl Manager {
             )?;
         }
         self.audit_waiting()?;
-        self.audit_owners_asked()
+        self.audit_owners_asked()?;
+        self.audit_relay_needs()
     }
 
     fn audit_owners_asked(&self) -> Result<(), String> {
@@ -169,6 +170,18 @@ impl Manager {
             same("a timer for each owner that was asked", &has_timer, &true)?;
         }
         Ok(())
+    }
+
+    fn audit_relay_needs(&self) -> Result<(), String> {
+        let by_program = group_by(self.relay_needs.by_program());
+        let none = BTreeSet::new();
+        for (program, entry) in &self.programs {
+            same("forwards for a program", &entry.relayed, by_program.get(program).unwrap_or(&none))?;
+        }
+        match by_program.keys().find(|program| !self.programs.contains_key(program)) {
+            None => Ok(()),
+            Some(program) => Err(format!("{program:?} has forwards and is not there")),
+        }
     }
 
     fn audit_waiting(&self) -> Result<(), String> {

@@ -337,6 +337,11 @@ pub enum Output {
         /// The end point there; none: the manager.
         at: Option<SocketAddr>,
     },
+    /// A forward takes no more connections: its process ends with those that it has. [`Input::ForwardGone`] follows.
+    DrainForward {
+        /// The forward.
+        forward: ForwardNo,
+    },
     /// End a forward's process, and with it its connections. [`Input::ForwardGone`] follows.
     CloseForward {
         /// The forward.

@@ -93,6 +93,8 @@ impl Manager {
             PeerMessage::FromAgent { agent, word } => self.word_from_agent(node, agent, word),
             PeerMessage::Relays => self.peer_entry(node).relays = true,
             PeerMessage::Via { relay } => self.heard_via(conn, relay),
+            PeerMessage::ForwardOver { forward } => self.forward_over(node, forward),
+            PeerMessage::ForwardsKept { forwards } => self.keep_forwards(node, &forwards),
             PeerMessage::Carrier { up } => self.heard_carrier(node, up),
             PeerMessage::Member { group, joined } => {
                 let full = self.peers.get(&node).is_some_and(|peer| peer.groups.len() >= MAX_GROUPS);

@@ -180,6 +180,7 @@ impl Manager {
         self.log(LogLevel::Info, format!("session with node {node} is valid"));
         self.announce_carrier(node, !matches!(back, Return::Revived | Return::Reconnected));
         self.announce_relay(node);
+        self.tell_needs(node, back);
         self.set_link(node, true);
         if back == Return::Revived {
             self.expect_rest(node);

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::admission::STRANGER_LIMIT;
+use super::relay_needs::Need;
 use super::{
     Credentials, Descriptor, DescriptorKind, FdToken, LogLevel, Manager, Output, ProgramConn, Timer,
 };
@@ -37,6 +38,8 @@ pub(super) struct Program {
     pub(super) watches: BTreeSet<GroupId>,
     /// Agents on other hosts that run for it.
     pub(super) agents: BTreeSet<AgentNo>,
+    /// What relays forward for it.
+    pub(super) relayed: BTreeSet<Need>,
     /// Much waits for it to be read.
     pub(super) crowded: bool,
 }
@@ -54,6 +57,7 @@ impl Program {
             waiting: BTreeSet::new(),
             watches: BTreeSet::new(),
             agents: BTreeSet::new(),
+            relayed: BTreeSet::new(),
             crowded: false,
         }
     }
@@ -219,6 +223,7 @@ impl Manager {
         for import in imports {
             self.release_import(import, true);
         }
+        self.release_forwards_of(program);
         self.leave_share(program, pidfd.is_some());
         self.programs.remove(&program);
         if let Some(pidfd) = pidfd {

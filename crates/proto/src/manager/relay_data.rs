@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::pending::Aim;
+use super::relay_needs::Need;
 use super::{Manager, ProgramConn};
 use crate::ids::NodeId;
 use crate::wire::network::{ImporterEnd, OwnerEnd};
@@ -32,10 +33,10 @@ impl HeldEnds {
     }
 }
 
-/// The request for a way from a node to this end point.
-fn forward(from: NodeId, end_point: Option<&Vec<u8>>) -> Result<PeerRequest, &'static str> {
+/// A way from a node to this end point.
+fn forward(from: NodeId, end_point: Option<&Vec<u8>>) -> Result<Forward, &'static str> {
     let at = address_of(end_point.map(Vec::as_slice).unwrap_or_default())?;
-    Ok(PeerRequest::Relay { forward: Forward::EndPoint { from, at } })
+    Ok(Forward::EndPoint { from, at })
 }
 
 /// Where the relay listens, in place of the end point.
@@ -68,9 +69,11 @@ impl Manager {
     ) -> Result<(), Refusal> {
         self.check_reachable(relay)?;
         end.rails.truncate(1);
-        let body = forward(to, end.rails.first().map(|rail| &rail.end_point));
-        let body = body.map_err(|why| self.not_relayed(what, to, relay, why))?;
-        let id = self.ask(relay, Aim::RelayImporter { program, id, what, to }, body, Vec::new());
+        let forward = forward(to, end.rails.first().map(|rail| &rail.end_point));
+        let forward = forward.map_err(|why| self.not_relayed(what, to, relay, why))?;
+        self.need_forward(program, (relay, forward))?;
+        let aim = Aim::RelayImporter { program, id, what, to };
+        let id = self.ask(relay, aim, PeerRequest::Relay { forward }, Vec::new());
         self.held_ends.0.insert(id, HeldEnd::Importer(end));
         Ok(())
     }
@@ -109,16 +112,27 @@ impl Manager {
         mut end: OwnerEnd,
     ) {
         end.rails.truncate(1);
-        let body = forward(importer, end.rails.first().map(|rail| &rail.end_point));
-        let body = body.map_err(str::to_owned).and_then(|body| {
-            self.check_reachable(relay).map(|()| body).map_err(|refusal| refusal.to_string())
+        let forward = forward(importer, end.rails.first().map(|rail| &rail.end_point));
+        let forward = forward.map_err(str::to_owned).and_then(|forward| {
+            let needed =
+                self.check_reachable(relay).and_then(|()| self.owner_needs(connection, (relay, forward)));
+            needed.map(|()| forward).map_err(|refusal| refusal.to_string())
         });
-        match body {
-            Ok(body) => {
+        match forward {
+            Ok(forward) => {
+                let body = PeerRequest::Relay { forward };
                 let id = self.ask(relay, Aim::RelayOwner { connection }, body, Vec::new());
                 self.held_ends.0.insert(id, HeldEnd::Owner(end));
             }
             Err(why) => self.owner_not_relayed(connection, relay, &why),
+        }
+    }
+
+    fn owner_needs(&mut self, connection: ConnectionId, need: Need) -> Result<(), Refusal> {
+        let what = self.exports.by_id.get(&connection).map(|export| export.what);
+        match what.and_then(|what| self.objects.get(&what)).map(|object| object.owner) {
+            Some(owner) => self.need_forward(owner, need),
+            None => Ok(()),
         }
     }
 

@@ -3,7 +3,7 @@
 //! It is asked over sessions, so by nodes that have proved who they are. A node can ask for ways to itself, and for one from itself to the
 //! manager of another node. Both have to be connected with this one directly. The driver checks addresses.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use super::objects::limit;
@@ -11,7 +11,7 @@ use super::{LogLevel, Manager, Output, PeerConn};
 use crate::ids::NodeId;
 use crate::time::Instant;
 use crate::wire::peer::{PeerMessage, PeerReply};
-use crate::wire::program::{Refusal, RequestId};
+use crate::wire::program::{Incarnation, Refusal, RequestId};
 use crate::wire::relay::{FIRST_PORT, Forward, ForwardNo};
 use crate::wire::status::RelayedPair;
 
@@ -28,6 +28,8 @@ enum State {
     /// The driver has yet to open it; then this request is answered.
     Opening(RequestId),
     Open(SocketAddr),
+    /// It takes no more connections, and ends with those that it has.
+    Draining,
     /// The driver has yet to end it.
     Ending,
 }
@@ -36,12 +38,18 @@ enum State {
 struct Entry {
     /// Who has asked for it.
     asker: NodeId,
+    /// In which life: what one asks for, the next one knows nothing of.
+    life: Option<Incarnation>,
     forward: Forward,
     state: State,
     since: Instant,
 }
 
 impl Entry {
+    fn is_of(&self, asker: NodeId, forward: Forward) -> bool {
+        self.asker == asker && self.forward == forward
+    }
+
     /// Who connects, and where that leads.
     fn ends(&self) -> (NodeId, NodeId) {
         ends(self.asker, self.forward)
@@ -67,10 +75,17 @@ impl Manager {
     pub(super) fn forward_wanted(&mut self, asker: NodeId, id: RequestId, forward: Forward) {
         let result = match self.check_forward(asker, forward) {
             Ok((from, to)) => {
-                let of_it = |entry: &&Entry| entry.asker == asker && entry.forward == forward;
-                match self.forwards.by_no.values().find(of_it).map(|entry| entry.state) {
-                    Some(State::Open(at)) => Ok(PeerReply::Relay { at }),
-                    _ => match self.check_room(asker) {
+                let life = self.life_of(asker);
+                let open = self.forwards.by_no.values_mut().find_map(|entry| match entry.state {
+                    State::Open(at) if entry.is_of(asker, forward) => Some((entry, at)),
+                    _ => None,
+                });
+                match open {
+                    Some((entry, at)) => {
+                        entry.life = life;
+                        Ok(PeerReply::Relay { at })
+                    }
+                    None => match self.check_room(asker) {
                         Ok(()) => return self.open_forward((asker, id), forward, from, to),
                         Err(refusal) => Err(refusal),
                     },
@@ -85,7 +100,8 @@ impl Manager {
         self.forwards.last += 1;
         let no = ForwardNo(self.forwards.last);
         let state = State::Opening(id);
-        self.forwards.by_no.insert(no, Entry { asker, forward, state, since: self.now });
+        let life = self.life_of(asker);
+        self.forwards.by_no.insert(no, Entry { asker, life, forward, state, since: self.now });
         let at = match forward {
             Forward::Manager { .. } => None,
             Forward::EndPoint { at, .. } => Some(at),
@@ -169,6 +185,34 @@ impl Manager {
         self.forwards.by_no.remove(&no);
     }
 
+    /// The program whose end point one leads to has ended: what is under way arrives, and nothing else comes.
+    pub(super) fn forward_over(&mut self, asker: NodeId, forward: Forward) {
+        self.drain_forwards(|entry| entry.is_of(asker, forward));
+    }
+
+    /// Of all end points whose forwards a manager has asked for, some are left.
+    pub(super) fn keep_forwards(&mut self, asker: NodeId, kept: &[Forward]) {
+        let (life, kept) = (self.life_of(asker), kept.iter().collect::<BTreeSet<_>>());
+        self.drain_forwards(|entry| {
+            let is_its_own = entry.asker == asker && entry.life == life;
+            let is_end_point = matches!(entry.forward, Forward::EndPoint { .. });
+            is_its_own && is_end_point && !kept.contains(&entry.forward)
+        });
+    }
+
+    fn drain_forwards(&mut self, is_over: impl Fn(&Entry) -> bool) {
+        for (no, entry) in &mut self.forwards.by_no {
+            if matches!(entry.state, State::Open(_)) && is_over(entry) {
+                entry.state = State::Draining;
+                self.out.push_back(Output::DrainForward { forward: *no });
+            }
+        }
+    }
+
+    fn life_of(&self, node: NodeId) -> Option<Incarnation> {
+        self.peers.get(&node)?.session.incarnation()
+    }
+
     /// A node has gone for good.
     pub(super) fn close_forwards_of(&mut self, node: NodeId) {
         for (no, entry) in &mut self.forwards.by_no {
@@ -176,7 +220,8 @@ impl Manager {
             if from != node && to != node {
                 continue;
             }
-            if matches!(std::mem::replace(&mut entry.state, State::Ending), State::Open(_)) {
+            let before = std::mem::replace(&mut entry.state, State::Ending);
+            if matches!(before, State::Open(_) | State::Draining) {
                 self.out.push_back(Output::CloseForward { forward: *no });
             }
         }

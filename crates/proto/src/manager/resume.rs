@@ -364,6 +364,7 @@ impl Manager {
     /// Nothing of that node continues.
     pub(super) fn end_everything_of(&mut self, node: NodeId, died: bool) {
         self.close_forwards_of(node);
+        self.forget_needs(node);
         let Some(peer) = self.peers.get_mut(&node) else { return };
         peer.owed_lost.clear();
         peer.owed_released.clear();

@@ -130,6 +130,16 @@ pub enum PeerMessage {
         /// That one.
         relay: NodeId,
     },
+    /// A relay is needed no longer for this: the program whose end point it is has ended.
+    ForwardOver {
+        /// As the sender has asked for it.
+        forward: Forward,
+    },
+    /// After a lost session with a relay: of the end points whose forwards the sender has asked for since it was started, these are needed.
+    ForwardsKept {
+        /// As the sender has asked for them.
+        forwards: Vec<Forward>,
+    },
 }
 
 /// What a manager asks another for, on behalf of a program.

@@ -238,7 +238,7 @@ impl Rig {
                 let result = at.ok_or_else(|| "it is the test's".to_owned());
                 self.manager.handle(self.now, Input::ForwardReady { forward, result });
             }
-            Output::CloseForward { forward } => {
+            Output::DrainForward { forward } | Output::CloseForward { forward } => {
                 self.manager.handle(self.now, Input::ForwardGone { forward });
             }
             Output::StartAgent { agent } | Output::OpenAgent { agent } => self.agent_ready(agent, &output),

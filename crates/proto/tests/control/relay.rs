@@ -1,6 +1,8 @@
 //! Nodes without a common link: who asks a third one to forward, when, what that one refuses, and that a direct connection takes its
 //! place again.
 
+mod needs;
+
 use std::net::SocketAddr;
 use std::time::Duration;
 

@@ -319,6 +319,8 @@ pub fn peer_message() -> impl Strategy<Value = PeerMessage> {
         8 => (group(), any::<bool>()).prop_map(|(group, joined)| PeerMessage::Member { group, joined }),
         1 => Just(PeerMessage::Relays),
         1 => node().prop_map(|relay| PeerMessage::Via { relay }),
+        1 => forward().prop_map(|forward| PeerMessage::ForwardOver { forward }),
+        1 => vec(forward(), 0..4).prop_map(|forwards| PeerMessage::ForwardsKept { forwards }),
         8 => (agent_no(), to_agent()).prop_map(|(agent, word)| PeerMessage::ToAgent { agent, word }),
         8 => (agent_no(), from_agent()).prop_map(|(agent, word)| PeerMessage::FromAgent { agent, word }),
     ]

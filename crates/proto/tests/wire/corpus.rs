@@ -253,6 +253,10 @@ fn peer_messages() -> Vec<PeerMessage> {
         PeerMessage::Member { group: GroupId(1), joined: true },
         PeerMessage::Relays,
         PeerMessage::Via { relay: node(12) },
+        PeerMessage::ForwardOver {
+            forward: Forward::EndPoint { from: node(8), at: ([10, 0, 0, 1], 40_000).into() },
+        },
+        PeerMessage::ForwardsKept { forwards: vec![Forward::Manager { to: node(8) }] },
         PeerMessage::ToAgent { agent: AgentNo(3), word: ToAgent::Bytes(vec![1, 2]) },
         PeerMessage::ToAgent { agent: AgentNo(3), word: ToAgent::Credit(16_384) },
         PeerMessage::ToAgent { agent: AgentNo(3), word: ToAgent::InputEnded },
