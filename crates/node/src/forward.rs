@@ -6,13 +6,17 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
-use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, bind, shutdown, socket_with};
+use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, bind, shutdown, socket_with, sockopt};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::relay::WORD;
 
 /// The program that a forward's process is, in the folder of the manager's own.
 const PROGRAM: &str = "tieline-commands";
+/// For so many seconds it goes on without a connection. A program may use a segment long after it has connected, and the relay is told when
+/// it ends; a manager connects at once.
+const IDLE_SECONDS_OF_PROGRAM: &str = "600";
+const IDLE_SECONDS_OF_MANAGER: &str = "30";
 
 /// A port of this host that nobody else may use as the port of an end point.
 ///
@@ -29,7 +33,12 @@ impl Guard {
     fn new(at: SocketAddr) -> std::io::Result<Self> {
         let family = if at.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-        bind(&socket, &at)?;
+        if bind(&socket, &at).is_err() {
+            // What a forward's connections leave behind for a minute is nobody's end point. Nobody else may share it with this.
+            sockopt::set_socket_reuseaddr(&socket, true)?;
+            bind(&socket, &at)?;
+            sockopt::set_socket_reuseaddr(&socket, false)?;
+        }
         Ok(Self { at, _socket: socket })
     }
 }
@@ -74,6 +83,7 @@ impl LocalForward {
         let mut command = Command::new(std::env::current_exe()?.with_file_name(PROGRAM));
         command.arg(WORD).arg(std::process::id().to_string()).arg(route.source.to_string());
         command.arg(route.target.to_string()).arg(allowed.join(","));
+        command.arg(if route.is_end_point { IDLE_SECONDS_OF_PROGRAM } else { IDLE_SECONDS_OF_MANAGER });
         command.env_clear().current_dir("/").process_group(0);
         command.stdin(OwnedFd::from(listener.try_clone()?)).stdout(Stdio::null()).stderr(Stdio::null());
         shm::process::pass_on_no_descriptor()?;
@@ -142,5 +152,19 @@ mod tests {
         assert!(TcpListener::bind(at).is_err());
         drop(guard);
         assert!(TcpListener::bind(at).is_ok());
+    }
+
+    #[test]
+    fn the_remains_of_forwarded_connections_keep_no_port() {
+        let owner = TcpListener::bind("127.0.0.1:0").unwrap();
+        let source = "127.0.0.1".parse().unwrap();
+        let (ended, from) = (crate::relay::connect_from(source, owner.local_addr().unwrap()), owner.accept());
+        // Who ends first has them.
+        drop(ended.unwrap());
+        let (there, at) = from.unwrap();
+        drop(there);
+        let guard = Guard::new(at).unwrap();
+        assert!(TcpListener::bind(at).is_err());
+        drop(guard);
     }
 }

@@ -23,10 +23,6 @@ pub(crate) const WORD: &str = "relay";
 const MOST_CONNECTIONS: usize = 64;
 /// Bytes that wait for each direction of a connection, beside what the kernel keeps.
 const BUFFER_BYTES: usize = 128 * 1024;
-/// How long the first connection is waited for: a program may use a segment long after it has connected.
-const FIRST_WAIT: Duration = Duration::from_secs(600);
-/// How long another one is waited for when the last one has ended.
-const NEXT_WAIT: Duration = Duration::from_secs(30);
 /// Connecting, and what was sent and is not acknowledged.
 const CONNECT_MS: u32 = 10_000;
 const UNACKNOWLEDGED_MS: u32 = 60_000;
@@ -40,6 +36,8 @@ struct Forwarding {
     target: SocketAddr,
     /// Who may connect.
     allowed: Vec<IpAddr>,
+    /// How long it goes on without a connection.
+    idle: Duration,
     /// How often bytes have come.
     read: AtomicU64,
 }
@@ -50,12 +48,13 @@ pub fn is_relay(words: &[OsString]) -> Option<u8> {
         return None;
     }
     let words: Vec<&str> = words.get(2..)?.iter().filter_map(|word| word.to_str()).collect();
-    let [parent, source, target, allowed] = words.as_slice() else { return None };
+    let [parent, source, target, allowed, idle] = words.as_slice() else { return None };
     let parent: i32 = parent.parse().ok()?;
     let forwarding = Forwarding {
         source: source.parse().ok()?,
         target: target.parse().ok()?,
         allowed: allowed.split(',').map(|address| address.parse().ok()).collect::<Option<_>>()?,
+        idle: Duration::from_secs(idle.parse().ok()?),
         read: AtomicU64::new(0),
     };
     // It ends with its manager, and must not begin after that.
@@ -71,14 +70,11 @@ fn serve(listener: &TcpListener, forwarding: Forwarding) -> std::io::Result<()> 
     // Each connection holds the forwarding once more.
     let forwarding = Arc::new(forwarding);
     let open = || Arc::strong_count(&forwarding) - 1;
-    let mut ends_at = Instant::now() + FIRST_WAIT;
-    let mut was_used = false;
+    let mut used_at = Instant::now();
     loop {
         let _ = poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&LOOK));
         if open() > 0 {
-            ends_at = Instant::now() + NEXT_WAIT;
-        } else if Instant::now() >= ends_at {
-            return Ok(());
+            used_at = Instant::now();
         }
         let (from, address) = match listener.accept() {
             Ok(accepted) => accepted,
@@ -86,15 +82,16 @@ fn serve(listener: &TcpListener, forwarding: Forwarding) -> std::io::Result<()> 
                 drain(&forwarding);
                 return Ok(());
             }
+            // Not while somebody connects.
+            Err(_) if used_at.elapsed() >= forwarding.idle => return Ok(()),
             Err(_) => continue,
         };
         let is_allowed = forwarding.allowed.contains(&address.ip().to_canonical());
         if !is_allowed || open() >= MOST_CONNECTIONS {
             continue;
         }
-        if !was_used {
-            (was_used, ends_at) = (true, Instant::now() + NEXT_WAIT);
-        }
+        // It may have ended before the next look.
+        used_at = Instant::now();
         let forwarding = Arc::clone(&forwarding);
         let thread = std::thread::Builder::new().stack_size(64 * 1024);
         // Without a thread the connection ends.
@@ -119,7 +116,7 @@ fn drain(forwarding: &Arc<Forwarding>) {
 /// One connection, until both directions have ended, or one has failed.
 fn forward(from: TcpStream, forwarding: &Forwarding) -> std::io::Result<()> {
     from.set_nonblocking(false)?;
-    let to = connect_to(forwarding)?;
+    let to = connect_from(forwarding.source, forwarding.target)?;
     for socket in [&from, &to] {
         socket.set_nodelay(true)?;
         sockopt::set_tcp_user_timeout(socket, UNACKNOWLEDGED_MS)?;
@@ -139,13 +136,14 @@ fn forward(from: TcpStream, forwarding: &Forwarding) -> std::io::Result<()> {
     Ok(())
 }
 
-fn connect_to(forwarding: &Forwarding) -> std::io::Result<TcpStream> {
-    let target = forwarding.target;
+pub(crate) fn connect_from(source: IpAddr, target: SocketAddr) -> std::io::Result<TcpStream> {
     let family = if target.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let fd = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     sockopt::set_tcp_user_timeout(&fd, CONNECT_MS)?;
     // The other end knows this connection by that address.
-    bind(&fd, &SocketAddr::new(forwarding.source, 0))?;
+    bind(&fd, &SocketAddr::new(source, 0))?;
+    // The port that it has got is free for the manager's guards of end points, then and when the connection has ended.
+    sockopt::set_socket_reuseaddr(&fd, true)?;
     connect(&fd, &target)?;
     Ok(fd.into())
 }
@@ -177,7 +175,7 @@ mod tests {
 
     fn to(target: SocketAddr, allowed: &[&str], source: IpAddr) -> Forwarding {
         let allowed = allowed.iter().map(|address| address.parse().unwrap()).collect();
-        Forwarding { source, target, allowed, read: AtomicU64::new(0) }
+        Forwarding { source, target, allowed, idle: Duration::from_secs(60), read: AtomicU64::new(0) }
     }
 
     #[test]
@@ -238,6 +236,26 @@ mod tests {
     }
 
     #[test]
+    fn a_forward_that_is_used_again_and_again_goes_on() {
+        let owner = TcpListener::bind("127.0.0.1:0").unwrap();
+        let relay = TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = relay.local_addr().unwrap();
+        let mut forwarding = to(owner.local_addr().unwrap(), &["127.0.0.1"], "127.0.0.1".parse().unwrap());
+        forwarding.idle = Duration::from_secs(4);
+        let serving = std::thread::spawn(move || serve(&relay, forwarding));
+        // None is open when it looks whether it is used.
+        for _ in 0..20 {
+            let mut user = TcpStream::connect(at).unwrap();
+            drop(owner.accept().unwrap());
+            assert_eq!(user.read(&mut [0; 8]).unwrap(), 0);
+            drop(user);
+            std::thread::sleep(Duration::from_millis(250));
+        }
+        assert!(!serving.is_finished());
+        serving.join().unwrap().unwrap();
+    }
+
+    #[test]
     fn who_is_not_meant_gets_nothing_from_a_relay() {
         let owner = TcpListener::bind("127.0.0.1:0").unwrap();
         let relay = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -266,8 +284,8 @@ mod tests {
         let words = |words: &[&str]| is_relay(&words.iter().map(OsString::from).collect::<Vec<_>>());
         assert_eq!(words(&["tieline", "status"]), None);
         assert_eq!(words(&["tieline", "relay"]), None);
-        assert_eq!(words(&["tieline", "relay", "1", "x", "10.0.0.1:1", "10.0.0.2"]), None);
+        assert_eq!(words(&["tieline", "relay", "1", "x", "10.0.0.1:1", "10.0.0.2", "30"]), None);
         // Of another parent.
-        assert_eq!(words(&["tieline", "relay", "0", "10.0.0.3", "10.0.0.1:1", "10.0.0.2"]), Some(1));
+        assert_eq!(words(&["tieline", "relay", "0", "10.0.0.3", "10.0.0.1:1", "10.0.0.2", "30"]), Some(1));
     }
 }
