@@ -116,6 +116,13 @@ fn hosts_without_a_common_link_go_on_by_way_of_a_third_and_directly_again_when_t
     assert_eq!(status, 0, "{out}{err}");
     assert!(out.contains("node 4: node 8 on host2: session valid via node 12 for "), "{out}");
     assert!(out.contains("node 12: relay between node 4 and node 8 for "), "{out}");
+    let (_, out, _) = hosts.tieline("host2", &["query"]);
+    assert!(out.contains("\nBy way of a relay  : node 4 on host1 via node 12 for "), "{out}");
+    let (_, out, _) = hosts.tieline("host1", &["query", "--json"]);
+    let said: Value = serde_json::from_str(&out).unwrap();
+    let by_way = said["other_hosts"]["via"].as_array().unwrap();
+    assert_eq!((by_way.len(), &by_way[0]["peer"], &by_way[0]["relay"]), (1, &8.into(), &12.into()), "{out}");
+    assert!(by_way[0]["since_ns"].as_u64().unwrap() > 0, "{out}");
     let (_, out, _) = hosts.tieline("host3", &["node", "status", "--json"]);
     let said: Value = serde_json::from_str(&out).unwrap();
     let pair = &said["nodes"][0]["status"]["relayed"][0];
@@ -127,6 +134,8 @@ fn hosts_without_a_common_link_go_on_by_way_of_a_third_and_directly_again_when_t
     exchange(&mut owner, &mut user, 4);
     cut(&hosts, (1, 2), false);
     until("the direct session", || via(&hosts) == [Some(0); 2]);
+    let (_, out, _) = hosts.tieline("host1", &["query"]);
+    assert!(out.contains("Other hosts' nodes : 2") && !out.contains("By way of"), "{out}");
     exchange(&mut owner, &mut user, 5);
     drop((owner, user));
     watchdog.progress();

@@ -120,7 +120,7 @@ pub(crate) enum Command {
                             tieline clusters --json"
     )]
     Clusters,
-    /// Show a node's ID, its adapters and the capabilities of their links
+    /// Show a node's ID, its adapters, the capabilities of their links, and which nodes it reaches by way of a relay
     #[command(after_help = "Examples:\n  tieline query                  # the only node here\n  \
                             tieline query --node 8\n  tieline query --node 8 --json\n  \
                             tieline query --brief --host rack1-a   # the ID of the node on that host")]

@@ -20,7 +20,7 @@ use crate::capacity::is_own_lack;
 use crate::verdict::Verdict;
 
 pub(crate) use far::collect_settled_on;
-pub use far::{FarNode, Hosts};
+pub use far::{FarNode, Hosts, via};
 pub(crate) use misled::{Misled, misled};
 
 /// One node.

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 use std::net::IpAddr;
 
-use ::verify::status::nodes_on_host;
-use proto::wire::status::NodeInfo;
+use ::verify::status::{nodes_on_host, via};
+use proto::wire::status::{LinkStatus, NodeInfo, Via};
 use serde::Serialize;
 use tieline::names::own_last;
 use tieline::{Node, NodeId};
@@ -64,8 +64,27 @@ struct OtherHosts {
     capabilities: Vec<&'static str>,
     /// Addresses of this host, one of each rail.
     rails: Vec<IpAddr>,
+    /// Nodes that are reached by way of a third one.
+    via: Vec<ByWay>,
     #[serde(flatten)]
     offer: Offer,
+}
+
+#[derive(Serialize)]
+struct ByWay {
+    peer: NodeId,
+    #[serde(flatten)]
+    via: Via,
+    #[serde(skip)]
+    text: String,
+}
+
+impl ByWay {
+    fn of(link: &LinkStatus) -> Option<Self> {
+        let host = if link.peer_host.is_empty() { "another host" } else { &link.peer_host };
+        let text = format!("node {} on {host}{}", link.peer, via(link)?);
+        Some(Self { peer: link.peer, via: link.via?, text })
+    }
 }
 
 #[derive(Serialize)]
@@ -78,8 +97,9 @@ enum Offer {
 impl OtherHosts {
     /// `None`: no other host is known.
     fn of(node: &Node) -> tieline::Result<Option<Self>> {
-        let nodes = node.status()?.links.iter().filter(|link| link.other_host).count();
-        if nodes == 0 {
+        let mut links = node.status()?.links;
+        links.retain(|link| link.other_host);
+        if links.is_empty() {
             return Ok(None);
         }
         let rails = node.info().rails;
@@ -91,7 +111,8 @@ impl OtherHosts {
             Err(error) => Offer::Missing { problem: error.to_string() },
         };
         let capabilities = ofi::OfiMemory::capabilities().names();
-        Ok(Some(Self { nodes, kind: ofi::OfiMemory::NAME, capabilities, rails, offer }))
+        let (nodes, via) = (links.len(), links.iter().filter_map(ByWay::of).collect());
+        Ok(Some(Self { nodes, kind: ofi::OfiMemory::NAME, capabilities, rails, via, offer }))
     }
 
     fn write(&self, text: &mut String) {
@@ -107,6 +128,9 @@ impl OtherHosts {
             let _ = writeln!(text, "Rails              : {}", rails.join(", "));
         }
         let _ = writeln!(text, "Capabilities       : {}", self.capabilities.join(", "));
+        for by_way in &self.via {
+            let _ = writeln!(text, "By way of a relay  : {}", by_way.text);
+        }
     }
 }
 

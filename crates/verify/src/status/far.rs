@@ -244,8 +244,8 @@ pub(super) fn write<'s>(text: &mut String, nodes: impl Iterator<Item = &'s NodeS
     far.iter().filter_map(|far| far.status.as_ref()).for_each(|status| write_relayed(text, status));
 }
 
-/// The third node by way of which a session goes.
-fn via(link: &LinkStatus) -> Option<String> {
+/// The third node by way of which a session goes, and for how long; it begins with a space.
+pub fn via(link: &LinkStatus) -> Option<String> {
     let via = link.via?;
     Some(format!(" via node {} for {:.1} s", via.relay, via.since_ns as f64 / 1e9))
 }
