@@ -40,7 +40,7 @@ impl PartialEq for Known {
 impl Eq for Known {}
 
 /// All of them.
-pub const ALL: [Known; 12] = [
+pub const ALL: [Known; 13] = [
     Known {
         name: "waits-for-a-writer",
         row: "a program that executes another one, copies the descriptor (`dup`)",
@@ -58,9 +58,13 @@ pub const ALL: [Known; 12] = [
     },
     Known {
         name: "waits-since-before",
-        row: "a thread that waits for a connection since its first bytes",
+        row: "a thread that waits for a connection, or reads from it, since its first bytes",
         reason: "its wait began before there was a ring and does not know of it, and the reads of another thread say that this end is awake",
-        is_it: |case| writers::waits_since_before(case) || writers::began_before(case),
+        is_it: |case| {
+            writers::waits_since_before(case)
+                || writers::reads_since_before(case)
+                || writers::began_before(case)
+        },
     },
     Known {
         name: "edge-again",
@@ -132,6 +136,13 @@ pub const ALL: [Known; 12] = [
         reason: "the killed end's last word is that it is awake, so a ring takes what fits into it, and the kernel, which knows better, refuses \
                  the rest",
         is_it: |case| ends::writes_to_the_killed(case) || ends::wrote_to_the_killed(case),
+    },
+    Known {
+        name: "cancelled-first",
+        row: "a thread that another one cancels when it begins to wait for descriptors",
+        reason: "with rings forced a wait first looks for the other ends of connections, and a cancel that comes meanwhile comes before the look at \
+                 what there is",
+        is_it: edges::is_cancelled_first,
     },
 ];
 

@@ -6,6 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
+use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, bind, shutdown, socket_with, sockopt};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
@@ -68,6 +69,8 @@ pub(crate) struct LocalForward {
     guard: Option<Arc<Guard>>,
     /// The socket that it has, until it is to take no more connections.
     listener: Option<TcpListener>,
+    /// It is told here that somebody is about to connect.
+    told: OwnedFd,
 }
 
 impl LocalForward {
@@ -85,13 +88,16 @@ impl LocalForward {
         command.arg(route.target.to_string()).arg(allowed.join(","));
         command.arg(if route.is_end_point { IDLE_SECONDS_OF_PROGRAM } else { IDLE_SECONDS_OF_MANAGER });
         command.env_clear().current_dir("/").process_group(0);
-        command.stdin(OwnedFd::from(listener.try_clone()?)).stdout(Stdio::null()).stderr(Stdio::null());
+        let (tells, told) = std::io::pipe()?;
+        fcntl_setfl(&told, OFlags::NONBLOCK)?;
+        let told = OwnedFd::from(told);
+        command.stdin(OwnedFd::from(listener.try_clone()?)).stdout(tells).stderr(Stdio::null());
         shm::process::pass_on_no_descriptor()?;
         let mut child = command.spawn()?;
         match pidfd_open(Pid::from_child(&child), PidfdFlags::NONBLOCK) {
             Ok(pidfd) => {
                 let listener = Some(listener);
-                Ok((Self { child, pidfd, target: route.target, guard, listener }, at))
+                Ok((Self { child, pidfd, target: route.target, guard, listener, told }, at))
             }
             Err(errno) => {
                 // Its end could not be noticed.
@@ -111,6 +117,12 @@ impl LocalForward {
             Some(guard) => Ok(Arc::clone(guard)),
             None => Ok(Arc::new(Guard::new(at)?)),
         }
+    }
+
+    /// Somebody is about to connect: it waits for that as long as when it was new.
+    pub(crate) fn renew(&self) {
+        // A full pipe says the same.
+        let _ = rustix::io::write(&self.told, &[1]);
     }
 
     /// No more connections are made to it. Its process finds that out, and ends when those that it has have ended.

@@ -1,18 +1,21 @@
 //! The process that forwards TCP connections for a manager that is a relay: from one node's host to one address.
 //!
-//! It has the listening socket as its standard input, and no other descriptor of the manager. Per connection there are two threads with
+//! It has the listening socket as its standard input, as its standard output a pipe in which its manager says that somebody is about to connect, and
+//! no other descriptor of the manager. Per connection there are two threads with
 //! a buffer each: a reader that is slow stops who writes to it, and nothing else. It ends with its manager, and when it has had no
 //! connection for a while. Its manager, which has the socket too, shuts it down when there is nothing to connect to any more: then it
 //! ends with its connections.
 
 use std::ffi::OsString;
-use std::io::{Read, Write};
+use std::fs::File;
+use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with, sockopt};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use shm::sync::{AtomicU64, Ordering};
@@ -23,6 +26,8 @@ pub(crate) const WORD: &str = "relay";
 const MOST_CONNECTIONS: usize = 64;
 /// Bytes that wait for each direction of a connection, beside what the kernel keeps.
 const BUFFER_BYTES: usize = 128 * 1024;
+/// How long the first byte of a connection is waited for: who connects has something to send at once.
+const FIRST_BYTE_WAIT: Duration = Duration::from_secs(10);
 /// Connecting, and what was sent and is not acknowledged.
 const CONNECT_MS: u32 = 10_000;
 const UNACKNOWLEDGED_MS: u32 = 60_000;
@@ -60,31 +65,44 @@ pub fn is_relay(words: &[OsString]) -> Option<u8> {
     // It ends with its manager, and must not begin after that.
     let is_tied = set_parent_process_death_signal(Some(Signal::KILL)).is_ok()
         && getppid().is_some_and(|now| now.as_raw_nonzero().get() == parent);
-    let listener = std::io::stdin().as_fd().try_clone_to_owned().map(TcpListener::from);
-    let served = is_tied && listener.and_then(|listener| serve(&listener, forwarding)).is_ok();
+    let given = || -> std::io::Result<(TcpListener, File)> {
+        let listener = std::io::stdin().as_fd().try_clone_to_owned()?;
+        Ok((listener.into(), std::io::stdout().as_fd().try_clone_to_owned()?.into()))
+    };
+    let served = is_tied && given().and_then(|(listener, told)| serve(&listener, &told, forwarding)).is_ok();
     Some(u8::from(!served))
 }
 
-fn serve(listener: &TcpListener, forwarding: Forwarding) -> std::io::Result<()> {
+fn serve(listener: &TcpListener, told: &File, forwarding: Forwarding) -> std::io::Result<()> {
     listener.set_nonblocking(true)?;
+    fcntl_setfl(told, fcntl_getfl(told)? | OFlags::NONBLOCK)?;
     // Each connection holds the forwarding once more.
     let forwarding = Arc::new(forwarding);
     let open = || Arc::strong_count(&forwarding) - 1;
     let mut used_at = Instant::now();
     loop {
-        let _ = poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&LOOK));
-        if open() > 0 {
+        let _ =
+            poll(&mut [PollFd::new(listener, PollFlags::IN), PollFd::new(told, PollFlags::IN)], Some(&LOOK));
+        if open() > 0 || is_told(told) {
             used_at = Instant::now();
         }
         let (from, address) = match listener.accept() {
             Ok(accepted) => accepted,
-            Err(error) if error.kind() == std::io::ErrorKind::InvalidInput => {
-                drain(&forwarding);
-                return Ok(());
-            }
-            // Not while somebody connects.
-            Err(_) if used_at.elapsed() >= forwarding.idle => return Ok(()),
-            Err(_) => continue,
+            Err(error) => match error.kind() {
+                // It was shut down.
+                ErrorKind::InvalidInput => {
+                    drain(&forwarding);
+                    return Ok(());
+                }
+                // Not while somebody connects.
+                ErrorKind::WouldBlock if used_at.elapsed() >= forwarding.idle => return Ok(()),
+                ErrorKind::WouldBlock => continue,
+                // There is no descriptor for one that waits, until another one ends.
+                _ => {
+                    std::thread::sleep(DRAIN_LOOK);
+                    continue;
+                }
+            },
         };
         let is_allowed = forwarding.allowed.contains(&address.ip().to_canonical());
         if !is_allowed || open() >= MOST_CONNECTIONS {
@@ -97,6 +115,11 @@ fn serve(listener: &TcpListener, forwarding: Forwarding) -> std::io::Result<()> 
         // Without a thread the connection ends.
         let _ = thread.spawn(move || forward(from, &forwarding));
     }
+}
+
+/// Whether the manager has said that somebody is about to connect.
+fn is_told(mut told: &File) -> bool {
+    told.read(&mut [0; 64]).is_ok_and(|read| read > 0)
 }
 
 /// The socket was shut down: until all connections have ended, or what is left of them was of no use for long.
@@ -116,6 +139,11 @@ fn drain(forwarding: &Arc<Forwarding>) {
 /// One connection, until both directions have ended, or one has failed.
 fn forward(from: TcpStream, forwarding: &Forwarding) -> std::io::Result<()> {
     from.set_nonblocking(false)?;
+    from.set_read_timeout(Some(FIRST_BYTE_WAIT))?;
+    if from.peek(&mut [0])? == 0 {
+        return Ok(());
+    }
+    from.set_read_timeout(None)?;
     let to = connect_from(forwarding.source, forwarding.target)?;
     for socket in [&from, &to] {
         socket.set_nodelay(true)?;
@@ -157,7 +185,7 @@ fn copy(mut from: &TcpStream, mut to: &TcpStream, count: &AtomicU64) {
             Ok(read) if to.write_all(buffer.get(..read).unwrap_or_default()).is_ok() => {
                 count.fetch_add(1, Ordering::Relaxed);
             }
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
             _ => break false,
         }
     };
@@ -178,6 +206,32 @@ mod tests {
         Forwarding { source, target, allowed, idle: Duration::from_secs(60), read: AtomicU64::new(0) }
     }
 
+    fn told() -> (File, std::io::PipeWriter) {
+        let (told, tells) = std::io::pipe().unwrap();
+        (std::os::fd::OwnedFd::from(told).into(), tells)
+    }
+
+    /// Both ends of a connection by way of it, on which a byte was sent.
+    fn connected(at: SocketAddr, owner: &TcpListener) -> (TcpStream, TcpStream) {
+        let mut user = TcpStream::connect(at).unwrap();
+        user.write_all(&[1]).unwrap();
+        let mut there = owner.accept().unwrap().0;
+        there.read_exact(&mut [0]).unwrap();
+        (user, there)
+    }
+
+    #[test]
+    fn a_manager_that_tells_of_a_connection_is_heard_once() {
+        let (told, mut tells) = told();
+        fcntl_setfl(&told, OFlags::NONBLOCK).unwrap();
+        assert!(!is_told(&told));
+        tells.write_all(&[1, 1]).unwrap();
+        assert!(is_told(&told));
+        assert!(!is_told(&told));
+        drop(tells);
+        assert!(!is_told(&told));
+    }
+
     #[test]
     fn a_forward_that_is_over_ends_with_its_connections_and_takes_no_others() {
         for is_used in [false, true] {
@@ -186,8 +240,9 @@ mod tests {
             let (at, of_manager) = (relay.local_addr().unwrap(), relay.try_clone().unwrap());
             let local = "127.0.0.1".parse().unwrap();
             let forwarding = to(owner.local_addr().unwrap(), &["127.0.0.1"], local);
-            let serving = std::thread::spawn(move || serve(&relay, forwarding));
-            let ends = is_used.then(|| (TcpStream::connect(at).unwrap(), owner.accept().unwrap().0));
+            let (told, _tells) = told();
+            let serving = std::thread::spawn(move || serve(&relay, &told, forwarding));
+            let ends = is_used.then(|| connected(at, &owner));
             rustix::net::shutdown(&of_manager, rustix::net::Shutdown::Both).unwrap();
             assert!(TcpStream::connect(at).is_err());
             if let Some((mut user, mut there)) = ends {
@@ -212,9 +267,11 @@ mod tests {
         let source = "127.0.0.3".parse().unwrap();
         let forwarding = to(owner.local_addr().unwrap(), &[], source);
         let mut user = TcpStream::connect(relay.local_addr().unwrap()).unwrap();
+        user.write_all(&[1]).unwrap();
         let accepted = relay.accept().unwrap().0;
         let relaying = std::thread::spawn(move || forward(accepted, &forwarding));
         let (mut there, from) = owner.accept().unwrap();
+        there.read_exact(&mut [0]).unwrap();
         assert_eq!(from.ip(), source);
         let bytes: Vec<u8> =
             (0..3_000_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
@@ -242,11 +299,12 @@ mod tests {
         let at = relay.local_addr().unwrap();
         let mut forwarding = to(owner.local_addr().unwrap(), &["127.0.0.1"], "127.0.0.1".parse().unwrap());
         forwarding.idle = Duration::from_secs(4);
-        let serving = std::thread::spawn(move || serve(&relay, forwarding));
+        let (told, _tells) = told();
+        let serving = std::thread::spawn(move || serve(&relay, &told, forwarding));
         // None is open when it looks whether it is used.
         for _ in 0..20 {
-            let mut user = TcpStream::connect(at).unwrap();
-            drop(owner.accept().unwrap());
+            let (mut user, there) = connected(at, &owner);
+            drop(there);
             assert_eq!(user.read(&mut [0; 8]).unwrap(), 0);
             drop(user);
             std::thread::sleep(Duration::from_millis(250));
@@ -262,21 +320,23 @@ mod tests {
         let at = relay.local_addr().unwrap();
         let forwarding = to(owner.local_addr().unwrap(), &["127.0.0.2"], "127.0.0.1".parse().unwrap());
         // It goes on until the process ends.
-        std::thread::spawn(move || serve(&relay, forwarding));
+        let (told, tells) = told();
+        std::thread::spawn(move || serve(&relay, &told, forwarding));
         let mut stranger = TcpStream::connect(at).unwrap();
         assert_eq!(stranger.read(&mut [0; 8]).unwrap_or_default(), 0);
         let fd = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
         bind(&fd, &"127.0.0.2:0".parse::<SocketAddr>().unwrap()).unwrap();
         connect(&fd, &at).unwrap();
         let mut meant = TcpStream::from(fd);
+        meant.write_all(b"hello").unwrap();
         // The first one that comes is not the stranger's.
         let mut there = owner.accept().unwrap().0;
-        meant.write_all(b"hello").unwrap();
         let mut read = [0; 5];
         there.read_exact(&mut read).unwrap();
         assert_eq!(&read, b"hello");
         owner.set_nonblocking(true).unwrap();
         assert!(owner.accept().is_err());
+        drop(tells);
     }
 
     #[test]

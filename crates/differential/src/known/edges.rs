@@ -94,6 +94,19 @@ pub(super) fn is_edge_again_for_a_cancelled(case: &Case<'_>) -> bool {
         && argument(case.step, "fd").is_some_and(|slot| is_epoll_with_an_edge(case, &slot))
 }
 
+/// A wait that finds something, or is cancelled before that, as the moment is: it takes longer to look.
+pub(super) fn is_cancelled_first(case: &Case<'_>) -> bool {
+    let meets = |step: &Step| {
+        is_one_of(step.call.name(), "connect accept") && case.process(step) == case.process(case.step)
+    };
+    case.call() == "cancel"
+        && argument(case.step, "at").is_some_and(|at| is_one_of(&at, "epoll poll select"))
+        && case.first.one.contains("ended returned ")
+        && !case.first.one.contains("ended returned 0")
+        && case.first.other.contains("cancelled returned nothing")
+        && case.before().iter().any(meets)
+}
+
 /// Whether the slot is an epoll that has told an edge before.
 fn is_epoll_with_an_edge(case: &Case<'_>, slot: &str) -> bool {
     is_epoll_that_told(case, slot, "IN")

@@ -87,14 +87,52 @@ pub(super) fn shut_down_over_bytes(case: &Case<'_>) -> bool {
     let is_both = |step: &Step| argument(step, "how").as_deref() == Some("both");
     let mut shuts = case.before().iter().filter(|step| step.call.name() == "shutdown" && is_both(step));
     let (plain, library) = (case.first.one.as_str(), case.first.other.as_str());
-    let is_reset = match case.call() {
-        "recv" => library == RESET || library == "died",
-        "send" | "sendfile" => library == RESET || is_epipe(library),
-        "shutdown" => (plain, library) == ("= 0", "= -1 ENOTCONN"),
-        "poll" | "epoll_wait" => library.contains("ERR|HUP") && !plain.contains("HUP"),
-        _ => false,
+    // What was unread is lost with the reset, or writes go on and have reset nothing.
+    let is_it = match (tells_of_a_reset(case.call(), plain), tells_of_a_reset(case.call(), library)) {
+        (false, true) => true,
+        (true, false) => succeeds_for_a_reset(case),
+        (false, false) => case.call() == "recv" && (library == "died" || goes_on(plain, library)),
+        (true, true) => false,
     };
-    is_reset && shuts.any(|step| writes_in_another_process(case, step))
+    is_it && shuts.any(|step| writes_in_another_process(case, step))
+}
+
+/// Whether an outcome tells that a connection was reset, or would if it had been.
+fn tells_of_a_reset(call: &str, outcome: &str) -> bool {
+    let has = |words: &[&str]| words.iter().any(|word| outcome.contains(word));
+    match call {
+        "recv" | "stdio" | "aio" | "wrong" | "splice" => has(&["ECONNRESET", "EPIPE"]),
+        "send" | "sendfile" => outcome.starts_with(RESET) || is_epipe(outcome),
+        "ring" => has(&["ECONNRESET", "EPIPE", "ERR|HUP"]),
+        "poll" | "epoll_wait" | "crowd" => has(&["ERR"]),
+        "address" | "shutdown" => has(&["ENOTCONN"]),
+        "getsockopt" => ["= 0 EPIPE", "= 0 ECONNRESET"].contains(&outcome),
+        _ => false,
+    }
+}
+
+/// Whether the library's side is as the plain one would be without the reset that that one tells of.
+fn succeeds_for_a_reset(case: &Case<'_>) -> bool {
+    let (plain, library) = (case.first.one.as_str(), case.first.other.as_str());
+    let written = argument(case.step, "len").map(|length| format!("= {length}"));
+    match case.call() {
+        "send" | "sendfile" => {
+            written.is_some_and(|written| library.split(" offset").next() == Some(&written))
+        }
+        "poll" | "epoll_wait" | "crowd" => library == plain.replace("|ERR", ""),
+        "getsockopt" => library == "= 0 4:0",
+        _ => library.starts_with("= 0") || case.call() == "recv" && library.starts_with("= "),
+    }
+}
+
+/// Whether a read that has got some bytes has got those, and others behind them.
+fn goes_on(plain: &str, library: &str) -> bool {
+    let bytes = |outcome: &str| {
+        let (count, data) = outcome.strip_prefix("= ")?.split_once(" data=")?;
+        Some((count.parse::<u64>().ok()?, data.split(' ').next()?.rsplit(':').next()?.to_owned()))
+    };
+    let (Some((some, first)), Some((more, all))) = (bytes(plain), bytes(library)) else { return false };
+    some > 0 && more > some && all.starts_with(&first)
 }
 
 /// Whether somebody has died before.
@@ -139,7 +177,9 @@ pub(super) fn killed_over_bytes(case: &Case<'_>) -> bool {
     let (plain, library) = (case.first.one.as_str(), case.first.other.as_str());
     let written = argument(case.step, "len").map(|length| format!("= {length}"));
     let is_it = match case.call() {
-        "shutdown" => (plain, library) == ("= -1 ENOTCONN", "= 0"),
+        "shutdown" | "address" | "getsockopt" | "crowd" => {
+            tells_of_a_reset(case.call(), plain) && succeeds_for_a_reset(case)
+        }
         "poll" | "epoll_wait" => misses_an_error(plain, library),
         // What goes back to the kernel finds nobody there, and what is written behind it is an error.
         "send" => {
@@ -170,7 +210,7 @@ pub(super) fn wrote_to_the_killed(case: &Case<'_>) -> bool {
     let (plain, library) = (case.first.one.as_str(), case.first.other.as_str());
     let written = argument(case.step, "len").map(|length| format!("= {length}"));
     let is_it = match case.call() {
-        "recv" => plain.starts_with(END) && library == RESET,
+        "recv" => (plain.starts_with(END) || is_epipe(plain)) && library == RESET,
         // It looks at what is to be written before it would be refused.
         "send" => is_epipe(plain) && (Some(library) == written.as_deref() || library == "= -1 EFAULT"),
         _ => false,

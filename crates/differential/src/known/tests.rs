@@ -1,4 +1,5 @@
 mod edges;
+mod ends;
 
 use super::*;
 
@@ -413,4 +414,28 @@ fn a_write_behind_the_reset_of_an_end_that_a_killed_process_had_is_known() {
     assert_eq!(of(&[closes, kill, send]), None, "nobody else had it");
     let first = classified(&[fork, closes, kill, send], "= -1 ECONNRESET", "= 4");
     assert_eq!(first, Some("killed-over-bytes"), "the reset answers the first write");
+}
+
+#[test]
+fn a_read_that_began_before_a_ring_leaves_its_bytes_to_another_thread() {
+    let spawn = ("a1 spawn actor=a3", "= 0");
+    let lines = [
+        "a1 spawn actor=a3",
+        "a1 recv fd=s2 len=4 by=read flags=- bad=no",
+        "a3 recv fd=s2 len=4 by=recv flags=waitall bad=no",
+        "a0 send fd=s3 len=4 by=write flags=- name=- bad=no",
+    ];
+    let found = |lines: &[&str]| {
+        let program = Program::parse(&format!("tieline-differential 1\n{}", lines.join("\n"))).unwrap();
+        let (waits, came) = ("blocks".to_owned(), "blocks, after step 4: = 4 data=4:6f0b70fd:ea".to_owned());
+        let outcomes = |first: &String, second: &String| {
+            vec![spawn.1.to_owned(), first.clone(), second.clone(), "= 4".to_owned()]
+        };
+        let (plain, library) = (outcomes(&came, &waits), outcomes(&waits, &came));
+        of(&program, &Finding { plain, library, hung: None }).map(|known| known.name)
+    };
+    assert_eq!(found(&lines), Some("waits-since-before"));
+    assert_eq!(found(&["a1 fork actor=a3", lines[1], lines[2], lines[3]]), None, "another process");
+    let elsewhere = "a3 recv fd=s4 len=4 by=recv flags=waitall bad=no";
+    assert_eq!(found(&[lines[0], lines[1], elsewhere, lines[3]]), None, "another connection");
 }

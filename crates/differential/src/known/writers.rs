@@ -106,6 +106,8 @@ fn is_of_a_reset(case: &Case<'_>) -> bool {
         "queued" => library == "= 0 count=0",
         "aio" => is_new("ECONNRESET"),
         "ring" => is_new("ECONNRESET") || is_new("ERR|HUP"),
+        "getsockopt" => is_new("ECONNRESET") || is_new("EPIPE"),
+        "crowd" => is_new("ERR|HUP"),
         "shutdown" => is_new("ENOTCONN"),
         // It can be connected anew.
         "connect" => plain.contains("EISCONN") && library == "= 0",
@@ -189,6 +191,22 @@ pub(super) fn waits_since_before(case: &Case<'_>) -> bool {
             && argument(step, "fd").is_some_and(|slot| is_awaited(&slot))
     };
     case.call() == "poll" && is_stuck && behind.iter().any(reads)
+}
+
+/// The same of a read, beside one of another thread that began later.
+pub(super) fn reads_since_before(case: &Case<'_>) -> bool {
+    let is_stuck = case.first.other == "blocks" && case.first.one.starts_with("blocks, after step ");
+    let slot = argument(case.step, "fd");
+    let behind = &case.program.steps[case.first.at + 1..];
+    let processes = processes(&case.program.steps);
+    let process = |step: &Step| processes.get(step.actor.index()).copied();
+    let reads = |step: &Step| {
+        step.call.name() == "recv"
+            && step.actor != case.step.actor
+            && process(step) == process(case.step)
+            && argument(step, "fd") == slot
+    };
+    case.call() == "recv" && is_stuck && behind.iter().any(reads)
 }
 
 /// A read on a socket that another thread closes meanwhile begins again, because a handler restarts it (signal(7)), on the connection that has

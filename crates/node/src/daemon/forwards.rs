@@ -77,6 +77,12 @@ impl Daemon {
         self.follow_up.push(Input::ForwardReady { forward, result });
     }
 
+    pub(super) fn renew_forward(&self, forward: ForwardNo) {
+        if let Some(local) = self.forwards.get(&forward) {
+            local.renew();
+        }
+    }
+
     pub(super) fn drain_forward(&mut self, forward: ForwardNo) {
         if let Some(local) = self.forwards.get_mut(&forward) {
             local.drain();

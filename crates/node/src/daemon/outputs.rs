@@ -67,6 +67,7 @@ impl Daemon {
                 self.dial_relayed(node, relay, through, port);
             }
             Output::OpenForward { forward, from, to, at } => self.open_forward(forward, from, to, at),
+            Output::RenewForward { forward } => self.renew_forward(forward),
             Output::DrainForward { forward } => self.drain_forward(forward),
             Output::CloseForward { forward } => self.close_forward(forward),
             Output::CheckProcess { pid } => {

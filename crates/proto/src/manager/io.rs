@@ -337,6 +337,11 @@ pub enum Output {
         /// The end point there; none: the manager.
         at: Option<SocketAddr>,
     },
+    /// Another program is about to connect to a forward, which others have used.
+    RenewForward {
+        /// The forward.
+        forward: ForwardNo,
+    },
     /// A forward takes no more connections: its process ends with those that it has. [`Input::ForwardGone`] follows.
     DrainForward {
         /// The forward.

@@ -190,6 +190,17 @@ impl Manager {
         }
     }
 
+    /// A program wants a way by a relay whose manager does not respond. What goes through it goes on, but nothing new: another one is looked for, if
+    /// there is any.
+    pub(super) fn leave_silent_relay(&mut self, relay: NodeId, node: NodeId) {
+        let may = |other: &NodeId| ![relay, node].contains(other) && self.is_relay(*other);
+        if self.via(node) != Some(relay) || !self.peers.keys().any(may) {
+            return;
+        }
+        let why = format!("node {relay}, which forwards it, does not respond, and another relay does");
+        self.with_session(node, |session, now, out| session.broken(now, &why, out));
+    }
+
     /// What is reached by way of a relay is dialled without one, beside its session.
     pub(super) fn try_direct(&mut self, node: NodeId) {
         if self.has_relayed(node) {

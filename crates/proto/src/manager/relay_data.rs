@@ -67,7 +67,10 @@ impl Manager {
         (what, to): (Imported, NodeId),
         mut end: ImporterEnd,
     ) -> Result<(), Refusal> {
-        self.check_reachable(relay)?;
+        if let Err(refusal) = self.check_reachable(relay) {
+            self.leave_silent_relay(relay, to);
+            return Err(refusal);
+        }
         end.rails.truncate(1);
         let forward = forward(to, end.rails.first().map(|rail| &rail.end_point));
         let forward = forward.map_err(|why| self.not_relayed(what, to, relay, why))?;

@@ -6,7 +6,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
-use super::objects::limit;
 use super::{LogLevel, Manager, Output, PeerConn};
 use crate::ids::NodeId;
 use crate::time::Instant;
@@ -63,6 +62,12 @@ fn ends(asker: NodeId, forward: Forward) -> (NodeId, NodeId) {
     }
 }
 
+fn too_many(where_: &str, most: usize) -> Refusal {
+    Refusal::Invalid(format!(
+        "there are {most} forwards {where_}, as many as there may be: wait until programs that connect by way of it have ended"
+    ))
+}
+
 /// All of them.
 #[derive(Debug, Default)]
 pub(super) struct Forwards {
@@ -76,13 +81,14 @@ impl Manager {
         let result = match self.check_forward(asker, forward) {
             Ok((from, to)) => {
                 let life = self.life_of(asker);
-                let open = self.forwards.by_no.values_mut().find_map(|entry| match entry.state {
-                    State::Open(at) if entry.is_of(asker, forward) => Some((entry, at)),
+                let open = self.forwards.by_no.iter_mut().find_map(|(no, entry)| match entry.state {
+                    State::Open(at) if entry.is_of(asker, forward) => Some((*no, entry, at)),
                     _ => None,
                 });
                 match open {
-                    Some((entry, at)) => {
+                    Some((no, entry, at)) => {
                         entry.life = life;
+                        self.out.push_back(Output::RenewForward { forward: no });
                         Ok(PeerReply::Relay { at })
                     }
                     None => match self.check_room(asker) {
@@ -151,10 +157,10 @@ impl Manager {
         let all = &self.forwards.by_no;
         let own = self.own;
         if all.values().filter(|entry| entry.asker == asker).count() >= MOST_FOR_NODE {
-            return Err(limit(&format!("forwards of relay {own} for one node"), MOST_FOR_NODE as u64));
+            return Err(too_many(&format!("for node {asker} at relay {own}"), MOST_FOR_NODE));
         }
         if all.len() >= MOST {
-            return Err(limit(&format!("forwards of relay {own}"), MOST as u64));
+            return Err(too_many(&format!("at relay {own}"), MOST));
         }
         Ok(())
     }

@@ -238,6 +238,7 @@ impl Rig {
                 let result = at.ok_or_else(|| "it is the test's".to_owned());
                 self.manager.handle(self.now, Input::ForwardReady { forward, result });
             }
+            Output::RenewForward { .. } => {}
             Output::DrainForward { forward } | Output::CloseForward { forward } => {
                 self.manager.handle(self.now, Input::ForwardGone { forward });
             }

@@ -259,6 +259,43 @@ fn the_end_point_of_a_program_is_replaced_by_the_relays() {
     assert!(refused.contains("by way of node 12") && refused.contains("no room"), "{refused}");
 }
 
+#[test]
+fn a_relay_that_does_not_respond_is_left_when_a_program_needs_one_and_there_is_another() {
+    for is_other in [false, true] {
+        let mut world = relayed();
+        if is_other {
+            world.connected(OTHER, false, 16);
+            world.hears(OTHER, PeerMessage::Relays);
+        }
+        let program = world.attach(OWN);
+        world.asked();
+        // Its manager is silent; what goes through it is not.
+        let heard = if is_other { vec![RELAYED, OTHER] } else { vec![RELAYED] };
+        world.pass(60, &heard);
+        assert_eq!(world.link_to(12).session, SessionState::Lost);
+        assert_eq!((world.link_to(4).session, world.asked()), (SessionState::Valid, vec![]));
+        let rail = ImporterRail { end_point: card("tcp;ofi_rxm", at(2000)), session: 7 };
+        let what = Imported::Segment(segment(1));
+        let request =
+            Request::ConnectByNetwork { node: node(4), what, end: ImporterEnd { rails: vec![rail] } };
+        let id = world.request(program, request, vec![]);
+        world.run_for(Duration::from_millis(20));
+        let refused = world.answer(program, id).unwrap_err().to_string();
+        assert!(refused.contains("node 12"), "{refused}");
+        world.pass(10, &heard);
+        let asked = world.asked();
+        if is_other {
+            assert!(matches!(asked[..], [(_, OTHER, Forward::Manager { .. })]), "{asked:?}");
+        } else {
+            assert_eq!(
+                (world.link_to(4).session, asked),
+                (SessionState::Valid, vec![]),
+                "there is nothing better"
+            );
+        }
+    }
+}
+
 /// Node 8 as a relay, between the nodes 12 and 16.
 fn relaying(relay: bool) -> World {
     let mut world = World::new(2, 1);
@@ -318,7 +355,7 @@ fn a_relay_forwards_between_two_others_that_are_connected_and_nothing_else() {
         assert!(forwards(&mut world, end_point(16, port)).is_ok(), "{port}");
     }
     let refused = forwards(&mut world, end_point(16, 2063)).unwrap_err();
-    assert!(refused.contains("the limit of 64 is reached"), "{refused}");
+    assert!(refused.contains("there are 64 forwards for node"), "{refused}");
     let pair = world.status(OWN).relayed[0];
     assert_eq!((pair.first, pair.second, pair.forwards), (node(12), node(16), 64));
     // One that nobody has used makes room.

@@ -357,6 +357,7 @@ impl World {
             | Output::CloseAgent { .. }) => self.agent_output(index, output),
             output @ (Output::DialRelayed { .. }
             | Output::OpenForward { .. }
+            | Output::RenewForward { .. }
             | Output::DrainForward { .. }
             | Output::CloseForward { .. }) => self.nodes[index].relay_outputs.push(output),
             Output::SetLink { node, up } => self.nodes[index].page.set_link(node, up),

@@ -131,3 +131,16 @@ fn another_one_may_come_first_of_an_epoll_that_was_copied() {
         "there was room"
     );
 }
+
+#[test]
+fn a_wait_that_looks_for_other_ends_first_may_be_cancelled_first() {
+    let connect = ("a0 connect fd=s7 name=n2", "= 0");
+    let cancel = ("a0 cancel fd=s3 at=select how=blocked", "");
+    let (ended, cancelled) =
+        ("= 0 ended returned 1 cleaned true", "= 0 cancelled returned nothing cleaned true");
+    assert_eq!(classified(&[connect, cancel], ended, cancelled), Some("cancelled-first"));
+    assert_eq!(classified(&[cancel], ended, cancelled), None, "there is nothing to look for");
+    assert_eq!(classified(&[connect, cancel], cancelled, ended), None, "it has found something");
+    let read = ("a0 cancel fd=s3 at=read how=blocked", "");
+    assert_eq!(classified(&[connect, read], ended, cancelled), None, "a read may have taken it");
+}
