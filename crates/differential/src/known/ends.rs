@@ -90,7 +90,8 @@ pub(super) fn shut_down_over_bytes(case: &Case<'_>) -> bool {
     // What was unread is lost with the reset, or writes go on and have reset nothing.
     let is_it = match (tells_of_a_reset(case.call(), plain), tells_of_a_reset(case.call(), library)) {
         (false, true) => true,
-        (true, false) => succeeds_for_a_reset(case),
+        // Where somebody has died it is of that.
+        (true, false) => !has_died(case) && succeeds_for_a_reset(case),
         (false, false) => case.call() == "recv" && (library == "died" || goes_on(plain, library)),
         (true, true) => false,
     };

@@ -175,55 +175,54 @@ fn writes_in_another_process_before(before: &[Step], of: &Step) -> bool {
     writes.any(|step| process(step) != process(of))
 }
 
+/// Whether another step of this process behind it is such a one.
+fn is_any_behind(case: &Case<'_>, is_it: impl Fn(&Step) -> bool) -> bool {
+    let processes = processes(&case.program.steps);
+    let process = |step: &Step| processes.get(step.actor.index()).copied();
+    let behind = &case.program.steps[case.first.at + 1..];
+    behind.iter().any(|step| process(step) == process(case.step) && is_it(step))
+}
+
+/// Whether it goes on waiting where the kernel ends it with a later step.
+fn is_stuck(case: &Case<'_>) -> bool {
+    case.first.other == "blocks" && case.first.one.starts_with("blocks, after step ")
+}
+
 /// A wait that the kernel ends does not end, and another thread of the process reads meanwhile from a connection that it is for.
 pub(super) fn waits_since_before(case: &Case<'_>) -> bool {
     // It ends with a later call of the writer's, by a signal, or not.
     let is_stuck =
         case.first.other.starts_with("blocks") && case.first.one.starts_with("blocks, after step ");
-    let behind = &case.program.steps[case.first.at + 1..];
-    let processes = processes(&case.program.steps);
-    let process = |step: &Step| processes.get(step.actor.index()).copied();
     let awaited = argument(case.step, "set").unwrap_or_default();
     let is_awaited = |slot: &str| awaited.split(',').any(|one| one.split(':').next() == Some(slot));
     let reads = |step: &Step| {
-        step.call.name() == "recv"
-            && process(step) == process(case.step)
-            && argument(step, "fd").is_some_and(|slot| is_awaited(&slot))
+        step.call.name() == "recv" && argument(step, "fd").is_some_and(|slot| is_awaited(&slot))
     };
-    case.call() == "poll" && is_stuck && behind.iter().any(reads)
+    case.call() == "poll" && is_stuck && is_any_behind(case, reads)
 }
 
 /// The same of a read, beside one of another thread that began later.
 pub(super) fn reads_since_before(case: &Case<'_>) -> bool {
-    let is_stuck = case.first.other == "blocks" && case.first.one.starts_with("blocks, after step ");
     let slot = argument(case.step, "fd");
-    let behind = &case.program.steps[case.first.at + 1..];
-    let processes = processes(&case.program.steps);
-    let process = |step: &Step| processes.get(step.actor.index()).copied();
     let reads = |step: &Step| {
-        step.call.name() == "recv"
-            && step.actor != case.step.actor
-            && process(step) == process(case.step)
-            && argument(step, "fd") == slot
+        step.call.name() == "recv" && step.actor != case.step.actor && argument(step, "fd") == slot
     };
-    case.call() == "recv" && is_stuck && behind.iter().any(reads)
+    case.call() == "recv" && is_stuck(case) && is_any_behind(case, reads)
 }
 
 /// A read on a socket that another thread closes meanwhile begins again, because a handler restarts it (signal(7)), on the connection that has
 /// its number by then.
 pub(super) fn began_before(case: &Case<'_>) -> bool {
-    let is_stuck = case.first.other == "blocks" && case.first.one.starts_with("blocks, after step ");
     let slot = argument(case.step, "fd");
-    let behind = &case.program.steps[case.first.at + 1..];
-    let processes = processes(&case.program.steps);
-    let process = |step: &Step| processes.get(step.actor.index()).copied();
     let closes = |step: &Step| {
         is_one_of(step.call.name(), "close dup2 dup3")
-            && process(step) == process(case.step)
             && [argument(step, "fd"), argument(step, "onto")].contains(&slot)
     };
     let restarts = |step: &Step| {
         step.call.name() == "handle" && argument(step, "with").is_some_and(|with| with.contains("restart"))
     };
-    case.call() == "recv" && is_stuck && behind.iter().any(closes) && case.before().iter().any(restarts)
+    case.call() == "recv"
+        && is_stuck(case)
+        && is_any_behind(case, closes)
+        && case.before().iter().any(restarts)
 }
