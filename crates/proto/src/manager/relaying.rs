@@ -62,9 +62,9 @@ fn ends(asker: NodeId, forward: Forward) -> (NodeId, NodeId) {
     }
 }
 
-fn too_many(where_: &str, most: usize) -> Refusal {
+fn too_many(place: &str, most: usize) -> Refusal {
     Refusal::Invalid(format!(
-        "there are {most} forwards {where_}, as many as there may be: wait until programs that connect by way of it have ended"
+        "there are {most} forwards {place}, as many as there may be: wait until programs that connect by way of it have ended"
     ))
 }
 

@@ -11,8 +11,8 @@ use crate::{cancel, rings, state};
 pub(crate) const SETTLED: u8 = 1;
 /// No connection of TCP. Stubs know this number.
 pub(crate) const NO_CONNECTION: u8 = 2;
-/// A connection of TCP that this process has made and nobody else has, without a place among those that may have rings: it gets one when it has been
-/// used for long (see [`rings::late`]).
+/// A connection of TCP without a place among those that may have rings, whose uses are counted: when it has been used for long, it may get one
+/// (see [`rings::late`]).
 pub(crate) const COUNTED: u8 = 3;
 
 /// What is known of a number; 0 is nothing.
