@@ -28,7 +28,7 @@ static const char COUNT_MAGIC[8] = "tlcount1";
 static uint64_t ring_magic(void)
 {
     uint64_t magic;
-    memcpy(&magic, "TLsring3", sizeof magic);
+    memcpy(&magic, "TLsring4", sizeof magic);
     return magic ^ 256 << 10;
 }
 

@@ -19,6 +19,16 @@ fn what_was_read_before_a_reset_is_not_read_again() {
 }
 
 #[test]
+fn a_reset_behind_a_read_of_all_is_for_the_next_read() {
+    is_right("behind_all");
+}
+
+#[test]
+fn what_is_written_to_a_process_that_has_exited_is_an_error() {
+    is_right("exited");
+}
+
+#[test]
 fn an_end_that_has_shut_down_its_reading_half_still_writes() {
     is_right("dupped");
 }

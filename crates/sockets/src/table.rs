@@ -16,7 +16,7 @@ use libc::c_int;
 #[cfg(test)]
 pub(crate) use self::early::EARLY_USES;
 pub(crate) use self::early::Early;
-pub(crate) use self::glance::{NO_CONNECTION, brief, empties_all, gets_a_place, is_counted, settled};
+pub(crate) use self::glance::{Glance, NO_CONNECTION, brief, empties_all, gets_a_place, glance, is_counted};
 use crate::raw;
 use crate::rings::late::Use;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};

@@ -41,7 +41,7 @@ static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t);
 
 // An entry of the registry.
 struct entry { uint64_t magic, cookie, other, inode, holder, region, nothing, sum; };
-static const char MAGIC[8] = "TLsring3", ENTRY[8] = "TLentry1", NAME[] = "tieline-ring";
+static const char MAGIC[8] = "TLsring4", ENTRY[8] = "TLentry1", NAME[] = "tieline-ring";
 
 static volatile uint64_t *at(void *region, size_t offset) { return (volatile uint64_t *)((char *)region + offset); }
 // Where the words of a region are.

@@ -6,9 +6,11 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
@@ -16,6 +18,7 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static int a, b;
@@ -392,12 +395,56 @@ static int standard(void)
     return is_right;
 }
 
+static void *reads_all(void *got)
+{
+    char room[768];
+    *(ssize_t *)got = recv(b, room, sizeof room, MSG_WAITALL);
+    return 0;
+}
+
+// A read that waits for more than comes has some bytes when the connection is reset: the next read is told of that.
+static int behind_all(void)
+{
+    struct linger at_once = { 1, 0 };
+    struct pollfd entry = { .fd = b, .events = POLLIN };
+    char bytes[4];
+    ssize_t got = -9;
+    pthread_t reader;
+    pthread_create(&reader, 0, reads_all, &got);
+    write(a, "wxyz", 4);
+    usleep(100000);
+    setsockopt(a, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    close(a);
+    pthread_join(reader, 0);
+    return is("all", got, 4) & is("poll", poll(&entry, 1, 0), 1) & is("its error", entry.revents & POLLERR, POLLERR)
+        & is("read", read(b, bytes, 4), -1) & is("errno", errno, ECONNRESET) & is("read again", read(b, bytes, 4), 0);
+}
+
+// The last process that has the other end exits: the kernel answers what is written then, and that is an error. Nothing but the write may bring
+// it about, so this waits for it without a sleep.
+static int exited(void)
+{
+    int error = 0, way[2];
+    char byte;
+    if (pipe(way)) return 0;
+    pid_t child = fork();
+    if (!child) exit(read(way[0], &byte, 1) != 1);
+    close(b);
+    write(way[1], "x", 1);
+    waitpid(child, 0, 0);
+    signal(SIGPIPE, SIG_IGN);
+    socklen_t length = sizeof error;
+    ssize_t written = write(a, "wxyz", 4);
+    for (time_t end = time(0) + 5; !error && time(0) < end; sched_yield()) getsockopt(a, SOL_SOCKET, SO_ERROR, &error, &length);
+    return is("write", written, 4) & is("error", error, EPIPE);
+}
+
 static const struct { const char *name; int (*is_right)(void); } cases[] = {
     { "spliced", spliced }, { "dupped", dupped }, { "added", added }, { "wrong", wrong }, { "closed", closed },
     { "closed_first", closed_first }, { "removed", removed }, { "removed_by_child", removed_by_child }, { "nowhere", nowhere }, { "urgent", urgent }, { "shut", shut },
     { "left", left }, { "several", several }, { "several_shut", several_shut }, { "secret", secret },
     { "beyond", beyond },
-    { "standard", standard },
+    { "standard", standard }, { "behind_all", behind_all }, { "exited", exited },
 };
 
 int main(int count, char **words)

@@ -6,7 +6,7 @@ use crate::program::call::Signal;
 use crate::program::{Call, Step};
 
 /// Calls after which another process may have what this one has, of which nothing is known.
-const SHARES: &str = "posix_spawn vfork vfork_exit exec";
+const SHARES: &str = "posix_spawn vfork vfork_exit";
 /// Calls that close numbers.
 const CLOSES: &str = "close closefrom close_range dup2 dup3 exit exec";
 
@@ -155,12 +155,13 @@ fn is_kill(case: &Case<'_>, step: &Step) -> bool {
     *signal == Signal::Kill || ended().is_some_and(is_of_it)
 }
 
-/// At which step somebody has died first, or is found dead.
+/// At which step somebody has died first, or is found dead. One that exits has closed what it had.
 pub(super) fn died_at(case: &Case<'_>) -> Option<usize> {
     let steps = case.before().iter().zip(&case.finding.library);
-    steps
-        .into_iter()
-        .position(|(step, outcome)| outcome == "died" || outcome == "dead" || is_kill(case, step))
+    steps.into_iter().position(|(step, outcome)| {
+        let is_dead = outcome == "died" && step.call.name() != "exit" || outcome == "dead";
+        is_dead || is_kill(case, step)
+    })
 }
 
 /// Whether a descriptor has `ERR` in the first of two outcomes of a wait, and not in the second.

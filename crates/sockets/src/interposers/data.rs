@@ -10,6 +10,7 @@ use crate::rings::flight::Flight;
 use crate::rings::forced;
 use crate::rings::io::{QuietRead, QuietWrite};
 use crate::rings::{self, Bytes, Native};
+use crate::table::Glance;
 use crate::{cancel, seen, state, table};
 
 /// The descriptor's connection, if it has or may get a ring.
@@ -18,12 +19,6 @@ pub(super) fn ring(fd: c_int) -> Option<Known> {
     let is_forced = || forced::is_on() && !state::outside();
     let conn = rings::conn::known(fd).or_else(|| if is_forced() { forced::begins(fd) } else { None });
     conn.filter(|conn| !state::outside() && !conn.is(rings::conn::state::OVER))
-}
-
-/// The record of a connection that has no ring, and will get none: its bytes are counted, and that is all.
-#[inline(always)]
-fn settled(fd: c_int) -> Option<u16> {
-    table::settled(fd).filter(|_| !state::outside())
 }
 
 /// Counts what a call has moved through the kernel. Hands its result on.
@@ -64,12 +59,13 @@ pub(crate) fn moved_in<const IS_POINT: bool>(
     mut next: impl FnMut() -> ssize_t,
 ) -> ssize_t {
     let takes = seen::takes(flags);
-    if let Some(record) = settled(fd) {
-        let result = next();
-        return if takes { through_kernel(record, Direction::In, result) } else { result };
-    }
-    if table::is_counted(fd) {
-        return counted_read(fd, takes, next());
+    match table::glance(fd) {
+        Some(Glance::Settled(record)) => {
+            let result = next();
+            return if takes { through_kernel(record, Direction::In, result) } else { result };
+        }
+        Some(Glance::Counted) => return counted_read(fd, takes, next()),
+        None => {}
     }
     if IS_POINT {
         cancel::point();
@@ -134,16 +130,17 @@ pub(crate) fn moved_out<const IS_POINT: bool>(
     flags: c_int,
     mut next: impl FnMut() -> ssize_t,
 ) -> ssize_t {
-    if let Some(record) = settled(fd) {
-        return through_kernel(record, Direction::Out, next());
-    }
-    if flags & UNUSUAL == 0 && table::is_counted(fd) {
-        let flight = Flight::over(fd);
-        // A look behind that: see `table::gets_a_place`.
-        if table::is_counted(fd) {
-            return counted_write(fd, flight, next());
+    match table::glance(fd) {
+        Some(Glance::Settled(record)) => return through_kernel(record, Direction::Out, next()),
+        Some(Glance::Counted) if flags & UNUSUAL == 0 => {
+            let flight = Flight::over(fd);
+            // A look behind that: see `table::gets_a_place`.
+            if table::is_counted(fd) {
+                return counted_write(fd, flight, next());
+            }
+            flight.land();
         }
-        flight.land();
+        _ => {}
     }
     if IS_POINT && cancel::is_any() {
         return moved_out_by_any::<IS_POINT>(fd, bytes, flags, next);

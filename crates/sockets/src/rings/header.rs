@@ -18,7 +18,7 @@ pub(crate) const HEADER_BYTES: usize = 4096;
 /// Bytes of a region.
 pub(crate) const REGION_BYTES: usize = HEADER_BYTES + CAPACITY as usize;
 /// First word of a region: its kind and version.
-pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"TLsring3");
+pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"TLsring4");
 /// Bytes of a message that has an inline copy: what is left of the line.
 pub(crate) const INLINE_BYTES: usize = 40;
 
@@ -67,8 +67,6 @@ pub(crate) struct ReaderState {
     pub(crate) asleep: AtomicU64,
     /// The processor on which this end was last seen waiting, plus 1.
     pub(crate) processor: AtomicU32,
-    /// Not 0: its process has begun to end by itself.
-    pub(crate) ends: AtomicU32,
     /// How many other processes have this end; not all that do are known.
     pub(crate) others: AtomicU32,
 }

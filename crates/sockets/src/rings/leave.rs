@@ -344,17 +344,11 @@ fn taking_away(first: c_int, last: c_int) {
 
 /// A connection is closed, and nobody is going to use its descriptor any more.
 pub(super) fn ends(conn: &Conn, fd: c_int) {
-    if conn.is(state::READY)
-        && let Some((own, _)) = conn.headers()
-    {
+    if conn.is(state::READY) && conn.headers().is_some() {
         conn.lets_go();
         finishes(conn, fd, &mut Patience::new());
         resets_if_unread(conn, fd);
-        if conn.standing.shared.load(Ordering::Relaxed) == 0 {
-            // The other end, which looks with Acquire, leaves the ring, and finds out in the kernel what has become of this one.
-            // Other processes that have this end go on.
-            own.word(Word::Consent).store(consent::WITHDRAWN, Ordering::Release);
-        }
+        withdraws(conn);
     }
     super::pair::end(conn);
 }
@@ -408,17 +402,17 @@ pub(crate) fn ending() {
             finishes(conn, fd, &mut patience);
         }
         resets_if_unread(conn, fd);
-        is_ending(conn);
+        withdraws(conn);
     });
 }
 
-/// What the other end writes from here on nobody reads, as behind a close.
-fn is_ending(conn: &Conn) {
+/// The other end, which looks with Acquire, leaves the ring, and finds out in the kernel what has become of this one. Other processes that have
+/// this end go on.
+fn withdraws(conn: &Conn) {
     if conn.standing.shared.load(Ordering::Relaxed) == 0
         && let Some((own, _)) = conn.headers()
     {
-        // The other end, which looks with Acquire, has seen the kernel's end before.
-        own.reader.0.ends.store(1, Ordering::Release);
+        own.word(Word::Consent).store(consent::WITHDRAWN, Ordering::Release);
     }
 }
 
@@ -465,7 +459,7 @@ pub(crate) fn executing(replaced: bool) {
             all_within(conn, fd, &mut patience);
         } else if replaced {
             finishes(conn, fd, &mut patience);
-            is_ending(conn);
+            withdraws(conn);
         }
     });
     super::pair::shared();

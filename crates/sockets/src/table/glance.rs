@@ -21,13 +21,25 @@ pub(crate) fn brief(fd: c_int) -> u8 {
     state::brief(fd).map_or(0, |brief| brief.load(Ordering::Relaxed))
 }
 
-/// The record of a connection of TCP of which bytes only have to be counted.
+/// What is known at a glance of a connection of which the next byte goes through the kernel.
+pub(crate) enum Glance {
+    /// Its bytes are counted in this record.
+    Settled(u16),
+    /// Its uses are counted, too.
+    Counted,
+}
+
+/// Of any other number nothing is known at a glance.
 #[inline(always)]
-pub(crate) fn settled(fd: c_int) -> Option<u16> {
-    if brief(fd) != SETTLED {
-        return None;
+pub(crate) fn glance(fd: c_int) -> Option<Glance> {
+    let brief = brief(fd);
+    if !matches!(brief, SETTLED | COUNTED) || state::outside() {
+        None
+    } else if brief == COUNTED {
+        Some(Glance::Counted)
+    } else {
+        entry(fd).map(|entry| Glance::Settled(Word::unpack(entry.word.load(Ordering::Relaxed)).record))
     }
-    entry(fd).map(|entry| Word::unpack(entry.word.load(Ordering::Relaxed)).record)
 }
 
 /// Whether the next byte of a connection goes through the kernel, and its uses are counted.

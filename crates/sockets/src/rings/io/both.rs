@@ -2,7 +2,7 @@
 
 use libc::c_int;
 use stream::read::Purpose;
-use stream::{Outcome, path};
+use stream::{Held, Outcome, path};
 
 use super::read::read;
 use super::{is_empty, peek, with_errno};
@@ -79,6 +79,12 @@ impl Patience {
     }
 }
 
+/// Whether nothing more comes to a read that has some bytes already, by what the kernel says without a read.
+fn has_ended(known: Known, own: &Header, peer: &Header, fd: c_int) -> bool {
+    let holds = kernel::held(fd, known.conn.may_be_reset());
+    !matches!(holds, Held::Nothing | Held::Bytes(_)) && is_empty(own, peer)
+}
+
 /// `MSG_WAITALL`: until there is no room left, an end, an error, or a signal.
 #[cold]
 pub(super) fn all(
@@ -119,6 +125,10 @@ pub(super) fn all(
             // With some bytes any handler ends the wait, also one that lets calls go on. A read would go on.
             let some = if done > 0 && !is_in_vain { some | libc::MSG_DONTWAIT } else { some };
             let mut part = || {
+                if done > 0 && !is_in_vain && kernel::unread(fd) == Some(0) {
+                    // An end, and why the kernel has reset a connection, which it says once, are for the program's next call.
+                    return with_errno(-(libc::EAGAIN as isize));
+                }
                 let got = kernel::receive(fd, &rest, usize::MAX, some);
                 if got > 0 {
                     page::kernel(known.record(), Direction::In, got as u64);
@@ -139,7 +149,7 @@ pub(super) fn all(
             }
             is_told = patience.get_or_insert_with(|| Patience::of(fd)).finds_more(fd);
             set_errno(errno);
-            if is_told {
+            if is_told && !has_ended(known, own, peer, fd) {
                 continue;
             }
         }
@@ -153,8 +163,8 @@ pub(super) fn all(
             Ok(count) => done += count,
         }
         // If it has got some, and less, it was interrupted, or found an end.
-        let has_ended = own_call.is_some_and(|got| got > 0);
-        if done >= bytes.length || has_ended || kernel::is_at_mark(fd) {
+        let is_cut_short = own_call.is_some_and(|got| got > 0);
+        if done >= bytes.length || is_cut_short || kernel::is_at_mark(fd) {
             return Ok(done as isize);
         }
     }

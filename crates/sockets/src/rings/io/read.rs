@@ -325,10 +325,8 @@ impl Reading<'_> {
         if !was_left || conn.told.reset.load(Ordering::Relaxed) != 0 {
             return result;
         }
-        // An end that closes in the library withdraws, and sees to it that the kernel resets it.
-        let will = &peer.reader.0;
-        let is_seen =
-            will.consent.load(Ordering::Acquire) != consent::OPEN || will.ends.load(Ordering::Acquire) != 0;
+        // An end that closes or exits in the library withdraws, and sees to it that the kernel resets it.
+        let is_seen = peer.reader.0.consent.load(Ordering::Acquire) != consent::OPEN;
         let is_half_closed = matches!(peer.writer.0.path.load(Ordering::Acquire), path::SHUT | path::LAST);
         if is_seen || is_half_closed || !pair::is_alone(fd) || conn.told.reset.swap(1, Ordering::Relaxed) != 0
         {
