@@ -12,6 +12,8 @@ struct account {
 enum { ACCOUNTS = 200 };
 static struct ledger {
     _Atomic int used;
+    /* How many writes were told that a part of them was taken. */
+    _Atomic int parts;
     struct account of[ACCOUNTS];
 } *ledger;
 /* This process's; a child of vfork has its parent's. */
