@@ -126,11 +126,13 @@ pub enum Reason {
     Confined,
     /// The program was started without rings, or has no memory for them.
     WithoutRings,
+    /// Both ends may run on one and the same processor alone, where no byte would ever go through memory.
+    OneProcessor,
 }
 
 impl Reason {
     /// All, in the order of their numbers.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::NotYet,
         Self::Memory,
         Self::Alone,
@@ -140,6 +142,7 @@ impl Reason {
         Self::TooMany,
         Self::Confined,
         Self::WithoutRings,
+        Self::OneProcessor,
     ];
 
     /// In words.
@@ -155,6 +158,7 @@ impl Reason {
             Self::TooMany => "too many",
             Self::Confined => "program is confined",
             Self::WithoutRings => "started without --rings",
+            Self::OneProcessor => "one processor",
         }
     }
 

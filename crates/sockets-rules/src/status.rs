@@ -370,7 +370,7 @@ impl Report {
 
 /// A reason in words that a person understands without the documentation. JSON keeps its own words, which scripts compare.
 fn plain(what: &'static str) -> &'static str {
-    const WORDS: [(&str, &str); 7] = [
+    const WORDS: [(&str, &str); 8] = [
         (Reason::NotYet.text(), "used fewer than 1,000 times"),
         (Reason::Alone.text(), "peer not found yet"),
         (Reason::NoOtherEnd.text(), "peer was not found"),
@@ -379,6 +379,7 @@ fn plain(what: &'static str) -> &'static str {
             Reason::Confined.text(),
             "program cannot use rings (seccomp filter, io_uring, memory shared with a process)",
         ),
+        (Reason::OneProcessor.text(), "both ends may use only one and the same processor"),
         (Reason::Memory.of_bytes(), "although the connection has a ring"),
         (MET, "has rings, but all bytes went through the kernel"),
     ];

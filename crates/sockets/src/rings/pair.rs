@@ -12,6 +12,7 @@ mod address;
 mod diag;
 mod entry;
 mod offer;
+mod processor;
 mod registry;
 mod user;
 
@@ -228,6 +229,17 @@ fn meet(conn: &'static Conn, fd: c_int, registry: &Registry) -> Option<()> {
             found = None;
         }
     }
+    let processor = processor::only();
+    let says = |conn: &Conn| {
+        let (inode, number) = (stat(fd)?.st_ino, conn.meeting.offer.number());
+        registry.publish(&Entry::new(cookie, other, inode, state::owner(), fd as u32, number, processor))
+    };
+    if found.is_some_and(|entry| never_run_at_once(processor, entry.processor())) {
+        // The other end is to find the same.
+        says(conn)?;
+        leaves(conn, Reason::OneProcessor);
+        return Some(());
+    }
     if found.is_some() && !conn.has_done(OFFERED) {
         match Offer::make(conn, other) {
             Ok(()) => _ = conn.meeting.done.fetch_or(OFFERED, Ordering::Relaxed),
@@ -244,15 +256,12 @@ fn meet(conn: &'static Conn, fd: c_int, registry: &Registry) -> Option<()> {
             fails(conn)?;
         }
     }
-    let inode = stat(fd)?.st_ino;
-    registry.publish(&Entry::new(
-        cookie,
-        other,
-        inode,
-        state::owner(),
-        fd as u32,
-        conn.meeting.offer.number(),
-    ))
+    says(conn)
+}
+
+/// Whether two ends have one and the same processor alone. Forced rings go through memory there, too.
+fn never_run_at_once(one: Option<u32>, other: Option<u32>) -> bool {
+    one.is_some() && one == other && !forced::is_on()
 }
 
 /// Maps the region of the other end, if it is one that cannot be taken away, and is of this connection.

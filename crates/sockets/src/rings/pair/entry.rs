@@ -19,7 +19,7 @@ pub(super) struct Entry(pub(super) [u64; WORDS]);
 
 impl Entry {
     /// Of the end `cookie`, whose connection's other end is `other`: descriptor `number` of `process` is the socket `inode`, and, if it has
-    /// made its region, its descriptor `region` is that.
+    /// made its region, its descriptor `region` is that. `processor`: see [`super::processor::only`].
     pub(super) fn new(
         cookie: u64,
         other: u64,
@@ -27,10 +27,11 @@ impl Entry {
         process: u32,
         number: u32,
         region: Option<u32>,
+        processor: Option<u32>,
     ) -> Self {
         let holder = u64::from(process) << 32 | u64::from(number);
-        let region = region.map_or(0, |region| u64::from(region) + 1);
-        let mut entry = Self([MAGIC, cookie, other, inode, holder, region, 0, 0]);
+        let [region, processor] = [region, processor].map(|number| number.map_or(0, |it| u64::from(it) + 1));
+        let mut entry = Self([MAGIC, cookie, other, inode, holder, region, processor, 0]);
         entry.0[WORDS - 1] = entry.sum();
         entry
     }
@@ -68,6 +69,11 @@ impl Entry {
         u32::try_from(self.0[5].checked_sub(1)?).ok()
     }
 
+    /// The only processor that its thread may run on, if there is only one.
+    pub(super) fn processor(&self) -> Option<u32> {
+        u32::try_from(self.0[6].checked_sub(1)?).ok()
+    }
+
     /// Whether it is of this end, which the kernel has named, and the process that it names has that socket.
     pub(super) fn is_of(&self, end: &Opposite) -> bool {
         let (process, number) = (self.process(), self.0[4] as u32);
@@ -84,15 +90,17 @@ mod tests {
 
     #[test]
     fn an_entry_says_what_it_was_made_of() {
-        let entry = Entry::new(7, 8, 9, 10, 11, Some(0));
+        let entry = Entry::new(7, 8, 9, 10, 11, Some(0), Some(3));
         assert!(entry.is_whole());
         assert_eq!((entry.cookie(), entry.other(), entry.process(), entry.region()), (7, 8, 10, Some(0)));
-        assert_eq!(Entry::new(7, 8, 9, 10, 11, None).region(), None);
+        assert_eq!(entry.processor(), Some(3));
+        let entry = Entry::new(7, 8, 9, 10, 11, None, None);
+        assert_eq!((entry.region(), entry.processor()), (None, None));
     }
 
     #[test]
     fn an_entry_with_another_word_is_not_whole() {
-        let entry = Entry::new(7, 8, 9, 10, 11, None);
+        let entry = Entry::new(7, 8, 9, 10, 11, None, None);
         for at in 0..WORDS {
             let mut other = entry;
             other.0[at] ^= 1 << at;
@@ -102,9 +110,9 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_is_no_descriptor_is_no_region() {
-        let mut entry = Entry::new(7, 8, 9, 10, 11, Some(1));
-        entry.0[5] = u64::MAX;
-        assert_eq!(entry.region(), None);
+    fn a_number_that_is_no_descriptor_is_no_region_and_no_processor() {
+        let mut entry = Entry::new(7, 8, 9, 10, 11, Some(1), None);
+        (entry.0[5], entry.0[6]) = (u64::MAX, u64::MAX);
+        assert_eq!((entry.region(), entry.processor()), (None, None));
     }
 }
