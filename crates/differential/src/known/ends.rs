@@ -6,7 +6,7 @@ use crate::program::call::Signal;
 use crate::program::{Call, Step};
 
 /// Calls after which another process may have what this one has, of which nothing is known.
-const SHARES: &str = "posix_spawn vfork vfork_exit";
+const SHARES: &str = "posix_spawn vfork vfork_exit exec";
 /// Calls that close numbers.
 const CLOSES: &str = "close closefrom close_range dup2 dup3 exit exec";
 

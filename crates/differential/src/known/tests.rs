@@ -318,7 +318,8 @@ fn an_error_is_not_there_where_a_program_that_was_started_may_have_it() {
     assert_eq!(classified(&[vfork, close, error], "= 0 4:0", "= 0 EPIPE"), None, "an error of the library's");
     let fork = ("a0 fork actor=a1", "= %<0>");
     let exec = ("a1 exec environment=kept", "= 0");
-    assert_eq!(classified(&[fork, exec, error], "= 0 EPIPE", "= 0 4:0"), None, "it says that it has closed");
+    assert_eq!(classified(&[fork, exec, error], "= 0 EPIPE", "= 0 4:0"), Some("end-for-reset"));
+    assert_eq!(classified(&[fork, error], "= 0 EPIPE", "= 0 4:0"), None);
 }
 
 #[test]
