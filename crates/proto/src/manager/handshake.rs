@@ -12,6 +12,8 @@ use crate::wire::{CodecError, PROTOCOL_VERSION};
 
 /// Accepted connections that have not sent a hello.
 const MAX_STRANGERS: usize = 4096;
+/// Those of one node that has proved who it is. A manager dials once at a time; a second one is the first that was lost unseen.
+const MAX_SILENT_OF_NODE: usize = 4;
 
 impl Manager {
     pub(super) fn peer_connected(
@@ -38,6 +40,9 @@ impl Manager {
             return self.out.push_back(Output::ClosePeer { peer });
         }
         let (proved, address) = proved.unzip();
+        if let Some(node) = proved.filter(|_| dialled.is_none()) {
+            self.make_room_for(node);
+        }
         self.sockets.insert(peer, Socket { node: dialled, proved, address, via: None });
         if let Some(node) = dialled.filter(|_| !is_beside) {
             self.mark_seen(node);
@@ -62,6 +67,17 @@ impl Manager {
             host: self.config.info.host.clone(),
         };
         self.out.push_back(Output::ToPeer { peer, message: hello, descriptors: Vec::new() });
+    }
+
+    /// The oldest accepted connection of a node that says nothing ends, if there are too many.
+    fn make_room_for(&mut self, node: NodeId) {
+        let silent =
+            self.sockets.iter().filter(|(_, socket)| socket.proved == Some(node) && socket.node.is_none());
+        // Numbers are given out in order: the lowest is the oldest.
+        let silent: Vec<_> = silent.map(|(peer, _)| *peer).collect();
+        if silent.len() >= MAX_SILENT_OF_NODE {
+            self.close_socket(silent[0]);
+        }
     }
 
     /// This side does not accept the other.

@@ -67,6 +67,27 @@ fn a_hello_must_name_the_node_of_the_certificate() {
     assert!(world.status(0).links.iter().all(|link| link.session != SessionState::Valid));
 }
 
+/// Else one member alone takes all connections, and the descriptors that the programs of this host need.
+#[test]
+fn a_node_that_says_nothing_holds_few_connections() {
+    let mut world = with_far_node();
+    let (far, silent) = (STRANGERS + 100, 50);
+    for nth in 0..silent {
+        let (peer, dialled) = (PeerConn(far + nth), None);
+        world.input(0, Input::HostConnected { peer, dialled, node: node(8), address: ADDRESS });
+    }
+    let closed: Vec<_> = world.to_strangers.iter().filter(|(_, said)| said.is_none()).collect();
+    assert_eq!(closed.len() as u64, silent - 4, "{closed:?}");
+    let oldest_first = closed.iter().zip(far..).all(|((peer, _), expected)| peer.0 == expected);
+    assert!(oldest_first, "{closed:?}");
+    assert_eq!(world.status(0).links[0].session, SessionState::Valid, "the session of the node stays");
+    // Others are not concerned.
+    let other = PeerConn(far + silent);
+    world.input(0, Input::HostConnected { peer: other, dialled: None, node: node(12), address: ADDRESS });
+    world.input(0, Input::PeerMessage { peer: other, message: hello(12), descriptors: vec![] });
+    assert!(world.status(0).links.iter().all(|link| link.session == SessionState::Valid));
+}
+
 /// A node of this host needs no certificate, and the authority may not know that it is there.
 #[test]
 fn a_certificate_does_not_take_the_place_of_a_node_of_this_host() {
