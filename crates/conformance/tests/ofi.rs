@@ -39,7 +39,10 @@ impl Link for Loopback {
 
 fn end(provider: &str, rail: u8) -> std::result::Result<Endpoint, OfiError> {
     let source = (provider != "shm").then(|| [127, 0, 0, rail + 1].into());
-    Endpoint::open(&Wanted { provider: Some(provider.to_owned()), source }, Settings::default())
+    Endpoint::open(
+        &Wanted { provider: Some(provider.to_owned()), source, is_exact: false },
+        Settings::default(),
+    )
 }
 
 /// One rail of both ends: this one and the other, and the peers of each.

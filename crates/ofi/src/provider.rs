@@ -15,6 +15,8 @@ pub struct Wanted {
     /// The own address to be used, for providers that have internet addresses; else that of the first interface that leaves the
     /// machine.
     pub source: Option<IpAddr>,
+    /// The named provider alone. Else libfabric's answer to a part of a name counts, too: `tcp;ofi_rxm` for `tcp`.
+    pub is_exact: bool,
 }
 
 /// A way into a network that a provider offers.
@@ -58,8 +60,15 @@ fn sorted(library: &'static Library, wanted: &Wanted) -> Result<Vec<(Offer, Info
     let list = list.map_err(|errno| no_provider(library, wanted, &library.explain(errno)))?;
     let mut found: Vec<_> = list.infos().into_iter().map(|info| (info.offer(), info)).collect();
     found.retain(|(offer, _)| wanted.provider.is_some() || rank(&offer.provider).is_some());
-    // libfabric takes a name for that of a part, too: `tcp` also for `tcp;ofi_rxm`. Stable: among equals the order is libfabric's.
+    // libfabric takes a name for that of a part, too: `tcp` also for `tcp;ofi_rxm`.
     let is_other = |offer: &Offer| wanted.provider.as_ref().is_some_and(|name| *name != offer.provider);
+    if wanted.is_exact {
+        found.retain(|(offer, _)| !is_other(offer));
+        if found.is_empty() {
+            return Err(no_provider(library, wanted, "only others that this name is a part of"));
+        }
+    }
+    // Stable: among equals the order is libfabric's.
     found.sort_by_key(|(offer, _)| (is_other(offer), order(offer)));
     Ok(found)
 }
@@ -126,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_provider_that_is_not_there_is_named_in_the_error() {
-        let wanted = Wanted { provider: Some("no-such-provider".to_owned()), source: None };
+        let wanted = Wanted { provider: Some("no-such-provider".to_owned()), source: None, is_exact: false };
         match offers(&wanted) {
             Err(error @ OfiError::NoProvider { .. }) => {
                 let said = error.to_string();

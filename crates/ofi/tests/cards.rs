@@ -5,7 +5,11 @@ use ofi::{Endpoint, OfiError, Settings, Wanted, random_u64};
 
 #[test]
 fn an_address_of_another_family_or_length_is_refused() {
-    let wanted = Wanted { provider: Some("tcp;ofi_rxm".to_owned()), source: Some([127, 0, 0, 1].into()) };
+    let wanted = Wanted {
+        provider: Some("tcp;ofi_rxm".to_owned()),
+        source: Some([127, 0, 0, 1].into()),
+        is_exact: false,
+    };
     let end = match Endpoint::open(&wanted, Settings::default()) {
         Ok(end) => end,
         Err(error) => return println!("skipped: {error}"),

@@ -7,7 +7,7 @@ use ofi::{DATA_BYTES_MAX, Delivery, Endpoint, OfiError, Settings, Wanted, random
 
 fn end(provider: &str) -> Result<Endpoint, OfiError> {
     let (provider, source) = (Some(provider.to_owned()), Some([127, 0, 0, 1].into()));
-    Endpoint::open(&Wanted { provider, source }, Settings::default())
+    Endpoint::open(&Wanted { provider, source, is_exact: false }, Settings::default())
 }
 
 fn message(nth: usize, len: usize) -> Vec<u8> {

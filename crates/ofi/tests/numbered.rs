@@ -16,8 +16,11 @@ use shm::sync::{AtomicU64, Ordering};
 const LIMIT: Duration = Duration::from_secs(120);
 
 fn end(rail: u8) -> Result<Endpoint, OfiError> {
-    let wanted =
-        Wanted { provider: Some("tcp;ofi_rxm".to_owned()), source: Some([127, 0, 0, rail + 1].into()) };
+    let wanted = Wanted {
+        provider: Some("tcp;ofi_rxm".to_owned()),
+        source: Some([127, 0, 0, rail + 1].into()),
+        is_exact: false,
+    };
     Endpoint::open(&wanted, Settings::default())
 }
 

@@ -14,7 +14,10 @@ const REQUESTS: u64 = 80;
 
 fn end(give_up_after: Duration) -> Result<Endpoint, OfiError> {
     let (provider, source) = (Some("tcp;ofi_rxm".to_owned()), Some([127, 0, 0, 1].into()));
-    Endpoint::open(&Wanted { provider, source }, Settings { give_up_after, ..Settings::default() })
+    Endpoint::open(
+        &Wanted { provider, source, is_exact: false },
+        Settings { give_up_after, ..Settings::default() },
+    )
 }
 
 /// The card of an end point that accepts no connection: the kernel does, and nobody answers on it.

@@ -12,7 +12,7 @@ const EACH_BYTES: usize = 2 << 20;
 
 fn end() -> Result<Endpoint, OfiError> {
     let (provider, source) = (Some("tcp;ofi_rxm".to_owned()), Some([127, 0, 0, 1].into()));
-    Endpoint::open(&Wanted { provider, source }, Settings::default())
+    Endpoint::open(&Wanted { provider, source, is_exact: false }, Settings::default())
 }
 
 fn pattern(thread: usize) -> Vec<u8> {

@@ -29,7 +29,7 @@ const WHAT: &str = "the link between hosts";
 
 pub(super) fn measure(context: &mut Context<'_>, entry: &Entry, Ofi { load, goal }: Ofi) -> Result<Figure> {
     let cpus = cpus::pair(context.options.cpus, WHAT)?;
-    let wanted = ofi::Wanted { provider: Some(PROVIDER.to_owned()), source: None };
+    let wanted = ofi::Wanted { provider: Some(PROVIDER.to_owned()), source: None, is_exact: false };
     ofi::offers(&wanted).map_err(|error| BenchError::Absent { what: WHAT, reason: error.to_string() })?;
     let is_rails = load.is_over_rails();
     let hosts = Arc::new(if is_rails { Hosts::with_rails(2)? } else { Hosts::new()? });

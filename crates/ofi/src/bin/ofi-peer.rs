@@ -133,8 +133,11 @@ impl End {
 
     fn open(&mut self, words: &[&str]) -> Answer {
         let given = |nth: usize| words.get(nth).copied().filter(|word| *word != "-");
-        let wanted =
-            Wanted { provider: given(1).map(str::to_owned), source: given(2).map(str::parse).transpose()? };
+        let wanted = Wanted {
+            provider: given(1).map(str::to_owned),
+            source: given(2).map(str::parse).transpose()?,
+            is_exact: false,
+        };
         let mut settings = Settings::default();
         if let Some(limit) = given(3) {
             settings.give_up_after = Duration::from_millis(limit.parse()?);

@@ -90,7 +90,7 @@ impl RailsHere {
     fn open(&self, rail: usize) -> Result<Endpoint, OfiError> {
         let settings = Settings { give_up_after: GIVE_UP_AFTER, ..Settings::default() };
         let source = self.addresses.get(rail).copied();
-        Endpoint::open(&Wanted { provider: Some(self.provider.clone()), source }, settings)
+        Endpoint::open(&Wanted { provider: Some(self.provider.clone()), source, is_exact: false }, settings)
     }
 }
 

@@ -27,7 +27,8 @@ pub(super) struct Opened {
 /// Opens one with the provider that the link uses, at the first rail; nothing where the bare loops are not made for that provider.
 pub(super) fn open(node: &Node) -> Option<Opened> {
     let source = node.info().rails.first().copied();
-    let offers = |source| ofi::offers(&Wanted { provider: None, source }).ok()?.into_iter().next();
+    let offers =
+        |source| ofi::offers(&Wanted { provider: None, source, is_exact: false }).ok()?.into_iter().next();
     // Networks that have no addresses of the internet.
     let (offer, source) = match offers(source) {
         Some(offer) => (offer, source),
