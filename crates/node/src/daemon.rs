@@ -9,6 +9,7 @@ mod outputs;
 mod revoked;
 mod serve;
 mod setup;
+mod stored;
 mod strangers;
 
 pub use setup::settings_for;

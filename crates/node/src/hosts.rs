@@ -5,7 +5,7 @@ mod leave;
 mod revoke;
 
 use std::io::{ErrorKind, Read};
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -21,7 +21,7 @@ use trust::renew::{RenewError, Renewing, renew_here};
 use trust::room::Room;
 use trust::store::Store;
 
-use address::with_port;
+use address::{is_link_local, with_port};
 
 pub use address::{Address, check_host};
 pub use leave::{LeaveOptions, leave};
@@ -116,6 +116,16 @@ pub enum HostsError {
         at: String,
         /// Why not.
         source: std::io::Error,
+    },
+    /// Other hosts cannot find this one at the address that leads to the authority.
+    #[error(
+        "this host reaches {at} from the link-local address {own}, by which other hosts cannot find it: name another of its addresses with --address"
+    )]
+    LinkLocal {
+        /// The authority's host.
+        at: String,
+        /// This host's.
+        own: IpAddr,
     },
     /// Its name leads to no address.
     #[error("the name {host} cannot be resolved ({source}): correct it, or give the IP address")]
@@ -253,10 +263,15 @@ pub fn init(cluster: &str, node: NodeId, address: Address) -> Result<Made> {
     let (now, address) = (SystemTime::now(), address.complete());
     let store = Store::create(&place(cluster)?)?;
     let authority = Authority::create(&store, cluster, now)?;
-    Identity::issue_here(&store, &authority, node, address, now)?;
     let mut hosts = HostMap::default();
     hosts.set(node, address);
-    hosts.save(&store)?;
+    let kept = Identity::issue_here(&store, &authority, node, address, now).and_then(|()| hosts.save(&store));
+    // Half of it would be taken for the whole by the next attempt.
+    if let Err(error) = kept {
+        Authority::remove_from(&store);
+        let _ = trust::leave::forget(&store, node);
+        return Err(error.into());
+    }
     Ok(Made { node, address, dir: store.path().into(), fingerprint: authority.fingerprint() })
 }
 
@@ -306,6 +321,9 @@ pub fn join(options: JoinOptions) -> Result<Joined> {
     let mut socket = connect(&at, until)?;
     socket.set_write_timeout(Some(limit)).map_err(no_connection)?;
     let own = socket.local_addr().map_err(no_connection)?.ip();
+    if address.is_none() && is_link_local(own) {
+        return Err(HostsError::LinkLocal { at, own });
+    }
     let address = address.unwrap_or(Address { ip: own, port: None }).complete();
     let failed = |source: JoinError| HostsError::Join { at: at.clone(), source };
     // A token that is spent lets nobody in again: what this host lacks is found before.

@@ -44,6 +44,9 @@ pub(crate) struct Network {
     /// When what is new of addresses may be kept and passed on again, and whether there is any.
     pub(crate) spread_again_at: Option<Instant>,
     pub(crate) has_news: bool,
+    /// When the lists that the disk refused are stored again, and whether it has refused them since they were stored last.
+    pub(crate) store_again_at: Option<Instant>,
+    pub(crate) is_storing_refused: bool,
     /// The authority has revoked this node's own certificate.
     pub(crate) is_revoked: bool,
 }
@@ -75,6 +78,8 @@ impl Network {
             accept_again_at: None,
             spread_again_at: None,
             has_news: false,
+            store_again_at: None,
+            is_storing_refused: false,
             is_revoked: false,
         }))
     }
@@ -111,6 +116,7 @@ impl Network {
     /// The earliest moment at which a connection is given up, or accepting is tried again.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         let moments = self.remotes.values().filter_map(Remote::limit);
+        let moments = moments.chain(self.store_again_at);
         moments.chain(self.accept_again_at).chain(self.spread_again_at.filter(|_| self.has_news)).min()
     }
 

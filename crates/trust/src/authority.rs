@@ -89,13 +89,28 @@ impl Authority {
         let params = own_params(cluster, now);
         let certificate =
             params.self_signed(&key).map_err(TrustError::crypto("making the authority's certificate"))?;
-        store.write(KEY, key.serialized_der())?;
-        store.write(CLUSTER, cluster.as_bytes())?;
-        store.write(CERTIFICATE, certificate.der())?;
-        store.make_dir(crate::token::FOLDER)?;
         let again =
             key_from(key.serialized_der()).map_err(TrustError::crypto("making the authority's key"))?;
+        // The key comes last: with it there is an authority.
+        let kept = store
+            .make_dir(crate::token::FOLDER)
+            .and_then(|()| store.write(CLUSTER, cluster.as_bytes()))
+            .and_then(|()| store.write(CERTIFICATE, certificate.der()))
+            .and_then(|()| store.write(KEY, key.serialized_der()));
+        if let Err(error) = kept {
+            Self::remove_from(store);
+            return Err(error);
+        }
         Ok(Self { issuer: Issuer::new(params, key), key: again, certificate: certificate.der().clone() })
+    }
+
+    /// One that was just made and is of no use, because something else that belongs to it could not be kept.
+    pub fn remove_from(store: &Store) {
+        for name in [KEY, CERTIFICATE, CLUSTER] {
+            let _ = store.remove(name);
+        }
+        store.remove_dir_if_empty(crate::token::FOLDER);
+        store.remove_if_empty();
     }
 
     /// The authority in this directory.
@@ -290,5 +305,20 @@ mod tests {
         let certificate = opened.issue(node, public, SystemTime::now()).unwrap();
         assert_eq!(node_of(&certificate), Some(node));
         assert_eq!(node_of(opened.certificate()), None);
+    }
+
+    /// A directory in the place of a file refuses the write as a full disk does, for the superuser, too.
+    #[test]
+    fn half_an_authority_does_not_stay() {
+        let root = tempfile::tempdir().unwrap();
+        let store = Store::create(&root.path().join("c")).unwrap();
+        for name in [CLUSTER, CERTIFICATE, KEY] {
+            std::fs::create_dir_all(store.place(name).join("full")).unwrap();
+            Authority::create(&store, "lab", SystemTime::now()).unwrap_err();
+            std::fs::remove_dir_all(store.place(name)).unwrap();
+            assert_eq!(store.names().unwrap_or_default(), [""; 0], "after a failed write of {name}");
+            std::fs::create_dir_all(store.path()).unwrap();
+        }
+        Authority::create(&store, "lab", SystemTime::now()).unwrap();
     }
 }

@@ -1,5 +1,6 @@
 //! What can go wrong with keys, certificates and tokens.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use proto::ids::NodeId;
@@ -13,7 +14,7 @@ pub type Result<T> = std::result::Result<T, TrustError>;
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
     /// A file or directory of the credentials.
-    #[error("cannot {what} {path}: {source}")]
+    #[error("cannot {what} {path}: {source}{}", next_step(.source))]
     Io {
         /// What was tried.
         what: &'static str,
@@ -149,8 +150,7 @@ pub enum TrustError {
     NoId,
     /// The list of hosts is full.
     #[error(
-        "the cluster has its maximum of hosts: remove lines of hosts that are gone from the file `hosts` on the \
-         authority's host, and restart its manager"
+        "the cluster has its maximum of hosts: take out those that are gone with `tieline cluster revoke ID` on the authority's host"
     )]
     Full,
     /// Not a token.
@@ -178,6 +178,18 @@ pub enum TrustError {
     /// The system gives no random numbers.
     #[error("the kernel gives no random numbers: {0}")]
     Random(#[source] std::io::Error),
+}
+
+/// What helps, where that is known.
+fn next_step(error: &std::io::Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            ": free some space (160 KiB suffice), and try again"
+        }
+        ErrorKind::ReadOnlyFilesystem => ": mount it writable, or set another directory",
+        ErrorKind::PermissionDenied => ": do this as the user who owns it",
+        _ => "",
+    }
 }
 
 impl TrustError {

@@ -16,14 +16,21 @@ pub(crate) const FILE: &str = "hosts";
 const HOSTS_MAX: usize = 1024;
 /// Addresses of one node: the one by which the others know it, and one of each rail.
 const ADDRESSES_MAX: usize = MAX_RAILS + 1;
+/// Nodes of which one member has told and that have not proved who they are. What a member makes up takes no more room than that.
+const TOLD_BY_ONE_MAX: usize = 64;
 /// So many addresses of each node are sent where more do not fit into a message.
 const FEW_ADDRESSES: usize = 2;
 
 /// Nodes and addresses; an address helps to find a manager and proves nothing.
+///
+/// Nodes of which only another member has told are neither stored nor passed on until they have proved who they are, and make room for
+/// those that have. Every member has a session with every other, so each hears of a node from one that knows it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HostMap {
     /// Of each node one at least, the one by which the others know it comes first.
     entries: BTreeMap<NodeId, Vec<SocketAddr>>,
+    /// Which of them have not proved who they are, and who has told of them.
+    told_by: BTreeMap<NodeId, NodeId>,
 }
 
 impl HostMap {
@@ -47,7 +54,7 @@ impl HostMap {
 
     /// Keeps it.
     pub fn save(&self, store: &Store) -> Result<()> {
-        let text = self.entries.iter().fold(String::new(), |mut text, (node, addresses)| {
+        let text = self.proved().fold(String::new(), |mut text, (node, addresses)| {
             let _ = write!(text, "{node}");
             for address in addresses {
                 let _ = write!(text, " {address}");
@@ -72,7 +79,7 @@ impl HostMap {
         self.set_all(node, vec![address])
     }
 
-    /// It has these addresses, the one by which the others know it comes first. True: that is news.
+    /// It has these addresses, the one by which the others know it comes first, and is of the cluster. True: that is news.
     pub fn set_all(&mut self, node: NodeId, addresses: Vec<SocketAddr>) -> bool {
         let mut kept: Vec<SocketAddr> = Vec::new();
         for address in addresses {
@@ -80,29 +87,63 @@ impl HostMap {
                 kept.push(address);
             }
         }
-        if kept.is_empty() || self.entries.len() >= HOSTS_MAX && !self.entries.contains_key(&node) {
+        if kept.is_empty() {
             return false;
         }
-        self.entries.insert(node, kept.clone()) != Some(kept)
+        if self.entries.len() >= HOSTS_MAX && !self.entries.contains_key(&node) {
+            let Some((unproved, _)) = self.told_by.pop_last() else { return false };
+            self.entries.remove(&unproved);
+        }
+        let is_proved_now = self.told_by.remove(&node).is_some();
+        self.entries.insert(node, kept.clone()) != Some(kept) || is_proved_now
     }
 
-    /// It is not in the list any more; false: it was not.
+    /// A member has told of a node that is not in the list. True: it is now.
+    fn hear_of(&mut self, node: NodeId, addresses: &[SocketAddr], from: NodeId) -> bool {
+        let count = self.told_by.values().filter(|teller| **teller == from).count();
+        if count >= TOLD_BY_ONE_MAX || self.entries.len() >= HOSTS_MAX {
+            return false;
+        }
+        let is_new = self.set_all(node, addresses.to_vec());
+        if is_new {
+            self.told_by.insert(node, from);
+        }
+        is_new
+    }
+
+    /// What is stored and passed on.
+    fn proved(&self) -> impl Iterator<Item = (&NodeId, &Vec<SocketAddr>)> {
+        self.entries.iter().filter(|(node, _)| !self.told_by.contains_key(node))
+    }
+
+    /// It is not in the list any more, nor is a node of which only it has told; false: it was not.
     pub fn remove(&mut self, node: NodeId) -> bool {
+        let entries = &mut self.entries;
+        self.told_by.retain(|told, teller| {
+            let stays = *teller != node && *told != node;
+            if !stays {
+                entries.remove(told);
+            }
+            stays
+        });
         self.entries.remove(&node).is_some()
     }
 
-    /// Whether a node that is not here yet would find room.
+    /// Whether a node that is not here yet would find no room.
     pub fn is_full(&self) -> bool {
-        self.entries.len() >= HOSTS_MAX
+        self.entries.len() - self.told_by.len() >= HOSTS_MAX
     }
 
-    /// Takes in what a member of the cluster says: new nodes, and its own addresses. The nodes that this changed.
+    /// Takes in what a member of the cluster says, which has proved who it is: new nodes, and its own addresses. The nodes that this changed.
     pub fn merge(&mut self, from: NodeId, told: &Self) -> Vec<NodeId> {
-        let news = told.entries.iter().filter(|(node, _)| **node == from || !self.entries.contains_key(node));
         let mut changed = Vec::new();
-        for (node, addresses) in news.map(|(node, addresses)| (*node, addresses.clone())).collect::<Vec<_>>()
-        {
-            if self.set_all(node, addresses) {
+        for (&node, addresses) in &told.entries {
+            let is_news = if node == from {
+                self.set_all(node, addresses.clone())
+            } else {
+                !self.entries.contains_key(&node) && self.hear_of(node, addresses, from)
+            };
+            if is_news {
                 changed.push(node);
             }
         }
@@ -116,9 +157,9 @@ impl HostMap {
 
     /// As it is sent.
     pub fn to_bytes(&self) -> std::result::Result<Vec<u8>, CodecError> {
-        encode(&self.entries.iter().collect::<Vec<_>>()).or_else(|_| {
+        encode(&self.proved().collect::<Vec<_>>()).or_else(|_| {
             let few = |addresses: &Vec<SocketAddr>| addresses.iter().copied().take(FEW_ADDRESSES).collect();
-            let few = self.entries.iter().map(|(node, addresses)| (*node, few(addresses)));
+            let few = self.proved().map(|(node, addresses)| (*node, few(addresses)));
             encode(&few.collect::<Vec<(NodeId, Vec<SocketAddr>)>>())
         })
     }
@@ -191,5 +232,52 @@ mod tests {
         assert_eq!(known.merge(node(8), &told), [node(8), node(12)]);
         assert_eq!(known.get(node(4)), Some("10.0.0.1:1".parse().unwrap()));
         assert_eq!(known.get(node(8)), Some("10.0.0.3:1".parse().unwrap()));
+    }
+
+    /// One record of a member that names as many nodes as the list holds: hosts that join find room, and nobody else hears of them.
+    #[test]
+    fn nodes_that_a_member_makes_up_take_little_room_and_no_file() {
+        let address: SocketAddr = "10.0.0.1:1".parse().unwrap();
+        let mut known = HostMap::default();
+        known.set(node(4), address);
+        let mut lies = HostMap::default();
+        for nth in 10..HOSTS_MAX {
+            lies.set(NodeId::nth(nth).unwrap(), address);
+        }
+        assert_eq!(known.merge(node(8), &lies).len(), TOLD_BY_ONE_MAX);
+        assert_eq!(known.merge(node(8), &lies), []);
+        // From one that others tell them: as many once more.
+        assert_eq!(known.merge(node(12), &lies).len(), TOLD_BY_ONE_MAX);
+        let passed_on = HostMap::from_bytes(&known.to_bytes().unwrap()).unwrap();
+        assert_eq!(passed_on.nodes().collect::<Vec<_>>(), [node(4)]);
+        let root = tempfile::tempdir().unwrap();
+        let store = Store::create(&root.path().join("c")).unwrap();
+        known.save(&store).unwrap();
+        assert_eq!(HostMap::load(&store).unwrap(), passed_on);
+        // One of them is there after all: that is news, once.
+        let real = NodeId::nth(10).unwrap();
+        let mut own = HostMap::default();
+        own.set(real, address);
+        assert_eq!((known.merge(real, &own), known.merge(real, &own)), (vec![real], vec![]));
+        assert!(HostMap::from_bytes(&known.to_bytes().unwrap()).unwrap().get(real).is_some());
+        // Revoked: what it has made up goes with it.
+        known.remove(node(8));
+        assert_eq!(known.nodes().count(), 2 + TOLD_BY_ONE_MAX);
+    }
+
+    #[test]
+    fn a_full_list_makes_room_for_a_node_that_has_proved_who_it_is() {
+        let address: SocketAddr = "10.0.0.1:1".parse().unwrap();
+        let mut known = HostMap::default();
+        for nth in 0..HOSTS_MAX - 1 {
+            known.set(NodeId::nth(nth).unwrap(), address);
+        }
+        let (made_up, joined, late) = (NodeId::nth(2000), NodeId::nth(2001), NodeId::nth(2002));
+        let mut lie = HostMap::default();
+        lie.set(made_up.unwrap(), address);
+        assert_eq!(known.merge(node(8), &lie), [made_up.unwrap()]);
+        assert!(!known.is_full() && known.set(joined.unwrap(), address));
+        assert_eq!((known.get(made_up.unwrap()), known.is_full()), (None, true));
+        assert!(!known.set(late.unwrap(), address), "none of those that are of the cluster goes");
     }
 }

@@ -63,13 +63,13 @@ pub fn serve(store: &Store, request: &[u8], now: SystemTime) -> (Vec<u8>, Result
     let served = serve_one(store, request, now);
     let (answer, outcome): (Answer, _) = match served {
         Ok((welcome, joined)) => (Ok(welcome), Ok(joined)),
-        Err(error) => (Err(Refusal::Invalid(told(&error))), Err(error)),
+        Err(error) => (Err(Refusal::Invalid(told(&error, "issue a certificate"))), Err(error)),
     };
     (encode(&answer).unwrap_or_default(), outcome)
 }
 
-/// A stranger is told nothing of this host's files.
-pub(crate) fn told(error: &TrustError) -> String {
+/// A stranger is told nothing of this host's files; `what` is what it has asked for.
+pub(crate) fn told(error: &TrustError, what: &str) -> String {
     match error {
         TrustError::Taken { .. }
         | TrustError::OtherNode { .. }
@@ -83,7 +83,7 @@ pub(crate) fn told(error: &TrustError) -> String {
         TrustError::NoAuthority { .. } => {
             "this host has no authority: give the host where `tieline cluster init` was run".to_owned()
         }
-        _ => "the authority could not issue a certificate: the log of its node manager says why".to_owned(),
+        _ => format!("the authority could not {what}: the log of its node manager says why"),
     }
 }
 

@@ -53,7 +53,7 @@ fn unreadable(error: CodecError) -> LeaveError {
 pub fn serve(store: &Store, channel: &Channel, request: &[u8], now: SystemTime) -> (Vec<u8>, Result<NodeId>) {
     let (answer, outcome): (Answer, _) = match serve_one(store, channel, request, now) {
         Ok(node) => (Ok(()), Ok(node)),
-        Err(error) => (Err(Refusal::Invalid(told(&error))), Err(error)),
+        Err(error) => (Err(Refusal::Invalid(told(&error, "take the node out of the cluster"))), Err(error)),
     };
     (encode(&answer).unwrap_or_default(), outcome)
 }

@@ -70,7 +70,7 @@ fn unreadable(error: CodecError) -> RenewError {
 pub fn serve(store: &Store, channel: &Channel, request: &[u8], now: SystemTime) -> (Vec<u8>, Result<NodeId>) {
     let (answer, outcome): (Answer, _) = match serve_one(store, channel, request, now) {
         Ok((node, certificate)) => (Ok(certificate.to_vec()), Ok(node)),
-        Err(error) => (Err(Refusal::Invalid(told(&error))), Err(error)),
+        Err(error) => (Err(Refusal::Invalid(told(&error, "issue a certificate"))), Err(error)),
     };
     (encode(&answer).unwrap_or_default(), outcome)
 }

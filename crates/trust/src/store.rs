@@ -181,6 +181,11 @@ impl Store {
         DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(io("create", &path))
     }
 
+    /// Removes a folder of the directory, unless something lies in it.
+    pub(crate) fn remove_dir_if_empty(&self, name: &str) {
+        let _ = fs::remove_dir(self.place(name));
+    }
+
     /// Removes the directory, unless something lies in it.
     pub(crate) fn remove_if_empty(&self) {
         let _ = fs::remove_dir(&self.dir);

@@ -327,7 +327,6 @@ fn a_node_gets_no_second_certificate_because_the_list_of_hosts_lacks_it() {
     assert_eq!(try_to_join(&cluster, cluster.token(None), None, &home).unwrap(), node(12));
 }
 
-/// Members tell each other of hosts: one that lies may fill the list.
 #[test]
 fn a_full_list_of_hosts_lets_nobody_in_and_costs_no_token() {
     let cluster = Cluster::new();

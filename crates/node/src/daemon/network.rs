@@ -254,9 +254,7 @@ impl Daemon {
             .filter(|(_, remote)| remote.node.is_some())
             .map(|(conn, remote)| (*conn, remote.send(RecordKind::Hosts, &all)))
             .collect();
-        if let Err(error) = kept {
-            self.warn(format!("addresses of other hosts cannot be stored: {error}"));
-        }
+        self.note_stored(HOSTS, kept);
         for (conn, fits) in told {
             if fits { self.flush_remote(conn) } else { self.lose_remote(conn, Some(UNREAD.to_owned())) }
         }
@@ -368,6 +366,7 @@ impl Daemon {
             }
         }
         self.spread_if_due();
+        self.store_again_if_due();
         for peer in overdue {
             self.lose_remote(peer, Some(format!("no answer within {} s", HANDSHAKE_LIMIT.as_secs())));
         }
@@ -378,7 +377,7 @@ impl Daemon {
         if let Some(network) = self.network.as_mut().filter(|network| network.has_news)
             && let Err(error) = network.hosts.save(&network.store)
         {
-            self.warn(format!("addresses of other hosts cannot be stored: {error}"));
+            self.warn(format!("{HOSTS} cannot be stored: {error}"));
         }
         for remote in self.network.iter_mut().flat_map(|network| network.remotes.values_mut()) {
             let _ = remote.flush();
@@ -389,6 +388,9 @@ impl Daemon {
         self.network.as_ref().and_then(Network::next_timeout)
     }
 }
+
+/// What of other hosts is stored, in warnings.
+pub(super) const HOSTS: &str = "the addresses of other hosts";
 
 /// Between two times that addresses are kept and passed on.
 const SPREAD_PAUSE: Duration = Duration::from_secs(1);

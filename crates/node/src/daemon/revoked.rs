@@ -58,9 +58,8 @@ impl Daemon {
         let Some(network) = &self.network else { return };
         match network.identity.revocations.offer(body) {
             Ok(true) => {
-                if let Err(error) = network.identity.revocations.keep(&network.store) {
-                    self.warn(format!("the list of revoked certificates cannot be stored: {error}"));
-                }
+                let stored = network.identity.revocations.keep(&network.store);
+                self.note_stored("the list of revoked certificates", stored);
                 self.pass_list_on();
             }
             Ok(false) => {}

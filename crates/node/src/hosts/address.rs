@@ -17,11 +17,13 @@ impl FromStr for Address {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let whole = text.parse::<SocketAddr>().map(|address| (address.ip(), Some(address.port())));
-        let (ip, port) = whole.or_else(|_| text.parse::<IpAddr>().map(|ip| (ip, None))).map_err(|_| {
-            match port_of(text) {
-                Some(port) => wrong_port(text, port),
-                None => format!("`{text}` is not an address such as 10.0.0.1 or 10.0.0.1:{DEFAULT_PORT}"),
-            }
+        let alone = || without_brackets(text).parse::<IpAddr>().map(|ip| (ip, None));
+        if without_scope(text).is_some_and(is_link_local) {
+            return Err(link_local(text));
+        }
+        let (ip, port) = whole.or_else(|_| alone()).map_err(|_| match port_of(text) {
+            Some(port) => wrong_port(text, port),
+            None => format!("`{text}` is not an address such as 10.0.0.1 or 10.0.0.1:{DEFAULT_PORT}"),
         })?;
         if port == Some(0) {
             return Err(wrong_port(text, "0"));
@@ -32,8 +34,32 @@ impl FromStr for Address {
         if ip.is_unspecified() {
             return Err(format!("other hosts cannot connect to `{text}`: give this host's own address"));
         }
+        if is_link_local(ip) {
+            return Err(link_local(text));
+        }
         Ok(Self { ip, port })
     }
+}
+
+/// `fd00::1` for `[fd00::1]`.
+fn without_brackets(text: &str) -> &str {
+    text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text)
+}
+
+/// The address of one with the name of an interface, such as `fe80::1%eth0` or `[fe80::1%eth0]:7411`.
+fn without_scope(text: &str) -> Option<IpAddr> {
+    text.strip_prefix('[').unwrap_or(text).split_once('%')?.0.parse().ok()
+}
+
+/// It counts on one interface of a host alone (RFC 4291, 2.5.6), so others cannot be told of it.
+pub(super) fn is_link_local(ip: IpAddr) -> bool {
+    matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local())
+}
+
+fn link_local(text: &str) -> String {
+    format!(
+        "`{text}` is a link-local address, by which other hosts cannot find this one: give another address of this host"
+    )
 }
 
 /// The digits behind an address of the internet, which are too large for a port where the whole is no address.
@@ -56,7 +82,7 @@ impl Address {
 
 /// Whether a text can be a host, with or without a port; the text says what is wrong.
 pub fn check_host(host: &str) -> Result<(), String> {
-    if host.parse::<IpAddr>().is_ok() {
+    if without_brackets(host).parse::<IpAddr>().is_ok() {
         return Ok(());
     }
     let (name, port) = host.rsplit_once(':').map_or((host, None), |(name, port)| (name, Some(port)));
@@ -77,7 +103,7 @@ pub(super) fn with_port(host: &str) -> String {
         || host
             .rsplit_once(':')
             .is_some_and(|(name, port)| !name.contains(':') && port.parse::<u16>().is_ok());
-    match host.parse::<IpAddr>() {
+    match without_brackets(host).parse::<IpAddr>() {
         Ok(ip) => SocketAddr::new(ip, DEFAULT_PORT).to_string(),
         Err(_) if has_port => host.to_owned(),
         Err(_) => format!("{host}:{DEFAULT_PORT}"),
@@ -94,6 +120,7 @@ mod tests {
             ("10.0.0.1", "10.0.0.1:7411"),
             ("10.0.0.1:80", "10.0.0.1:80"),
             ("fd00::1", "[fd00::1]:7411"),
+            ("[fd00::1]", "[fd00::1]:7411"),
             ("[fd00::1]:80", "[fd00::1]:80"),
             ("head", "head:7411"),
             ("head:80", "head:80"),
@@ -112,11 +139,14 @@ mod tests {
             ("10.0.0.1:99999", "port 99999 is not possible"),
             ("[fd00::1]:65536", "port 65536 is not possible"),
             ("224.0.0.1", "it is a multicast address"),
+            ("fe80::1", "is a link-local address"),
+            ("fe80::1%eth0", "is a link-local address"),
+            ("[fe80::1%eth0]:7411", "is a link-local address"),
         ] {
             let said = wrong.parse::<Address>().unwrap_err();
             assert!(said.contains(why), "{wrong}: {said}");
         }
-        for host in ["head", "head:80", "10.0.0.1", "10.0.0.1:80", "fd00::1", "[fd00::1]:80"] {
+        for host in ["head", "head:80", "10.0.0.1", "10.0.0.1:80", "fd00::1", "[fd00::1]", "[fd00::1]:80"] {
             assert_eq!(check_host(host), Ok(()), "{host}");
         }
         for host in ["", ":80", "127.0.0.1:foo", "head:0", "head:", "head:65536"] {

@@ -132,6 +132,19 @@ fn addresses_that_lead_nowhere_are_dialled_few_at_a_time_and_delay_no_known_node
     eventually("it is back", || few(&lab) <= 32 && lab.hosts[1].sees(&[4]));
 }
 
+/// Half of it would be taken for the whole by the next `init`.
+#[test]
+fn a_host_without_room_for_an_authority_keeps_nothing_of_it() {
+    let Some(mut lab) = Lab::new(&[4]) else { return };
+    let address = lab.hosts[0].address.clone();
+    let refused = lab.hosts[0].ask_without_room(&["init", "4", &address]).unwrap_err();
+    assert!(refused.starts_with("cannot write "), "{refused}");
+    let place = lab.hosts[0].config().parent().unwrap().to_owned();
+    assert_eq!(std::fs::read_dir(&place).unwrap().count(), 0, "something was left behind");
+    lab.hosts[0].ask(&["init", "4", &address]).unwrap();
+    lab.hosts[0].start();
+}
+
 /// A token lets one host in once.
 #[test]
 fn a_host_without_room_for_its_keys_keeps_its_token() {
