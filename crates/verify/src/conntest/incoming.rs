@@ -2,13 +2,11 @@
 
 use super::ledger::Ledger;
 use super::pattern::Pattern;
-use super::scan::{Mangled, Wanted, newest};
+use super::scan::{LATE_NS, Mangled, Wanted, newest};
 use super::words::{
     LINE_WORDS, MAX_ATTEMPTS, Meaning, Number, Route, WINDOW, announced_at, answered_at, slot_at, slot_of,
 };
 
-/// A block that is wrong is examined again for this long: it may be late, which is another fault than being changed.
-const LATE_NS: u64 = 2_000_000;
 /// Pieces in which a block is fetched and compared: they stay in the first cache.
 const PIECE_BYTES: usize = 4096;
 
@@ -89,7 +87,7 @@ impl Incoming {
                 meanings: &[Meaning::Announced],
             };
             let word = |index| word_at(announced_at(slot, index));
-            if let Some((attempt, _)) = newest(wanted, word, &mut self.mangled[slot], ledger) {
+            if let Some((attempt, _)) = newest(wanted, now_ns, word, &mut self.mangled[slot], ledger) {
                 self.slots[slot].announcements = attempt.saturating_add(1);
             } else if expected.wrong_since_ns.is_none() {
                 continue;

@@ -56,7 +56,7 @@ pub(super) struct Outgoing {
     block: Vec<u8>,
     outage: Outage,
     timing: Timing,
-    /// Words that were counted as corrupt already.
+    /// Words that are wrong.
     mangled: [Mangled; WINDOW],
 }
 
@@ -113,9 +113,8 @@ impl Outgoing {
                 meanings: &[Meaning::Right, Meaning::Wrong],
             };
             let word = |index| word_at(answered_at(slot, index));
-            let Some((attempt, meaning)) = newest(wanted, word, &mut self.mangled[slot], ledger) else {
-                continue;
-            };
+            let mangled = &mut self.mangled[slot];
+            let Some((attempt, meaning)) = newest(wanted, now_ns, word, mangled, ledger) else { continue };
             progress = true;
             sent.answers = attempt.saturating_add(1);
             if self.outage.end(now_ns, ledger) {
