@@ -1,6 +1,6 @@
 //! What `conntest`, `diag` and `status` say of a link that is down and of a node that was stopped, where hosts are several.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::lab::until;
 use crate::namespaces::Hosts;
@@ -29,6 +29,47 @@ fn a_link_that_is_down_is_the_only_suspect() {
         let ledger = &peers.iter().find(|one| one["node"] == peer).unwrap()["ledger"];
         assert!(ledger["bytes_checked"].as_u64().unwrap() > 0, "{node}, {peer}: {report}");
     }
+}
+
+/// They are injected where the bytes are sent: by the programs of that host.
+#[test]
+fn faults_of_a_link_between_hosts_hit_what_its_host_sends() {
+    let watchdog = Watchdog::usual("faults of a link between hosts");
+    if let Err(error) = ofi::offers(&ofi::Wanted::default()) {
+        return println!("skipped: {error}");
+    }
+    let Some(hosts) = Hosts::up_with(2, &["--faults"]) else { return };
+    let reach = env!("CARGO_BIN_EXE_tieline-reach");
+    let mut owner = hosts.program("host2", reach, &["own", "7", "4096"]).ready();
+    let mut user = hosts.program("host1", reach, &["reach", "8", "7"]).ready();
+    user.must("put 1 0 4096", "done");
+    owner.must("check 1 0 4096", "same");
+    let (status, out, err) =
+        hosts.tieline("host1", &["link", "degrade", "4", "8", "--loss", "100%", "--one-way"]);
+    assert_eq!(status, 0, "{out}{err}");
+    user.must("put 2 0 4096", "done");
+    user.must("put 3 0 4096", "done");
+    owner.must("check 1 0 4096", "same");
+    let (_, out, _) = hosts.tieline("host1", &["link", "list"]);
+    assert!(out.contains("loss 100 %"), "{out}");
+    watchdog.progress();
+    let (status, out, err) =
+        hosts.tieline("host1", &["link", "degrade", "4", "8", "--loss", "2%", "--one-way"]);
+    assert_eq!(status, 0, "{out}{err}");
+    let (status, out, _) = hosts.tieline("host1", &["conntest", "--time", "1", "--json"]);
+    assert_eq!(status, 1, "{out}");
+    let report: Value = serde_json::from_str(&out).unwrap();
+    let lost = |node: u64| {
+        let mut instances = report["instances"].as_array().unwrap().iter();
+        instances.find(|one| one["node"] == node).unwrap()["peers"][0]["ledger"]["lost"].as_u64().unwrap()
+    };
+    assert!(lost(8) > 0 && lost(4) == 0, "what node 4 sends is lost: {report}");
+    assert_eq!(report["culprits"][0]["suspect"]["link"], json!([4, 8]), "{report}");
+    watchdog.progress();
+    let (status, out, err) = hosts.tieline("host1", &["link", "clear", "4", "8"]);
+    assert_eq!(status, 0, "{out}{err}");
+    user.must("put 4 0 4096", "done");
+    owner.must("check 4 0 4096", "same");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tieline_tests::{Cluster, Peer, Watchdog};
 
 use crate::lab::{Program, until};
@@ -423,12 +423,56 @@ fn a_delay_is_kept_in_each_direction_on_each_rail() {
 }
 
 #[test]
+fn frames_are_lost_as_asked_and_blocks_arrive_whole() {
+    let watchdog = Watchdog::usual("hosts in namespaces with a loss");
+    let Some(hosts) = Hosts::up_with(2, &["--loss", "5%"]) else { return };
+    assert_eq!((&hosts.said["loss_ppm"], &hosts.said["delay_ns"]), (&json!(50_000), &Value::Null));
+    assert_eq!(forwarders(&hosts).len(), 1);
+    let address = hosts.said["hosts"][1]["addresses"][0].as_str().unwrap();
+    let before = (frames(&hosts, "host1").1, frames(&hosts, "host2").0);
+    // Where nothing listens the kernel returns an error now and then, which ends no loop.
+    let send =
+        format!("exec 3>/dev/udp/{address}/9; for i in {{1..600}}; do echo >&3; done 2>/dev/null; true");
+    hosts.must("host1", &["bash", "-c", &send]);
+    let (sent, arrived) = (frames(&hosts, "host1").1 - before.0, frames(&hosts, "host2").0 - before.1);
+    assert!(sent >= 500, "{sent} sent");
+    // The deviation of 500 frames is 1 %.
+    let share = arrived as f64 / sent as f64;
+    assert!((0.9..0.99).contains(&share), "{arrived} of {sent} arrived");
+    watchdog.progress();
+    if let Err(error) = ofi::offers(&ofi::Wanted::default()) {
+        return println!("a block is not tried: {error}");
+    }
+    let mut owner = hosts.program("host2", REACH, &["own", "7", "300000"]).ready();
+    let mut user = hosts.program("host1", REACH, &["reach", "8", "7"]).ready();
+    for seed in 1..4 {
+        user.must(&format!("put {seed} 1000 299000"), "done");
+        owner.must(&format!("check {seed} 1000 299000"), "same");
+        watchdog.progress();
+    }
+}
+
+/// Frames that the interface of a host has received and sent.
+fn frames(hosts: &Hosts, host: &str) -> (u64, u64) {
+    let all = hosts.must(host, &["cat", "/proc/net/dev"]);
+    let line = all.lines().find_map(|line| line.trim().strip_prefix("eth0:")).unwrap();
+    let numbers: Vec<u64> = line.split_whitespace().map(|number| number.parse().unwrap()).collect();
+    (numbers[1], numbers[9])
+}
+
+#[test]
 fn without_a_delay_nothing_forwards_frames() {
     let _watchdog = Watchdog::usual("hosts in namespaces without a delay");
     let Some(hosts) = Hosts::up(2) else { return };
     assert_eq!((&hosts.said["delay_ns"], forwarders(&hosts)), (&Value::Null, Vec::new()));
     let output = hosts.cluster.tieline(&["up", "--delay", "20ms"]).unwrap();
     assert_eq!(output.status.code(), Some(2));
-    let output = hosts.cluster.tieline(&["up", "--hosts-in-namespaces", "2", "--delay", "2s"]).unwrap();
-    assert!(text(&output).2.contains("give a delay from 1us to 1s"), "{output:?}");
+    for (option, value, said) in [
+        ("--delay", "2s", "give a delay from 1us to 1s"),
+        ("--loss", "60%", "give a loss from 0.0001% to 50%"),
+        ("--loss", "1", "is not a loss: give a percentage"),
+    ] {
+        let output = hosts.cluster.tieline(&["up", "--hosts-in-namespaces", "2", option, value]).unwrap();
+        assert!(text(&output).2.contains(said), "{output:?}");
+    }
 }

@@ -94,7 +94,7 @@ pub(crate) enum Command {
                             tieline up --nodes 9\n  tieline --cluster lab up --nodes 2\n  \
                             tieline up --hosts hosts.txt   # a node on each host of a list, over ssh\n  \
                             sudo tieline up --hosts-in-namespaces 3      # three hosts that share nothing, on this machine\n  \
-                            sudo tieline up --hosts-in-namespaces 3 --rate 1gbit --delay 50us\n  \
+                            sudo tieline up --hosts-in-namespaces 3 --rate 1gbit --delay 50us --loss 0.1%\n  \
                             sudo tieline up --hosts-in-namespaces 2 --rails 2      # each has two interfaces, eth0 and eth1\n  \
                             sudo tieline on host1 -- tieline status      # a command on one of them")]
     Up(Up),
@@ -247,20 +247,23 @@ pub(crate) struct Up {
     pub hosts: Option<PathBuf>,
     /// Start so many hosts, 2 to 64, with a node each, in namespaces of the kernel: they share no memory, file or socket, and are
     /// joined by a network of their own; needs root
-    #[arg(long, value_name = "N", conflicts_with_all = ["nodes", "faults"], value_parser = clap::value_parser!(u32).range(HOSTS))]
+    #[arg(long, value_name = "N", conflicts_with = "nodes", value_parser = clap::value_parser!(u32).range(HOSTS))]
     pub hosts_in_namespaces: Option<u32>,
     /// With --hosts-in-namespaces: number of networks between the hosts, 1 to 4; each host has one interface (eth0, eth1, …) in each
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "hosts_in_namespaces", conflicts_with_all = ["nodes", "faults", "hosts"],
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "hosts_in_namespaces", conflicts_with_all = ["nodes", "hosts"],
           value_parser = clap::value_parser!(u32).range(RAILS))]
     pub rails: u32,
     /// With --hosts-in-namespaces: each host may send so many bits per second over each of its interfaces, and receive as many, such
     /// as 1gbit or 100mbit [default: unlimited]
-    #[arg(long, value_name = "RATE", requires = "hosts_in_namespaces", conflicts_with_all = ["nodes", "faults", "hosts"])]
+    #[arg(long, value_name = "RATE", requires = "hosts_in_namespaces", conflicts_with_all = ["nodes", "hosts"])]
     pub rate: Option<namespaces::Rate>,
     /// With --hosts-in-namespaces: a frame takes so long from one host to another, one way, from 1us to 1s, such as 50us or 2ms
     /// [default: none]
-    #[arg(long, value_name = "TIME", requires = "hosts_in_namespaces", conflicts_with_all = ["nodes", "faults", "hosts"])]
+    #[arg(long, value_name = "TIME", requires = "hosts_in_namespaces", conflicts_with_all = ["nodes", "hosts"])]
     pub delay: Option<namespaces::Delay>,
+    /// With --hosts-in-namespaces: so many frames do not arrive, chosen at random, from 0.0001% to 50%, such as 0.1% [default: none]
+    #[arg(long, value_name = "SHARE", requires = "hosts_in_namespaces", conflicts_with_all = ["nodes", "hosts"])]
+    pub loss: Option<namespaces::Loss>,
 }
 
 /// `down`.

@@ -96,6 +96,20 @@ impl FaultInjector {
     pub fn counts(&self) -> Counts {
         self.counters.read()
     }
+
+    /// Puts itself around memory of this node that was opened in another way than by [`Link::open`].
+    pub fn around(&self, inside: Arc<dyn RemoteMemory>, node: NodeId) -> Arc<dyn RemoteMemory> {
+        let opens = self.counters.opens.fetch_add(1, Ordering::Relaxed);
+        Arc::new(InjectorMemory {
+            inside,
+            node,
+            counters: Arc::clone(&self.counters),
+            source: self.source.clone(),
+            dice: Mutex::new(Dice::new(self.seed ^ opens.rotate_left(32) ^ u64::from(node.get()))),
+            late: Mutex::default(),
+            holding: AtomicBool::new(false),
+        })
+    }
 }
 
 impl Link for FaultInjector {
@@ -109,17 +123,7 @@ impl Link for FaultInjector {
 
     fn open(&self, grant: Grant) -> Result<Arc<dyn RemoteMemory>> {
         let node = grant.node;
-        let inside = self.inside.open(grant)?;
-        let opens = self.counters.opens.fetch_add(1, Ordering::Relaxed);
-        Ok(Arc::new(InjectorMemory {
-            inside,
-            node,
-            counters: Arc::clone(&self.counters),
-            source: self.source.clone(),
-            dice: Mutex::new(Dice::new(self.seed ^ opens.rotate_left(32) ^ u64::from(node.get()))),
-            late: Mutex::default(),
-            holding: AtomicBool::new(false),
-        }))
+        Ok(self.around(self.inside.open(grant)?, node))
     }
 
     fn is_used_here(&self, memory: MemoryId) -> bool {

@@ -10,18 +10,20 @@ use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send, sockopt};
 use rustix::thread::set_current_timer_slack;
+use seeded_random::SplitMix64;
 use shm::packet::{self, HEADER_BYTES};
 
 use crate::delay::Delay;
 use crate::error::{NamespacesError, Result};
+use crate::loss::Loss;
 use crate::words::Said;
-use crate::{FORWARDER, ip, line, plan};
+use crate::{FORWARDER, ip, line, plan, words};
 
 /// The longest frame: a block of 64 KiB that the kernel cuts into packets later, with its headers.
 const FRAME_BYTES_MAX: usize = HEADER_BYTES + 65_536 + 256;
@@ -38,21 +40,26 @@ pub(crate) struct Arguments {
     pub(crate) rail: usize,
     /// How many hosts there are.
     pub(crate) count: usize,
-    pub(crate) delay: Delay,
+    pub(crate) delay: Option<Delay>,
+    pub(crate) loss: Option<Loss>,
 }
 
 impl Arguments {
-    fn words(self) -> [OsString; 4] {
-        let Self { rail, count, delay } = self;
-        [FORWARDER.into(), rail.to_string().into(), count.to_string().into(), delay.to_string().into()]
+    fn words(self) -> [OsString; 5] {
+        let delay = self.delay.map(|delay| delay.to_string()).unwrap_or_default();
+        let loss = self.loss.map(|loss| loss.to_string()).unwrap_or_default();
+        let numbers = [self.rail, self.count].map(|number| number.to_string());
+        let [rail, count] = numbers;
+        [FORWARDER.into(), rail.into(), count.into(), delay.into(), loss.into()]
     }
 
     fn of(words: &[OsString]) -> Option<Self> {
-        let [rail, count, delay] = words else { return None };
+        let [rail, count, delay, loss] = words else { return None };
         Some(Self {
             rail: rail.to_str()?.parse().ok()?,
             count: count.to_str()?.parse().ok()?,
-            delay: delay.to_str()?.parse().ok()?,
+            delay: words::optional(delay)?,
+            loss: words::optional(loss)?,
         })
     }
 }
@@ -70,7 +77,7 @@ pub(crate) fn start(arguments: Arguments) -> Result<Child> {
         Some(Ok(other)) => format!("it says `{other}`"),
         None => "it ended while it was started".to_owned(),
     };
-    Err(NamespacesError::Said(format!("the delay of rail {}: {why}", arguments.rail + 1)))
+    Err(NamespacesError::Said(format!("what forwards the frames of rail {}: {why}", arguments.rail + 1)))
 }
 
 /// This process is that of a rail: its exit status, if it cannot be.
@@ -92,7 +99,7 @@ pub(crate) fn run(words: &[OsString]) -> u8 {
 /// One for each host.
 fn open(arguments: Arguments) -> Result<Vec<OwnedFd>> {
     // Usually the kernel ends a wait up to 50 µs late, to save energy.
-    let failed = |source: Errno| NamespacesError::Namespace { what: "a delay of frames", source };
+    let failed = |source: Errno| NamespacesError::Namespace { what: "the forwarding of frames", source };
     set_current_timer_slack(NonZeroU64::new(1)).map_err(failed)?;
     let end = |index| {
         let name = ip::on_rail(&plan::name(index), arguments.rail);
@@ -108,6 +115,10 @@ fn open(arguments: Arguments) -> Result<Vec<OwnedFd>> {
 fn forward(ends: &[OwnedFd], arguments: Arguments) -> NamespacesError {
     let mut under_way = UnderWay::new(ends.len());
     let mut buffer = vec![0; FRAME_BYTES_MAX];
+    let delay = arguments.delay.map_or(Duration::ZERO, Delay::duration);
+    // The same frames of the same traffic are lost each time.
+    let mut random = SplitMix64::new(arguments.rail as u64);
+    let mut is_lost = || arguments.loss.is_some_and(|loss| loss.hits(&mut random));
     loop {
         while let Some(frame) = under_way.next_due(Instant::now()) {
             // What the interface does not take now is lost, as on any network.
@@ -127,8 +138,7 @@ fn forward(ends: &[OwnedFd], arguments: Arguments) -> NamespacesError {
                 // Nothing more, or an interface that is down: it may come up again.
                 let Ok((_, len)) = recv(&ends[from], buffer.as_mut_slice(), RecvFlags::TRUNC) else { break };
                 if let Some(bytes) = buffer.get(..len) {
-                    let due = Instant::now() + arguments.delay.duration();
-                    under_way.take(bytes, from, arguments.rail, due);
+                    under_way.take(bytes, from, arguments.rail, Instant::now() + delay, &mut is_lost);
                 }
             }
         }
@@ -156,14 +166,21 @@ impl UnderWay {
         Self { frames: VecDeque::new(), bytes: vec![0; hosts] }
     }
 
-    fn take(&mut self, frame: &[u8], from: usize, rail: usize, due: Instant) {
+    fn take(
+        &mut self,
+        frame: &[u8],
+        from: usize,
+        rail: usize,
+        due: Instant,
+        mut is_lost: impl FnMut() -> bool,
+    ) {
         let Some(to) = frame.get(HEADER_BYTES..).and_then(|frame| frame.first_chunk::<6>()) else { return };
         let bytes: Arc<[u8]> = frame.into();
         // The lowest bit of the first byte: for several.
         let is_for_all = to[0] & 1 != 0;
         for host in (0..self.bytes.len()).filter(|host| *host != from) {
             let is_meant = is_for_all || *to == ip::hardware_bytes(host, rail);
-            if is_meant && self.bytes[host] + bytes.len() <= WAITING_BYTES_MAX {
+            if is_meant && self.bytes[host] + bytes.len() <= WAITING_BYTES_MAX && !is_lost() {
                 self.bytes[host] += bytes.len();
                 self.frames.push_back(Frame { due, to: host, bytes: Arc::clone(&bytes) });
             }
@@ -197,9 +214,12 @@ mod tests {
 
     #[test]
     fn it_is_started_with_what_it_is_told() {
-        let arguments = Arguments { rail: 1, count: 3, delay: "50us".parse().unwrap() };
-        assert_eq!(Arguments::of(&arguments.words()[1..]), Some(arguments));
-        assert_eq!(Arguments::of(&["1".into(), "x".into(), "50us".into()]), None);
+        for (delay, loss) in [("50us", "0.1%"), ("", "1%"), ("2ms", "")] {
+            let arguments =
+                Arguments { rail: 1, count: 3, delay: delay.parse().ok(), loss: loss.parse().ok() };
+            assert_eq!(Arguments::of(&arguments.words()[1..]), Some(arguments));
+        }
+        assert_eq!(Arguments::of(&["1".into(), "x".into(), "50us".into(), "".into()]), None);
     }
 
     #[test]
@@ -207,17 +227,18 @@ mod tests {
         let start = Instant::now();
         let at = |us| start + Duration::from_micros(us);
         let mut under_way = UnderWay::new(3);
-        under_way.take(&frame(ip::hardware_bytes(1, 2), 60), 0, 2, at(50));
-        under_way.take(&frame([0xff; 6], 60), 1, 2, at(60));
+        under_way.take(&frame(ip::hardware_bytes(1, 2), 60), 0, 2, at(50), || false);
+        under_way.take(&frame([0xff; 6], 60), 1, 2, at(60), || false);
         // Of another rail, of nobody, to itself, too short.
-        under_way.take(&frame(ip::hardware_bytes(1, 1), 60), 0, 2, at(70));
-        under_way.take(&frame([2, 9, 9, 9, 9, 9], 60), 0, 2, at(70));
-        under_way.take(&frame(ip::hardware_bytes(0, 2), 60), 0, 2, at(70));
-        under_way.take(&[0; 12], 0, 2, at(70));
+        under_way.take(&frame(ip::hardware_bytes(1, 1), 60), 0, 2, at(70), || false);
+        under_way.take(&frame([2, 9, 9, 9, 9, 9], 60), 0, 2, at(70), || false);
+        under_way.take(&frame(ip::hardware_bytes(0, 2), 60), 0, 2, at(70), || false);
+        under_way.take(&[0; 12], 0, 2, at(70), || false);
         assert_eq!(under_way.first_due(), Some(at(50)));
         assert!(under_way.next_due(at(49)).is_none());
         assert_eq!(under_way.next_due(at(55)).unwrap().to, 1);
         assert!(under_way.next_due(at(59)).is_none());
+        under_way.take(&frame(ip::hardware_bytes(1, 2), 60), 0, 2, at(80), || true);
         let to: Vec<usize> =
             std::iter::from_fn(|| under_way.next_due(at(100))).map(|frame| frame.to).collect();
         assert_eq!((to, under_way.bytes), (vec![0, 2], vec![0, 0, 0]));
@@ -228,12 +249,12 @@ mod tests {
         let mut under_way = UnderWay::new(2);
         let long = frame(ip::hardware_bytes(1, 0), 60_000);
         for _ in 0..WAITING_BYTES_MAX / 60_000 + 10 {
-            under_way.take(&long, 0, 0, Instant::now());
+            under_way.take(&long, 0, 0, Instant::now(), || false);
         }
         let fits = WAITING_BYTES_MAX / long.len();
         assert_eq!((under_way.frames.len(), under_way.bytes[1]), (fits, fits * long.len()));
         assert!(under_way.next_due(Instant::now()).is_some());
-        under_way.take(&long, 0, 0, Instant::now());
+        under_way.take(&long, 0, 0, Instant::now(), || false);
         assert_eq!(under_way.frames.len(), fits);
     }
 }

@@ -217,7 +217,7 @@ impl Host {
         let options = UpOptions {
             dir: self.dir.clone(),
             nodes: vec![node],
-            launcher: Launcher::this_binary()?,
+            launcher: Launcher { faults: self.arguments.all.faults, ..Launcher::this_binary()? },
             config: self.configuration()?,
             limit: LIMIT,
             keep_files: false,
@@ -246,12 +246,21 @@ mod tests {
 
     #[test]
     fn a_host_is_started_with_what_it_is_told() {
-        for (delay, rate, config) in
-            [(None, None, None), ("2ms".parse().ok(), "1gbit".parse().ok(), Some("/etc/x y".into()))]
-        {
+        for (delay, loss, rate, faults, config) in [
+            (None, None, None, false, None),
+            ("2ms".parse().ok(), "1%".parse().ok(), "1gbit".parse().ok(), true, Some("/etc/x y".into())),
+        ] {
             let dir = ClusterDir::new("/run/tieline".into(), ClusterName::new("lab").unwrap());
-            let all =
-                hub::Arguments { dir, count: 3, rails: vec![Range(78), Range(79)], rate, delay, config };
+            let all = hub::Arguments {
+                dir,
+                count: 3,
+                rails: vec![Range(78), Range(79)],
+                rate,
+                delay,
+                loss,
+                faults,
+                config,
+            };
             let arguments = Arguments { index: 1, all };
             assert_eq!(Arguments::of(&arguments.words()[1..]), Some(arguments.clone()));
             let names = names(&arguments);

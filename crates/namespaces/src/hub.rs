@@ -22,12 +22,13 @@ use signal_hook::iterator::Signals;
 
 use crate::delay::Delay;
 use crate::error::{NamespacesError, Result};
+use crate::loss::Loss;
 use crate::plan::{self, Range};
 use crate::process::{Identity, own_pids};
 use crate::rate::Rate;
 use crate::state::{self, HubLock, Lab};
 use crate::words::{Order, Said};
-use crate::{forwarder, host, ip, line};
+use crate::{forwarder, host, ip, line, words};
 
 /// Written by `up` when all is well: the hosts stay.
 pub(crate) const KEEP: &str = "keep";
@@ -45,6 +46,8 @@ pub(crate) struct Arguments {
     pub(crate) rails: Vec<Range>,
     pub(crate) rate: Option<Rate>,
     pub(crate) delay: Option<Delay>,
+    pub(crate) loss: Option<Loss>,
+    pub(crate) faults: bool,
     pub(crate) config: Option<PathBuf>,
 }
 
@@ -54,6 +57,8 @@ impl Arguments {
         let config = self.config.clone().unwrap_or_default();
         let rate = self.rate.map(|rate| rate.to_string()).unwrap_or_default();
         let delay = self.delay.map(|delay| delay.to_string()).unwrap_or_default();
+        let loss = self.loss.map(|loss| loss.to_string()).unwrap_or_default();
+        let faults = if self.faults { "faults" } else { "" };
         let place = [self.dir.root().into(), self.dir.cluster().as_str().into()];
         let rails: Vec<_> = self.rails.iter().map(|range| range.0.to_string()).collect();
         let numbers = [self.count.to_string().into(), rails.join(",").into()];
@@ -61,7 +66,7 @@ impl Arguments {
             .into_iter()
             .chain(place)
             .chain(numbers)
-            .chain([rate.into(), delay.into(), config.into()])
+            .chain([rate.into(), delay.into(), loss.into(), faults.into(), config.into()])
             .collect()
     }
 
@@ -71,14 +76,16 @@ impl Arguments {
     }
 
     pub(crate) fn of(words: &[OsString]) -> Option<Self> {
-        let [root, cluster, count, rails, rate, delay, config] = words else { return None };
+        let [root, cluster, count, rails, rate, delay, loss, faults, config] = words else { return None };
         let rails = rails.to_str()?.split(',').map(|range| range.parse().ok().map(Range));
         Some(Self {
             dir: ClusterDir::new(root.into(), ClusterName::new(cluster.to_str()?).ok()?),
             count: count.to_str()?.parse().ok()?,
             rails: rails.collect::<Option<_>>()?,
-            rate: Some(rate.to_str()?).filter(|text| !text.is_empty()).map(str::parse).transpose().ok()?,
-            delay: Some(delay.to_str()?).filter(|text| !text.is_empty()).map(str::parse).transpose().ok()?,
+            rate: words::optional(rate)?,
+            delay: words::optional(delay)?,
+            loss: words::optional(loss)?,
+            faults: !faults.is_empty(),
             config: Some(config).filter(|path| !path.is_empty()).map(PathBuf::from),
         })
     }
@@ -208,7 +215,7 @@ fn build(arguments: &Arguments) -> Result<Vec<Started>> {
     unshare(Namespaces::Network)
         .map_err(|source| NamespacesError::Namespace { what: "a network namespace", source })?;
     let rails = arguments.rails.len();
-    let has_bridges = arguments.delay.is_none();
+    let has_bridges = arguments.delay.is_none() && arguments.loss.is_none();
     ip::bridges(if has_bridges { rails } else { 0 })?;
     let mut hosts = Vec::with_capacity(arguments.count);
     for index in 0..arguments.count {
@@ -228,9 +235,10 @@ fn build(arguments: &Arguments) -> Result<Vec<Started>> {
             // What a host receives.
             ip::limit(names.iter().map(|(host, _)| ip::on_rail(host, rail)), rate)?;
         }
-        if let Some(delay) = arguments.delay {
+        if !has_bridges {
+            let Arguments { count, delay, loss, .. } = *arguments;
             // It runs for as long as this process does.
-            drop(forwarder::start(forwarder::Arguments { rail, count: arguments.count, delay })?);
+            drop(forwarder::start(forwarder::Arguments { rail, count, delay, loss })?);
         }
     }
     hosts.iter_mut().for_each(|host| host.order(&Order::Address));
@@ -319,6 +327,8 @@ mod tests {
             rails: vec![Range(78), Range(80)],
             rate: "1gbit".parse().ok(),
             delay: "50us".parse().ok(),
+            loss: "0.1%".parse().ok(),
+            faults: true,
             config: Some("/etc/x".into()),
         };
         let words = arguments.words([HUB.into()]);

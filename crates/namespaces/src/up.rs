@@ -16,6 +16,7 @@ use shm::process::{Namespaces, unshare};
 
 use crate::delay::Delay;
 use crate::error::{NamespacesError, Result};
+use crate::loss::Loss;
 use crate::plan::{self, Range};
 use crate::rate::Rate;
 use crate::state::{self, Host};
@@ -43,6 +44,10 @@ pub struct UpOptions {
     pub rate: Option<Rate>,
     /// How long each frame is on its way, in each direction, if not as short as the kernel makes it.
     pub delay: Option<Delay>,
+    /// How many frames do not arrive, in each direction, if not none.
+    pub loss: Option<Loss>,
+    /// Whether programs inject the faults that `tieline link` asks for, no matter what the configuration contains.
+    pub faults: bool,
     /// The configuration of all managers, if not the usual one.
     pub config: Option<PathBuf>,
     /// How long until all have to be connected.
@@ -117,6 +122,8 @@ pub fn up(options: &UpOptions, progress: &mut dyn FnMut(Progress)) -> Result<(Up
             rails,
             rate: options.rate,
             delay: options.delay,
+            loss: options.loss,
+            faults: options.faults,
             config,
         },
         progress,

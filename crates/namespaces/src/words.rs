@@ -1,5 +1,6 @@
 //! What the processes of this crate say to each other, a line each.
 
+use std::ffi::OsStr;
 use std::net::Ipv4Addr;
 use std::str::FromStr;
 
@@ -39,6 +40,11 @@ pub(crate) enum Said {
     Ready(usize),
     /// It cannot be done, and why.
     Failed(String),
+}
+
+/// What a word of a command line says that is empty where there is nothing to say; `None`: it says something else.
+pub(crate) fn optional<T: FromStr>(word: &OsStr) -> Option<Option<T>> {
+    Some(word.to_str()?).filter(|text| !text.is_empty()).map(str::parse).transpose().ok()
 }
 
 /// One line, whatever the text has.

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use link::Link;
 use link::injector::FaultInjector;
 use link::shm_link::ShmLink;
+use link::{Link, RemoteMemory};
 use node_client::{AttachOptions, Client, ClientEvent};
 use proto::fault::LinkChange;
 use proto::ids::{GroupId, InterruptNo, NodeId, SegmentId, SegmentKey};
@@ -36,7 +36,14 @@ struct Inner {
     events: Arc<Registry>,
     network: Arc<Network>,
     /// Only on nodes with faults.
-    maps: Option<Arc<Maps>>,
+    faults: Option<Faults>,
+}
+
+/// What carries out injected faults.
+#[derive(Debug)]
+struct Faults {
+    maps: Arc<Maps>,
+    injector: Arc<FaultInjector>,
 }
 
 impl Node {
@@ -70,16 +77,26 @@ impl Node {
         })?;
         network.set_client(client.downgrade());
         if !client.info().faults {
-            return Ok(Self { inner: Arc::new(Inner { client, link, events, network, maps: None }) });
+            return Ok(Self { inner: Arc::new(Inner { client, link, events, network, faults: None }) });
         }
         let source = Arc::new(PageSource { client: client.clone() });
         // Another seed in each program, so that they do not all lose their first put.
-        let link = Arc::new(FaultInjector::injecting(link, source, u64::from(std::process::id())));
-        Ok(Self { inner: Arc::new(Inner { client, link, events, network, maps: Some(maps) }) })
+        let injector = Arc::new(FaultInjector::injecting(link, source, u64::from(std::process::id())));
+        let link = Arc::<FaultInjector>::clone(&injector);
+        let faults = Some(Faults { maps, injector });
+        Ok(Self { inner: Arc::new(Inner { client, link, events, network, faults }) })
     }
 
     pub(crate) fn maps(&self) -> Option<&Maps> {
-        self.inner.maps.as_deref()
+        self.inner.faults.as_ref().map(|faults| &*faults.maps)
+    }
+
+    /// Memory of another host, with what an administrator injects into the link to it.
+    pub(crate) fn with_faults(&self, memory: Arc<dyn RemoteMemory>, node: NodeId) -> Arc<dyn RemoteMemory> {
+        match &self.inner.faults {
+            Some(faults) => faults.injector.around(memory, node),
+            None => memory,
+        }
     }
 
     pub(crate) fn client(&self) -> &Client {

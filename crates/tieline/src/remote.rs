@@ -221,7 +221,8 @@ impl RemoteSegment {
             drop(node.client().disconnect(&connected.import));
             no_data_link(what, peer, &error)
         })?;
-        Ok(Self::new(node, peer, key, connected.import, Arc::new(memory), Some(connected.rails)))
+        let memory = node.with_faults(Arc::new(memory), peer);
+        Ok(Self::new(node, peer, key, connected.import, memory, Some(connected.rails)))
     }
 
     fn new(

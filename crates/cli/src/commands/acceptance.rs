@@ -133,6 +133,8 @@ impl ClusterControl for Control {
         (self.running, self.target) = (None, None);
         let options = namespaces::UpOptions {
             delay: None,
+            loss: None,
+            faults: false,
             dir: self.own.dir()?,
             count: hosts,
             rails: 1,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use namespaces::{
-    Delay, Host, Progress, Rate, UpOptions, are_up, down as end_hosts, enter, find, up as start_hosts,
+    Delay, Host, Loss, Progress, Rate, UpOptions, are_up, down as end_hosts, enter, find, up as start_hosts,
 };
 use node_client::runtime_dir::ClusterDir;
 use serde_json::json;
@@ -20,7 +20,7 @@ use crate::output::Output;
 const UP_LIMIT: Duration = Duration::from_secs(120);
 
 pub(super) fn up(common: &Common, arguments: &Up, count: usize, output: Output) -> Outcome {
-    let (rate, delay) = (arguments.rate, arguments.delay);
+    let (rate, delay, loss) = (arguments.rate, arguments.delay, arguments.loss);
     let dir = cluster_dir(common)?;
     // What is only just being started is undone by this process.
     interrupt::end_with_what_there_is()?;
@@ -30,6 +30,8 @@ pub(super) fn up(common: &Common, arguments: &Up, count: usize, output: Output) 
         rails: arguments.rails as usize,
         rate,
         delay,
+        loss,
+        faults: arguments.faults,
         config: common.config.clone(),
         limit: UP_LIMIT,
         stop: interrupt::has_arrived,
@@ -63,6 +65,7 @@ pub(super) fn up(common: &Common, arguments: &Up, count: usize, output: Output) 
                 "hosts": each.collect::<Vec<_>>(),
                 "rate_bits_per_s": rate.map(Rate::bits_per_s),
                 "delay_ns": delay.map(Delay::ns),
+                "loss_ppm": loss.map(Loss::ppm),
                 "took_s": took_s,
             }))
         },

@@ -181,16 +181,49 @@ impl Cluster {
     fn degrade(&self, degrade: &Degrade) -> Result<(), Failure> {
         let faults = degrade.faults();
         let Ends { a, b } = degrade.ends;
+        // Programs inject what they send, and the managers of other hosts are not asked to have it done there.
+        if self.is_elsewhere(a, b)? {
+            return Err(usage(format!(
+                "node {a} is on another host, where what it sends is degraded: run this command there, with --one-way"
+            )));
+        }
+        if !degrade.one_way && self.is_elsewhere(b, a)? {
+            return Err(usage(format!(
+                "node {b} is on another host, where what it sends is degraded: add --one-way for what node {a} sends, and run `tieline \
+                 link degrade {b} {a} … --one-way` on that host for the other direction"
+            )));
+        }
+        let before = self.faults(a, b)?;
         self.change(a, b, LinkChange::Faults(faults))?;
-        if degrade.one_way { Ok(()) } else { self.change(b, a, LinkChange::Faults(faults)) }
+        if degrade.one_way {
+            return Ok(());
+        }
+        self.change(b, a, LinkChange::Faults(faults)).inspect_err(|_| {
+            // Both directions, or none.
+            let _ = self.change(a, b, LinkChange::Faults(before));
+        })
+    }
+
+    /// What is injected into what a node sends to another.
+    fn faults(&self, node: NodeId, peer: NodeId) -> Result<LinkFaults, Failure> {
+        let links = self.node(node)?.status()?.links;
+        Ok(links.iter().find(|link| link.peer == peer).map(|link| link.faults).unwrap_or_default())
     }
 
     fn clear(&self, clear: &Clear) -> Result<(), Failure> {
-        let all = self.target.nodes.iter().flat_map(|a| self.target.nodes.iter().map(move |b| (*a, *b)));
-        let pairs: Vec<(NodeId, NodeId)> = match (clear.a, clear.b) {
-            (Some(a), Some(b)) => vec![(a, b), (b, a)],
-            _ => all.filter(|(a, b)| a != b).collect(),
-        };
+        let mut pairs = Vec::new();
+        if let (Some(a), Some(b)) = (clear.a, clear.b) {
+            for (node, peer) in [(a, b), (b, a)] {
+                // It learns from the other end that the link is up, and injects nothing that was asked for here.
+                if !self.is_elsewhere(node, peer)? {
+                    pairs.push((node, peer));
+                }
+            }
+        } else {
+            for node in &self.target.nodes {
+                pairs.extend(self.node(*node)?.status()?.links.iter().map(|link| (*node, link.peer)));
+            }
+        }
         for (a, b) in pairs {
             let node = self.node(a)?;
             node.change_link(b, LinkChange::Up)?;
