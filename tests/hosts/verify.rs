@@ -144,3 +144,27 @@ fn bench_hosts_measures_pairs_of_nodes_on_two_hosts() {
     let (status, _, error) = hosts.tieline("host1", &["bench", "hosts", "--to", "12"]);
     assert!(status == 4 && error.contains("the cluster has no node 12"), "{error}");
 }
+
+/// What it sends is a fraction of what the others do, as over a cable at the wrong speed.
+#[test]
+fn a_host_with_a_slow_cable_is_named() {
+    let watchdog = Watchdog::usual("a host with a slow cable");
+    if let Err(error) = ofi::offers(&ofi::Wanted::default()) {
+        return println!("skipped: {error}");
+    }
+    let Some(hosts) = Hosts::up(4) else { return };
+    let bucket = ["rate", "200mbit", "burst", "256kb", "latency", "50ms"];
+    let slow = [&["tc", "qdisc", "replace", "dev", "eth0", "root", "tbf"], &bucket[..]].concat();
+    let (status, _, why) = hosts.run("host4", &slow);
+    if status != 0 {
+        return println!("skipped: no token buckets: {why}");
+    }
+    let (status, said, error) = hosts.tieline("host1", &["bench", "hosts", "--json"]);
+    watchdog.progress();
+    let report: Value = serde_json::from_str(&said).unwrap_or_else(|wrong| panic!("{wrong}: {said}{error}"));
+    assert_eq!((status, &report["verdict"]), (1, &"FAIL".into()), "{report}");
+    let suspects = report["suspects"].as_array().unwrap();
+    let node = suspects.iter().find(|one| one["suspect"]["node"] == 16);
+    let evidence = node.unwrap_or_else(|| panic!("{report}"))["evidence"].to_string();
+    assert!(evidence.contains("from node 16 to node 4 ") && evidence.contains("faster half"), "{evidence}");
+}

@@ -185,6 +185,7 @@ pub fn run(options: &Options, control: &mut Control<'_>) -> Result<Report, Could
         exchange: &exchange,
         load: speeds.load.as_ref(),
         pairs: speeds.pairs.as_ref(),
+        between_hosts: speeds.between_hosts.as_ref(),
         pair: &steps.of_pair,
     };
     let suspects = blame::suspects(&looks.target.nodes, &findings);

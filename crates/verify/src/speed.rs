@@ -7,6 +7,7 @@
 //! Where to start reading: [`EndSaid`] and [`Turn`] (what is said), `end` (the end of a node), `turns` (the tool).
 
 mod end;
+mod judge;
 mod puts;
 mod render;
 mod turns;
@@ -17,6 +18,7 @@ use tieline::NodeId;
 pub(crate) use end::serve;
 pub use turns::{Plan, run};
 
+use crate::suspect::Suspected;
 use crate::verdict::Verdict;
 
 /// A block of the bandwidth: from here on a link is at full speed over TCP, and it goes over the first rail alone.
@@ -161,14 +163,32 @@ pub struct SpeedReport {
     pub absent: Vec<(NodeId, String)>,
     /// Ended early, by request.
     pub partial: bool,
-    /// In doubt where something could not be measured; no speed is judged.
+    /// Pairs that are slow beside the others have shown these.
+    #[serde(default)]
+    pub suspects: Vec<Suspected>,
+    /// So many pairs were slow, and could not be measured often enough to be sure.
+    #[serde(default)]
+    pub unsure: usize,
+    /// Failed where a pair is slow beside the others; in doubt where something could not be measured.
     pub verdict: Verdict,
 }
 
 impl SpeedReport {
-    fn judge(&mut self) {
+    /// `sure`: the pairs that were slow each time that they were measured.
+    fn judge(&mut self, sure: &[[NodeId; 2]]) {
         let is_whole = self.pairs.iter().all(|pair| pair.reading.is_some()) && self.absent.is_empty();
-        let is_well = is_whole && !self.partial && !self.pairs.is_empty();
-        self.verdict = if is_well { Verdict::Pass } else { Verdict::Inconclusive };
+        let mut nodes: Vec<NodeId> = self.pairs.iter().flat_map(|pair| pair.pair).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        let (slow, unsure): (Vec<_>, Vec<_>) =
+            judge::slow(&self.pairs).into_iter().partition(|(pair, _)| sure.contains(pair));
+        self.suspects = judge::suspects(&nodes, &slow);
+        self.unsure = unsure.len();
+        let is_well = is_whole && !self.partial && !self.pairs.is_empty() && self.unsure == 0;
+        self.verdict = match (self.suspects.is_empty(), is_well) {
+            (false, _) => Verdict::Fail,
+            (true, true) => Verdict::Pass,
+            (true, false) => Verdict::Inconclusive,
+        };
     }
 }

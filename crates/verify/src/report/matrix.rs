@@ -135,7 +135,7 @@ fn beside_the_provider(document: &Value, facts: &Facts, narrow: bool) -> Vec<Met
     ratios.into_iter().filter_map(metric).collect()
 }
 
-/// What was measured between nodes of two hosts. It is shown, not judged.
+/// What was measured between nodes of two hosts. The step `hosts` compares it; no cell is judged.
 fn between_hosts(document: &Value, facts: &Facts, narrow: bool) -> Vec<Metric> {
     let typical = |value: fn(&Facts, Pair) -> Option<f64>| {
         median(facts.pairs.keys().filter_map(|pair| value(facts, *pair)).collect())

@@ -7,6 +7,7 @@ use crate::cable::{CableReport, Deviation, Kind};
 use crate::conntest::ConntestReport;
 use crate::exchange::ExchangeReport;
 use crate::pairs::{NamesReport, PairsReport};
+use crate::speed::SpeedReport;
 use crate::suspect::{Suspect, Suspected};
 use crate::swap::Swaps;
 
@@ -21,13 +22,15 @@ pub(super) struct Findings<'a> {
     pub(super) exchange: &'a ExchangeReport,
     pub(super) load: Option<&'a ConntestReport>,
     pub(super) pairs: Option<&'a PairsReport>,
+    pub(super) between_hosts: Option<&'a SpeedReport>,
     /// What the tests of one pair have found.
     pub(super) pair: &'a [Suspected],
 }
 
 /// What all steps say, each suspect once.
 pub(super) fn suspects(nodes: &[NodeId], findings: &Findings<'_>) -> Vec<Suspected> {
-    let Findings { absent, changes, cable, swaps, names, exchange, load, pairs, pair } = findings;
+    let Findings { absent, changes, cable, swaps, names, exchange, load, pairs, between_hosts, pair } =
+        findings;
     let failed = exchange.bad_links(|from, to| names.obstacle(from, to).is_some());
     let said = cable
         .iter()
@@ -37,7 +40,8 @@ pub(super) fn suspects(nodes: &[NodeId], findings: &Findings<'_>) -> Vec<Suspect
         .chain(names.suspects(nodes))
         .chain(swaps.name(nodes, failed))
         .chain(load.iter().flat_map(|load| load.suspects.clone()))
-        .chain(pairs.iter().flat_map(|pairs| pairs.suspects.clone()));
+        .chain(pairs.iter().flat_map(|pairs| pairs.suspects.clone()))
+        .chain(between_hosts.iter().flat_map(|speeds| speeds.suspects.clone()));
     let mut all: Vec<Suspected> = Vec::new();
     for suspected in said.chain(pair.iter().cloned()) {
         // One pair of many was measured: what was found there is no news of a node that is to blame already.
@@ -91,6 +95,7 @@ mod tests {
             exchange: &exchange,
             load: None,
             pairs: None,
+            between_hosts: None,
             pair: &[],
         };
         let all = suspects(&[id(4), id(8), id(12)], &findings);
@@ -117,6 +122,7 @@ mod tests {
                 exchange: &exchange,
                 load: None,
                 pairs: None,
+                between_hosts: None,
                 pair: &pair,
             };
             suspects(&[id(4), id(8), id(12)], &findings)

@@ -7,6 +7,7 @@ use bench::layout::table::{Align, Table, size, three_digits};
 use bench::stats::median;
 use tieline::NodeId;
 
+use super::judge;
 use super::{Baseline, Reading, SpeedPair, SpeedReport};
 use crate::run::counted;
 
@@ -89,7 +90,28 @@ impl SpeedReport {
             let number = counted(self.absent.len(), "node");
             text.push_str(&format!(", {number} took no part (node {node}: {why})"));
         }
-        text + "; shown, not judged"
+        text + &self.judgement()
+    }
+}
+
+impl SpeedReport {
+    /// What the comparison of the pairs has shown.
+    fn judgement(&self) -> String {
+        if let Some(suspected) = self.suspects.first() {
+            let more = self.suspects.len() - 1;
+            let more = if more == 0 { String::new() } else { format!(" (and {more} more)") };
+            return format!("; slow: {suspected}{more}");
+        }
+        if self.unsure > 0 {
+            let pairs = counted(self.unsure, "pair");
+            return format!(
+                "; {pairs} slow beside the others, with no time to measure often enough to be sure"
+            );
+        }
+        if judge::is_possible(&self.pairs) {
+            return "; no pair is slow beside the others".to_owned();
+        }
+        "; too few pairs to compare them with each other".to_owned()
     }
 }
 
@@ -196,9 +218,11 @@ mod tests {
             block_bytes: 65_536,
             absent: Vec::new(),
             partial: false,
+            suspects: Vec::new(),
+            unsure: 0,
             verdict: Verdict::Fail,
         };
-        report.judge();
+        report.judge(&[]);
         report
     }
 
@@ -231,7 +255,7 @@ mod tests {
         assert_eq!(well.verdict, Verdict::Pass);
         assert_eq!(
             well.summary(),
-            "2 pairs, 25.0 µs half round trip, 1.50 GB/s (libfabric alone, tcp;ofi_rxm: 12.5 µs, 2.00 GB/s); shown, not judged"
+            "2 pairs, 25.0 µs half round trip, 1.50 GB/s (libfabric alone, tcp;ofi_rxm: 12.5 µs, 2.00 GB/s); too few pairs to compare them with each other"
         );
         let tables = well.tables().concat();
         let rows: Vec<&str> = tables.lines().collect();

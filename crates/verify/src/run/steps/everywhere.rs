@@ -145,7 +145,7 @@ impl Steps<'_, '_> {
         report
     }
 
-    /// Links between hosts. Their speed is shown, and not judged.
+    /// Links between hosts, compared with each other.
     pub(in crate::run) fn hosts(
         &mut self,
         target: &Target,
