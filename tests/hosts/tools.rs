@@ -38,9 +38,14 @@ fn status_shows_the_nodes_of_all_hosts() {
     // A node that was named is looked at alone.
     let alone: Value = serde_json::from_str(&first.tieline(&["status", "--node", "4", "--json"])).unwrap();
     assert!(alone.get("other_hosts").is_none(), "{alone}");
-    for command in [&["status", "--node", "8"][..], &["conntest", "--peers", "4,8"]] {
+    for (command, next) in [
+        (&["status", "--node", "8"][..], "run it there"),
+        (&["conntest", "--peers", "4,8"], "`tieline conntest --node 8 --peers 4,8` on "),
+        (&["bench", "scipp", "--rn", "8"], "`tieline bench hosts --from 4 --to 8`"),
+        (&["bench", "dma", "--client", "--rn", "8"], "`tieline bench hosts --from 4 --to 8`"),
+    ] {
         let (is_well, _, error) = first.run(command);
-        assert!(!is_well && error.contains("node 8 is on ") && error.contains("run it there"), "{error}");
+        assert!(!is_well && error.contains("node 8 is on ") && error.contains(next), "{error}");
     }
     for command in [&["node", "start", "--node", "8"][..], &["node", "restart", "--node", "8"], &["up"]] {
         let (is_well, _, error) = first.run(command);

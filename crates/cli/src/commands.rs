@@ -111,18 +111,22 @@ fn target(common: &Common) -> Result<Target, Failure> {
     Ok(Target { runtime_dir: common.runtime_dir.clone(), cluster: common.cluster.clone(), nodes })
 }
 
-/// The error for a node that is not one of these, which are all that are here.
-fn no_such_node(dir: &ClusterDir, node: NodeId, nodes: Vec<NodeId>) -> Failure {
+/// The other host that a node is on, in words, as one of these nodes of this host says.
+fn other_host(dir: &ClusterDir, node: NodeId, nodes: &[NodeId]) -> Option<String> {
     let far = nodes.iter().find_map(|here| {
         let links = ::node::cluster::status(dir, *here).ok()?.links;
         links.into_iter().find(|link| link.peer == node && link.other_host)
-    });
-    let Some(far) = far else {
+    })?;
+    Some(if far.peer_host.is_empty() { "another host".to_owned() } else { far.peer_host })
+}
+
+/// The error for a node that is not one of these, which are all that are here.
+fn no_such_node(dir: &ClusterDir, node: NodeId, nodes: Vec<NodeId>) -> Failure {
+    let Some(host) = other_host(dir, node, &nodes) else {
         return ClientError::NoSuchNode { cluster: dir.cluster().clone(), node, nodes }.into();
     };
-    let host = if far.peer_host.is_empty() { "another host" } else { &far.peer_host };
     anyhow::anyhow!(
-        "node {node} is on {host}, and this command knows the nodes of this host: run it there; \
+        "node {node} is on {host}, and this command acts on nodes of this host only: run it there; \
          `tieline status` shows the state of all nodes"
     )
     .into()

@@ -19,8 +19,8 @@ pub struct Where {
     pub cluster: Option<String>,
     /// The near node; `None`: the only one, or that of the environment.
     pub near: Option<NodeId>,
-    /// The far node; `None`: the first other one that the near node has a valid session with, else
-    /// the near one.
+    /// The far node; `None`: the first other one of this host that the near node has a valid
+    /// session with, else the near one.
     pub far: Option<NodeId>,
 }
 
@@ -47,8 +47,8 @@ impl Where {
 
     fn some_other(&self, near: &Node) -> Result<NodeId> {
         let status = near.status()?;
-        let valid = |link: &&LinkStatus| link.session == SessionState::Valid;
-        let other = status.links.iter().filter(valid).map(|link| link.peer).find(|peer| *peer != near.id());
+        let usable = |link: &&LinkStatus| link.session == SessionState::Valid && !link.other_host;
+        let other = status.links.iter().filter(usable).map(|link| link.peer).find(|peer| *peer != near.id());
         Ok(other.unwrap_or_else(|| near.id()))
     }
 }

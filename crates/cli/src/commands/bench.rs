@@ -15,7 +15,7 @@ use tieline::NodeId;
 
 use super::bench_result::{Measuring, Rest, read_thresholds};
 use super::bench_tools::placement;
-use super::{cluster_dir, no_such_node, own_cluster, target, usage};
+use super::{cluster_dir, no_such_node, other_host, own_cluster, target, usage};
 use crate::args::{Bench, Common, Limits, Scipp};
 use crate::exit::{Failure, Outcome, PASS};
 use crate::output::{Output, may_write};
@@ -50,6 +50,9 @@ pub(super) fn place(
     rn: Option<NodeId>,
     output: Output,
 ) -> Result<(Where, Option<Removal>), Failure> {
+    if let (Some(rn), Ok(everyone)) = (rn, target(&Common { node: None, ..common.clone() })) {
+        on_this_host(common, rn, &everyone.nodes)?;
+    }
     match target(common) {
         Ok(target) => {
             let near = common.node.or(target.nodes.first().copied());
@@ -126,15 +129,30 @@ pub(super) fn waiting(client: NodeId, output: Output) {
     ));
 }
 
+/// Whether both ends are among the nodes of this host: what is measured is stores into shared memory.
+fn on_this_host(common: &Common, rn: NodeId, nodes: &[NodeId]) -> Result<(), Failure> {
+    let Some(missing) = common.node.into_iter().chain([rn]).find(|end| !nodes.contains(end)) else {
+        return Ok(());
+    };
+    let dir = cluster_dir(common)?;
+    let near = common.node.or_else(|| nodes.iter().copied().find(|node| *node != rn));
+    let (Some(host), Some(near)) = (other_host(&dir, missing, nodes), near) else {
+        return Err(no_such_node(&dir, missing, nodes.to_vec()));
+    };
+    Err(anyhow::anyhow!(
+        "node {missing} is on {host}, and this benchmark needs both ends on one host: measure the link between the hosts with \
+         `tieline bench hosts --from {near} --to {rn}`"
+    )
+    .into())
+}
+
 /// The node of this end: the one that was named, else the only one besides the other end's.
 pub(super) fn this_end(common: &Common, rn: NodeId) -> Result<Where, Failure> {
     if common.node == Some(rn) {
         return Err(usage(format!("node {rn} is this end (--node): --rn names the node of the other end")));
     }
     let everyone = target(&Common { node: None, ..common.clone() })?;
-    if !everyone.nodes.contains(&rn) {
-        return Err(no_such_node(&cluster_dir(common)?, rn, everyone.nodes));
-    }
+    on_this_host(common, rn, &everyone.nodes)?;
     let target = target(common)?;
     let others: Vec<NodeId> = target.nodes.iter().copied().filter(|node| *node != rn).collect();
     let near = match (common.node, others.as_slice()) {

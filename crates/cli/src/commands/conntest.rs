@@ -8,10 +8,11 @@ use ::verify::Target;
 use ::verify::agent::{nodes_elsewhere, stopped_nodes};
 use ::verify::conntest::{self, Options, Progress};
 use clap::Args;
+use node_client::runtime_dir::ClusterDir;
 use tieline::NodeId;
 use topology::counted;
 
-use super::{cluster_dir, no_such_node, target, usage};
+use super::{cluster_dir, no_such_node, other_host, target, usage};
 use crate::args::Common;
 use crate::args::bench_tools::size;
 use crate::exit::{Failure, Outcome};
@@ -123,6 +124,22 @@ fn named(arguments: &Conntest, own: Option<NodeId>) -> Result<Vec<NodeId>, Failu
     }
 }
 
+/// The error for a node of --peers that has no instance in this process.
+fn not_here(dir: &ClusterDir, peer: NodeId, arguments: &Conntest, nodes: Vec<NodeId>) -> Failure {
+    let Some(host) = other_host(dir, peer, &nodes) else { return no_such_node(dir, peer, nodes) };
+    let named: Vec<String> = arguments.peers.iter().map(ToString::to_string).collect();
+    let all = named.join(",");
+    // The instance to start here: that of a named node, if one is here.
+    let here = arguments.peers.iter().find(|peer| nodes.contains(peer)).or(nodes.first());
+    let here = here
+        .map_or_else(String::new, |here| format!("`tieline conntest --node {here} --peers {all}` here and "));
+    anyhow::anyhow!(
+        "node {peer} is on {host}, and --peers without --node names nodes of this host only: leave --peers out to test all nodes of \
+         all hosts, or start {here}`tieline conntest --node {peer} --peers {all}` on {host}"
+    )
+    .into()
+}
+
 pub(super) fn run(common: &Common, arguments: &Conntest, output: Output) -> Outcome {
     // A mistake on the command line is one whether or not a cluster runs.
     let options = checked(arguments)?;
@@ -135,7 +152,7 @@ pub(super) fn run(common: &Common, arguments: &Conntest, output: Output) -> Outc
     if common.node.is_none()
         && let Some(missing) = arguments.peers.iter().find(|peer| !everyone.nodes.contains(peer))
     {
-        return Err(no_such_node(&cluster_dir(common)?, *missing, everyone.nodes));
+        return Err(not_here(&cluster_dir(common)?, *missing, arguments, everyone.nodes));
     }
     let stop = Arc::new(AtomicBool::new(false));
     let signalled = Arc::new(AtomicUsize::new(0));
