@@ -85,6 +85,26 @@ fn conntest_passes_on_good_links_and_names_the_bad_one_by_what_is_wrong() {
 }
 
 #[test]
+fn a_link_is_degraded_in_both_directions_or_in_none() {
+    let _watchdog = Watchdog::usual("a link that is degraded in one direction");
+    let cluster = up("2");
+    // One end takes faults, the other does not any more.
+    done(&cluster, &["node", "restart", "--node", "8"]);
+    let refused = |fault: &[&str]| {
+        let words = [&["link", "degrade", "4", "8"], fault].concat();
+        let (status, _, err) = cluster.run(&words).unwrap();
+        let said = "tieline: link 4-8 was not changed: node 8 runs without fault injection: ";
+        assert!(status == 4 && err.starts_with(said), "{err}");
+    };
+    refused(&["--loss", "1%"]);
+    assert!(!done(&cluster, &["link", "list"]).contains("loss"));
+    done(&cluster, &["link", "degrade", "4", "8", "--loss", "1%", "--one-way"]);
+    refused(&["--delay", "2us"]);
+    let list = done(&cluster, &["link", "list"]);
+    assert!(list.contains("loss") && !list.contains("delay"), "{list}");
+}
+
+#[test]
 fn a_flap_during_the_run_is_counted_timed_and_healed() {
     let _watchdog = Watchdog::usual("a flap");
     let cluster = up("3");

@@ -43,10 +43,16 @@ fn status_shows_the_nodes_of_all_hosts() {
         (&["conntest", "--peers", "4,8"], "`tieline conntest --node 8 --peers 4,8` on "),
         (&["bench", "scipp", "--rn", "8"], "`tieline bench hosts --from 4 --to 8`"),
         (&["bench", "dma", "--client", "--rn", "8"], "`tieline bench hosts --from 4 --to 8`"),
+        (&["link", "degrade", "4", "8", "--loss", "1%"], "`tieline link down 4 8`"),
+        (&["link", "swap", "8", "4"], "`tieline link down 8 4`"),
     ] {
         let (is_well, _, error) = first.run(command);
         assert!(!is_well && error.contains("node 8 is on ") && error.contains(next), "{error}");
     }
+    // A link that was taken down is cleared as one within a host is.
+    first.tieline(&["link", "down", "4", "8"]);
+    first.tieline(&["link", "clear"]);
+    assert!(!first.tieline(&["link", "list"]).contains("taken down"));
     for command in [&["node", "start", "--node", "8"][..], &["node", "restart", "--node", "8"], &["up"]] {
         let (is_well, _, error) = first.run(command);
         let here = "start this host's node with `tieline node start --node 4`";

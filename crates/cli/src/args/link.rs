@@ -22,11 +22,11 @@ pub(crate) enum LinkAction {
     /// Take a link down and up again, several times
     #[command(after_help = "Examples:\n  tieline link flap 4 8 --count 5 --down 100ms")]
     Flap(Flap),
-    /// Swap the links to two nodes: a program that connects to one reaches the other; a second swap
-    /// restores them (needs `tieline up --faults`)
+    /// Swap the links to two nodes of this host: a program that connects to one reaches the other; a
+    /// second swap restores them (needs `tieline up --faults`)
     #[command(after_help = "Examples:\n  tieline link swap 4 8")]
     Swap(Ends),
-    /// Make a link worse: slower, lossy, stalling (needs `tieline up --faults`)
+    /// Make a link within this host worse: slower, lossy, stalling (needs `tieline up --faults`)
     #[command(after_help = "Examples:\n  tieline link degrade 4 8 --loss 1%\n  \
                             tieline link degrade 4 8 --delay 2us --rate 500MB --one-way\n  \
                             tieline link degrade 4 8 --stall 5ms/1s")]

@@ -155,9 +155,10 @@ impl Cluster {
         Ok(links.iter().any(|link| link.peer == node && link.other_host))
     }
 
-    /// Every node that calls one of the two reaches the other from now on, or no longer.
+    /// Every node that connects to one of the two reaches the other from now on, or no longer.
     fn swap(&self, ends: Ends) -> Result<(), Failure> {
         let Ends { a, b } = ends;
+        self.within_one_host(ends, "swap")?;
         for end in [a, b] {
             self.node(end)?;
         }
@@ -178,8 +179,9 @@ impl Cluster {
         Ok(())
     }
 
+    /// Both directions get the faults, or neither does.
     fn degrade(&self, degrade: &Degrade) -> Result<(), Failure> {
-        let faults = degrade.faults();
+        let faults = LinkChange::Faults(degrade.faults());
         let Ends { a, b } = degrade.ends;
         // Programs inject what they send, and the managers of other hosts are not asked to have it done there.
         if self.is_elsewhere(a, b)? {
@@ -193,38 +195,67 @@ impl Cluster {
                  link degrade {b} {a} … --one-way` on that host for the other direction"
             )));
         }
-        let before = self.faults(a, b)?;
-        self.change(a, b, LinkChange::Faults(faults))?;
         if degrade.one_way {
-            return Ok(());
+            return self.change(a, b, faults);
         }
-        self.change(b, a, LinkChange::Faults(faults)).inspect_err(|_| {
-            // Both directions, or none.
-            let _ = self.change(a, b, LinkChange::Faults(before));
-        })
+        // A node that is not there is an error before anything is changed.
+        let (node, other) = (self.node(a)?, self.node(b)?);
+        let link = node.status()?.links.into_iter().find(|link| link.peer == b);
+        let before = link.map_or_else(LinkFaults::default, |link| link.faults);
+        node.change_link(b, faults)?;
+        let Err(error) = other.change_link(a, faults) else { return Ok(()) };
+        let Failure { status, error } = Failure::from(error);
+        let error = match node.change_link(b, LinkChange::Faults(before)) {
+            Ok(()) => error.context(format!("link {a}-{b} was not changed")),
+            Err(undo) => error.context(format!(
+                "link {a}-{b} was changed in the direction from node {a} to node {b} alone, which could not be undone ({undo}): \
+                 `tieline link clear {a} {b}` removes it when both managers run"
+            )),
+        };
+        Err(Failure { status, error })
     }
 
-    /// What is injected into what a node sends to another.
-    fn faults(&self, node: NodeId, peer: NodeId) -> Result<LinkFaults, Failure> {
-        let links = self.node(node)?.status()?.links;
-        Ok(links.iter().find(|link| link.peer == peer).map(|link| link.faults).unwrap_or_default())
+    /// Who connects to which node is changed at all nodes that connect, which may be on other hosts.
+    fn within_one_host(&self, ends: Ends, action: &str) -> Result<(), Failure> {
+        let Ends { a, b } = ends;
+        for (node, peer) in [(a, b), (b, a)] {
+            if self.is_elsewhere(node, peer)? {
+                return Err(anyhow::anyhow!(
+                    "link {a}-{b}: node {node} is on another host, and `{action}` acts only on links within one host; nothing was \
+                     changed: test with a link that is down instead, `tieline link down {a} {b}`"
+                )
+                .into());
+            }
+        }
+        Ok(())
+    }
+
+    /// The links to clear, as their ends on this host see them.
+    fn cleared(&self, clear: &Clear) -> Result<Vec<(NodeId, NodeId)>, Failure> {
+        if let (Some(a), Some(b)) = (clear.a, clear.b) {
+            let mut ends = Vec::new();
+            for (node, peer) in [(a, b), (b, a)] {
+                // An end on another host learns of it from the manager of the end that is here.
+                if !self.is_elsewhere(node, peer)? {
+                    ends.push((node, peer));
+                }
+            }
+            return Ok(ends);
+        }
+        let nodes = &self.target.nodes;
+        let mut pairs: Vec<_> =
+            nodes.iter().flat_map(|a| nodes.iter().map(move |b| (*a, *b))).filter(|(a, b)| a != b).collect();
+        for node in nodes {
+            // A node that does not respond is an error when its links are cleared.
+            let Ok(status) = self.node(*node).and_then(|node| Ok(node.status()?)) else { continue };
+            let far = status.links.iter().filter(|link| link.other_host);
+            pairs.extend(far.map(|link| (*node, link.peer)));
+        }
+        Ok(pairs)
     }
 
     fn clear(&self, clear: &Clear) -> Result<(), Failure> {
-        let mut pairs = Vec::new();
-        if let (Some(a), Some(b)) = (clear.a, clear.b) {
-            for (node, peer) in [(a, b), (b, a)] {
-                // It learns from the other end that the link is up, and injects nothing that was asked for here.
-                if !self.is_elsewhere(node, peer)? {
-                    pairs.push((node, peer));
-                }
-            }
-        } else {
-            for node in &self.target.nodes {
-                pairs.extend(self.node(*node)?.status()?.links.iter().map(|link| (*node, link.peer)));
-            }
-        }
-        for (a, b) in pairs {
+        for (a, b) in self.cleared(clear)? {
             let node = self.node(a)?;
             node.change_link(b, LinkChange::Up)?;
             if node.info().faults {
