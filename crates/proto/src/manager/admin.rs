@@ -81,10 +81,7 @@ impl Manager {
             return Err(Refusal::Unreachable { node, why });
         }
         if !matches!(change, LinkChange::Down | LinkChange::Up) && !self.config.info.faults {
-            return Err(Refusal::Invalid(format!(
-                "node {} runs without fault injection: restart the cluster with it (`tieline down`, `tieline up --faults`), or set `enabled = true` under `[faults]` and restart it",
-                self.own
-            )));
+            return Err(Refusal::Invalid(self.without_faults()));
         }
         let title = self.program_title(program);
         self.log(LogLevel::Warn, format!("{title} changes the link to node {node}: {change}"));
@@ -100,6 +97,21 @@ impl Manager {
             }
         }
         Ok(Reply::Done)
+    }
+
+    /// What the administrator has to do: `tieline up` starts nodes of one machine with faults, and no others.
+    fn without_faults(&self) -> String {
+        let own = self.own;
+        if self.peers.values().any(|peer| peer.elsewhere) {
+            return format!(
+                "node {own} runs without fault injection: set `enabled = true` under [faults] in its configuration, or TIELINE_FAULTS=1 in \
+                 the environment, then restart it on its host with `tieline node restart --node {own}`"
+            );
+        }
+        format!(
+            "node {own} runs without fault injection: restart the cluster with it (`tieline down`, `tieline up --faults`), or set \
+             `enabled = true` under [faults] in its configuration and restart it (`tieline node restart --node {own}`)"
+        )
     }
 
     fn take_down(&mut self, node: NodeId, down: bool) {
