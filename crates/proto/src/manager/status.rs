@@ -15,8 +15,10 @@ use crate::wire::status::{
 pub(super) const LINKS_BYTES: usize = 36 * 1024;
 pub(super) const PROGRAMS_BYTES: usize = 12 * 1024;
 pub(super) const SEGMENTS_BYTES: usize = 8 * 1024;
-/// How long reasons may be, from the best to the last resort.
-pub(super) const REASON_BYTES: [usize; 3] = [160, 40, 0];
+/// How long reasons may be: the first bound that lets all links fit. The first one has room for a cause and its next step.
+pub(super) const REASON_BYTES: [usize; 4] = [480, 160, 40, 0];
+/// What stands for the rest of a text.
+const REST: char = '…';
 
 impl Manager {
     /// The state of this node at `now`.
@@ -151,9 +153,17 @@ pub(super) fn fitting<T: Serialize>(list: &[T], most_bytes: usize) -> usize {
     list.len()
 }
 
+/// A text of so many bytes at most. One that is longer ends after a word, with a mark that shows it.
 pub(super) fn cut(mut text: String, most_bytes: usize) -> String {
-    let end = (0..=most_bytes.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
-    text.truncate(end);
+    if text.len() <= most_bytes {
+        return text;
+    }
+    let Some(room) = most_bytes.checked_sub(REST.len_utf8()) else { return String::new() };
+    let end = (0..=room).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+    // A word that fills half of the text is no word.
+    let space = text[..end].rfind(' ').filter(|at| *at > room / 2);
+    text.truncate(space.unwrap_or(end));
+    text.push(REST);
     text
 }
 
@@ -163,4 +173,19 @@ pub(super) fn count(number: usize) -> u32 {
 
 pub(super) fn nanos(duration: std::time::Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_that_is_too_long_ends_after_a_word_with_a_mark() {
+        let of = |text: &str, most| cut(text.to_owned(), most);
+        assert_eq!(of("install the same tieline", 24), "install the same tieline");
+        assert_eq!(of("install the same tieline", 23), "install the same…");
+        assert_eq!(of("aaaaaaaaaaaaaaaaaaaa", 10), "aaaaaaa…");
+        assert_eq!(of("µµµµµµ", 8), "µµ…");
+        assert_eq!((of("abc", 2), of("abc", 0)), (String::new(), String::new()));
+    }
 }
