@@ -50,7 +50,7 @@ impl EndpointCard {
 
     /// Out of the bytes of a peer.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let bad = |why| OfiError::BadCard { len: bytes.len(), why };
+        let bad = |why| OfiError::BadCard { what: "an endpoint address", len: bytes.len(), why };
         let mut rest = bytes;
         let mut part = || {
             let (len, after) = rest.split_first_chunk::<2>()?;
@@ -62,9 +62,10 @@ impl EndpointCard {
             return Err(bad("a part is cut off or too long"));
         };
         if !rest.is_empty() {
-            return Err(bad("it is longer than it says"));
+            return Err(bad("it is longer than its own length fields say"));
         }
-        let provider = std::str::from_utf8(provider).map_err(|_| bad("the provider's name is no text"))?;
+        let provider =
+            std::str::from_utf8(provider).map_err(|_| bad("the provider's name is not UTF-8 text"))?;
         Ok(Self { provider: provider.to_owned(), address: address.to_vec() })
     }
 }
@@ -82,9 +83,8 @@ impl MemoryCard {
 
     /// Out of the bytes of a peer.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let bad = |why| OfiError::BadCard { len: bytes.len(), why };
-        let bytes: &[u8; MEMORY_CARD_BYTES] =
-            bytes.try_into().map_err(|_| bad("a card of memory has 32 bytes"))?;
+        let bad = |why| OfiError::BadCard { what: "a memory key", len: bytes.len(), why };
+        let bytes: &[u8; MEMORY_CARD_BYTES] = bytes.try_into().map_err(|_| bad("it should have 32 bytes"))?;
         let word = |nth: usize| u64::from_le_bytes(std::array::from_fn(|byte| bytes[8 * nth + byte]));
         let card = Self { key: word(0), token: word(1), base: word(2), size_bytes: word(3) };
         if card.base.checked_add(card.size_bytes).is_none() || usize::try_from(card.size_bytes).is_err() {

@@ -150,10 +150,9 @@ impl Endpoint {
     pub fn connect(&self, name: &str, card: &EndpointCard, session: u64) -> Result<Peer> {
         let engine = &self.0.engine;
         if card.provider != engine.port.provider() {
-            return Err(OfiError::BadCard {
-                len: card.provider.len(),
-                why: "it is of another provider than this end",
-            });
+            // The peer's word, for a terminal.
+            let theirs = card.provider.chars().filter(|&c| proto::wire::is_printable(c)).take(64).collect();
+            return Err(OfiError::OtherProvider { theirs, ours: engine.port.provider().to_owned() });
         }
         let address = engine.port.insert(&card.address)?;
         // Relaxed: a number that nobody else has.

@@ -94,13 +94,28 @@ pub enum OfiError {
         /// The reason.
         reason: &'static str,
     },
-    /// A card that came from a peer cannot be read.
-    #[error("an endpoint address of {len} bytes is malformed ({why}): both ends must be of the same version")]
+    /// What came from a peer cannot be read.
+    #[error(
+        "{what} of {len} bytes from the other end is malformed ({why}): install the same tieline on both hosts"
+    )]
     BadCard {
+        /// What it should be, with its article.
+        what: &'static str,
         /// How long it is.
         len: usize,
         /// The reason.
         why: &'static str,
+    },
+    /// Peers reach each other only by the same provider.
+    #[error(
+        "the other end's endpoint address is of another provider than this end (`{theirs}` there, `{ours}` here): set FI_PROVIDER to the \
+         same provider for both programs"
+    )]
+    OtherProvider {
+        /// The peer's.
+        theirs: String,
+        /// Of this end.
+        ours: String,
     },
     /// Memory of this side.
     #[error("memory for libfabric cannot be used: {0}")]

@@ -299,11 +299,11 @@ impl Port {
             if is_text { address.last() == Some(&0) } else { address.len() == own.len() && is_of_family };
         if !fits {
             let why = if is_of_family {
-                "the address is not one of this provider"
+                "its form is not that of this end's provider"
             } else {
                 "it is of another family than the own one, so both hosts have to name their rails in the same order"
             };
-            return Err(OfiError::BadCard { len: address.len(), why });
+            return Err(OfiError::BadCard { what: "an endpoint address", len: address.len(), why });
         }
         let mut inserted = FI_ADDR_UNSPEC;
         // SAFETY: a live address vector; an address of the length that this provider reads; a place for the answer.

@@ -116,17 +116,22 @@ impl Connected {
             Ok(card)
         };
         let cards = self.keys.iter().map(card).collect::<std::result::Result<Vec<_>, _>>()?;
-        let len = cards.len();
+        let len = self.keys.iter().map(Vec::len).sum();
         let memory = OfiMemory::over(Arc::clone(&self.rails), self.to, cards);
-        memory.ok_or(OfiError::BadCard { len, why: "there is not a key for each rail" })
+        memory.ok_or(OfiError::BadCard {
+            what: "a list of memory keys",
+            len,
+            why: "it has not one key for each rail",
+        })
     }
 
     /// Of an interrupt.
     pub(crate) fn doorbell(&self) -> std::result::Result<Doorbell, OfiError> {
         let key = self.keys.first().map(Vec::as_slice).unwrap_or_default();
         Doorbell::from_bytes(key).ok_or(OfiError::BadCard {
+            what: "a doorbell",
             len: key.len(),
-            why: "a doorbell has 8 bytes, 4 more if it takes messages, and 1 more over several rails",
+            why: "it should have 8 bytes, 4 more if it takes messages, and 1 more over several rails",
         })
     }
 }
@@ -306,7 +311,11 @@ impl Network {
         };
         let Some(rails) = rails.map(Arc::new) else {
             drop(node.client().disconnect(&import));
-            return Err(failed(OfiError::BadCard { len: 0, why: "the owner has named no end point" }));
+            return Err(failed(OfiError::BadCard {
+                what: "a list of endpoint addresses",
+                len: 0,
+                why: "it has no address",
+            }));
         };
         if let Some(mut peers) = self.peers.lock() {
             peers.insert(import.id(), Arc::downgrade(&rails));
