@@ -21,7 +21,7 @@ pub enum Error {
     #[error(transparent)]
     NodeId(#[from] BadNodeId),
     /// The other end is gone; mapped memory stays readable.
-    #[error("{what} of node {node} is gone: {}; connect again", why(*reason))]
+    #[error("{what} of node {node} is gone: {}: connect again once it is available again", why(*reason))]
     Lost {
         /// The object, in words.
         what: String,
@@ -71,7 +71,7 @@ pub enum Error {
         what: String,
     },
     /// A message is longer than what it is for.
-    #[error("a message of {len} bytes is longer than the {limit} bytes that {what} takes")]
+    #[error("{what}: a message of {len} bytes is longer than the limit of {limit} bytes: send a shorter one")]
     TooLong {
         /// The object, in words.
         what: String,
@@ -89,7 +89,9 @@ pub enum Error {
         what: String,
     },
     /// Another thread ended the wait.
-    #[error("{what}: the wait was cancelled by another thread of this program")]
+    #[error(
+        "{what}: the wait was cancelled by another thread of this program: wait again if that is still wanted"
+    )]
     Cancelled {
         /// What was waited for.
         what: String,
@@ -101,7 +103,9 @@ pub enum Error {
         what: String,
     },
     /// A thread could not be started.
-    #[error("no thread for the {what} could be started ({source}): check the limits on processes and memory")]
+    #[error(
+        "no thread for the {what} could be started ({source}): check the limits on processes and memory (`ulimit -a`)"
+    )]
     Thread {
         /// The purpose of the thread.
         what: &'static str,
@@ -155,6 +159,6 @@ pub(crate) const fn why(reason: LossReason) -> &'static str {
         LossReason::Withdrawn => "its owner withdrew it",
         LossReason::Removed => "its owner removed it",
         LossReason::OwnerDied => "the program that owned it ended",
-        LossReason::NodeLost => "its node was stopped",
+        LossReason::NodeLost => "its node or this one was stopped, or left the cluster",
     }
 }
