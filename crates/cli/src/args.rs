@@ -240,12 +240,12 @@ pub(crate) struct Up {
     /// through mapped segments
     #[arg(long)]
     pub faults: bool,
-    /// Start a node on each host of this file, over ssh: a line for each, as `ssh` takes it, and behind it, if need be,
-    /// address=IP[:PORT] and node=ID. The first one makes the cluster, the others join it. The file of `tieline diag --hosts` has
+    /// Start a node on each host of this file, over ssh: a line for each, as `ssh` takes it, followed, if needed, by
+    /// address=IP[:PORT] and node=ID. The first one creates the cluster, the others join it. The file of `tieline diag --hosts` has
     /// another form
     #[arg(long, value_name = "FILE", conflicts_with_all = ["nodes", "faults", "hosts_in_namespaces"])]
     pub hosts: Option<PathBuf>,
-    /// Start so many hosts, 2 to 64, with a node each, in namespaces of the kernel: they share no memory, file or socket, and are
+    /// Start this many hosts, 2 to 64, each with one node, in namespaces of the kernel: they share no memory, file or socket, and are
     /// joined by a network of their own; needs root
     #[arg(long, value_name = "N", conflicts_with = "nodes", value_parser = clap::value_parser!(u32).range(HOSTS))]
     pub hosts_in_namespaces: Option<u32>,
@@ -253,15 +253,15 @@ pub(crate) struct Up {
     #[arg(long, value_name = "N", default_value_t = 1, requires = "hosts_in_namespaces", conflicts_with_all = ["nodes", "hosts"],
           value_parser = clap::value_parser!(u32).range(RAILS))]
     pub rails: u32,
-    /// With --hosts-in-namespaces: each host may send so many bits per second over each of its interfaces, and receive as many, such
-    /// as 1gbit or 100mbit [default: unlimited]
+    /// With --hosts-in-namespaces: limit what each host sends, and what it receives, to this many bits per second on each of its
+    /// interfaces, such as 1gbit or 100mbit [default: unlimited]
     #[arg(long, value_name = "RATE", requires = "hosts_in_namespaces", conflicts_with_all = ["nodes", "hosts"])]
     pub rate: Option<namespaces::Rate>,
-    /// With --hosts-in-namespaces: a frame takes so long from one host to another, one way, from 1us to 1s, such as 50us or 2ms
+    /// With --hosts-in-namespaces: delay of each frame from one host to another, one way, from 1us to 1s, such as 50us or 2ms
     /// [default: none]
     #[arg(long, value_name = "TIME", requires = "hosts_in_namespaces", conflicts_with_all = ["nodes", "hosts"])]
     pub delay: Option<namespaces::Delay>,
-    /// With --hosts-in-namespaces: so many frames do not arrive, chosen at random, from 0.0001% to 50%, such as 0.1% [default: none]
+    /// With --hosts-in-namespaces: share of frames that are lost, chosen at random, from 0.0001% to 50%, such as 0.1% [default: none]
     #[arg(long, value_name = "SHARE", requires = "hosts_in_namespaces", conflicts_with_all = ["nodes", "hosts"])]
     pub loss: Option<namespaces::Loss>,
 }

@@ -111,8 +111,8 @@ pub(crate) struct Scipp {
     /// Only messages of this size, 0 to 8192 bytes [default: 13 sizes from 0 to 8192]
     #[arg(long, value_name = "BYTES", value_parser = message)]
     pub size: Option<u16>,
-    /// Where the message buffers are: both in one cache line of one segment, or each in the other
-    /// end's segment
+    /// Where the message buffers are: those of both directions in one segment, or each in the
+    /// segment of the end that reads it
     #[arg(long, value_enum, default_value_t = Placement::Shared)]
     pub placement: Placement,
     /// Processors of this end and, if it is in this process, of the far end; one number for both
@@ -177,7 +177,7 @@ fn message(text: &str) -> Result<u16, String> {
 /// Where messages of `scipp` lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Placement {
-    /// Request and response in one cache line of one segment
+    /// Request and response in one segment; up to 56 bytes, both use the same cache line
     Shared,
     /// Each end writes into the other end's segment, as on adapters without coherent loads
     Own,

@@ -18,9 +18,9 @@ pub(crate) struct Run {
     /// Preload the library into this program only, not into programs that it starts
     #[arg(long)]
     pub no_children: bool,
-    /// Move the bytes of TCP connections inside this machine through shared memory, from the
-    /// 1,000th read or write on, if both programs run with --rings as the same user; give each a
-    /// processor of its own; new, off by default
+    /// Move the bytes of TCP connections inside this machine through shared memory, after 1,000
+    /// reads and writes (each 8 KiB counts as one more), if both programs run with --rings as the
+    /// same user; give each a processor of its own; new, off by default
     #[arg(long)]
     pub rings: bool,
     /// Refuse a program into which the library cannot be preloaded (static, set-user-ID, Go),
