@@ -92,7 +92,8 @@ impl<T: Copy> Out<T> {
 /// Runs the body of a function, and stores its result for the program. A failure returns `failed`.
 fn call<T>(name: &str, error: Out<Code>, failed: T, body: impl FnOnce() -> Result<T>) -> T {
     let result = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
-        Err(Code::SYSTEM.because("the library failed inside; what it printed is worth a report"))
+        Err(Code::SYSTEM
+            .because("an error of the library itself: report it with what it printed on standard error"))
     });
     match result {
         Ok(value) => {

@@ -53,7 +53,8 @@ pub fn tell(handle: Handle<BlockTransfer>, callback: impl FnOnce() + Send + 'sta
 pub fn wait(handle: Handle<BlockTransfer>) -> Result<()> {
     let library = Library::get()?;
     if library.block_transfers.get(handle)?.worker.is_there() {
-        return Err(Code::ILLEGAL_OPERATION.because("its end goes to the callback that it was started with"));
+        return Err(Code::ILLEGAL_OPERATION
+            .because("it has a callback, which gets its end: no thread can wait for it"));
     }
     library.block_transfers.remove(handle).map(drop)
 }

@@ -50,7 +50,12 @@ pub fn memcpy(
         if !sequence.is_null() {
             let status = sequence::check(sequence)?;
             if status != Status::Ok {
-                return Err(Code::TRANSFER_FAILED.because(format!("the sequence says {status:?}: repeat it")));
+                let next = match status {
+                    Status::NotRetriable => "disconnect the segment, then connect to it again",
+                    Status::Pending => "repeat the copy when the link is up again",
+                    Status::Ok | Status::Retriable => "repeat the copy",
+                };
+                return Err(Code::TRANSFER_FAILED.because(format!("the sequence is {status:?}: {next}")));
             }
         } else if let Target::Remote(segment) = map.target() {
             let connection = segment.connection()?;

@@ -26,7 +26,8 @@ pub fn close(handle: Handle<Descriptor>) -> Result<()> {
     let library = Library::get()?;
     let descriptor = library.descriptors.get(handle)?;
     if library.is_used(&descriptor) {
-        return Err(Code::BUSY.because("segments, queues or interrupts made from it are still there"));
+        return Err(Code::BUSY
+            .because("segments, queues or interrupts of this descriptor still exist: remove them first"));
     }
     drop(descriptor);
     library.descriptors.remove(handle).map(drop)

@@ -143,7 +143,7 @@ pub fn remove(handle: Handle<DmaQueue>) -> Result<()> {
     let library = Library::get()?;
     let queue = library.dma_queues.get(handle)?;
     if queue.state() == State::Posted {
-        return Err(Code::BUSY.because("a transfer is on its way: wait for it, or SCIAbortDMAQueue"));
+        return Err(Code::BUSY.because("a transfer is in progress: wait for it, or call SCIAbortDMAQueue"));
     }
     library.dma_queues.remove(handle).map(drop)
 }
@@ -184,7 +184,8 @@ impl Local {
             Self::Segment(handle) => {
                 let segment = library.local_segments.get(handle)?;
                 if !segment.is_prepared() {
-                    let detail = format!("segment {}: SCIPrepareSegment comes first", segment.id());
+                    let detail =
+                        format!("segment {} is not prepared: call SCIPrepareSegment first", segment.id());
                     return Err(Code::SEGMENT_NOT_PREPARED.because(detail));
                 }
                 Ok(Arc::<tieline::SegmentMemory>::clone(segment.memory()))
@@ -268,7 +269,9 @@ fn status_of(state: DmaState) -> Code {
 fn take(queue: &DmaQueue) -> Result<MutexGuard<'_, Copier>> {
     let turn = queue.turn();
     match queue.queue(*turn).map(tieline::DmaQueue::poll) {
-        Some(DmaState::Posted) => Err(Code::BUSY.because("the transfer before is on its way: wait for it")),
+        Some(DmaState::Posted) => {
+            Err(Code::BUSY.because("the earlier transfer is in progress: wait for it first"))
+        }
         _ => Ok(turn),
     }
 }

@@ -239,7 +239,7 @@ impl<W: Copy> Ended<W> {
 #[cold]
 fn not_valid<T: Handled>(handle: Handle<T>) -> crate::code::Failure {
     let what = if handle.is_null() { "NULL".to_owned() } else { format!("{:#x}", handle.bits) };
-    Code::ILLEGAL_PARAMETER.because(format!("{what} is no valid handle of a {:?}", T::KIND))
+    Code::ILLEGAL_PARAMETER.because(format!("{what} is not a valid handle of a {:?}", T::KIND))
 }
 
 #[cfg(test)]

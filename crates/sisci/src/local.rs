@@ -155,7 +155,7 @@ pub fn create(descriptor: Handle<Descriptor>, wanted: &Wanted) -> Result<Handle<
     let is_empty = wanted.flags & flags::EMPTY != 0;
     if is_empty && wanted.flags & flags::BROADCAST != 0 {
         return Err(
-            Code::ILLEGAL_FLAG.because("the copy of a group has memory of its own: leave SCI_FLAG_EMPTY")
+            Code::ILLEGAL_FLAG.because("the copy of a group has memory of its own: leave SCI_FLAG_EMPTY out")
         );
     }
     let (id, backing) = make_backing(library, wanted)?;
@@ -252,7 +252,7 @@ pub fn set_available(handle: Handle<LocalSegment>, adapter: u32) -> Result<()> {
     }
     if segment.prepared.load(Ordering::Relaxed) & bit(adapter) == 0 {
         let detail = format!(
-            "segment {} is not prepared for adapter {adapter}: SCIPrepareSegment comes first",
+            "segment {} is not prepared for adapter {adapter}: call SCIPrepareSegment first",
             segment.id
         );
         return Err(Code::SEGMENT_NOT_PREPARED.because(detail));
@@ -312,7 +312,8 @@ pub fn remove(handle: Handle<LocalSegment>, flags: u32) -> Result<()> {
 pub fn wait_event(handle: Handle<LocalSegment>, timeout: u32) -> Result<(Reason, u32, u32)> {
     let segment = Library::get()?.local_segments.get(handle)?;
     if segment.worker.is_there() {
-        return Err(Code::ILLEGAL_OPERATION.because("its events go to the callback that it was created with"));
+        return Err(Code::ILLEGAL_OPERATION
+            .because("it has a callback, which gets its events: no thread can wait for them"));
     }
     let (reason, node) = next_event(&segment, Until::after(timeout))?;
     Ok((reason, node, EVENT_ADAPTER))

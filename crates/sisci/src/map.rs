@@ -61,8 +61,7 @@ impl Maps {
         match *self.lock() {
             0 => Ok(()),
             maps => {
-                let detail =
-                    format!("{} is still mapped {maps} time(s): SCIUnmapSegment comes first", what());
+                let detail = format!("{} is still mapped {maps} time(s): call SCIUnmapSegment first", what());
                 Err(Code::BUSY.because(detail))
             }
         }

@@ -32,7 +32,7 @@ impl Registration {
     pub fn check(&self, id: u32) -> Result<()> {
         if self.is_needed && self.lock().is_none() {
             let detail =
-                format!("segment {id} was created with SCI_FLAG_EMPTY: SCIRegisterSegmentMemory comes first");
+                format!("segment {id} was created with SCI_FLAG_EMPTY: call SCIRegisterSegmentMemory first");
             return Err(Code::ILLEGAL_OPERATION.because(detail));
         }
         Ok(())

@@ -297,9 +297,8 @@ pub fn name_of(handle: Handle<RemoteSegment>) -> Result<(u32, u32)> {
 pub fn wait_event(handle: Handle<RemoteSegment>, timeout: u32) -> Result<Reason> {
     let segment = Library::get()?.remote_segments.get(handle)?;
     if segment.worker.is_there() && segment.connection.get().is_some() {
-        return Err(
-            Code::ILLEGAL_OPERATION.because("its events go to the callback that it was connected with")
-        );
+        return Err(Code::ILLEGAL_OPERATION
+            .because("it has a callback, which gets its events: no thread can wait for them"));
     }
     segment.next_event(Until::after(timeout))
 }

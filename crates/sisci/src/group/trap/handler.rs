@@ -77,7 +77,9 @@ fn take_over(signal: c_int, handler: Handler, before: &AtomicPtr<libc::sigaction
     };
     if outcome != 0 {
         let error = std::io::Error::last_os_error();
-        return Err(Code::SYSTEM.because(format!("a handler for signal {signal}: {error}")));
+        return Err(
+            Code::SYSTEM.because(format!("the handler for signal {signal} cannot be installed: {error}"))
+        );
     }
     Ok(())
 }
