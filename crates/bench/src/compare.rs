@@ -289,7 +289,7 @@ fn differences(old: &Document, new: &Document) -> Vec<Difference> {
     }
     let setting = |document: &Document, what: &str| {
         let found = document.setting.iter().find(|(name, _)| *name == what);
-        found.map_or_else(|| "not told".to_owned(), |(_, value)| value.clone())
+        found.map_or_else(|| "unknown".to_owned(), |(_, value)| value.clone())
     };
     let mut names: Vec<&str> = old.setting.iter().chain(&new.setting).map(|(name, _)| *name).collect();
     names.sort_unstable();

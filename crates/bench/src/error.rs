@@ -12,7 +12,7 @@ const SERVED: [&str; 6] = ["scipp", "scibench2", "dma", "intr", "jitter", "laten
 /// How the other end of a measurement is started, if it is a command of its own.
 fn start(what: &str) -> String {
     if SERVED.contains(&what) {
-        format!("start it with `tieline bench {what} --server`; ")
+        format!("start it with `tieline bench {what} --server --node ID --rn ID`; ")
     } else {
         String::new()
     }

@@ -69,7 +69,7 @@ impl OnHost<'_> {
         serde_json::from_str(&said).map_err(|error| FleetError::OnHost {
             host: self.host.to_owned(),
             why: format!(
-                "`{}` prints what is not understood here ({error}): install the same tieline on all hosts, and let the \
+                "the output of `{}` cannot be read ({error}): install the same tieline on all hosts, and let the \
                  shell of `ssh {} COMMAND` print nothing",
                 all.join(" "),
                 self.host
@@ -97,9 +97,10 @@ impl OnHost<'_> {
     /// A node whose address others can connect to.
     fn usable(&self, node: NodeAt) -> Result<NodeAt> {
         if node.address.ip().is_unspecified() || node.address.port() == 0 {
-            return Err(
-                self.wrong(&format!("nobody can connect to {}: write address=IP behind it", node.address))
-            );
+            return Err(self.wrong(&format!(
+                "other hosts cannot connect to {}: write address=IP after it",
+                node.address
+            )));
         }
         Ok(node)
     }
@@ -111,7 +112,13 @@ impl OnHost<'_> {
         let token = self.ask::<Token>(&words, "")?.token;
         // It goes on as a line to another host.
         let is_one = token.len() <= TOKEN_BYTES_MAX && token.bytes().all(|byte| byte.is_ascii_graphic());
-        if is_one { Ok(token) } else { Err(self.wrong("what it gives as a token is none")) }
+        if is_one {
+            Ok(token)
+        } else {
+            Err(self.wrong(
+                "`tieline cluster token` printed no token there: install the same tieline on all hosts",
+            ))
+        }
     }
 
     /// The token travels on standard input: a command line can be read by all users of the host.

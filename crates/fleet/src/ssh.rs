@@ -61,7 +61,7 @@ impl Ssh {
             Ended::TooLate => Err(on(
                 host,
                 format!(
-                    "`{}` was not done after {} s: see what hangs there",
+                    "`{}` did not end within {} s: check on that host what it waits for",
                     words.join(" "),
                     self.limit.as_secs()
                 ),
@@ -184,7 +184,7 @@ fn why(host: &str, status: Option<i32>, out: &str, err: &str, words: &[&str]) ->
     let said = error_of(out).or_else(|| last_line(err)).unwrap_or_else(|| "it does not say why".to_owned());
     match status {
         Some(SSH_FAILED) => {
-            format!("ssh cannot log in there: {said}: try `ssh {host} true`, which must ask nothing")
+            format!("ssh cannot log in there: {said}: try `ssh {host} true`, which must not prompt")
         }
         Some(NOT_FOUND) => {
             format!("{said}: install tieline there, where the PATH of `ssh {host} COMMAND` finds it")
@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn what_does_not_end_is_ended() {
         let said = run("exec sleep 600", 200).unwrap_err();
-        assert!(said.contains("was not done after 0 s"), "{said}");
+        assert!(said.contains("did not end within 0 s"), "{said}");
         let (_folder, ssh) = ssh("#!/bin/sh\nexec sleep 600\n", Duration::from_secs(600));
         let stopped = Ssh { stop: || true, ..ssh };
         let ended = loop {

@@ -278,7 +278,7 @@ fn authority(options: &UpOptions<'_>, shown: &[Result<Shown>]) -> Result<Authori
 
 /// The address of a host that others can connect to.
 fn resolved(name: &str) -> std::result::Result<IpAddr, String> {
-    let next = "write address=IP behind it";
+    let next = "write address=IP after it";
     let found =
         (name, 0).to_socket_addrs().map_err(|error| format!("`{name}` has no address ({error}): {next}"))?;
     let mut found: Vec<IpAddr> = found.map(|address| address.ip()).collect();
@@ -360,7 +360,7 @@ mod tests {
     fn an_address_that_only_this_host_reaches_is_refused() {
         assert_eq!(resolved("10.1.2.3").unwrap().to_string(), "10.1.2.3");
         for name in ["127.0.0.1", "::1", "0.0.0.0"] {
-            assert!(resolved(name).unwrap_err().contains("write address=IP behind it"), "{name}");
+            assert!(resolved(name).unwrap_err().contains("write address=IP after it"), "{name}");
         }
     }
 }

@@ -83,7 +83,7 @@ fn end(status: i32) -> ! {
 
 #[panic_handler]
 fn panic(_: &PanicInfo<'_>) -> ! {
-    process::say(b"tieline: it cannot go on: no memory\n");
+    process::say(b"tieline: out of memory\n");
     end(crate::CANNOT)
 }
 

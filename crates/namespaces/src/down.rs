@@ -38,7 +38,7 @@ pub struct DownReport {
 /// This process may not, or the process that holds the hosts does not end.
 pub fn down(dir: &ClusterDir) -> Result<DownReport> {
     dir.check_for_program()?;
-    root_only("the end of hosts in namespaces")?;
+    root_only("ending hosts in namespaces")?;
     // A state that cannot be read is taken away with the rest.
     let lab = state::read(dir).ok().flatten();
     let nodes: Vec<_> = lab.iter().flat_map(|lab| &lab.host).map(|host| host.node).collect();

@@ -123,14 +123,14 @@ pub enum NamespacesError {
     },
     /// Too slow.
     #[error(
-        "the hosts did not connect within {seconds} s; they are ended again: start fewer hosts, or try when the machine is idle"
+        "the hosts did not connect within {seconds} s; they were ended again: start fewer hosts, or try when the machine is idle"
     )]
     NotReady {
         /// How long was waited.
         seconds: u64,
     },
     /// The caller wants no more.
-    #[error("interrupted before the hosts were up; what was started is ended again")]
+    #[error("interrupted before the hosts were up; what was started was ended again")]
     Stopped,
     /// Nothing to enter.
     #[error(
@@ -229,7 +229,7 @@ fn hint(source: Errno) -> &'static str {
         Errno::NOSPC => {
             ": a limit of the kernel is reached: start fewer hosts, or raise max_*_namespaces and mount-max in /proc/sys/user and /proc/sys/fs"
         }
-        Errno::NOMEM => ": memory is short: start fewer hosts",
+        Errno::NOMEM => ": not enough memory: start fewer hosts",
         Errno::AGAIN => {
             ": there may be no further process: start fewer hosts, or raise the limit (`ulimit -u`, pids.max of the control group)"
         }
@@ -246,7 +246,7 @@ fn ip_hint(said: &str) -> &'static str {
     } else if said.contains("not supported") || said.contains("Unknown device type") {
         ": this kernel lacks bridges or pairs of interfaces: load its modules `bridge` and `veth`"
     } else if said.contains("Cannot allocate memory") || said.contains("No buffer space") {
-        ": memory is short: start fewer hosts"
+        ": not enough memory: start fewer hosts"
     } else {
         ""
     }
@@ -262,7 +262,7 @@ mod tests {
         for (errno, next) in [
             (Errno::PERM, "--privileged"),
             (Errno::NOSPC, "start fewer hosts, or raise"),
-            (Errno::NOMEM, "memory is short: start fewer hosts"),
+            (Errno::NOMEM, "not enough memory: start fewer hosts"),
             (Errno::AGAIN, "pids.max"),
             (Errno::INVAL, "another kernel"),
         ] {

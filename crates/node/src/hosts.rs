@@ -58,7 +58,7 @@ pub enum HostsError {
     },
     /// Leaving.
     #[error(
-        "node {node} cannot leave the cluster at {at}: {source}; with --force its keys are only removed here, and it has to be revoked on the authority's host"
+        "node {node} cannot leave the cluster at {at}: {source}; to remove only the keys of this host: `tieline cluster leave --force --node {node}`, then `tieline cluster revoke {node}` on the authority's host"
     )]
     Leave {
         /// Which.
@@ -70,7 +70,7 @@ pub enum HostsError {
     },
     /// The authority's host cannot be reached.
     #[error(
-        "{source}; with --force the keys of node {node} are only removed here, and it has to be revoked on the authority's host (`tieline cluster revoke {node}`)"
+        "{source}; to remove only the keys of this host: `tieline cluster leave --force --node {node}`, then `tieline cluster revoke {node}` on the authority's host"
     )]
     Unreached {
         /// Which.

@@ -107,7 +107,7 @@ impl Network {
             && let Err(error) = self.hosts.save(&self.store)
         {
             warnings.push(format!(
-                "the addresses of this host's rails cannot be stored, so they are unknown after a restart of others: {error}: mend that, and restart this node"
+                "the addresses of this host's rails cannot be stored, so other managers do not know them after a restart: {error}: correct that, and restart this node"
             ));
         }
         warnings

@@ -88,13 +88,15 @@ pub enum ChannelError {
     )]
     OwnRevoked,
     /// Another node answers at this address.
-    #[error("the certificate of the other side is not that of node {0}: correct the address of that node")]
+    #[error(
+        "the certificate of the other side is not that of node {0}: correct the address of that node in the file `hosts`"
+    )]
     WrongNode(NodeId),
     /// It names no node.
     #[error("the certificate of the other side names no node: let it join again with a new token")]
     NoNode,
     /// It refused us.
-    #[error("the other side refused this node's certificate ({0}): its log says why")]
+    #[error("the other side refused this node's certificate ({0}): see the log of the manager there")]
     Refused(String),
     /// Anything else in TLS.
     #[error("the encrypted connection failed: {0}")]

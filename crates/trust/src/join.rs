@@ -83,7 +83,7 @@ pub(crate) fn told(error: &TrustError, what: &str) -> String {
         TrustError::NoAuthority { .. } => {
             "this host has no authority: give the host where `tieline cluster init` was run".to_owned()
         }
-        _ => format!("the authority could not {what}: the log of its node manager says why"),
+        _ => format!("the authority could not {what}: see the log of its node manager"),
     }
 }
 

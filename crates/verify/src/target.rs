@@ -29,7 +29,7 @@ impl Target {
     /// Why nothing can be sent from node to node, if there are fewer than two: a test of that has neither passed nor failed.
     pub fn lacks_a_peer(&self) -> Option<String> {
         let there = match self.nodes.as_slice() {
-            [] => "none answers".to_owned(),
+            [] => "none responds".to_owned(),
             [only] => format!("there is only node {only}"),
             _ => return None,
         };

@@ -116,7 +116,7 @@ impl Build {
     pub fn ids(&self) -> Result<Vec<String>> {
         let failed = |reason: String| BenchError::Build {
             reason: format!(
-                "{} cannot be asked for its figures (`bench acceptance --list`): {reason}: name the program `tieline` of a build",
+                "{} did not list its figures (`bench acceptance --list`): {reason}: name the program `tieline` of a build",
                 self.program.display()
             ),
         };

@@ -71,7 +71,7 @@ fn print_plan(plan: &Plan, output: Output) -> Outcome {
 fn save(report: &CableReport, path: &Path, force: bool, output: Output) -> Result<(), Failure> {
     if report.verdict != Verdict::Pass {
         output.note(&format!(
-            "{} was not written: the present state has faults, which would become part of the plan",
+            "{} was not written: the links have deviations now, which would become part of the plan: correct them, then save again",
             path.display()
         ));
         return Ok(());

@@ -225,7 +225,7 @@ fn gone(common: &Common, arguments: &Leave, output: Output) -> Outcome {
             let next = if is_told {
                 String::new()
             } else {
-                format!("next: `tieline cluster revoke {node}{named}` on the authority's host, which was not told\n")
+                format!("next: `tieline cluster revoke {node}{named}` on the authority's host, which does not know of it\n")
             };
             format!("node {node} has left cluster {cluster}: its keys are removed from this host\n{next}")
         },

@@ -68,7 +68,7 @@ fn to_text(report: &UpReport) -> String {
         ),
         (0, true) => "not all are connected: `tieline status` on a host names the reason\n".to_owned(),
         (failed, _) => format!(
-            "{failed} of {} hosts failed: correct what is said of them, then run the same command again\n",
+            "{failed} of {} hosts failed: correct the causes above, then run the same command again\n",
             report.hosts.len()
         ),
     };

@@ -213,7 +213,7 @@ impl Daemon {
                     (Some(Purpose::Join), RecordKind::Join) => self.serve_join(peer, &record.body),
                     (Some(Purpose::Renew), RecordKind::Join) => self.serve_renewal(peer, &record.body),
                     (Some(Purpose::Leave), RecordKind::Join) => self.serve_leave(peer, &record.body),
-                    _ => self.lose_remote(peer, Some("it said what does not belong there".to_owned())),
+                    _ => self.lose_remote(peer, Some("it sent a message of the wrong kind".to_owned())),
                 }
             }
         }
@@ -368,7 +368,7 @@ impl Daemon {
         self.spread_if_due();
         self.store_again_if_due();
         for peer in overdue {
-            self.lose_remote(peer, Some(format!("no answer within {} s", HANDSHAKE_LIMIT.as_secs())));
+            self.lose_remote(peer, Some(format!("no response within {} s", HANDSHAKE_LIMIT.as_secs())));
         }
     }
 

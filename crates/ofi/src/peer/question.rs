@@ -41,7 +41,7 @@ impl Peer {
         engine.slots.let_go(slot);
         match answer? {
             Some(Answer::Said(words)) => Ok(words),
-            _ => Err(self.refused(Kind::Question, "nobody there answers such questions")),
+            _ => Err(self.refused(Kind::Question, "what it is about is not there any more: connect again")),
         }
     }
 

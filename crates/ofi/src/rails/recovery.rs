@@ -245,7 +245,7 @@ impl Recovery {
                 // The rail that the question went over has failed as well.
                 Phase::Closing { over, asked_ms } if is_long(asked_ms) => {
                     let generation = self.rails[over].generation;
-                    actions.extend(self.failed(over, generation, "it did not answer", now_ms));
+                    actions.extend(self.failed(over, generation, "it did not respond", now_ms));
                 }
                 Phase::Closed { until_ms } if until_ms <= now_ms && !self.is_peer_failed => {
                     its.generation += 1;

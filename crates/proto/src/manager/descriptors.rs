@@ -117,7 +117,7 @@ pub(super) fn interrupt_socket(socket: &Descriptor, what: &str) -> Result<FdToke
         DescriptorKind::Event => Ok(socket.token),
         DescriptorKind::Unseen => Err(Refusal::NoDescriptors { limit: None }),
         _ => Err(Refusal::Invalid(format!(
-            "the socket of {what} is not there: the log of its node's manager says why"
+            "the socket of {what} is not there: see the log of its node's manager"
         ))),
     }
 }

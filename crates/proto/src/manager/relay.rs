@@ -137,7 +137,7 @@ impl Manager {
             peer.search.refused = Some(why.clone());
             self.log(
                 LogLevel::Warn,
-                format!("node {to} cannot be reached by way of node {relay}: {why}; others are asked"),
+                format!("node {to} cannot be reached by way of node {relay}: {why}; other relays are tried"),
             );
         }
     }

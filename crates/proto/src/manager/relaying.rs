@@ -64,7 +64,7 @@ fn ends(asker: NodeId, forward: Forward) -> (NodeId, NodeId) {
 
 fn too_many(place: &str, most: usize) -> Refusal {
     Refusal::Invalid(format!(
-        "there are {most} forwards {place}, as many as there may be: wait until programs that connect by way of it have ended"
+        "the limit of {most} forwards {place} is reached: wait until programs that connect by way of it have ended"
     ))
 }
 

@@ -355,7 +355,7 @@ fn a_relay_forwards_between_two_others_that_are_connected_and_nothing_else() {
         assert!(forwards(&mut world, end_point(16, port)).is_ok(), "{port}");
     }
     let refused = forwards(&mut world, end_point(16, 2063)).unwrap_err();
-    assert!(refused.contains("there are 64 forwards for node"), "{refused}");
+    assert!(refused.contains("the limit of 64 forwards for node"), "{refused}");
     let pair = world.status(OWN).relayed[0];
     assert_eq!((pair.first, pair.second, pair.forwards), (node(12), node(16), 64));
     // One that nobody has used makes room.

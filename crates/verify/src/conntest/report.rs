@@ -359,7 +359,9 @@ impl InstanceReport {
                 let at_s = presence.at_ns as f64 / 1e9;
                 let _ = match presence.here {
                     true => writeln!(text, " node {node} : joined at {at_s:.1} s"),
-                    false => writeln!(text, " node {node} : left at {at_s:.1} s ({})", presence.why),
+                    false => {
+                        writeln!(text, " node {node} : left at {at_s:.1} s ({})", in_words(&presence.why))
+                    }
                 };
             }
             if let Some(error) = &peer.error {
@@ -367,6 +369,16 @@ impl InstanceReport {
             }
         }
         let _ = writeln!(text, " SCICONNTEST_REPORT_END\n");
+    }
+}
+
+/// Why a peer left. The document has the names of [`tieline::LossReason`], which scripts compare.
+fn in_words(why: &str) -> &str {
+    match why {
+        "Withdrawn" | "Removed" => "its program withdrew its memory",
+        "OwnerDied" => "its program ended",
+        "NodeLost" => "its node was stopped, or left the cluster",
+        other => other,
     }
 }
 

@@ -69,7 +69,7 @@ impl NamesReport {
     pub fn summary(&self) -> String {
         match &self.error {
             Some(error) => error.clone(),
-            None => format!("{} pairs, {} with a wrong answer or none", self.right, self.obstacles.len()),
+            None => format!("{} pairs, {} with a wrong response or none", self.right, self.obstacles.len()),
         }
     }
 

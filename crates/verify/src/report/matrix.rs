@@ -147,7 +147,7 @@ fn between_hosts(document: &Value, facts: &Facts, narrow: bool) -> Vec<Metric> {
             id: "matrix-far-latency",
             title: "Half round trip between hosts",
             said: format!(
-                "In {unit}; smaller is better. Of a doorbell and its answer. Typical is {}. Shown, not judged.",
+                "In {unit}; smaller is better. Of a doorbell and its response. Typical is {}. Shown, not judged.",
                 number::time(typical_ns, facts.step_ns.max(1.0))
             ),
             more_is_better: false,
@@ -369,8 +369,8 @@ fn bad_pairs(facts: &Facts) -> Markup {
     };
     html! {
         @if !bad.is_empty() {
-            h3 { "Pairs that something speaks against" }
-            div.scroll tabindex="0" role="region" aria-label="Pairs that something speaks against" {
+            h3 { "Suspect pairs" }
+            div.scroll tabindex="0" role="region" aria-label="Suspect pairs" {
                 table.badpairs {
                     thead { tr {
                         th scope="col" { "From → to" } th scope="col" { "Latency, others = 1" } th scope="col" { "Block time, others = 1" }

@@ -193,7 +193,7 @@ fn tiles_of(document: &Value, facts: &Facts) -> Vec<Tile> {
         tiles.push(Tile {
             name: "Nodes",
             value: format!("{answer} of {}", nodes.len()),
-            beside: "answer".into(),
+            beside: "respond".into(),
             judged: Some(judged),
         });
     }

@@ -115,7 +115,7 @@ pub(super) fn all(document: &Value, facts: &Facts) -> Vec<Suspected> {
 /// From figures where there are any, else from the words of the evidence.
 fn faults(suspect: &Suspect, evidence: &[String], facts: &Facts) -> Vec<String> {
     if let Suspect::Swapped(..) = suspect {
-        return vec!["answer in each other's place: their cables are swapped".into()];
+        return vec!["each is reached in place of the other: their cables are swapped".into()];
     }
     let mut found = Vec::new();
     let says = |words: &[&str]| evidence.iter().any(|text| words.iter().any(|word| text.contains(word)));

@@ -30,7 +30,7 @@ pub(super) fn changes(before: &ClusterReport, after: &ClusterReport, is_busy: bo
         match new.and_then(|new| new.status) {
             None => {
                 let why = new.and_then(|new| new.error).unwrap_or("it is gone");
-                changes.blame(Suspect::Node(*node), format!("stopped answering during the test: {why}"));
+                changes.blame(Suspect::Node(*node), format!("stopped responding during the test: {why}"));
             }
             Some(is) if is.info.incarnation != was.info.incarnation => {
                 let pids = format!("pid {}, then {}", was.info.manager_pid, is.info.manager_pid);
@@ -210,12 +210,13 @@ mod tests {
         let mut changes = Changes::default();
         assert_eq!(changes.reason(&report(&[old]), &report(&[old])), None);
         assert_eq!(changes.reason(&report(&[old]), &report(&[old, new])).as_deref(), Some(new));
-        changes.blame(Suspect::Node(node(8)), "stopped answering during the test: it is gone".to_owned());
+        changes.blame(Suspect::Node(node(8)), "stopped responding during the test: it is gone".to_owned());
         assert_eq!(changes.reason(&report(&[]), &report(&[old, new])).as_deref(), Some(new));
         let alone = changes.reason(&report(&[]), &report(&[])).unwrap();
         assert!(
-            alone
-                .starts_with("node 8: stopped answering during the test: it is gone: read its manager's log"),
+            alone.starts_with(
+                "node 8: stopped responding during the test: it is gone: read its manager's log"
+            ),
             "{alone}"
         );
     }

@@ -287,7 +287,7 @@ fn take_turn(
     };
     let wrong = |node: NodeId, said: Result<EndSaid, AgentError>| match said {
         Ok(EndSaid::Failed { why }) => format!("node {node}: {why}"),
-        Ok(_) => format!("node {node}: it said something else than was asked"),
+        Ok(_) => format!("node {node}: it sent an unexpected reply"),
         Err(error) => format!("node {node}: {error}"),
     };
     match ask(to, from, false) {

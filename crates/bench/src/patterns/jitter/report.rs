@@ -286,7 +286,7 @@ impl Report {
         let _ = writeln!(
             text,
             "the ends lost their processors {near} and {far} times; interrupts: {}",
-            if shown.is_empty() { "not told".to_owned() } else { shown.join(", ") }
+            if shown.is_empty() { "unknown".to_owned() } else { shown.join(", ") }
         );
         text
     }

@@ -99,7 +99,7 @@ fn silence_with_work_is_a_failure_and_without_work_it_is_none() {
     let asked = link.tick(10_200);
     let ask = |rail| Action::AskToClose { rail, generation: 0, over: 1 };
     assert_eq!(asked, [ask(0), ask(2)]);
-    assert_eq!(link.reduced(0), Some((10_200, "it did not answer")));
+    assert_eq!(link.reduced(0), Some((10_200, "it did not respond")));
     // And then nobody is left.
     assert_eq!(link.tick(10_300), [Action::PeerFailed]);
     assert!(link.is_peer_failed() && link.closed(2, 0, 10_301).is_empty() && link.tick(99_999).is_empty());

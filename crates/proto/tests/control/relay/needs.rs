@@ -157,7 +157,7 @@ fn any_number_of_programs_one_after_the_other_finds_room_at_a_relay() {
         world.hears(RELAY, PeerMessage::ForwardOver { forward: end_point(16, port) });
     }
     let refused = forwards(&mut world, end_point(16, 2063)).unwrap_err();
-    assert!(refused.contains("there are 64 forwards for node"), "{refused}");
+    assert!(refused.contains("the limit of 64 forwards for node"), "{refused}");
     // What is closed with its node is closed whether it is over or not.
     world.relay_told();
     world.input(OWN, Input::HostRevoked { node: node(16), revoked: Revoked::Theirs });
