@@ -43,7 +43,7 @@ fn status_shows_the_nodes_of_all_hosts() {
         (&["conntest", "--peers", "4,8"], "`tieline conntest --node 8 --peers 4,8` on "),
         (&["bench", "scipp", "--rn", "8"], "`tieline bench hosts --from 4 --to 8`"),
         (&["bench", "dma", "--client", "--rn", "8"], "`tieline bench hosts --from 4 --to 8`"),
-        (&["link", "degrade", "4", "8", "--loss", "1%"], "`tieline link down 4 8`"),
+        (&["link", "degrade", "4", "8", "--loss", "1%"], "link degrade 8 4 … --one-way`"),
         (&["link", "swap", "8", "4"], "`tieline link down 8 4`"),
     ] {
         let (is_well, _, error) = first.run(command);
