@@ -1,0 +1,67 @@
+//! Completions, and the queues and counters that they go to.
+
+use std::collections::VecDeque;
+
+use fabric_sys::abi::fi_addr_t;
+use fabric_sys::constants::FI_ADDR_NOTAVAIL;
+use libc::c_int;
+
+/// The end of an operation, as a program reads it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Completion {
+    /// The program's own pointer.
+    pub(crate) context: usize,
+    pub(crate) flags: u64,
+    pub(crate) len: usize,
+    /// Address of a received message.
+    pub(crate) buffer: usize,
+    pub(crate) data: u64,
+    pub(crate) tag: u64,
+    pub(crate) source: fi_addr_t,
+    /// What went wrong (a positive number of libfabric's), or 0.
+    pub(crate) error: c_int,
+    /// Bytes of a message for which there was no room.
+    pub(crate) beyond: usize,
+}
+
+impl Completion {
+    pub(crate) fn new(context: usize, flags: u64) -> Self {
+        let source = FI_ADDR_NOTAVAIL;
+        Self { context, flags, len: 0, buffer: 0, data: 0, tag: 0, source, error: 0, beyond: 0 }
+    }
+}
+
+/// Completions that the program has not read yet. There is always room.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    waiting: VecDeque<Completion>,
+}
+
+impl Queue {
+    pub(crate) fn push(&mut self, completion: Completion) {
+        self.waiting.push_back(completion);
+    }
+
+    /// The next one, if it is no error.
+    #[inline]
+    pub(crate) fn pop_good(&mut self) -> Option<Completion> {
+        if self.is_bad_next() { None } else { self.waiting.pop_front() }
+    }
+
+    /// The next one, if it is an error.
+    pub(crate) fn pop_bad(&mut self) -> Option<Completion> {
+        if self.is_bad_next() { self.waiting.pop_front() } else { None }
+    }
+
+    #[inline]
+    pub(crate) fn is_bad_next(&self) -> bool {
+        self.waiting.front().is_some_and(|next| next.error != 0)
+    }
+}
+
+/// How many operations ended.
+#[derive(Debug, Default)]
+pub(crate) struct Counter {
+    pub(crate) good: u64,
+    pub(crate) bad: u64,
+}

@@ -1,0 +1,155 @@
+//! All that belongs to a domain, under one lock: end points, queues, counters, address vectors.
+//!
+//! A program that asks for `FI_THREAD_DOMAIN` never waits for the lock, and pays two atomic operations a call for it.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use fabric_sys::abi::fi_addr_t;
+use fabric_sys::constants::FI_ADDR_NOTAVAIL;
+
+use super::completion::{Counter, Queue};
+use super::endpoint::Endpoint;
+use super::name::{Name, Names, PeerId};
+use super::slab::Slab;
+
+/// A domain.
+#[derive(Debug, Default)]
+pub(crate) struct Domain {
+    state: Mutex<State>,
+}
+
+impl Domain {
+    #[inline]
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What is in a domain.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(crate) endpoints: Slab<Endpoint>,
+    /// By a queue's number: the end points that a look at the queue lets make progress.
+    pollers: Vec<Vec<u32>>,
+    pub(crate) shared: Shared,
+}
+
+/// What end points use together.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    pub(crate) queues: Slab<Queue>,
+    pub(crate) counters: Slab<Counter>,
+    pub(crate) vectors: Slab<Vector>,
+    pub(crate) names: Names,
+}
+
+impl State {
+    /// Lets all end points of a queue make progress.
+    #[inline]
+    pub(crate) fn progress(&mut self, queue: u32) {
+        let Some(pollers) = self.pollers.get(queue as usize) else { return };
+        for number in pollers {
+            if let Some(endpoint) = self.endpoints.get_mut(*number) {
+                endpoint.progress(&mut self.shared);
+            }
+        }
+    }
+
+    /// Lets all end points make progress: for waits that belong to no queue.
+    pub(crate) fn progress_all(&mut self) {
+        for queue in 0..self.pollers.len() {
+            self.progress(queue as u32);
+        }
+    }
+
+    /// From now on a look at the queue lets the end point make progress.
+    pub(crate) fn poll(&mut self, queue: u32, endpoint: u32) {
+        let at = queue as usize;
+        if self.pollers.len() <= at {
+            self.pollers.resize_with(at + 1, Vec::new);
+        }
+        if !self.pollers[at].contains(&endpoint) {
+            self.pollers[at].push(endpoint);
+        }
+    }
+
+    /// Takes an end point out of the domain.
+    pub(crate) fn remove_endpoint(&mut self, number: u32) -> Option<Endpoint> {
+        for pollers in &mut self.pollers {
+            pollers.retain(|endpoint| *endpoint != number);
+        }
+        self.endpoints.remove(number)
+    }
+
+    /// Whether an end point uses the queue.
+    pub(crate) fn is_polled(&self, queue: u32) -> bool {
+        self.pollers.get(queue as usize).is_some_and(|pollers| !pollers.is_empty())
+    }
+}
+
+/// An address vector: numbers that a program uses for addresses.
+#[derive(Debug, Default)]
+pub(crate) struct Vector {
+    entries: Vec<Option<PeerId>>,
+    numbers: HashMap<PeerId, fi_addr_t>,
+}
+
+impl Vector {
+    /// The number of an address from now on. An address that is inserted twice gets two numbers; messages come from the first.
+    pub(crate) fn insert(&mut self, peer: PeerId) -> fi_addr_t {
+        let number = self.entries.len() as fi_addr_t;
+        self.entries.push(Some(peer));
+        self.numbers.entry(peer).or_insert(number);
+        number
+    }
+
+    /// Whether it was there.
+    pub(crate) fn remove(&mut self, number: fi_addr_t) -> bool {
+        let Some(peer) = usize::try_from(number).ok().and_then(|at| self.entries.get_mut(at)?.take()) else {
+            return false;
+        };
+        if self.numbers.get(&peer) == Some(&number) {
+            self.numbers.remove(&peer);
+            let other = self.entries.iter().position(|entry| *entry == Some(peer));
+            if let Some(other) = other {
+                self.numbers.insert(peer, other as fi_addr_t);
+            }
+        }
+        true
+    }
+
+    /// Whom a number means.
+    #[inline]
+    pub(crate) fn peer(&self, number: fi_addr_t) -> Option<PeerId> {
+        *self.entries.get(usize::try_from(number).ok()?)?
+    }
+
+    /// The number of a peer.
+    pub(crate) fn number(&self, peer: PeerId) -> fi_addr_t {
+        self.numbers.get(&peer).copied().unwrap_or(FI_ADDR_NOTAVAIL)
+    }
+}
+
+impl Shared {
+    /// Whom a number of a vector means, and its name.
+    pub(crate) fn look_up(&self, vector: u32, number: fi_addr_t) -> Option<Name> {
+        self.names.name(self.vectors.get(vector)?.peer(number)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_twice_keeps_a_number_as_long_as_one_is_left() {
+        let mut vector = Vector::default();
+        assert_eq!([vector.insert(5), vector.insert(6), vector.insert(5)], [0, 1, 2]);
+        assert_eq!((vector.number(5), vector.number(7)), (0, FI_ADDR_NOTAVAIL));
+        assert!(vector.remove(0) && !vector.remove(0) && !vector.remove(9));
+        assert_eq!((vector.number(5), vector.peer(0), vector.peer(2)), (2, None, Some(5)));
+        assert!(vector.remove(2));
+        assert_eq!(vector.number(5), FI_ADDR_NOTAVAIL);
+    }
+}

@@ -1,0 +1,102 @@
+//! `fid_domain`: where end points, queues, counters and address vectors belong together.
+
+use std::sync::Arc;
+
+use fabric_sys::abi::{
+    fi_atomic_attr, fi_datatype, fi_info, fi_op, fi_ops, fi_ops_domain, fi_ops_mr, fid, fid_domain,
+    fid_fabric, fid_mr,
+};
+use fabric_sys::constants::FI_ENOSYS;
+use libc::{c_int, c_void};
+
+use super::{Object, av, cntr, cq, ep};
+use crate::abi::{FI_CLASS_DOMAIN, FI_EBUSY};
+use crate::absent::{ABSENT, Table};
+use crate::engine::state::Domain;
+use crate::trace::{Op, count};
+
+static OPS: Table<fi_ops> = Table(super::ops(close, None, None));
+static DOMAIN_OPS: Table<fi_ops_domain> = Table(fi_ops_domain {
+    size: size_of::<fi_ops_domain>(),
+    av_open: Some(av::open),
+    cq_open: Some(cq::open),
+    endpoint: Some(ep::open),
+    scalable_ep: ABSENT,
+    cntr_open: cntr::open as *const c_void,
+    poll_open: ABSENT,
+    stx_ctx: ABSENT,
+    srx_ctx: ABSENT,
+    query_atomic: Some(query_atomic),
+    query_collective: ABSENT,
+    endpoint2: ep::open2 as *const c_void,
+});
+static MR_OPS: Table<fi_ops_mr> =
+    Table(fi_ops_mr { size: size_of::<fi_ops_mr>(), reg: Some(reg), regv: ABSENT, regattr: ABSENT });
+
+/// `fi_domain(3)`.
+pub(crate) unsafe extern "C" fn open(
+    _: *mut fid_fabric,
+    _: *mut fi_info,
+    domain: *mut *mut fid_domain,
+    context: *mut c_void,
+) -> c_int {
+    count(Op::Domain);
+    let fid = fid { fclass: FI_CLASS_DOMAIN, context, ops: OPS.pointer() };
+    let c = fid_domain { fid, ops: DOMAIN_OPS.pointer(), mr: MR_OPS.pointer() };
+    // SAFETY: the program's place for the pointer.
+    unsafe { *domain = Object::give(c, Arc::new(Domain::default()), 0) };
+    0
+}
+
+/// The same with flags, of which none is known here.
+pub(crate) unsafe extern "C" fn open2(
+    fabric: *mut fid_fabric,
+    info: *mut fi_info,
+    domain: *mut *mut fid_domain,
+    flags: u64,
+    context: *mut c_void,
+) -> c_int {
+    if flags != 0 {
+        return -FI_ENOSYS;
+    }
+    // SAFETY: the program's arguments.
+    unsafe { open(fabric, info, domain, context) }
+}
+
+unsafe extern "C" fn close(fid: *mut fid) -> c_int {
+    let pointer = fid.cast::<fid_domain>();
+    // SAFETY: a domain of the program's.
+    let object = unsafe { Object::of(pointer) };
+    if Arc::strong_count(&object.domain) > 1 {
+        return -FI_EBUSY;
+    }
+    // SAFETY: the program uses it no more, and nothing of it is left.
+    drop(unsafe { Object::take_back(pointer) });
+    0
+}
+
+unsafe extern "C" fn query_atomic(
+    _: *mut fid_domain,
+    _: fi_datatype,
+    _: fi_op,
+    _: *mut fi_atomic_attr,
+    _: u64,
+) -> c_int {
+    -FI_ENOSYS
+}
+
+#[allow(clippy::too_many_arguments)]
+unsafe extern "C" fn reg(
+    _: *mut fid,
+    _: *const c_void,
+    _: usize,
+    _: u64,
+    _: u64,
+    _: u64,
+    _: u64,
+    _: *mut *mut fid_mr,
+    _: *mut c_void,
+) -> c_int {
+    count(Op::Absent);
+    -FI_ENOSYS
+}
