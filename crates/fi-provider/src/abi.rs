@@ -90,10 +90,26 @@ pub(crate) struct fid_cntr {
     pub(crate) ops: *mut fi_ops_cntr,
 }
 
+#[repr(C)]
+pub(crate) struct fi_ops_eq {
+    pub(crate) size: usize,
+    pub(crate) read: unsafe extern "C" fn(*mut fid_eq, *mut u32, *mut c_void, usize, u64) -> isize,
+    pub(crate) readerr: unsafe extern "C" fn(*mut fid_eq, *mut c_void, u64) -> isize,
+    pub(crate) write: *const c_void,
+    pub(crate) sread: unsafe extern "C" fn(*mut fid_eq, *mut u32, *mut c_void, usize, c_int, u64) -> isize,
+    pub(crate) strerror: *const c_void,
+}
+
+#[repr(C)]
+pub(crate) struct fid_eq {
+    pub(crate) fid: fid,
+    pub(crate) ops: *mut fi_ops_eq,
+}
+
 const _: () = {
     assert!(size_of::<fi_provider>() == 72 && size_of::<fi_msg>() == 48 && size_of::<fi_msg_tagged>() == 64);
     assert!(size_of::<fi_cq_tagged_entry>() == 48 && size_of::<fi_ops_cntr>() == 64);
-    assert!(size_of::<fid_cntr>() == 32);
+    assert!(size_of::<fid_cntr>() == 32 && size_of::<fid_eq>() == 32 && size_of::<fi_ops_eq>() == 48);
 };
 
 // Classes of objects.
@@ -101,6 +117,7 @@ pub(crate) const FI_CLASS_FABRIC: usize = 1;
 pub(crate) const FI_CLASS_DOMAIN: usize = 2;
 pub(crate) const FI_CLASS_EP: usize = 3;
 pub(crate) const FI_CLASS_AV: usize = 11;
+pub(crate) const FI_CLASS_EQ: usize = 13;
 pub(crate) const FI_CLASS_CQ: usize = 14;
 pub(crate) const FI_CLASS_CNTR: usize = 15;
 

@@ -26,6 +26,7 @@ operations! {
     AvLookup "fi_av_lookup",
     CqOpen "fi_cq_open",
     CntrOpen "fi_cntr_open",
+    EqOpen "fi_eq_open",
     Endpoint "fi_endpoint",
     Bind "fi_ep_bind",
     Enable "fi_enable",

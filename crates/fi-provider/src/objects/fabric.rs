@@ -3,7 +3,7 @@
 use fabric_sys::abi::{fi_fabric_attr, fi_ops, fi_ops_fabric, fid, fid_fabric};
 use libc::{c_int, c_void};
 
-use super::domain;
+use super::{domain, eq};
 use crate::abi::FI_CLASS_FABRIC;
 use crate::absent::{ABSENT, Table};
 use crate::trace::{Op, count};
@@ -13,7 +13,7 @@ static FABRIC_OPS: Table<fi_ops_fabric> = Table(fi_ops_fabric {
     size: size_of::<fi_ops_fabric>(),
     domain: Some(domain::open),
     passive_ep: ABSENT,
-    eq_open: ABSENT,
+    eq_open: eq::open as *const c_void,
     wait_open: ABSENT,
     trywait: Some(trywait),
     domain2: domain::open2 as *const c_void,
