@@ -117,6 +117,7 @@ pub(crate) const FI_CLASS_FABRIC: usize = 1;
 pub(crate) const FI_CLASS_DOMAIN: usize = 2;
 pub(crate) const FI_CLASS_EP: usize = 3;
 pub(crate) const FI_CLASS_AV: usize = 11;
+pub(crate) const FI_CLASS_MR: usize = 12;
 pub(crate) const FI_CLASS_EQ: usize = 13;
 pub(crate) const FI_CLASS_CQ: usize = 14;
 pub(crate) const FI_CLASS_CNTR: usize = 15;

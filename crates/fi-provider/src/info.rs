@@ -63,8 +63,10 @@ pub unsafe extern "C" fn getinfo(
     info: *mut *mut fi_info,
 ) -> c_int {
     count(Op::Getinfo);
-    // Names of machines and ports mean nothing here: a program gets its addresses from another process.
-    if api < OLDEST || !node.is_null() || !service.is_null() || flags & FI_PROV_ATTR_ONLY != 0 {
+    // Names of machines and ports mean nothing here: a program gets the addresses of others from them, and its own is chosen for it,
+    // whatever it would like (`FI_SOURCE`).
+    let names_other = flags & FI_SOURCE == 0 && !(node.is_null() && service.is_null());
+    if api < OLDEST || names_other || flags & FI_PROV_ATTR_ONLY != 0 {
         return -FI_ENODATA;
     }
     // SAFETY: by the caller's word.

@@ -11,6 +11,7 @@ pub(crate) mod domain;
 pub(crate) mod ep;
 pub(crate) mod eq;
 pub(crate) mod fabric;
+mod mr;
 mod msg;
 mod tagged;
 

@@ -27,6 +27,7 @@ operations! {
     CqOpen "fi_cq_open",
     CntrOpen "fi_cntr_open",
     EqOpen "fi_eq_open",
+    MrReg "fi_mr_reg",
     Endpoint "fi_endpoint",
     Bind "fi_ep_bind",
     Enable "fi_enable",

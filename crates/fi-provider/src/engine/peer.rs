@@ -89,6 +89,17 @@ impl Peer {
         }
     }
 
+    /// Whether there is a ring to it.
+    #[inline]
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self.way, Way::Open(_))
+    }
+
+    /// Asks for a ring unless that was done.
+    pub(crate) fn reach(&mut self, meeting: &Meeting) -> Result<(), NotSent> {
+        self.producer(meeting).map(|_| ())
+    }
+
     #[cold]
     fn ask(&mut self, meeting: &Meeting) -> Result<(), NotSent> {
         if matches!(self.way, Way::Unknown) {

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use fabric_sys::abi::{
     fi_atomic_attr, fi_datatype, fi_info, fi_op, fi_ops, fi_ops_domain, fi_ops_mr, fid, fid_domain,
-    fid_fabric, fid_mr,
+    fid_fabric,
 };
 use fabric_sys::constants::FI_ENOSYS;
 use libc::{c_int, c_void};
 
-use super::{Object, av, cntr, cq, ep};
+use super::{Object, av, cntr, cq, ep, mr};
 use crate::abi::{FI_CLASS_DOMAIN, FI_EBUSY};
 use crate::absent::{ABSENT, Table};
 use crate::engine::state::Domain;
@@ -30,8 +30,12 @@ static DOMAIN_OPS: Table<fi_ops_domain> = Table(fi_ops_domain {
     query_collective: ABSENT,
     endpoint2: ep::open2 as *const c_void,
 });
-static MR_OPS: Table<fi_ops_mr> =
-    Table(fi_ops_mr { size: size_of::<fi_ops_mr>(), reg: Some(reg), regv: ABSENT, regattr: ABSENT });
+static MR_OPS: Table<fi_ops_mr> = Table(fi_ops_mr {
+    size: size_of::<fi_ops_mr>(),
+    reg: Some(mr::reg),
+    regv: mr::regv as *const c_void,
+    regattr: mr::regattr as *const c_void,
+});
 
 /// `fi_domain(3)`.
 pub(crate) unsafe extern "C" fn open(
@@ -82,21 +86,5 @@ unsafe extern "C" fn query_atomic(
     _: *mut fi_atomic_attr,
     _: u64,
 ) -> c_int {
-    -FI_ENOSYS
-}
-
-#[allow(clippy::too_many_arguments)]
-unsafe extern "C" fn reg(
-    _: *mut fid,
-    _: *const c_void,
-    _: usize,
-    _: u64,
-    _: u64,
-    _: u64,
-    _: u64,
-    _: *mut *mut fid_mr,
-    _: *mut c_void,
-) -> c_int {
-    count(Op::Absent);
     -FI_ENOSYS
 }

@@ -1,8 +1,10 @@
 //! Progress: what has arrived is taken out of the rings, and what waited for room is put in.
 
+use std::time::Instant;
+
 use shm::window::Window;
 
-use super::{Arrived, Endpoint, Offer};
+use super::{ANSWER_LIMIT, Arrived, Endpoint, Offer};
 use crate::engine::matching::Envelope;
 use crate::engine::meet::{Arrival, Meeting};
 use crate::engine::name::PeerId;
@@ -80,6 +82,26 @@ impl Endpoint {
         match (peer, &self.meeting) {
             (Some(peer), Some(meeting)) => Ok((peer, meeting)),
             _ => Err(NotSent::Lost(Errno::NOTCONN)),
+        }
+    }
+
+    /// The peer, if nothing needs to be done before something is sent to it.
+    #[inline]
+    pub(super) fn way_if_open(&self, id: PeerId) -> Option<&Peer> {
+        self.peers.get(id as usize)?.as_deref().filter(|peer| peer.is_open())
+    }
+
+    /// Asks a peer for a ring, and waits a little for its answer.
+    #[cold]
+    pub(super) fn wait_for_answer(&mut self, id: PeerId, shared: &mut Shared) {
+        let until = Instant::now() + ANSWER_LIMIT;
+        loop {
+            let Ok((peer, meeting)) = self.way(id, shared) else { return };
+            if peer.reach(meeting) != Err(NotSent::NotNow) || Instant::now() >= until {
+                return;
+            }
+            std::thread::yield_now();
+            self.arrivals(shared);
         }
     }
 

@@ -46,6 +46,9 @@ impl Endpoint {
         if request.to == self.id {
             return self.send_to_self(request, &buffers, done, shared);
         }
+        if self.way_if_open(request.to).is_none() {
+            self.wait_for_answer(request.to, shared);
+        }
         let is_eager = buffers.len() <= EAGER_MAX_BYTES;
         let sent = if is_eager && !request.wants_delivery {
             self.send_eager(request, 0, &buffers, shared).inspect(|()| self.tell_sender(done, 0, shared))
