@@ -42,6 +42,10 @@ pub struct Offer {
 pub const RANKS: [&str; 10] =
     ["cxi", "efa", "opx", "psm3", "psm2", "verbs;ofi_rxm", "tcp", "tcp;ofi_rxm", "net", "verbs;ofi_rxd"];
 
+/// tieline's own provider (`libtieline-fi.so`), which stands on this crate: libfabric finds it in this process, too, if `FI_PROVIDER_PATH`
+/// is set. A link that used it would go in a circle, so it is never used, not even by name or below another provider.
+const OWN: &str = "tieline";
+
 /// All that is offered with remote memory access and messages, in the order of preference.
 pub fn offers(wanted: &Wanted) -> Result<Vec<Offer>> {
     let library = Library::load()?;
@@ -59,6 +63,7 @@ fn sorted(library: &'static Library, wanted: &Wanted) -> Result<Vec<(Offer, Info
     let list = InfoList::query(library, wanted)?;
     let list = list.map_err(|errno| no_provider(library, wanted, &library.explain(errno)))?;
     let mut found: Vec<_> = list.infos().into_iter().map(|info| (info.offer(), info)).collect();
+    found.retain(|(offer, _)| !is_own(&offer.provider));
     found.retain(|(offer, _)| wanted.provider.is_some() || rank(&offer.provider).is_some());
     // libfabric takes a name for that of a part, too: `tcp` also for `tcp;ofi_rxm`.
     let is_other = |offer: &Offer| wanted.provider.as_ref().is_some_and(|name| *name != offer.provider);
@@ -75,6 +80,11 @@ fn sorted(library: &'static Library, wanted: &Wanted) -> Result<Vec<(Offer, Info
 
 fn rank(provider: &str) -> Option<usize> {
     RANKS.iter().position(|known| *known == provider)
+}
+
+/// Whether it is tieline's own provider, alone or in layers (`tieline;ofi_rxm`).
+fn is_own(provider: &str) -> bool {
+    provider.split(';').any(|layer| layer.eq_ignore_ascii_case(OWN))
 }
 
 /// Ways that leave the machine first, then by rank, then IPv4 first.
@@ -131,6 +141,12 @@ mod tests {
                 ("tcp;ofi_rxm", false, true)
             ]
         );
+    }
+
+    #[test]
+    fn tieline_never_stands_on_itself() {
+        assert!(is_own("tieline") && is_own("tieline;ofi_rxm") && is_own("ofi_hook_noop;Tieline"));
+        assert!(!RANKS.into_iter().chain(["shm", "tielines"]).any(is_own));
     }
 
     #[test]
