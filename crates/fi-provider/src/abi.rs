@@ -140,6 +140,7 @@ pub(crate) const FI_TAG_GENERIC: u64 = 0xaaaa_aaaa_aaaa_aaaa;
 /// A value of an enumeration that belongs to one provider.
 pub(crate) const FI_PROV_SPECIFIC: u32 = 1 << 31;
 
+pub(crate) const FI_THREAD_DOMAIN: u32 = 3;
 pub(crate) const FI_CQ_FORMAT_UNSPEC: u32 = 0;
 pub(crate) const FI_CQ_FORMAT_CONTEXT: u32 = 1;
 pub(crate) const FI_CQ_FORMAT_MSG: u32 = 2;

@@ -65,6 +65,8 @@ pub(crate) struct Endpoint {
     meeting: Option<Meeting>,
     peers: Vec<Option<Box<Peer>>>,
     inboxes: Vec<(PeerId, Box<Consumer>)>,
+    /// Peers that are wrong or hostile.
+    bad: Vec<PeerId>,
     /// Peers for which something waits.
     busy: Vec<PeerId>,
     /// Untagged and tagged messages.
@@ -174,6 +176,7 @@ impl Endpoint {
             meeting: None,
             peers: Vec::new(),
             inboxes: Vec::new(),
+            bad: Vec::new(),
             busy: Vec::new(),
             matchers: [Matcher::default(), Matcher::default()],
             claimed: HashMap::new(),

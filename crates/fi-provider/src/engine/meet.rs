@@ -66,7 +66,7 @@ struct Arrivals {
 impl Arrivals {
     fn push(&self, arrival: Arrival) {
         self.list.lock().unwrap_or_else(PoisonError::into_inner).push(arrival);
-        // Release: pairs with the Acquire in `take`; the lock would suffice.
+        // Release: pairs with the Acquire in `has_arrivals`; the lock would suffice.
         self.is_any.store(true, Ordering::Release);
     }
 }
@@ -105,12 +105,15 @@ impl Meeting {
         send(self.socket.as_fd(), peer, HELLO, &self.name, Some(data))
     }
 
-    /// What has arrived since it was last asked. Costs one load if that is nothing.
+    /// Whether something has arrived since it was last taken: one load.
     #[inline]
+    pub(crate) fn has_arrivals(&self) -> bool {
+        self.arrivals.is_any.load(Ordering::Acquire)
+    }
+
+    /// Takes what has arrived.
+    #[cold]
     pub(crate) fn take(&self) -> Vec<Arrival> {
-        if !self.arrivals.is_any.load(Ordering::Acquire) {
-            return Vec::new();
-        }
         let mut list = self.arrivals.list.lock().unwrap_or_else(PoisonError::into_inner);
         self.arrivals.is_any.store(false, Ordering::Relaxed);
         std::mem::take(&mut list)

@@ -1,8 +1,10 @@
 //! All that belongs to a domain, under one lock: end points, queues, counters, address vectors.
 //!
-//! A program that asks for `FI_THREAD_DOMAIN` never waits for the lock, and pays two atomic operations a call for it.
+//! A program that asks for `FI_THREAD_DOMAIN` promises that it uses a domain with one thread at a time; then there is no lock, whose two
+//! atomic operations would be a good part of what a short message costs.
 
-use std::collections::HashMap;
+use std::cell::UnsafeCell;
+use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use fabric_sys::abi::fi_addr_t;
@@ -14,15 +16,51 @@ use super::name::{Name, Names, PeerId};
 use super::slab::Slab;
 
 /// A domain.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Domain {
-    state: Mutex<State>,
+    /// Whether the program itself lets only one thread in at a time.
+    is_serial: bool,
+    lock: Mutex<()>,
+    state: UnsafeCell<State>,
 }
 
+// SAFETY: the state is only reached through `lock`, by one thread at a time: the lock sees to that, or the program has promised it.
+unsafe impl Sync for Domain {}
+
 impl Domain {
+    /// A new one; `is_serial` is the program's promise.
+    pub(crate) fn new(is_serial: bool) -> Self {
+        Self { is_serial, lock: Mutex::new(()), state: UnsafeCell::new(State::default()) }
+    }
+
+    /// What is in the domain. No caller holds two of them: no function of this crate calls a program.
     #[inline]
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn lock(&self) -> Inside<'_> {
+        let lock = (!self.is_serial).then(|| self.lock.lock().unwrap_or_else(PoisonError::into_inner));
+        // SAFETY: nobody else is inside, as said where `Sync` is.
+        Inside { state: unsafe { &mut *self.state.get() }, _lock: lock }
+    }
+}
+
+/// The right to be inside a domain.
+pub(crate) struct Inside<'a> {
+    state: &'a mut State,
+    _lock: Option<MutexGuard<'a, ()>>,
+}
+
+impl Deref for Inside<'_> {
+    type Target = State;
+
+    #[inline]
+    fn deref(&self) -> &State {
+        self.state
+    }
+}
+
+impl DerefMut for Inside<'_> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut State {
+        self.state
     }
 }
 
@@ -92,7 +130,8 @@ impl State {
 #[derive(Debug, Default)]
 pub(crate) struct Vector {
     entries: Vec<Option<PeerId>>,
-    numbers: HashMap<PeerId, fi_addr_t>,
+    /// By a peer's number: the vector's, or that there is none.
+    numbers: Vec<fi_addr_t>,
 }
 
 impl Vector {
@@ -100,7 +139,13 @@ impl Vector {
     pub(crate) fn insert(&mut self, peer: PeerId) -> fi_addr_t {
         let number = self.entries.len() as fi_addr_t;
         self.entries.push(Some(peer));
-        self.numbers.entry(peer).or_insert(number);
+        let at = peer as usize;
+        if self.numbers.len() <= at {
+            self.numbers.resize(at + 1, FI_ADDR_NOTAVAIL);
+        }
+        if self.numbers[at] == FI_ADDR_NOTAVAIL {
+            self.numbers[at] = number;
+        }
         number
     }
 
@@ -109,12 +154,9 @@ impl Vector {
         let Some(peer) = usize::try_from(number).ok().and_then(|at| self.entries.get_mut(at)?.take()) else {
             return false;
         };
-        if self.numbers.get(&peer) == Some(&number) {
-            self.numbers.remove(&peer);
+        if self.number(peer) == number {
             let other = self.entries.iter().position(|entry| *entry == Some(peer));
-            if let Some(other) = other {
-                self.numbers.insert(peer, other as fi_addr_t);
-            }
+            self.numbers[peer as usize] = other.map_or(FI_ADDR_NOTAVAIL, |other| other as fi_addr_t);
         }
         true
     }
@@ -127,7 +169,7 @@ impl Vector {
 
     /// The number of a peer.
     pub(crate) fn number(&self, peer: PeerId) -> fi_addr_t {
-        self.numbers.get(&peer).copied().unwrap_or(FI_ADDR_NOTAVAIL)
+        self.numbers.get(peer as usize).copied().unwrap_or(FI_ADDR_NOTAVAIL)
     }
 }
 

@@ -10,7 +10,7 @@ use fabric_sys::constants::FI_ENOSYS;
 use libc::{c_int, c_void};
 
 use super::{Object, av, cntr, cq, ep, mr};
-use crate::abi::{FI_CLASS_DOMAIN, FI_EBUSY};
+use crate::abi::{FI_CLASS_DOMAIN, FI_EBUSY, FI_THREAD_DOMAIN};
 use crate::absent::{ABSENT, Table};
 use crate::engine::state::Domain;
 use crate::trace::{Op, count};
@@ -40,15 +40,18 @@ static MR_OPS: Table<fi_ops_mr> = Table(fi_ops_mr {
 /// `fi_domain(3)`.
 pub(crate) unsafe extern "C" fn open(
     _: *mut fid_fabric,
-    _: *mut fi_info,
+    info: *mut fi_info,
     domain: *mut *mut fid_domain,
     context: *mut c_void,
 ) -> c_int {
     count(Op::Domain);
+    // SAFETY: what `fi_getinfo` has told the program, which it may have changed: null or structures.
+    let attr = unsafe { info.as_ref().and_then(|info| info.domain_attr.as_ref()) };
+    let is_serial = attr.is_some_and(|attr| attr.threading == FI_THREAD_DOMAIN);
     let fid = fid { fclass: FI_CLASS_DOMAIN, context, ops: OPS.pointer() };
     let c = fid_domain { fid, ops: DOMAIN_OPS.pointer(), mr: MR_OPS.pointer() };
     // SAFETY: the program's place for the pointer.
-    unsafe { *domain = Object::give(c, Arc::new(Domain::default()), 0) };
+    unsafe { *domain = Object::give(c, Arc::new(Domain::new(is_serial)), 0) };
     0
 }
 

@@ -27,17 +27,24 @@ impl Endpoint {
     pub(crate) fn progress(&mut self, shared: &mut Shared) {
         self.arrivals(shared);
         let mut inboxes = std::mem::take(&mut self.inboxes);
-        inboxes.retain_mut(|(peer, consumer)| {
+        let mut is_any_bad = false;
+        for (peer, consumer) in &mut inboxes {
             for _ in 0..AT_ONCE {
                 match consumer.pop_with(|record| self.take(*peer, record, shared)) {
                     Ok(Some(Ok(()))) => {}
                     Ok(None) => break,
-                    // The peer is wrong or hostile: it is listened to no more.
-                    Ok(Some(Err(Nonsense))) | Err(_) => return false,
+                    Ok(Some(Err(Nonsense))) | Err(_) => {
+                        self.bad.push(*peer);
+                        is_any_bad = true;
+                        break;
+                    }
                 }
             }
-            true
-        });
+        }
+        if is_any_bad {
+            // The peer is wrong or hostile: it is listened to no more.
+            inboxes.retain(|(peer, _)| !self.bad.contains(peer));
+        }
         self.inboxes = inboxes;
         if !self.busy.is_empty() {
             self.pump(shared);
@@ -47,13 +54,18 @@ impl Endpoint {
     /// Rings that have become known.
     #[inline]
     pub(super) fn arrivals(&mut self, shared: &mut Shared) {
-        let Some(meeting) = &self.meeting else { return };
-        for arrival in meeting.take() {
-            self.arrival(arrival, shared);
+        if self.meeting.as_ref().is_some_and(Meeting::has_arrivals) {
+            self.take_arrivals(shared);
         }
     }
 
     #[cold]
+    fn take_arrivals(&mut self, shared: &mut Shared) {
+        for arrival in self.meeting.as_ref().map(Meeting::take).unwrap_or_default() {
+            self.arrival(arrival, shared);
+        }
+    }
+
     fn arrival(&mut self, arrival: Arrival, shared: &mut Shared) {
         match arrival {
             Arrival::Inbox { name, pid, consumer } => {
