@@ -3,7 +3,8 @@
 
 use std::fmt::Write;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+
+use shm::sync::{AtomicU64, Ordering};
 
 macro_rules! operations {
     ($($op:ident $name:literal,)*) => {

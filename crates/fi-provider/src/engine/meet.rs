@@ -10,7 +10,6 @@
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -24,6 +23,7 @@ use rustix::net::{
 };
 use shm::process::SignalsBlocked;
 use shm::ring::record::{Consumer, ConsumerHalf};
+use shm::sync::{AtomicBool, Ordering};
 
 use super::name::{NAME_BYTES, Name};
 
