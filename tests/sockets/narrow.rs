@@ -28,6 +28,20 @@ fn what_is_written_to_a_process_that_has_exited_is_an_error() {
     is_right("exited");
 }
 
+/// Those are left in the ring if the other program cannot be executed.
+#[test]
+fn unread_bytes_are_not_lost_where_another_program_cannot_be_executed() {
+    let _watchdog = Watchdog::usual("exec failed");
+    let program = program("exec_failed", "exec_failed.c", &[]);
+    for way in ["splice", "dup"] {
+        must(std::process::Command::new(&program).arg(way));
+        for rings in ["1", "2"] {
+            let mut with = tieline(&["run", "--rings", "--", program.to_str().unwrap(), way]);
+            must(with.env("TIELINE_SOCKETS_RINGS", rings));
+        }
+    }
+}
+
 #[test]
 fn an_end_that_has_shut_down_its_reading_half_still_writes() {
     is_right("dupped");

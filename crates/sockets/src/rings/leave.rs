@@ -416,6 +416,17 @@ fn withdraws(conn: &Conn) {
     }
 }
 
+/// The same where this process may come back, because another program cannot be executed: its readers stay in the library, and what is
+/// unread is asked for before one of them leaves it. The other end looks with Acquire, and leaves the ring.
+fn withdraws_for_now(conn: &Conn) {
+    if conn.standing.shared.load(Ordering::Relaxed) == 0
+        && let Some((own, _)) = conn.headers()
+        && own.word(Word::Consent).load(Ordering::Relaxed) != consent::WITHDRAWN
+    {
+        own.word(Word::Consent).store(consent::SEEN, Ordering::Release);
+    }
+}
+
 /// As [`closing`], of many.
 pub(crate) fn closing_range(first: u32, last: u32) {
     if conn::met() {
@@ -459,7 +470,7 @@ pub(crate) fn executing(replaced: bool) {
             all_within(conn, fd, &mut patience);
         } else if replaced {
             finishes(conn, fd, &mut patience);
-            withdraws(conn);
+            withdraws_for_now(conn);
         }
     });
     super::pair::shared();

@@ -229,7 +229,7 @@ fn meet(conn: &'static Conn, fd: c_int, registry: &Registry) -> Option<()> {
             found = None;
         }
     }
-    let processor = processor::only();
+    let processor = processor_of(conn);
     let says = |conn: &Conn| {
         let (inode, number) = (stat(fd)?.st_ino, conn.meeting.offer.number());
         registry.publish(&Entry::new(cookie, other, inode, state::owner(), fd as u32, number, processor))
@@ -257,6 +257,16 @@ fn meet(conn: &'static Conn, fd: c_int, registry: &Registry) -> Option<()> {
         }
     }
     says(conn)
+}
+
+/// The only processor of this end, as it was at the first look: both ends decide by the same two, whatever changes meanwhile. Else one could
+/// leave, and the other look for it at each use.
+fn processor_of(conn: &Conn) -> Option<u32> {
+    let known = &conn.meeting.processor;
+    if known.load(Ordering::Relaxed) == 0 {
+        known.store(processor::only().map_or(1, |number| number + 2), Ordering::Relaxed);
+    }
+    known.load(Ordering::Relaxed).checked_sub(2)
 }
 
 /// Whether two ends have one and the same processor alone. Forced rings go through memory there, too.

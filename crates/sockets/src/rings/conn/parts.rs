@@ -15,11 +15,13 @@ pub(crate) struct Meeting {
     pub(crate) offer: Offer,
     /// The other end's process, if its number means the same here.
     pub(crate) peer_pid: AtomicU32,
+    /// The number of the only processor of this end at first, and 2; 1: it had several; 0: that was not asked yet.
+    pub(crate) processor: AtomicU32,
 }
 
 impl Meeting {
     pub(super) fn reset(&self) {
-        zero_all(&[&self.at_it, &self.uses, &self.done, &self.peer_pid]);
+        zero_all(&[&self.at_it, &self.uses, &self.done, &self.peer_pid, &self.processor]);
         self.other.store(0, Ordering::Relaxed);
     }
 }
