@@ -20,6 +20,8 @@ use crate::wire::program::{Event, Refusal, Reply, RequestId};
 const MOST_RUNNING: usize = 16;
 /// Of these, for one program.
 const MOST_FOR_PROGRAM: usize = 4;
+/// And so many for all programs of one node.
+const MOST_FOR_NODE: usize = 8;
 /// Agents on other hosts that programs of this node have at a time.
 const MOST_ASKED: usize = 256;
 /// The longest reason that is passed on, in characters.
@@ -220,6 +222,11 @@ impl Manager {
         if self.agents.numbers(|agent| agent.node == node && agent.side == of_it).len() >= MOST_FOR_PROGRAM {
             let what = format!("agents of one program that run at node {own}");
             return Err(limit(&what, MOST_FOR_PROGRAM as u64));
+        }
+        // One host does not keep those of all others away.
+        if self.agents.numbers(|agent| agent.node == node && runs(agent)).len() >= MOST_FOR_NODE {
+            let what = format!("agents of node {node} that run at node {own}");
+            return Err(limit(&what, MOST_FOR_NODE as u64));
         }
         if self.agents.numbers(runs).len() >= MOST_RUNNING {
             return Err(limit(&format!("agents that run at node {own}"), MOST_RUNNING as u64));

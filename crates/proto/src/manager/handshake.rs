@@ -162,6 +162,8 @@ impl Manager {
         let free = self.peers.get(&named).is_none_or(|entry| entry.session.conn().is_none());
         if let Some(socket) = self.sockets.get_mut(&peer)
             && socket.node.is_none()
+            // What a certificate has proved is no other node.
+            && socket.proved.is_none_or(|proved| proved == named)
             && named > self.own
             && free
         {

@@ -57,7 +57,10 @@ impl Manager {
                 return links;
             }
         }
+        // What is left out is what does not work: nodes that others have made up, or that are gone.
+        links.sort_by_key(|link| link.session != SessionState::Valid);
         links.truncate(fitting(&links, LINKS_BYTES));
+        links.sort_by_key(|link| link.peer);
         links
     }
 

@@ -88,6 +88,21 @@ fn a_node_that_says_nothing_holds_few_connections() {
     assert!(world.status(0).links.iter().all(|link| link.session == SessionState::Valid));
 }
 
+/// It has proved that it is none of them.
+#[test]
+fn refused_hellos_make_up_no_nodes() {
+    let mut world = World::up(1, 1);
+    for nth in 0..20 {
+        let (peer, dialled) = (PeerConn(STRANGERS + 200 + nth), None);
+        world.input(0, Input::HostConnected { peer, dialled, node: node(8), address: ADDRESS });
+        let message = hello(400 + 4 * nth as u32);
+        world.input(0, Input::PeerMessage { peer, message, descriptors: vec![] });
+    }
+    let peers: Vec<_> = world.status(0).links.iter().map(|link| link.peer).collect();
+    assert_eq!(peers, []);
+    assert_eq!(refusals(&world).len(), 20);
+}
+
 /// A node of this host needs no certificate, and the authority may not know that it is there.
 #[test]
 fn a_certificate_does_not_take_the_place_of_a_node_of_this_host() {
