@@ -1,6 +1,6 @@
 //! The network side of a manager: where it listens for managers of other hosts, and what it knows of their addresses.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::Path;
@@ -44,6 +44,8 @@ pub(crate) struct Network {
     /// When what is new of addresses may be kept and passed on again, and whether there is any.
     pub(crate) spread_again_at: Option<Instant>,
     pub(crate) has_news: bool,
+    /// Nodes whose addresses are news of which the machine is told then: each of them may be dialled at once.
+    pub(crate) unseen: BTreeSet<NodeId>,
     /// When the lists that the disk refused are stored again, and whether it has refused them since they were stored last.
     pub(crate) store_again_at: Option<Instant>,
     pub(crate) is_storing_refused: bool,
@@ -78,6 +80,7 @@ impl Network {
             accept_again_at: None,
             spread_again_at: None,
             has_news: false,
+            unseen: BTreeSet::new(),
             store_again_at: None,
             is_storing_refused: false,
             is_revoked: false,

@@ -81,6 +81,8 @@ impl PublicKeyData for PublicKey {
 impl Authority {
     /// Makes a key and a certificate, and keeps both in the directory. `now` is the wall clock.
     pub fn create(store: &Store, cluster: &str, now: SystemTime) -> Result<Self> {
+        // Of two that are made at once one is refused.
+        let _lock = store.lock()?;
         if store.has(KEY) || store.has(CERTIFICATE) {
             return Err(TrustError::Exists { path: store.path().into() });
         }

@@ -18,6 +18,9 @@ const HOSTS_MAX: usize = 1024;
 const ADDRESSES_MAX: usize = MAX_RAILS + 1;
 /// Nodes of which one member has told and that have not proved who they are. What a member makes up takes no more room than that.
 const TOLD_BY_ONE_MAX: usize = 64;
+/// So many members are believed of such a node, each with so many addresses: what the first says of it does not keep the truth away.
+const TELLERS_MAX: usize = 16;
+const ADDRESSES_OF_TELLER: usize = 2;
 /// So many addresses of each node are sent where more do not fit into a message.
 const FEW_ADDRESSES: usize = 2;
 
@@ -29,8 +32,17 @@ const FEW_ADDRESSES: usize = 2;
 pub struct HostMap {
     /// Of each node one at least, the one by which the others know it comes first.
     entries: BTreeMap<NodeId, Vec<SocketAddr>>,
-    /// Which of them have not proved who they are, and who has told of them.
-    told_by: BTreeMap<NodeId, NodeId>,
+    /// Which of them have not proved who they are, and who has told what of them.
+    told: BTreeMap<NodeId, Vec<Told>>,
+    /// Nodes that were not proved and are not in the list any more.
+    dropped: Vec<NodeId>,
+}
+
+/// What a member has said of a node first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Told {
+    by: NodeId,
+    addresses: Vec<SocketAddr>,
 }
 
 impl HostMap {
@@ -91,47 +103,64 @@ impl HostMap {
             return false;
         }
         if self.entries.len() >= HOSTS_MAX && !self.entries.contains_key(&node) {
-            let Some((unproved, _)) = self.told_by.pop_last() else { return false };
+            let Some((unproved, _)) = self.told.pop_last() else { return false };
             self.entries.remove(&unproved);
+            self.dropped.push(unproved);
         }
-        let is_proved_now = self.told_by.remove(&node).is_some();
+        let is_proved_now = self.told.remove(&node).is_some();
         self.entries.insert(node, kept.clone()) != Some(kept) || is_proved_now
     }
 
-    /// A member has told of a node that is not in the list. True: it is now.
+    /// A member has told of another node. True: that is news.
     fn hear_of(&mut self, node: NodeId, addresses: &[SocketAddr], from: NodeId) -> bool {
-        let count = self.told_by.values().filter(|teller| **teller == from).count();
-        if count >= TOLD_BY_ONE_MAX || self.entries.len() >= HOSTS_MAX {
+        let is_proved = self.entries.contains_key(&node) && !self.told.contains_key(&node);
+        let is_full = self.entries.len() >= HOSTS_MAX && !self.entries.contains_key(&node);
+        if is_proved || is_full || addresses.is_empty() {
             return false;
         }
-        let is_new = self.set_all(node, addresses.to_vec());
-        if is_new {
-            self.told_by.insert(node, from);
+        let has_told = |told: &Vec<Told>| told.iter().any(|told| told.by == from);
+        if self.told.get(&node).is_some_and(|told| has_told(told) || told.len() >= TELLERS_MAX)
+            || self.told.values().filter(|told| has_told(told)).count() >= TOLD_BY_ONE_MAX
+        {
+            return false;
         }
-        is_new
+        let addresses = addresses.iter().copied().take(ADDRESSES_OF_TELLER).collect();
+        let all = self.told.entry(node).or_default();
+        all.push(Told { by: from, addresses });
+        let all = joined(all);
+        self.entries.insert(node, all.clone()) != Some(all)
     }
 
     /// What is stored and passed on.
     fn proved(&self) -> impl Iterator<Item = (&NodeId, &Vec<SocketAddr>)> {
-        self.entries.iter().filter(|(node, _)| !self.told_by.contains_key(node))
+        self.entries.iter().filter(|(node, _)| !self.told.contains_key(node))
     }
 
     /// It is not in the list any more, nor is a node of which only it has told; false: it was not.
     pub fn remove(&mut self, node: NodeId) -> bool {
-        let entries = &mut self.entries;
-        self.told_by.retain(|told, teller| {
-            let stays = *teller != node && *told != node;
-            if !stays {
+        let (entries, dropped) = (&mut self.entries, &mut self.dropped);
+        self.told.retain(|told, all| {
+            let before = all.len();
+            all.retain(|one| one.by != node && *told != node);
+            if all.is_empty() {
                 entries.remove(told);
+                dropped.push(*told);
+            } else if all.len() < before {
+                entries.insert(*told, joined(all));
             }
-            stays
+            !all.is_empty()
         });
         self.entries.remove(&node).is_some()
     }
 
+    /// Nodes that nobody has proved, and that are not in the list any more since this was asked last.
+    pub fn take_dropped(&mut self) -> Vec<NodeId> {
+        std::mem::take(&mut self.dropped)
+    }
+
     /// Whether a node that is not here yet would find no room.
     pub fn is_full(&self) -> bool {
-        self.entries.len() - self.told_by.len() >= HOSTS_MAX
+        self.entries.len() - self.told.len() >= HOSTS_MAX
     }
 
     /// Takes in what a member of the cluster says, which has proved who it is: new nodes, and its own addresses. The nodes that this changed.
@@ -141,7 +170,7 @@ impl HostMap {
             let is_news = if node == from {
                 self.set_all(node, addresses.clone())
             } else {
-                !self.entries.contains_key(&node) && self.hear_of(node, addresses, from)
+                self.hear_of(node, addresses, from)
             };
             if is_news {
                 changed.push(node);
@@ -173,6 +202,17 @@ impl HostMap {
         }
         Ok(map)
     }
+}
+
+/// The addresses that all tellers name, each once.
+fn joined(all: &[Told]) -> Vec<SocketAddr> {
+    let mut joined: Vec<SocketAddr> = Vec::new();
+    for address in all.iter().flat_map(|told| &told.addresses) {
+        if !joined.contains(address) {
+            joined.push(*address);
+        }
+    }
+    joined
 }
 
 #[cfg(test)]
@@ -246,8 +286,8 @@ mod tests {
         }
         assert_eq!(known.merge(node(8), &lies).len(), TOLD_BY_ONE_MAX);
         assert_eq!(known.merge(node(8), &lies), []);
-        // From one that others tell them: as many once more.
-        assert_eq!(known.merge(node(12), &lies).len(), TOLD_BY_ONE_MAX);
+        // From one that others tell them: the same ones, which is no news, and no others.
+        assert_eq!(known.merge(node(12), &lies), []);
         let passed_on = HostMap::from_bytes(&known.to_bytes().unwrap()).unwrap();
         assert_eq!(passed_on.nodes().collect::<Vec<_>>(), [node(4)]);
         let root = tempfile::tempdir().unwrap();
@@ -260,9 +300,33 @@ mod tests {
         own.set(real, address);
         assert_eq!((known.merge(real, &own), known.merge(real, &own)), (vec![real], vec![]));
         assert!(HostMap::from_bytes(&known.to_bytes().unwrap()).unwrap().get(real).is_some());
-        // Revoked: what it has made up goes with it.
+        // Revoked: what it alone has made up goes with it, and the machine is told.
         known.remove(node(8));
-        assert_eq!(known.nodes().count(), 2 + TOLD_BY_ONE_MAX);
+        assert_eq!((known.nodes().count(), known.take_dropped().len()), (1 + TOLD_BY_ONE_MAX, 0));
+        known.remove(node(12));
+        assert_eq!((known.nodes().count(), known.take_dropped().len()), (2, TOLD_BY_ONE_MAX - 1));
+        assert_eq!(known.take_dropped(), []);
+    }
+
+    /// Whichever comes first.
+    #[test]
+    fn a_lie_about_a_node_does_not_keep_its_address_away() {
+        let (wrong, right): (SocketAddr, SocketAddr) =
+            ("10.0.0.99:1".parse().unwrap(), "10.0.0.8:1".parse().unwrap());
+        let told = |address: SocketAddr| {
+            let mut told = HostMap::default();
+            told.set(node(8), address);
+            told
+        };
+        let mut known = HostMap::default();
+        assert_eq!(known.merge(node(12), &told(wrong)), [node(8)]);
+        assert_eq!(known.merge(node(12), &told("10.0.0.98:1".parse().unwrap())), [], "its first word counts");
+        assert_eq!(known.merge(node(4), &told(right)), [node(8)]);
+        assert_eq!(known.addresses(node(8)), [wrong, right]);
+        known.remove(node(12));
+        assert_eq!(known.addresses(node(8)), [right]);
+        assert_eq!(known.merge(node(8), &told(right)), [node(8)]);
+        assert_eq!(known.merge(node(16), &told(wrong)), [], "it has proved where it is");
     }
 
     #[test]
@@ -278,6 +342,7 @@ mod tests {
         assert_eq!(known.merge(node(8), &lie), [made_up.unwrap()]);
         assert!(!known.is_full() && known.set(joined.unwrap(), address));
         assert_eq!((known.get(made_up.unwrap()), known.is_full()), (None, true));
+        assert_eq!(known.take_dropped(), [made_up.unwrap()]);
         assert!(!known.set(late.unwrap(), address), "none of those that are of the cluster goes");
     }
 }

@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use proto::ids::NodeId;
-use proto::manager::{Input, PeerConn};
+use proto::manager::{Input, PeerConn, Revoked};
 use proto::wire::peer::PeerMessage;
 use proto::wire::record::RecordKind;
 use proto::wire::{decode, encode};
@@ -36,6 +36,17 @@ impl Daemon {
         }
         for node in nodes.iter().filter(|node| **node != own) {
             self.tell(Input::HostSeen { node: *node });
+        }
+    }
+
+    /// Nodes of which only others have told, who are gone, or for which there is no room any more.
+    pub(super) fn forget_dropped(&mut self) {
+        let Some(network) = &mut self.network else { return };
+        let mut dropped = network.hosts.take_dropped();
+        // It has proved who it is meanwhile, and says so next.
+        dropped.retain(|node| network.remotes.values().all(|remote| remote.node != Some(*node)));
+        for node in dropped {
+            self.tell(Input::HostRevoked { node, revoked: Revoked::Left });
         }
     }
 
@@ -231,12 +242,13 @@ impl Daemon {
         self.spread(&news);
     }
 
-    /// Keeps what is new, passes it on, and tells the machine. A node whose address changes all the time costs a file and a message a second.
+    /// Keeps what is new, passes it on, and tells the machine. A node whose address changes all the time costs a file, a message and an attempt
+    /// to dial it a second.
     pub(super) fn spread(&mut self, news: &[NodeId]) {
         let Some(network) = self.network.as_mut().filter(|_| !news.is_empty()) else { return };
         network.has_news = true;
+        network.unseen.extend(news);
         self.spread_if_due();
-        self.hosts_seen(news);
     }
 
     pub(super) fn spread_if_due(&mut self) {
@@ -245,6 +257,7 @@ impl Daemon {
             |network: &&mut Network| network.has_news && network.spread_again_at.is_none_or(|at| at <= now);
         let Some(network) = self.network.as_mut().filter(is_due) else { return };
         network.has_news = false;
+        let seen: Vec<NodeId> = std::mem::take(&mut network.unseen).into_iter().collect();
         network.spread_again_at = Some(now + SPREAD_PAUSE);
         let kept = network.hosts.save(&network.store);
         let all = network.hosts.to_bytes().unwrap_or_default();
@@ -258,6 +271,8 @@ impl Daemon {
         for (conn, fits) in told {
             if fits { self.flush_remote(conn) } else { self.lose_remote(conn, Some(UNREAD.to_owned())) }
         }
+        self.hosts_seen(&seen);
+        self.forget_dropped();
     }
 
     /// Whether this connection leads to another host; then the message is on its way.

@@ -129,6 +129,7 @@ impl Daemon {
             }
         }
         self.hosts_seen(&again);
+        self.forget_dropped();
         self.spread_if_due();
     }
 
