@@ -111,19 +111,18 @@ impl HostMap {
         self.entries.insert(node, kept.clone()) != Some(kept) || is_proved_now
     }
 
-    /// A member has told of another node. True: that is news.
-    fn hear_of(&mut self, node: NodeId, addresses: &[SocketAddr], from: NodeId) -> bool {
+    /// A member has told of another node, of which it has told `count` before. True: that is news.
+    fn hear_of(&mut self, node: NodeId, addresses: &[SocketAddr], from: NodeId, count: &mut usize) -> bool {
         let is_proved = self.entries.contains_key(&node) && !self.told.contains_key(&node);
         let is_full = self.entries.len() >= HOSTS_MAX && !self.entries.contains_key(&node);
         if is_proved || is_full || addresses.is_empty() {
             return false;
         }
-        let has_told = |told: &Vec<Told>| told.iter().any(|told| told.by == from);
-        if self.told.get(&node).is_some_and(|told| has_told(told) || told.len() >= TELLERS_MAX)
-            || self.told.values().filter(|told| has_told(told)).count() >= TOLD_BY_ONE_MAX
-        {
+        let has_enough = |told: &Vec<Told>| told.len() >= TELLERS_MAX || has_told(told, from);
+        if *count >= TOLD_BY_ONE_MAX || self.told.get(&node).is_some_and(has_enough) {
             return false;
         }
+        *count += 1;
         let addresses = addresses.iter().copied().take(ADDRESSES_OF_TELLER).collect();
         let all = self.told.entry(node).or_default();
         all.push(Told { by: from, addresses });
@@ -166,11 +165,12 @@ impl HostMap {
     /// Takes in what a member of the cluster says, which has proved who it is: new nodes, and its own addresses. The nodes that this changed.
     pub fn merge(&mut self, from: NodeId, told: &Self) -> Vec<NodeId> {
         let mut changed = Vec::new();
+        let mut count = self.told.values().filter(|told| has_told(told, from)).count();
         for (&node, addresses) in &told.entries {
             let is_news = if node == from {
                 self.set_all(node, addresses.clone())
             } else {
-                self.hear_of(node, addresses, from)
+                self.hear_of(node, addresses, from, &mut count)
             };
             if is_news {
                 changed.push(node);
@@ -202,6 +202,10 @@ impl HostMap {
         }
         Ok(map)
     }
+}
+
+fn has_told(told: &[Told], from: NodeId) -> bool {
+    told.iter().any(|told| told.by == from)
 }
 
 /// The addresses that all tellers name, each once.
