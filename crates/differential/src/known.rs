@@ -132,7 +132,7 @@ pub const ALL: [Known; 13] = [
     },
     Known {
         name: "writes-to-the-killed",
-        row: "a program that writes to an end that was killed a moment ago",
+        row: "a program that writes to an end that was killed",
         reason: "the killed end's last word is that it is awake, so a ring takes what fits into it, and the kernel, which knows better, refuses \
                  the rest",
         is_it: |case| ends::writes_to_the_killed(case) || ends::wrote_to_the_killed(case),
