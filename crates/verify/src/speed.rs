@@ -4,7 +4,8 @@
 //! measurement disturbs another. What is measured is what a program gets: doorbells (8 bytes on the wire) and their answers, and puts of
 //! blocks with a barrier, of one size or, for `tieline bench hosts`, of several (`puts`). Beside it stands what bare loops of libfabric's calls do between the same processes.
 //!
-//! Where to start reading: [`EndSaid`] and [`Turn`] (what is said), `end` (the end of a node), `turns` (the tool).
+//! Where to start reading: [`EndSaid`] and [`Turn`] (what is said), `end` (the end of a node), `turns` (the tool), `judge` (which
+//! pair is called slow).
 
 mod end;
 mod judge;

@@ -158,7 +158,7 @@ impl Cluster {
     /// Every node that connects to one of the two reaches the other from now on, or no longer.
     fn swap(&self, ends: Ends) -> Result<(), Failure> {
         let Ends { a, b } = ends;
-        self.within_one_host(ends, "swap")?;
+        self.may_swap(ends)?;
         for end in [a, b] {
             self.node(end)?;
         }
@@ -216,12 +216,12 @@ impl Cluster {
     }
 
     /// Who connects to which node is changed at all nodes that connect, which may be on other hosts.
-    fn within_one_host(&self, ends: Ends, action: &str) -> Result<(), Failure> {
+    fn may_swap(&self, ends: Ends) -> Result<(), Failure> {
         let Ends { a, b } = ends;
         for (node, peer) in [(a, b), (b, a)] {
             if self.is_elsewhere(node, peer)? {
                 return Err(anyhow::anyhow!(
-                    "link {a}-{b}: node {node} is on another host, and `{action}` acts only on links within one host; nothing was \
+                    "link {a}-{b}: node {node} is on another host, and `swap` acts only on links within one host; nothing was \
                      changed: test with a link that is down instead, `tieline link down {a} {b}`"
                 )
                 .into());

@@ -145,6 +145,31 @@ fn a_host_without_room_for_an_authority_keeps_nothing_of_it() {
     lab.hosts[0].start();
 }
 
+/// A directory in the place of a file refuses the write as a full disk does, for the superuser, too.
+#[test]
+fn a_list_that_the_disk_has_refused_is_stored_when_there_is_room() {
+    let Some(mut lab) = Lab::new(&[4, 8, 12]) else { return };
+    let first = lab.hosts[0].address.clone();
+    lab.hosts[0].ask(&["init", "4", &first]).unwrap();
+    lab.hosts[0].start();
+    let joins = |host: &mut lab::Host, token: &str, node: &str| {
+        host.ask(&["join", &first, token, node]).unwrap();
+        host.start();
+    };
+    let [one, other] = [0, 1].map(|_| lab.hosts[0].ask(&["token", "600"]).unwrap());
+    joins(&mut lab.hosts[1], &one, "8");
+    eventually("a session", || lab.hosts[1].sees(&[4]));
+    let list = lab.hosts[1].config().join("hosts");
+    std::fs::remove_file(&list).unwrap();
+    std::fs::create_dir_all(list.join("full")).unwrap();
+    joins(&mut lab.hosts[2], &other, "12");
+    eventually("the other session", || lab.hosts[1].sees(&[4, 12]));
+    // The news is stored within a second, if it can be.
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    std::fs::remove_dir_all(&list).unwrap();
+    eventually("it is stored", || std::fs::read_to_string(&list).is_ok_and(|text| text.contains("12 ")));
+}
+
 /// A token lets one host in once.
 #[test]
 fn a_host_without_room_for_its_keys_keeps_its_token() {
