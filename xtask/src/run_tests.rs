@@ -4,6 +4,7 @@
 //! `cargo nextest` would run them side by side, but has to be installed first, and starts a process for each test.
 
 mod doc_tests;
+mod idle;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -18,8 +19,8 @@ use serde_json::Value;
 use crate::tree::Tree;
 
 /// Test binaries that take long, longest first: they start first. The others follow in the order of their names.
-const LONG: [&str; 9] =
-    ["cli", "sockets", "sight", "search", "browser", "programs", "judgement", "sisci", "lifetimes"];
+const LONG: [&str; 10] =
+    ["cli", "hosts", "sockets", "sight", "search", "browser", "programs", "judgement", "sisci", "lifetimes"];
 /// Packages that use the most of what others depend on. Cargo chooses features for those packages that it is given: without these two it
 /// would build 26 libraries again for the tests in documentation, otherwise than they are there.
 const AS_BUILT: [&str; 2] = ["cli", "tieline-tests"];
@@ -66,12 +67,13 @@ pub fn run(root: &Path, target: &Path, out: &mut impl Write) -> Result<bool> {
     let mut binaries = build(root)?;
     ensure!(!binaries.is_empty(), "cargo names no test binary: run cargo test to see why");
     sort(&mut binaries);
-    let at_a_time = std::thread::available_parallelism().map_or(1, usize::from);
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut idle = idle::Idle::new(processors);
     let mut failed = Vec::new();
     let mut waiting = binaries.into_iter();
     let mut running: Vec<Running> = Vec::new();
     loop {
-        while running.len() < at_a_time
+        while (running.len() < processors || running.len() < 2 * processors && idle.is_enough())
             && let Some(binary) = waiting.next()
         {
             running.push(Running::start(binary, target)?);
