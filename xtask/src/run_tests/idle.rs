@@ -35,9 +35,9 @@ impl Idle {
         }
         let (before, after) = (self.ticks, now());
         (self.since, self.ticks) = (Instant::now(), after);
-        before.zip(after).is_some_and(|(before, after)| {
-            idle_share(before, after) * self.processors >= ENOUGH_PROCESSORS
-        })
+        before
+            .zip(after)
+            .is_some_and(|(before, after)| idle_share(before, after) * self.processors >= ENOUGH_PROCESSORS)
     }
 }
 

@@ -43,7 +43,8 @@ pub fn read_guid2lid(text: &str) -> Result<HashMap<u64, u16>, ReadError> {
 enum Line<'a> {
     /// `dump_ucast_routes: Switch 0x0002c9…`, or `Unicast lids [0-8] of switch Lid 5 guid 0x0002c9… ('name'):`.
     Switch(Option<u64>),
-    /// `0x0001 : 003  : 02   : yes`, or `0x0001 003 # Channel Adapter portguid 0x0002c9…: 'name'`: LID and port.
+    /// `0x0001 : 003  : 02   : yes`, or `0x0001 003 # Channel Adapter portguid 0x0002c9…: 'name'`:
+    /// LID and port.
     Entry(Option<u16>, &'a str),
     /// Heads of columns, sums, comments, and nothing.
     Silent,
