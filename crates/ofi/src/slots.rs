@@ -20,7 +20,7 @@ use crate::port::SEND_SLOTS;
 pub(crate) enum Kind {
     /// Nobody waits: an error is the peer's.
     Put,
-    /// Nobody waits: an error is the peer's, and the slot keeps what it had, to be sent again over another rail.
+    /// Nobody waits: an error is the peer's; the slot keeps its bytes, to be sent over another rail.
     Chunk,
     /// Nobody waits: an error is the peer's.
     Ring,

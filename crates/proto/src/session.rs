@@ -6,9 +6,8 @@
 //!
 //! Decisions:
 //! - A silent connection is *kept*: a peer that was stopped in a debugger sends again on the same socket, and nothing has
-//!   been lost on it. It is still probed, ever more rarely, because two sides that were both suspended must not wait for
-//!   each other. A connection that broke is dialled again with a bounded exponential back-off.
-//! - A manager that was itself held up gives its peers one more interval before it calls them lost: their messages probably wait.
+//!   been lost on it. It is still probed, ever more rarely, as two sides that were both suspended must not wait for each other. A broken connection is dialled again with a bounded exponential back-off.
+//! - A manager that was held up itself gives its peers one more interval: their messages may wait.
 //! - After a goodbye or a refusal dialling continues at the slowest pace, so that nothing depends on seeing the other
 //!   manager's socket appear at the right moment.
 //! - A connection with an acceptable hello replaces the one before it, whichever incarnation it comes from.
@@ -196,7 +195,7 @@ impl Session {
         now.since(self.since)
     }
 
-    /// Time that it was not valid, this time included. The first connecting does not count once it has succeeded.
+    /// Time that it was not valid, this time included; without the first connecting, if that succeeded.
     pub fn downtime(&self, now: Instant) -> Duration {
         self.downtime + self.down_since.map_or(Duration::ZERO, |since| now.since(since))
     }
@@ -422,7 +421,7 @@ impl Session {
         out.push(Action::Send(conn, PeerMessage::Heartbeat { sequence: self.sequence, echo }));
     }
 
-    /// All sessions of a manager beat at multiples of the interval, so that an idle manager wakes once for all of them.
+    /// All sessions of a manager beat at multiples of the interval: an idle manager wakes once for all.
     fn next_tick(&self, now: Instant) -> Instant {
         let interval = nanos(self.settings.heartbeat_interval).max(1);
         Instant::from_nanos((now.as_nanos() / interval).saturating_add(1).saturating_mul(interval))

@@ -92,7 +92,7 @@ pub struct Connection {
     pub only_processor: Option<u32>,
     /// What the process's calls have moved on it.
     pub moved: Moved,
-    /// What the kernel has carried of it, in its whole life and for all its holders; none if the kernel does not tell.
+    /// What the kernel has carried of it, in its whole life, for all holders; none if it does not tell.
     pub kernel: Option<Moved>,
 }
 
@@ -368,7 +368,7 @@ impl Report {
     }
 }
 
-/// A reason in words that a person understands without the documentation. JSON keeps its own words, which scripts compare.
+/// A reason in words for people. JSON keeps its own words, which scripts compare.
 fn plain(what: &'static str) -> &'static str {
     const WORDS: [(&str, &str); 8] = [
         (Reason::NotYet.text(), "used fewer than 1,000 times"),

@@ -1,5 +1,4 @@
-//! Returns bytes to the kernel before the program does what the library does not see, and before
-//! this process sleeps.
+//! Returns bytes to the kernel before calls that the library does not see, and before this process sleeps.
 
 mod visits;
 mod waited;
@@ -92,7 +91,7 @@ fn any_owes() -> bool {
     any
 }
 
-/// Its reader was stopped at work, so that nothing can be taken back from it now: it finds everything in the ring when it goes on.
+/// Its reader was stopped at work, so nothing can be taken back from it now: it finds all when it goes on.
 fn is_given_up(conn: &Conn) -> bool {
     let rest = conn.owed.again.load(Ordering::Relaxed).wrapping_sub(spin::clock().0);
     conn.is_stuck() && rest.cast_signed() > 0
@@ -124,7 +123,7 @@ fn is_settled(conn: &Conn) -> bool {
     false
 }
 
-/// As [`settle`], of the other end of a connection, if this process has that, too: what another process that has it has written goes back as well.
+/// As [`settle`], of the other end of a connection, if this process has it: others' bytes go back as well.
 pub(crate) fn settle_other_end(conn: &Conn) {
     let other = conn.meeting.other.load(Ordering::Relaxed);
     // This process may have stopped to use its ring, and another one may not.
@@ -195,7 +194,7 @@ fn withdraw(conn: &Conn, fd: c_int, machine: Withdraw, patience: u32) -> Option<
     Some(Call::new(conn, fd, &bytes)?.within(patience).withdraw(machine))
 }
 
-/// How long all the other ends together may take for something that cannot go on before they have done their part.
+/// How long all other ends together may take for something that cannot go on before.
 struct Patience(Blocked);
 
 impl Patience {
@@ -300,14 +299,14 @@ fn says_given(conn: &Conn, fd: c_int) {
     }
 }
 
-/// Before an end: readers that no longer look at the ring get from the kernel what goes back to it, or never. Those that do find it in the ring.
+/// Before an end: readers that look at the ring no more get from the kernel what goes back, others from it.
 fn gets_through(conn: &Conn, fd: c_int, occasion: Occasion, patience: &mut Patience) {
     let (mut spent, most) = (Blocked::new(), patience.left());
     let is_withdrawn = || {
         conn.headers()
             .is_some_and(|(_, peer)| peer.reader.0.consent.load(Ordering::Acquire) == consent::WITHDRAWN)
     };
-    // With other holders there may be no end behind which readers would look into the ring: give them a moment.
+    // With other holders there may be no end behind which readers look into the ring: a moment.
     let is_shared = occasion == Occasion::Finish && conn.standing.shared.load(Ordering::Relaxed) != 0;
     while is_on_its_way_back(conn) && kernel::takes_more(fd) {
         let waits = is_withdrawn() || is_shared && spent.spent_milliseconds() < 500;
@@ -334,7 +333,7 @@ pub(crate) fn closing(fd: c_int) {
     conn::closing(fd);
 }
 
-/// Numbers from `first` to `last` are about to be the program's to use: what this library has under them it has no more.
+/// The numbers from `first` to `last` are about to be the program's: this library gives up its own there.
 fn taking_away(first: c_int, last: c_int) {
     super::pair::closing(first, last);
     if own::keeps_any() {
@@ -365,7 +364,7 @@ fn finishes(conn: &Conn, fd: c_int, patience: &mut Patience) {
     says_given(conn, fd);
 }
 
-/// A connection that is closed while bytes are unread is reset: what the kernel does by itself for those that it holds.
+/// Resets a connection that is closed with unread bytes, as the kernel does for those that it holds.
 fn resets_if_unread(conn: &Conn, fd: c_int) {
     let is_unread = conn.headers().is_some_and(|(own, peer)| !is_empty(own, peer));
     if is_unread && conn.standing.shared.load(Ordering::Relaxed) == 0 {
@@ -452,13 +451,13 @@ fn resets(fd: c_int) {
     let ended =
         unsafe { raw::call(libc::SYS_connect, [fd as usize, unspecified.as_ptr() as usize, 16, 0, 0, 0]) };
     if ended < 0 {
-        // Some kernels refuse while another thread waits on it: that one is told of an end, and nothing more is written.
+        // Some kernels refuse while another thread waits on it: that one is told of an end.
         // SAFETY: numbers only.
         unsafe { raw::call(libc::SYS_shutdown, [fd as usize, libc::SHUT_RDWR as usize, 0, 0, 0, 0]) };
     }
 }
 
-/// Another program will have the descriptors that are not closed when it is executed; with `replaced` it takes this one's place.
+/// Another program will have the descriptors that stay open; with `replaced` it takes this one's place.
 pub(crate) fn executing(replaced: bool) {
     super::epoll::all_have_others();
     let mut patience = Patience::new();
