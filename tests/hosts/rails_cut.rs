@@ -172,6 +172,29 @@ fn the_first_rail_cut_while_nothing_is_under_way_costs_nothing_and_comes_back() 
     short_and_long(&mut owner, &mut user, 40, was);
 }
 
+/// The rail that carries what is short is cut while a program does nothing but add.
+#[test]
+fn atomic_operations_go_on_over_another_rail_when_theirs_is_cut() {
+    const TIMES: u64 = 30_000;
+    let watchdog = Watchdog::usual("a rail that is cut under atomic operations");
+    let Some((hosts, mut owner, mut user)) = two_rails() else { return };
+    user.must("put 0 0 16", "done");
+    for (interface, rail, host) in [("eth0", 1, "host1"), ("eth1", 2, "host2")] {
+        let before = sum(&mut user);
+        user.must(&format!("add 64 {}", before.wrapping_neg()), &format!("was {before}"));
+        user.0.say(&format!("count 64 {TIMES}")).unwrap();
+        hosts.must(host, &["ip", "link", "set", interface, "down"]);
+        assert_eq!(user.0.line().unwrap(), "counted");
+        assert_eq!(sum(&mut user), TIMES);
+        until("the cut is noticed", || user.ask("rails").starts_with(&format!("rail {rail}: ")));
+        watchdog.progress();
+        hosts.must(host, &["ip", "link", "set", interface, "up"]);
+        until("the rail comes back", || user.ask("rails") == "all");
+        exchange(&mut owner, &mut user, rail);
+        watchdog.progress();
+    }
+}
+
 #[test]
 fn the_first_rail_cut_in_the_middle_of_a_block_costs_nothing() {
     let watchdog = Watchdog::usual("a first rail that is cut in the middle of a block");

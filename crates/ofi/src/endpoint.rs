@@ -189,7 +189,7 @@ impl Endpoint {
         self.bell_with(Some(Action::Take(Box::new(take))))
     }
 
-    /// A doorbell of a connection over several rails, for messages that have numbers and for questions about rails. It must have an inbox.
+    /// A doorbell of a connection over several rails, for messages that have numbers and for questions about rails.
     pub fn bell_numbered(&self, owner: &Arc<OwnerRails>) -> Result<Bell> {
         self.bell_with(Some(Action::Numbered(Arc::clone(owner))))
     }
@@ -275,12 +275,21 @@ impl BellState {
         }
     }
 
-    /// Data has come, with its number if it has one; `None` if this doorbell takes none.
-    pub(crate) fn take(&self, number: u64, data: &[u8]) -> Option<Answer> {
+    /// Data has come, with its number if it has one; `None` if this doorbell takes none. `carry_out` does what the data asks for of
+    /// memory.
+    pub(crate) fn take(
+        &self,
+        number: u64,
+        data: &[u8],
+        carry_out: impl FnOnce(&[u8]) -> Answer,
+    ) -> Option<Answer> {
         match &self.action {
             Some(Action::Take(take)) => Some(Answer::Took(take(data))),
             Some(Action::Answer(answer)) => Some(Answer::Said(answer(data))),
             Some(Action::Numbered(owner)) if number == 0 => Some(Answer::Said(owner.answer(data))),
+            Some(Action::Numbered(owner)) if owner.leads_to_memory() => {
+                Some(owner.order(number, || carry_out(data)))
+            }
             Some(Action::Numbered(owner)) => owner.take(number, data).map(Answer::Took),
             _ => None,
         }

@@ -10,7 +10,7 @@ use shm::window::Window;
 
 use crate::card::MemoryCard;
 use crate::error::OfiError;
-use crate::message::DATA_BYTES_MAX;
+use crate::message::{AtomicOp, Width};
 use crate::peer::Peer;
 use crate::rails::Rails;
 
@@ -55,8 +55,9 @@ impl OfiMemory {
         if offset.is_multiple_of(align) { Ok(()) } else { Err(LinkError::Misaligned { offset, align }) }
     }
 
-    fn atomic<T>(&self, act: impl Fn(&Peer, &MemoryCard) -> crate::Result<T>) -> crate::Result<T> {
-        self.rails.over_lead(|lead| act(lead.peer(), lead.card(&self.cards)))
+    fn atomic(&self, offset: usize, width: Width, op: AtomicOp) -> Result<u64> {
+        self.word(offset, width.bytes())?;
+        self.rails.atomic(&self.cards, offset, width, op).map_err(|error| self.failed(error))
     }
 
     fn failed(&self, error: OfiError) -> LinkError {
@@ -102,39 +103,29 @@ impl RemoteMemory for OfiMemory {
     }
 
     fn fetch_add_u32(&self, offset: usize, add: u32) -> Result<u32> {
-        self.word(offset, 4)?;
-        self.atomic(|peer, card| peer.fetch_add_u32(card, offset, add)).map_err(|error| self.failed(error))
+        Ok(self.atomic(offset, Width::Four, AtomicOp::FetchAdd { add: add.into() })? as u32)
     }
 
     fn fetch_add_u64(&self, offset: usize, add: u64) -> Result<u64> {
-        self.word(offset, 8)?;
-        self.atomic(|peer, card| peer.fetch_add_u64(card, offset, add)).map_err(|error| self.failed(error))
+        self.atomic(offset, Width::Eight, AtomicOp::FetchAdd { add })
     }
 
     fn compare_swap_u32(&self, offset: usize, expected: u32, new: u32) -> Result<u32> {
-        self.word(offset, 4)?;
-        self.atomic(|peer, card| peer.compare_swap_u32(card, offset, expected, new))
-            .map_err(|error| self.failed(error))
+        let op = AtomicOp::CompareSwap { expected: expected.into(), new: new.into() };
+        Ok(self.atomic(offset, Width::Four, op)? as u32)
     }
 
     fn compare_swap_u64(&self, offset: usize, expected: u64, new: u64) -> Result<u64> {
-        self.word(offset, 8)?;
-        self.atomic(|peer, card| peer.compare_swap_u64(card, offset, expected, new))
-            .map_err(|error| self.failed(error))
+        self.atomic(offset, Width::Eight, AtomicOp::CompareSwap { expected, new })
     }
 
     fn store_u32(&self, offset: usize, value: u32) -> Result<()> {
-        self.word(offset, 4)?;
-        self.atomic(|peer, card| peer.store_u32(card, offset, value)).map_err(|error| self.failed(error))
+        self.atomic(offset, Width::Four, AtomicOp::Swap { new: value.into() }).map(drop)
     }
 
     fn store_all(&self, stores: &Stores) -> Result<()> {
         self.range(0, stores.end())?;
-        // Each by itself: what was carried out is not carried out again if a rail fails after it.
-        let mut parts = stores.parts(DATA_BYTES_MAX);
-        parts
-            .try_for_each(|part| self.atomic(|peer, card| peer.store_part(card, part)))
-            .map_err(|error| self.failed(error))
+        self.rails.store_all(&self.cards, stores).map_err(|error| self.failed(error))
     }
 
     fn barrier(&self) -> Result<()> {

@@ -9,7 +9,6 @@ mod state;
 
 use std::sync::{Arc, PoisonError};
 
-use link::Stores;
 use shm::sync::Ordering;
 use shm::window::Window;
 
@@ -75,7 +74,7 @@ impl Peer {
         self.inside.order & order != 0
     }
 
-    fn ordered_after_puts(&self, order: u64) -> Result<()> {
+    pub(crate) fn ordered_after_puts(&self, order: u64) -> Result<()> {
         if self.keeps(order) { Ok(()) } else { self.barrier() }
     }
 
@@ -327,61 +326,30 @@ impl Peer {
         Ok(answer)
     }
 
-    fn atomic(&self, card: &MemoryCard, offset: usize, width: Width, op: AtomicOp) -> Result<u64> {
+    /// An atomic operation by the owner's processor; what was there.
+    pub(crate) fn atomic(&self, card: &MemoryCard, offset: usize, width: Width, op: AtomicOp) -> Result<u64> {
         self.ordered_after_puts(FI_ORDER_SAW)?;
         let (memory, offset) = (card.token, offset as u64);
         let body = |request| Body::Atomic { memory, offset, width, op, request };
         match self.request(Kind::Atomic, body, &[])? {
             Some(Answer::Was(was)) => Ok(was),
-            _ => Err(self.refused(
-                Kind::Atomic,
-                "it has no such memory, or no such word in it: the segment may have been withdrawn",
-            )),
+            _ => Err(self.has_no_such_memory()),
         }
     }
 
-    /// Adds to 4 bytes at the owner, by its processor; answers what was there.
-    pub fn fetch_add_u32(&self, card: &MemoryCard, offset: usize, add: u32) -> Result<u32> {
-        let op = AtomicOp::FetchAdd { add: u64::from(add) };
-        Ok(self.atomic(card, offset, Width::Four, op)? as u32)
-    }
-
-    /// Adds to 8 bytes.
+    /// Adds to 8 bytes at the owner, by its processor; what was there.
     pub fn fetch_add_u64(&self, card: &MemoryCard, offset: usize, add: u64) -> Result<u64> {
         self.atomic(card, offset, Width::Eight, AtomicOp::FetchAdd { add })
     }
 
-    /// Puts `new` where `expected` is; answers what was there.
-    pub fn compare_swap_u32(&self, card: &MemoryCard, offset: usize, expected: u32, new: u32) -> Result<u32> {
-        let op = AtomicOp::CompareSwap { expected: u64::from(expected), new: u64::from(new) };
-        Ok(self.atomic(card, offset, Width::Four, op)? as u32)
-    }
-
-    /// Puts `new` where `expected` is; answers what was there.
-    pub fn compare_swap_u64(&self, card: &MemoryCard, offset: usize, expected: u64, new: u64) -> Result<u64> {
-        self.atomic(card, offset, Width::Eight, AtomicOp::CompareSwap { expected, new })
-    }
-
-    /// Stores 4 bytes at the owner at once and whole. Blocks that this thread has put before are there by then.
-    pub fn store_u32(&self, card: &MemoryCard, offset: usize, value: u32) -> Result<()> {
-        self.atomic(card, offset, Width::Four, AtomicOp::Swap { new: u64::from(value) }).map(drop)
-    }
-
-    /// Has stores carried out at the owner, by its processor, in their order. Blocks that this thread has put before are there by
-    /// then, and the stores are there when this returns.
-    pub fn store_all(&self, card: &MemoryCard, stores: &Stores) -> Result<()> {
-        stores.parts(DATA_BYTES_MAX).try_for_each(|part| self.store_part(card, part))
-    }
-
-    /// As many as one message carries.
+    /// Has stores carried out at the owner, by its processor, in their order: as many as one message carries. Blocks that this
+    /// thread has put before are there by then, and the stores are there when this returns.
     pub(crate) fn store_part(&self, card: &MemoryCard, part: &[u8]) -> Result<()> {
         self.ordered_after_puts(FI_ORDER_SAW)?;
         let (memory, len) = (card.token, part.len() as u32);
         match self.request(Kind::Atomic, |request| Body::Stores { memory, request, len }, part)? {
             Some(Answer::Was(_)) => Ok(()),
-            _ => {
-                Err(self.refused(Kind::Atomic, "it has no such memory: the segment may have been withdrawn"))
-            }
+            _ => Err(self.has_no_such_memory()),
         }
     }
 

@@ -7,8 +7,8 @@
 //!
 //! A rail that fails is closed at the owner, what was not confirmed is sent again over the others, and it is opened again
 //! ([`Rails::recovering`]). Its failure is the link's where that is not possible: if something short was under way on it, which must not be
-//! done a second time, or if it is the only one. Interrupts have no memory: all that they send has numbers, and is sent again
-//! ([`outbox`], [`inbox`]). docs/adr/0015 has the reasons.
+//! done a second time, or if it is the only one. Atomic operations have numbers, by which the owner carries each out once
+//! ([`orders`]). Interrupts have no memory: all that they send has numbers, and is sent again ([`outbox`], [`inbox`]). docs/adr/0015 has the reasons.
 
 mod choice;
 mod core;
@@ -16,7 +16,9 @@ mod fence;
 mod inbox;
 mod keeper;
 mod lead;
+mod number_pool;
 mod numbers;
+mod orders;
 mod outbox;
 mod owner;
 mod pace;

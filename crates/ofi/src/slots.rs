@@ -36,6 +36,8 @@ pub(crate) enum Kind {
     Trigger,
     /// Data with such a number: somebody waits for the reply, and it may be sent again.
     Message,
+    /// The same of an atomic operation, or of stores.
+    Order,
 }
 
 impl Kind {
@@ -44,7 +46,7 @@ impl Kind {
             Self::Put | Self::Chunk => "a put",
             Self::Ring | Self::Trigger => "a doorbell",
             Self::Get => "a get",
-            Self::Atomic => "an atomic operation",
+            Self::Atomic | Self::Order => "an atomic operation",
             Self::Data | Self::Message => "a message",
             Self::Question => "a question",
         }
@@ -55,7 +57,7 @@ impl Kind {
     }
 
     fn wants_reply(self) -> bool {
-        matches!(self, Self::Atomic | Self::Data | Self::Question | Self::Message)
+        matches!(self, Self::Atomic | Self::Data | Self::Question | Self::Message | Self::Order)
     }
 
     /// What must not be done a second time: the peer may have seen that it was done, and gone on.
@@ -457,6 +459,7 @@ mod tests {
             (Kind::Question, false),
             (Kind::Trigger, false),
             (Kind::Message, false),
+            (Kind::Order, false),
         ] {
             let slot = slots.claim(&mine, kind).unwrap();
             slots.claim(&other, Kind::Put).unwrap();

@@ -2,11 +2,12 @@
 //! in this process, on loopback.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use link::RemoteMemory;
+use link::{RemoteMemory, Stores};
 use ofi::{
     Bell, Endpoint, Exported, MemoryCard, OfiError, OfiMemory, Opened, OwnerRails, Peer, Rails, Recover,
     Settings, Task, Wanted, random_u64,
@@ -36,11 +37,6 @@ struct Owner {
     control: Arc<OwnerRails>,
 }
 
-fn bell(end_point: &Endpoint, control: &Arc<OwnerRails>) -> Bell {
-    let asked = Arc::clone(control);
-    end_point.bell_answering(move |question| asked.answer(question)).unwrap()
-}
-
 fn own_rail(rail: u8, memory: &Arc<Region>, importer: &Endpoint, session: u64) -> (Endpoint, Peer, Exported) {
     let end_point = end(rail).unwrap();
     let exported = end_point.export(memory).unwrap();
@@ -62,7 +58,7 @@ fn serve(
                 let end_point = end(rail as u8).unwrap();
                 let exported = end_point.export(memory).unwrap();
                 let peer = end_point.connect("the importer", &card, session).unwrap();
-                let bell = bell(&end_point, control);
+                let bell = end_point.bell_numbered(control).unwrap();
                 let new = Opened {
                     end_point: end_point.card().unwrap(),
                     memory: Some(exported.card().clone()),
@@ -99,7 +95,7 @@ fn link(rails: u8) -> Option<(Owner, Rails, Vec<MemoryCard>)> {
     let control = Arc::new(OwnerRails::new(fences, move |task| drop(sender.send(task))));
     let mut bells = Vec::new();
     for (end_point, _, _, its) in own.iter_mut().flatten() {
-        let bell = bell(end_point, &control);
+        let bell = end_point.bell_numbered(&control).unwrap();
         bells.push(bell.id());
         *its = Some(bell);
     }
@@ -185,7 +181,7 @@ fn a_rail_whose_end_point_is_closed_under_transfers_costs_nothing_and_comes_back
 }
 
 fn number(owner: &Owner) -> u64 {
-    owner.memory.window().atomic_u64(8).unwrap().load(std::sync::atomic::Ordering::SeqCst)
+    owner.memory.window().atomic_u64(8).unwrap().load(Ordering::SeqCst)
 }
 
 #[test]
@@ -214,34 +210,104 @@ fn another_rail_takes_over_from_the_first_one_while_nothing_is_under_way() {
     assert_eq!(link.failure().map(|error| error.to_string()), None);
 }
 
-/// Nobody knows of an operation that was under way whether it was carried out: then the link ends, and the call says so.
+/// Two threads add and a third one stores, while one rail after the other is closed under them, the one that carries all this too.
 #[test]
-fn atomic_operations_are_carried_out_once_or_their_call_fails() {
-    for pause_us in [0, 300, 2000] {
-        let Some((owner, link, cards)) = link(2) else { return };
+fn atomic_operations_and_stores_are_carried_out_once_when_rails_are_closed_under_them() {
+    const ADDS: u64 = 3_000;
+    const ROUNDS: u64 = 6;
+    for rails in [2, 3] {
+        let Some((owner, link, cards)) = link(rails) else { return };
         let link = Arc::new(link);
         let memory = OfiMemory::over(Arc::clone(&link), NodeId::new(8).unwrap(), cards).unwrap();
-        let count = |memory: &OfiMemory| {
-            let mut added = 0;
-            for _ in 0..100_000 {
-                match memory.fetch_add_u64(8, 1) {
-                    Ok(_) => added += 1,
-                    Err(_) => return (added, 1),
+        let is_over = AtomicBool::new(false);
+        let (stored, moved) = std::thread::scope(|scope| {
+            let adds = [(); 2].map(|()| {
+                scope.spawn(|| {
+                    let before = (0..ADDS).map(|_| memory.fetch_add_u64(8, 1).unwrap()).collect::<Vec<_>>();
+                    assert!(before.is_sorted(), "one that was carried out twice");
+                    before
+                })
+            });
+            let stores = scope.spawn(|| {
+                let mut stored = 0_u64;
+                while !is_over.load(Ordering::SeqCst) {
+                    let mut stores = Stores::default();
+                    stored += 1;
+                    stores.push(64, &stored.to_ne_bytes());
+                    memory.store_all(&stores).unwrap();
+                    // What is carried out late would undo this.
+                    assert_eq!(memory.compare_swap_u64(64, stored, stored + 1).unwrap(), stored);
+                    stored += 1;
                 }
-                if added == 30_000 {
-                    break;
-                }
+                stored
+            });
+            let mut moved = 0;
+            for round in 0..ROUNDS {
+                std::thread::sleep(Duration::from_micros(700 * round));
+                let rail = (round % u64::from(rails)) as usize;
+                drop(owner.rails.lock().unwrap()[rail].take());
+                let is_open = || owner.rails.lock().unwrap()[rail].is_some();
+                until("the rail comes back", || is_open() && link.reduced().is_empty());
+                moved += 1;
             }
-            (added, 0)
-        };
-        let counted = std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..2).map(|_| scope.spawn(|| count(&memory))).collect();
-            std::thread::sleep(Duration::from_micros(pause_us));
-            drop(owner.rails.lock().unwrap()[0].take());
-            threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+            let mut before = adds.map(|thread| thread.join().unwrap()).concat();
+            before.sort_unstable();
+            assert!(before.into_iter().eq(0..2 * ADDS), "each number was there once");
+            is_over.store(true, Ordering::SeqCst);
+            (stores.join().unwrap(), moved)
         });
-        let (added, failed) = counted.iter().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-        let there = number(&owner);
-        assert!((added..=added + failed).contains(&there), "{there} of {added} and {failed} that failed");
+        assert_eq!(moved, ROUNDS);
+        assert_eq!(number(&owner), 2 * ADDS);
+        assert_eq!(owner.memory.window().atomic_u64(64).unwrap().load(Ordering::SeqCst), stored);
+        assert_eq!(link.failure().map(|error| error.to_string()), None);
     }
+}
+
+/// Memory that is not there any more is refused, and the link stays.
+#[test]
+fn an_order_for_memory_that_was_withdrawn_is_refused() {
+    let Some((owner, link, mut cards)) = link(2) else { return };
+    let link = Arc::new(link);
+    let memory = |cards: &[MemoryCard]| {
+        OfiMemory::over(Arc::clone(&link), NodeId::new(8).unwrap(), cards.to_vec()).unwrap()
+    };
+    assert_eq!(memory(&cards).fetch_add_u64(8, 3).unwrap(), 0);
+    cards.iter_mut().for_each(|card| card.token ^= 1);
+    let error = memory(&cards).fetch_add_u64(8, 3).unwrap_err().to_string();
+    assert!(error.contains("no such memory"), "{error}");
+    cards.iter_mut().for_each(|card| card.token ^= 1);
+    assert_eq!((memory(&cards).fetch_add_u64(8, 3).unwrap(), number(&owner)), (3, 6));
+}
+
+/// The owner's end point of the first rail stands still while an order is under way to it, and goes on after the order was sent
+/// again over the other rail: what comes late is not carried out a second time.
+#[test]
+fn an_order_that_comes_late_over_a_rail_that_stood_still_does_nothing() {
+    let Some((owner, link, cards)) = link(2) else { return };
+    let link = Arc::new(link);
+    let memory = OfiMemory::over(Arc::clone(&link), NodeId::new(8).unwrap(), cards).unwrap();
+    let (goes_on, still) = channel::<()>();
+    let still = Mutex::new(still);
+    let rails = owner.rails.lock().unwrap();
+    let end_point = rails[0].as_ref().map(|rail| rail.0.clone()).unwrap();
+    let stand_still = move || still.lock().unwrap().recv().unwrap();
+    let stops = end_point.bell_calling(stand_still).unwrap();
+    let behind = end_point.bell().unwrap();
+    drop(end_point);
+    link.ring(stops.id()).unwrap();
+    std::thread::scope(|scope| {
+        let added = scope.spawn(|| memory.fetch_add_u64(8, 5).unwrap());
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(!added.is_finished(), "the rail does not stand still");
+        link.ring(behind.id()).unwrap();
+        // The end point is not closed as long as this test has the lock.
+        assert_eq!((added.join().unwrap(), number(&owner)), (0, 5));
+    });
+    goes_on.send(()).unwrap();
+    until("what is late comes", || behind.count() == 1);
+    assert_eq!(number(&owner), 5);
+    drop((stops, behind, rails));
+    until("the rail comes back", || link.reduced().is_empty());
+    assert_eq!(memory.fetch_add_u64(8, 1).unwrap(), 5);
+    assert_eq!(link.failure().map(|error| error.to_string()), None);
 }

@@ -211,6 +211,17 @@ fn reach(node: &Node, remote: &RemoteSegment, words: &[&str]) -> Result<String> 
         ["add", offset, number] => {
             Ok(remote.fetch_add_u64(offset.parse()?, number.parse()?).map(|was| format!("was {was}"))?)
         }
+        // From one to that many, each found to be one more than the one before.
+        ["count", offset, times] => {
+            let (offset, times) = (offset.parse()?, times.parse::<u64>()?);
+            for expected in 0..times {
+                let was = remote.fetch_add_u64(offset, 1)?;
+                if was != expected {
+                    return Ok(format!("{was} instead of {expected}"));
+                }
+            }
+            Ok("counted".to_owned())
+        }
         ["dma", seed, len] => dma(node, remote, seed, len.parse()?),
         ["rails"] => {
             let reduced = remote.reduced_rails();

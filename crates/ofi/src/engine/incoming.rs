@@ -4,11 +4,12 @@ use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use link::Stores;
+use shm::region::Region;
 use shm::sync::Ordering;
 
 use super::{ECANCELED, Engine};
 use crate::atomic::carry_out;
-use crate::message::{Answer, Body, DATA_BYTES_MAX, MESSAGE_BYTES, Message};
+use crate::message::{Answer, AtomicOp, Body, DATA_BYTES_MAX, MESSAGE_BYTES, Message, Width};
 use crate::peer::PeerState;
 use crate::port::{Failure, Posted};
 use crate::replies::{Begun, Reply};
@@ -69,10 +70,7 @@ impl Engine {
                 None
             }
             Body::Atomic { memory, offset, width, op, request } => {
-                let exported =
-                    self.exported.read().unwrap_or_else(PoisonError::into_inner).get(&memory).cloned();
-                let was = exported.and_then(|region| carry_out(&region, offset, width, op));
-                let answer = was.map_or(Answer::Refused, Answer::Was);
+                let answer = self.atomic(memory, offset, width, op);
                 Some(Self::reply_to(peer, request, answer))
             }
         }
@@ -90,7 +88,31 @@ impl Engine {
         let data = bytes.get_mut(..len.checked_sub(MESSAGE_BYTES)?)?;
         let bell = self.bells.read().unwrap_or_else(PoisonError::into_inner).get(&bell).cloned()?;
         self.port.slot(slot).ok()?.get(MESSAGE_BYTES, data).ok()?;
-        bell.take(number, data)
+        bell.take(number, data, |order| self.carry_out(order))
+    }
+
+    /// Carries out an order for memory, which came as the data of another message; all else is refused.
+    fn carry_out(&self, order: &[u8]) -> Answer {
+        let (head, part) = order.split_at_checked(MESSAGE_BYTES).unwrap_or_default();
+        match Message::decode(head).map(|message| message.body) {
+            Some(Body::Atomic { memory, offset, width, op, .. }) if part.is_empty() => {
+                self.atomic(memory, offset, width, op)
+            }
+            Some(Body::Stores { memory, len, .. }) if part.len() == len as usize => {
+                self.store_part(memory, part).map_or(Answer::Refused, |()| Answer::Was(0))
+            }
+            _ => Answer::Refused,
+        }
+    }
+
+    fn exported(&self, memory: u64) -> Option<Arc<Region>> {
+        self.exported.read().unwrap_or_else(PoisonError::into_inner).get(&memory).cloned()
+    }
+
+    /// Refused if there is no such memory, or no such word in it.
+    fn atomic(&self, memory: u64, offset: u64, width: Width, op: AtomicOp) -> Answer {
+        let was = self.exported(memory).and_then(|region| carry_out(&region, offset, width, op));
+        was.map_or(Answer::Refused, Answer::Was)
     }
 
     /// Carries out the stores of a message of this length; `None` if there is no such memory, or not so much of it.
@@ -98,10 +120,13 @@ impl Engine {
     fn store(&self, slot: usize, len: usize, memory: u64) -> Option<()> {
         let mut bytes = [0; DATA_BYTES_MAX];
         let part = bytes.get_mut(..len.checked_sub(MESSAGE_BYTES)?)?;
-        let region = self.exported.read().unwrap_or_else(PoisonError::into_inner).get(&memory).cloned()?;
         // Out of the slot first: it is memory that the provider writes.
         self.port.slot(slot).ok()?.get(MESSAGE_BYTES, part).ok()?;
-        Stores::carry_out(part, &region.window()).ok()
+        self.store_part(memory, part)
+    }
+
+    fn store_part(&self, memory: u64, part: &[u8]) -> Option<()> {
+        Stores::carry_out(part, &self.exported(memory)?.window()).ok()
     }
 
     #[cold]

@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use crate::error::{OfiError, Result};
-use crate::message::{
-    ANSWER_WORDS, Answer, AtomicOp, Body, DATA_BYTES_MAX, Delivery, MESSAGE_BYTES, Message, Width,
-};
+use crate::message::{ANSWER_WORDS, Answer, AtomicOp, Body, DATA_BYTES_MAX, MESSAGE_BYTES, Message, Width};
 use crate::peer::Peer;
 use crate::slots::Kind;
 
@@ -17,6 +15,7 @@ pub(crate) struct Probe {
 }
 
 const NO_DOORBELL: &str = "it has no such interrupt: that may have been removed";
+const NO_MEMORY: &str = "it has no such memory, or no such word in it: the segment may have been withdrawn";
 
 /// About memory that nobody has.
 fn nobody(request: u64) -> Body {
@@ -54,34 +53,36 @@ impl Peer {
         Ok(())
     }
 
+    /// The error of memory that the peer does not have, or not any more.
+    pub(crate) fn has_no_such_memory(&self) -> OfiError {
+        self.refused(Kind::Atomic, NO_MEMORY)
+    }
+
     /// The error of a doorbell that the peer does not have any more.
     pub(crate) fn has_no_doorbell(&self) -> OfiError {
         self.refused(Kind::Message, NO_DOORBELL)
     }
 
-    /// Sends data with a number by which the owner knows whether it has taken it: the slot, for [`Self::message_became`].
-    pub(crate) fn begin_message(&self, bell: u64, number: u64, data: &[u8]) -> Result<usize> {
+    /// Sends data with a number by which the owner knows whether it has carried it out: the slot, for [`Self::answer_within`].
+    pub(crate) fn begin_numbered(&self, kind: Kind, bell: u64, number: u64, data: &[u8]) -> Result<usize> {
         let len = data.len() as u32;
-        self.send(Kind::Message, |request| Body::Data { bell, request, len, number }, data)
+        self.send(kind, |request| Body::Data { bell, request, len, number }, data)
     }
 
-    /// What became of it; `None`: there is no answer within that time. Then, and only then, the slot is still the caller's, for another
-    /// wait or for [`Self::end_message`].
-    pub(crate) fn message_became(&self, slot: usize, limit: Duration) -> Result<Option<Delivery>> {
+    /// The answer; `None`: there is none within that time. Then, and only then, the slot is still the caller's, for another
+    /// wait or for [`Self::let_go`].
+    pub(crate) fn answer_within(&self, slot: usize, limit: Duration) -> Result<Option<Option<Answer>>> {
         let engine = &self.inside.engine;
         let answer = engine.wait_for_answer(slot, &self.state, limit);
         if matches!(answer, Err(OfiError::TimedOut { .. })) && !self.state.is_failed() {
             return Ok(None);
         }
         engine.slots.let_go(slot);
-        match answer? {
-            Some(Answer::Took(delivery)) => Ok(Some(delivery)),
-            _ => Err(self.has_no_doorbell()),
-        }
+        answer.map(Some)
     }
 
     /// Nobody waits for its answer any more.
-    pub(crate) fn end_message(&self, slot: usize) {
+    pub(crate) fn let_go(&self, slot: usize) {
         self.inside.engine.slots.let_go(slot);
     }
 

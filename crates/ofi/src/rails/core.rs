@@ -8,6 +8,7 @@ use shm::sync::{AtomicBool, AtomicUsize, Ordering};
 use shm::window::Window;
 
 use super::keeper::{Bell, Recover};
+use super::number_pool::NumberPool;
 use super::pace::Pace;
 use super::queue::{self, Queue};
 use super::recovery::{Chunk, Limits, Recovery};
@@ -181,6 +182,9 @@ pub(super) struct Core {
     opened: Instant,
     /// What it takes to go on without a rail; without that the first failure of any rail is that of the link.
     pub(super) recover: Option<Recover>,
+    /// Of atomic operations and stores, which are sent again if a rail fails; `None`: this link cannot send anything again, or leads
+    /// to no memory.
+    pub(super) orders: Option<NumberPool>,
     /// Wakes the thread that looks after the rails.
     pub(super) keeper: Arc<Bell>,
     /// Threads that wait for any of the rails.
@@ -220,6 +224,7 @@ impl Core {
             clock: Duration::ZERO,
             lanes,
         };
+        let has_orders = recover.as_ref().is_some_and(|recover| recover.outbox.is_none());
         Self {
             first,
             has_moved: AtomicBool::new(lead > 0),
@@ -231,6 +236,7 @@ impl Core {
             turn: AtomicUsize::new(0),
             opened: Instant::now(),
             recover,
+            orders: has_orders.then(NumberPool::default),
             keeper: Arc::default(),
             waiting: Waiting::default(),
         }

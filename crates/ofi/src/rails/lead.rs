@@ -1,8 +1,9 @@
 //! The rail that carries all but long blocks: the first one, until it fails, and another one from then on.
 //!
-//! Short puts and atomic operations must not be done a second time: the owner may have seen that they were done, and gone on. So another rail
-//! takes over only if none of them is under way on the one that fails, or was lost there; if one is, the link ends. Who is about to begin
-//! one while that is looked at begins it on the other rail. Messages that have numbers may be sent again: another rail takes over at once.
+//! A short put must not be done a second time: the owner may have seen that it was done, and gone on. So another rail takes over only if
+//! none is under way on the one that fails, or was lost there; if one is, the link ends. Who is about to begin one while that is looked at
+//! begins it on the other rail. Messages that have numbers may be sent again, atomic operations too ([`orders`](super::orders)): they do
+//! not keep another rail from taking over.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;

@@ -4,18 +4,18 @@
 //! short how many it has counted, and says how many were made: so the question makes up for triggers that were lost, and whether it is
 //! answered tells whether the rail responds. A message is sent again by the thread that waits for its answer.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use shm::sync::{AtomicU64, Ordering};
 
 use super::Rails;
 use super::core::{Core, State};
-use super::numbers::{Open, WINDOW};
+use super::number_pool::NumberPool;
 use super::probe::PERIOD;
-use super::question::{Answer, Question};
+use super::question::{Answer as Word, Question};
 use crate::error::{OfiError, Result};
-use crate::message::{ANSWER_WORDS, DATA_BYTES_MAX, Delivery};
+use crate::message::{ANSWER_WORDS, Answer, DATA_BYTES_MAX, Delivery};
 use crate::slots::Kind;
 
 /// A rail is late if an answer takes so many times as long as it took before.
@@ -31,8 +31,7 @@ pub struct Outbox {
     /// Those that the owner is known to have counted.
     confirmed: AtomicU64,
     /// Messages.
-    open: Mutex<Open>,
-    has_room: Condvar,
+    numbers: NumberPool,
     /// How long answers have taken lately; 0: there was none.
     response_ns: AtomicU64,
     /// What was confirmed when that changed last, and when that was, by the decisions' clock.
@@ -44,8 +43,7 @@ impl Default for Outbox {
         Self {
             made: AtomicU64::new(0),
             confirmed: AtomicU64::new(0),
-            open: Mutex::new(Open::new(WINDOW)),
-            has_room: Condvar::new(),
+            numbers: NumberPool::default(),
             response_ns: AtomicU64::new(0),
             last: Mutex::default(),
         }
@@ -53,38 +51,13 @@ impl Default for Outbox {
 }
 
 impl Outbox {
-    fn open(&self) -> MutexGuard<'_, Open> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn has_unconfirmed(&self) -> bool {
         self.confirmed.load(Ordering::SeqCst) < self.made.load(Ordering::SeqCst)
     }
 
     /// Whether the owner has not answered yet for everything.
     pub(super) fn is_open(&self) -> bool {
-        self.has_unconfirmed() || !self.open().is_empty()
-    }
-
-    /// The number of a message that begins; `None`: too many were open for all that time.
-    fn take(&self, limit: Duration) -> Option<u64> {
-        let until = Instant::now() + limit;
-        let mut open = self.open();
-        loop {
-            if let Some(number) = open.take() {
-                return Some(number);
-            }
-            let rest = until.saturating_duration_since(Instant::now());
-            if rest.is_zero() {
-                return None;
-            }
-            open = self.has_room.wait_timeout(open, rest).unwrap_or_else(PoisonError::into_inner).0;
-        }
-    }
-
-    fn answered(&self, number: u64) {
-        self.open().answered(number);
-        self.has_room.notify_all();
+        self.has_unconfirmed() || !self.numbers.is_empty()
     }
 
     /// What the owner is asked, which counts by it what was lost.
@@ -94,7 +67,7 @@ impl Outbox {
 
     /// The owner has answered after that time.
     pub(super) fn heard(&self, words: [u64; ANSWER_WORDS], took: Duration) {
-        if let Answer::Counted(last) = Answer::of(words) {
+        if let Word::Counted(last) = Word::of(words) {
             // Never more than were made, whatever the owner says.
             let last = last.min(self.made.load(Ordering::SeqCst));
             self.confirmed.fetch_max(last, Ordering::SeqCst);
@@ -131,12 +104,12 @@ impl Core {
         self.recover.as_ref()?.outbox.as_ref()
     }
 
-    fn limit(&self) -> Duration {
+    pub(super) fn limit(&self) -> Duration {
         self.first.inside.engine.settings.give_up_after
     }
 
     #[cold]
-    fn not_done(&self, kind: Kind, state: &'static str) -> OfiError {
+    pub(super) fn not_done(&self, kind: Kind, state: &'static str) -> OfiError {
         let limit_ms = u64::try_from(self.limit().as_millis()).unwrap_or(u64::MAX);
         OfiError::TimedOut { what: kind.name(), peer: self.first.name().to_owned(), limit_ms, state }
     }
@@ -196,29 +169,13 @@ impl Core {
         if data.len() > DATA_BYTES_MAX {
             return Ok(Delivery::TooLong);
         }
-        self.check()?;
-        let until = Instant::now() + self.limit();
-        let late = || self.not_done(Kind::Message, "the peer did not respond over any rail");
-        let number = outbox.take(self.limit()).ok_or_else(late)?;
-        // The keeper need not know of a message that is answered soon.
-        let soon = self.first.inside.engine.settings.rail_silence / TIMES;
-        let became = self.over_lead(|lead| {
-            let message = lead.peer().begin_message(lead.bell(), number, data)?;
-            let rest = || until.saturating_duration_since(Instant::now());
-            if let Some(became) = lead.peer().message_became(message, soon.min(rest()))? {
-                return Ok(became);
-            }
-            self.keeper.ring();
-            if let Some(became) = lead.peer().message_became(message, rest())? {
-                return Ok(became);
-            }
-            lead.peer().end_message(message);
-            Err(late())
-        });
-        outbox.answered(number);
-        // Of any other error nobody knows whether the owner has it.
-        became
-            .map_err(|error| if matches!(error, OfiError::Refused { .. }) { error } else { self.end(error) })
+        let answer = self.send_numbered(Kind::Message, &outbox.numbers, |lead, number| {
+            lead.peer().begin_numbered(Kind::Message, lead.bell(), number, data)
+        })?;
+        match answer {
+            Some(Answer::Took(delivery)) => Ok(delivery),
+            _ => Err(self.first.has_no_doorbell()),
+        }
     }
 }
 
@@ -275,17 +232,17 @@ mod tests {
         assert_eq!((outbox.is_open(), outbox.waits_since(500 * MS)), (false, Duration::ZERO));
         outbox.made.store(3, Ordering::SeqCst);
         assert_eq!((outbox.is_open(), outbox.waits_since(700 * MS)), (true, 200 * MS));
-        outbox.heard(Answer::Counted(2).words(), MS);
+        outbox.heard(Word::Counted(2).words(), MS);
         assert_eq!((outbox.is_open(), outbox.waits_since(800 * MS)), (true, Duration::ZERO));
         assert_eq!(outbox.waits_since(900 * MS), 100 * MS);
-        outbox.heard(Answer::Counted(u64::MAX).words(), MS);
+        outbox.heard(Word::Counted(u64::MAX).words(), MS);
         assert_eq!((outbox.is_open(), outbox.waits_since(950 * MS)), (false, Duration::ZERO));
         outbox.made.store(4, Ordering::SeqCst);
         assert!(outbox.is_open(), "no answer confirms what was not made");
-        let number = outbox.take(Duration::ZERO).unwrap();
-        outbox.heard(Answer::Counted(4).words(), MS);
+        let number = outbox.numbers.take(Duration::ZERO).unwrap();
+        outbox.heard(Word::Counted(4).words(), MS);
         assert!(outbox.is_open());
-        outbox.answered(number);
+        outbox.numbers.answered(number);
         assert!(!outbox.is_open());
     }
 }

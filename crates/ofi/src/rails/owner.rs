@@ -7,9 +7,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::fence::{Fence, Word};
 use super::inbox::Inbox;
+use super::orders::Orders;
 use super::question::{Answer, Question, reached};
 use crate::card::{EndpointCard, MemoryCard};
-use crate::message::{ANSWER_WORDS, Delivery};
+use crate::message::{ANSWER_WORDS, Answer as Said, Delivery};
 
 /// What the program is to do. It may take its time, and need not say that it failed to close.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,6 +53,7 @@ pub struct OwnerRails {
     rails: Mutex<Vec<OwnerRail>>,
     begin: Box<Begin>,
     inbox: Option<Inbox>,
+    orders: Orders,
 }
 
 struct OwnerRail {
@@ -94,7 +96,8 @@ impl OwnerRails {
 
     fn of(fences: Vec<Option<Fence>>, begin: Box<Begin>, inbox: Option<Inbox>) -> Self {
         let rail = |fence| OwnerRail { generation: 0, fence, is_closing: false, opening: Opening::Nothing };
-        Self { rails: Mutex::new(fences.into_iter().map(rail).collect()), begin, inbox }
+        let rails = Mutex::new(fences.into_iter().map(rail).collect());
+        Self { rails, begin, inbox, orders: Orders::default() }
     }
 
     /// A trigger of the importer has come.
@@ -107,6 +110,16 @@ impl OwnerRails {
     /// A message of the importer has come: what became of it.
     pub(crate) fn take(&self, number: u64, data: &[u8]) -> Option<Delivery> {
         self.inbox.as_ref()?.take(number, data)
+    }
+
+    /// Whether what has numbers is about memory.
+    pub(crate) fn leads_to_memory(&self) -> bool {
+        self.inbox.is_none()
+    }
+
+    /// An order of the importer has come: what became of it. `act` carries it out.
+    pub(crate) fn order(&self, number: u64, act: impl FnOnce() -> Said) -> Said {
+        self.orders.carry_out(number, act)
     }
 
     fn rails(&self) -> MutexGuard<'_, Vec<OwnerRail>> {

@@ -1,7 +1,7 @@
 //! What one connection of a peer needs here, and its rails, which peers may ask to be closed and opened again.
 
 use std::net::IpAddr;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use ofi::provider::RANKS;
 use ofi::{Bell, Endpoint, EndpointCard, Opened, OwnerRails, Peer, Task};
@@ -11,7 +11,7 @@ use proto::wire::program::{ConnectionId, Imported};
 
 use super::ends::Role;
 use super::jobs::Request;
-use super::{Doorbell, Network, is_interrupt, name_of_rail};
+use super::{Doorbell, Network, name_of_rail};
 
 /// See the module.
 #[derive(Debug)]
@@ -97,7 +97,7 @@ impl Network {
         control: Option<&Arc<OwnerRails>>,
     ) -> Result<(Vec<u8>, Option<Bell>), String> {
         let Some(control) = control else { return self.open(what, end_point) };
-        let bell = answering(what, end_point, control)?;
+        let bell = end_point.bell_numbered(control).map_err(in_words)?;
         let key = match what {
             Imported::Segment(_) => {
                 [self.open(what, end_point)?.0, bell.id().to_le_bytes().to_vec()].concat()
@@ -166,7 +166,7 @@ impl Network {
         let role = role_of(exposed.what, exposed.node, rail);
         let end_point = self.ends.again(&exposed.provider, address, role, None).map_err(in_words)?;
         let control = exposed.control.as_ref().ok_or_else(no_such)?;
-        let bell = answering(exposed.what, &end_point, control)?;
+        let bell = end_point.bell_numbered(control).map_err(in_words)?;
         let memory = match exposed.what {
             Imported::Segment(_) => {
                 let (key, _) = self.open(exposed.what, &end_point)?;
@@ -197,15 +197,4 @@ fn role_of(what: Imported, importer: NodeId, rail: usize) -> Role {
         Imported::Segment(_) if rail == 0 => Role::OwnerFor(importer),
         Imported::Segment(_) => Role::Owner,
     }
-}
-
-/// A doorbell that answers what the importer asks about rails; that of an interrupt takes what it sends, too.
-fn answering(what: Imported, end_point: &Endpoint, control: &Arc<OwnerRails>) -> Result<Bell, String> {
-    if is_interrupt(what) {
-        return end_point.bell_numbered(control).map_err(in_words);
-    }
-    let asked: Weak<OwnerRails> = Arc::downgrade(control);
-    // A connection that is just ending refuses.
-    let answer = move |question: &[u8]| asked.upgrade().map_or([u64::MAX; 4], |rails| rails.answer(question));
-    end_point.bell_answering(answer).map_err(in_words)
 }
