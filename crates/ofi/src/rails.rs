@@ -16,7 +16,7 @@ mod fence;
 mod inbox;
 mod keeper;
 mod lead;
-mod number_pool;
+mod numbered;
 mod numbers;
 mod orders;
 mod outbox;

@@ -8,7 +8,7 @@ use shm::sync::{AtomicBool, AtomicUsize, Ordering};
 use shm::window::Window;
 
 use super::keeper::{Bell, Recover};
-use super::number_pool::NumberPool;
+use super::numbered::NumberPool;
 use super::pace::Pace;
 use super::queue::{self, Queue};
 use super::recovery::{Chunk, Limits, Recovery};

@@ -2,24 +2,17 @@
 //! interrupts have, so one that was under way when a rail failed is sent again over another rail and carried out once.
 
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
 
 use fabric_sys::constants::FI_ORDER_SAW;
 use link::Stores;
 
 use super::Rails;
-use super::core::Core;
-use super::lead::Lead;
-use super::number_pool::NumberPool;
 use super::numbers::{Once, WINDOW};
 use crate::card::MemoryCard;
-use crate::error::{OfiError, Result};
+use crate::error::Result;
 use crate::message::{Answer, AtomicOp, Body, DATA_BYTES_MAX, MESSAGE_BYTES, Message, Width};
 use crate::peer::Peer;
 use crate::slots::Kind;
-
-/// A rail is late if an answer takes so many times as long as it may be silent.
-const TIMES: u32 = 4;
 
 /// What a peer may ask the owner of memory for, in a message of its own or as the data of one that has a number.
 #[derive(Clone, Copy)]
@@ -64,43 +57,6 @@ impl Orders {
             .unwrap_or_else(PoisonError::into_inner)
             .carry_out(number, act)
             .unwrap_or(Answer::Refused)
-    }
-}
-
-impl Core {
-    /// Sends a message with a number over the rail that carries what is short, again over another rail if that one fails,
-    /// and waits for the owner's answer. `begin` sends it, and returns its slot.
-    ///
-    /// # Errors
-    /// No answer within the settings' limit ends the link: nobody knows whether the owner has carried it out.
-    pub(super) fn send_numbered(
-        &self,
-        kind: Kind,
-        numbers: &NumberPool,
-        begin: impl Fn(&Lead<'_>, u64) -> Result<usize>,
-    ) -> Result<Option<Answer>> {
-        self.check()?;
-        let until = Instant::now() + self.limit();
-        let late = || self.not_done(kind, "the peer did not respond over any rail");
-        let number = numbers.take(self.limit()).ok_or_else(late)?;
-        // The keeper need not know of a message that is answered soon.
-        let soon = self.first.inside.engine.settings.rail_silence / TIMES;
-        let answered = self.over_lead(|lead| {
-            let (peer, slot) = (lead.peer(), begin(lead, number)?);
-            let rest = || until.saturating_duration_since(Instant::now());
-            if let Some(answer) = peer.answer_within(slot, soon.min(rest()))? {
-                return Ok(answer);
-            }
-            self.keeper.ring();
-            if let Some(answer) = peer.answer_within(slot, rest())? {
-                return Ok(answer);
-            }
-            peer.let_go(slot);
-            Err(late())
-        });
-        numbers.answered(number);
-        answered
-            .map_err(|error| if matches!(error, OfiError::Refused { .. }) { error } else { self.end(error) })
     }
 }
 

@@ -11,7 +11,7 @@ use shm::sync::{AtomicU64, Ordering};
 
 use super::Rails;
 use super::core::{Core, State};
-use super::number_pool::NumberPool;
+use super::numbered::NumberPool;
 use super::probe::PERIOD;
 use super::question::{Answer as Word, Question};
 use crate::error::{OfiError, Result};
