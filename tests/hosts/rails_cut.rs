@@ -195,6 +195,28 @@ fn atomic_operations_go_on_over_another_rail_when_theirs_is_cut() {
     }
 }
 
+/// The rail that carries short puts is cut under them: the program is told that some are in doubt, resumes, and repeats them.
+#[test]
+fn short_puts_under_a_rail_that_is_cut_are_in_doubt_and_the_connection_goes_on() {
+    // Some seconds: the cut comes in the middle.
+    const TIMES: u32 = 120_000;
+    let watchdog = Watchdog::usual("a rail that is cut under short puts");
+    let Some((hosts, mut owner, mut user)) = two_rails() else { return };
+    for (interface, rail, host) in [("eth0", 1, "host1"), ("eth1", 2, "host2")] {
+        user.0.say(&format!("words 64 {TIMES}")).unwrap();
+        hosts.must(host, &["ip", "link", "set", interface, "down"]);
+        let said = user.0.line().unwrap();
+        assert!(said.starts_with("put, in doubt ") && said != "put, in doubt 0 times", "{said}");
+        owner.must(&format!("poll 64 {TIMES}"), "there");
+        until("the cut is noticed", || user.ask("rails").starts_with(&format!("rail {rail}: ")));
+        watchdog.progress();
+        hosts.must(host, &["ip", "link", "set", interface, "up"]);
+        until("the rail comes back", || user.ask("rails") == "all");
+        exchange(&mut owner, &mut user, rail);
+        watchdog.progress();
+    }
+}
+
 #[test]
 fn the_first_rail_cut_in_the_middle_of_a_block_costs_nothing() {
     let watchdog = Watchdog::usual("a first rail that is cut in the middle of a block");

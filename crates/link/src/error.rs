@@ -48,6 +48,17 @@ pub enum LinkError {
         /// The other end.
         node: NodeId,
     },
+    /// What was put since the last barrier may be missing; the connection can go on.
+    #[error(
+        "what was put over the {link} link to node {node} may be missing, as one of its rails failed under it: resume the connection \
+         (RemoteSegment::resume) and repeat what was put since the last barrier, or connect again"
+    )]
+    InDoubt {
+        /// The type of the link.
+        link: &'static str,
+        /// The other end.
+        node: NodeId,
+    },
     /// The network between, or the other end, failed.
     #[error("the {link} link to node {node} failed: {why}: check it with `tieline cable`")]
     Failed {

@@ -84,6 +84,15 @@ pub enum OfiError {
         /// In the teller's words.
         reason: String,
     },
+    /// A rail failed while a short put was under way on it: nobody knows whether that has landed.
+    #[error(
+        "what was put to {peer} may be missing, as a rail failed under it: resume the connection (RemoteSegment::resume) and repeat \
+         what was put since the last barrier, or connect again"
+    )]
+    InDoubt {
+        /// The owner.
+        peer: String,
+    },
     /// The owner refused an operation.
     #[error("{peer} refused {what}: {reason}")]
     Refused {

@@ -61,7 +61,15 @@ impl OfiMemory {
     }
 
     fn failed(&self, error: OfiError) -> LinkError {
-        LinkError::Failed { link: Self::NAME, node: self.node, why: error.to_string() }
+        Self::error(error, self.node)
+    }
+
+    /// What went wrong on the way to that node, as every link says it.
+    pub fn error(error: OfiError, node: NodeId) -> LinkError {
+        match error {
+            OfiError::InDoubt { .. } => LinkError::InDoubt { link: Self::NAME, node },
+            error => LinkError::Failed { link: Self::NAME, node, why: error.to_string() },
+        }
     }
 }
 

@@ -6,8 +6,8 @@
 //! barrier waits for all. With one rail each call is that of the peer.
 //!
 //! A rail that fails is closed at the owner, what was not confirmed is sent again over the others, and it is opened again
-//! ([`Rails::recovering`]). Its failure is the link's where that is not possible: if something short was under way on it, which must not be
-//! done a second time, or if it is the only one. Atomic operations have numbers, by which the owner carries each out once
+//! ([`Rails::recovering`]). Its failure is the link's if it is the only one. If a short put was under way on it, which must not be done a
+//! second time, the link is suspended until the program resumes it ([`suspension`]). Atomic operations have numbers, by which the owner carries each out once
 //! ([`orders`]). Interrupts have no memory: all that they send has numbers, and is sent again ([`outbox`], [`inbox`]). docs/adr/0015 has the reasons.
 
 mod choice;
@@ -29,6 +29,7 @@ mod queue;
 mod reads;
 mod recovery;
 mod shorts;
+mod suspension;
 mod waiting;
 mod watch;
 

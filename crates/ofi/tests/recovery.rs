@@ -20,12 +20,16 @@ const BYTES: usize = 4 << 20;
 const LIMIT: Duration = Duration::from_secs(120);
 
 fn end(rail: u8) -> Result<Endpoint, OfiError> {
+    end_with(rail, Settings::default())
+}
+
+fn end_with(rail: u8, settings: Settings) -> Result<Endpoint, OfiError> {
     let wanted = Wanted {
         provider: Some("tcp;ofi_rxm".to_owned()),
         source: Some([127, 0, 0, rail + 1].into()),
         is_exact: false,
     };
-    Endpoint::open(&wanted, Settings::default())
+    Endpoint::open(&wanted, settings)
 }
 
 /// What the owner has of a rail.
@@ -74,7 +78,12 @@ fn serve(
 
 /// Both ends; `None`, with the reason printed, where the provider is missing.
 fn link(rails: u8) -> Option<(Owner, Rails, Vec<MemoryCard>)> {
-    let importers = match (0..rails).map(end).collect::<Result<Vec<_>, _>>() {
+    link_with(rails, Settings::default())
+}
+
+/// With these settings of the importer.
+fn link_with(rails: u8, settings: Settings) -> Option<(Owner, Rails, Vec<MemoryCard>)> {
+    let importers = match (0..rails).map(|rail| end_with(rail, settings)).collect::<Result<Vec<_>, _>>() {
         Ok(importers) => importers,
         Err(error) => {
             println!("skipped: {error}");
@@ -279,6 +288,20 @@ fn an_order_for_memory_that_was_withdrawn_is_refused() {
     assert_eq!((memory(&cards).fetch_add_u64(8, 3).unwrap(), number(&owner)), (3, 6));
 }
 
+/// Makes the owner's end point of the first rail stand still: its doorbell for that, and what lets it go on.
+fn stand_still(end_point: &Endpoint, link: &Rails) -> (Bell, Sender<()>) {
+    let ((goes_on, still), (begins, begun)) = (channel(), channel());
+    let still = Mutex::new(still);
+    let wait = move || {
+        begins.send(()).unwrap();
+        still.lock().unwrap().recv().unwrap();
+    };
+    let stops = end_point.bell_calling(wait).unwrap();
+    link.ring(stops.id()).unwrap();
+    begun.recv_timeout(LIMIT).unwrap();
+    (stops, goes_on)
+}
+
 /// The owner's end point of the first rail stands still while an order is under way to it, and goes on after the order was sent
 /// again over the other rail: what comes late is not carried out a second time.
 #[test]
@@ -286,15 +309,11 @@ fn an_order_that_comes_late_over_a_rail_that_stood_still_does_nothing() {
     let Some((owner, link, cards)) = link(2) else { return };
     let link = Arc::new(link);
     let memory = OfiMemory::over(Arc::clone(&link), NodeId::new(8).unwrap(), cards).unwrap();
-    let (goes_on, still) = channel::<()>();
-    let still = Mutex::new(still);
     let rails = owner.rails.lock().unwrap();
     let end_point = rails[0].as_ref().map(|rail| rail.0.clone()).unwrap();
-    let stand_still = move || still.lock().unwrap().recv().unwrap();
-    let stops = end_point.bell_calling(stand_still).unwrap();
+    let (stops, goes_on) = stand_still(&end_point, &link);
     let behind = end_point.bell().unwrap();
     drop(end_point);
-    link.ring(stops.id()).unwrap();
     std::thread::scope(|scope| {
         let added = scope.spawn(|| memory.fetch_add_u64(8, 5).unwrap());
         std::thread::sleep(Duration::from_millis(100));
@@ -310,4 +329,104 @@ fn an_order_that_comes_late_over_a_rail_that_stood_still_does_nothing() {
     until("the rail comes back", || link.reduced().is_empty());
     assert_eq!(memory.fetch_add_u64(8, 1).unwrap(), 5);
     assert_eq!(link.failure().map(|error| error.to_string()), None);
+}
+
+/// Whatever is put next goes over the link; what a failed rail leaves in doubt is told once, and nothing lands late.
+///
+/// Two words count up: the second follows the first. An owner that finds the second has found the first, whatever is in doubt.
+#[test]
+fn short_puts_under_a_rail_that_is_closed_are_in_doubt_and_the_link_goes_on() {
+    for rails in [2, 3] {
+        let Some((owner, link, cards)) = link(rails) else { return };
+        let is_over = AtomicBool::new(false);
+        let word = |at: usize| owner.memory.window().atomic_u64(at).unwrap().load(Ordering::SeqCst);
+        let mut doubts = 0;
+        std::thread::scope(|scope| {
+            let watch = scope.spawn(|| {
+                let (mut first, mut second) = (0, 0);
+                while !is_over.load(Ordering::SeqCst) {
+                    let follows = word(4096);
+                    let leads = word(64);
+                    assert!(
+                        follows >= second && leads >= first,
+                        "{follows} after {second}, {leads} after {first}"
+                    );
+                    assert!(leads >= follows, "{follows} was put behind {leads}");
+                    (first, second) = (leads, follows);
+                }
+            });
+            let puts = scope.spawn(|| {
+                let (mut number, mut doubts) = (0_u64, 0);
+                let put_both = |number: u64| {
+                    link.put(&cards, 64, &number.to_ne_bytes())?;
+                    link.put(&cards, 4096, &number.to_ne_bytes())
+                };
+                while !is_over.load(Ordering::SeqCst) {
+                    number += 1;
+                    let done =
+                        put_both(number).and_then(|()| if number % 8 == 0 { link.barrier() } else { Ok(()) });
+                    match done {
+                        Ok(()) => {}
+                        Err(OfiError::InDoubt { .. }) => {
+                            doubts += 1;
+                            link.resume(LIMIT).unwrap();
+                        }
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+                while link.barrier().is_err() {
+                    link.resume(LIMIT).unwrap();
+                }
+                put_both(number + 1).unwrap();
+                link.barrier().unwrap();
+                (number + 1, doubts)
+            });
+            for round in 0..8_u64 {
+                std::thread::sleep(Duration::from_micros(900 * round));
+                let rail = (round % u64::from(rails)) as usize;
+                drop(owner.rails.lock().unwrap()[rail].take());
+                let is_open = || owner.rails.lock().unwrap()[rail].is_some();
+                until("the rail comes back", || is_open() && link.reduced().is_empty());
+            }
+            is_over.store(true, Ordering::SeqCst);
+            let (last, told) = puts.join().unwrap();
+            watch.join().unwrap();
+            assert_eq!([word(64), word(4096)], [last; 2]);
+            doubts = told;
+        });
+        println!("{rails} rails: {doubts} times in doubt");
+        assert!(doubts > 0, "no rail failed under a put");
+        assert_eq!(link.failure().map(|error| error.to_string()), None);
+    }
+}
+
+/// The owner's end point of the rail stands still under a put. The link is not resumed before that end point is closed: what it still
+/// has lands before that, and not on what is put afterwards.
+#[test]
+fn a_link_in_doubt_is_not_resumed_while_a_put_may_land_late() {
+    let settings = Settings { give_up_after: Duration::from_secs(2), ..Settings::default() };
+    let Some((owner, link, cards)) = link_with(2, settings) else { return };
+    let rails = owner.rails.lock().unwrap();
+    let (stops, goes_on) = stand_still(rails[0].as_ref().map(|rail| &rail.0).unwrap(), &link);
+    link.put(&cards, 8, &5_u64.to_ne_bytes()).unwrap();
+    let mut error = None;
+    until("the doubt is told", || {
+        error = link.barrier().err();
+        error.is_some()
+    });
+    assert!(matches!(error, Some(OfiError::InDoubt { .. })), "{error:?}");
+    // The end point is not closed as long as this test has the lock.
+    let error = link.resume(Duration::from_millis(500)).unwrap_err();
+    assert!(matches!(error, OfiError::InDoubt { .. }), "{error}");
+    let error = link.put(&cards, 8, &6_u64.to_ne_bytes()).unwrap_err();
+    assert!(matches!(error, OfiError::InDoubt { .. }), "{error}");
+    goes_on.send(()).unwrap();
+    until("the put lands late", || number(&owner) == 5);
+    drop((stops, rails));
+    link.resume(LIMIT).unwrap();
+    link.put(&cards, 8, &7_u64.to_ne_bytes()).unwrap();
+    link.barrier().unwrap();
+    assert_eq!(number(&owner), 7);
+    until("the rail comes back", || link.reduced().is_empty());
+    assert_eq!((number(&owner), link.failure().map(|error| error.to_string())), (7, None));
 }

@@ -150,7 +150,9 @@ pub fn code_of(error: &Error) -> Code {
         Error::Link(error) => match error {
             LinkError::OutOfRange { .. } => Code::OUT_OF_RANGE,
             LinkError::Misaligned { .. } => Code::OFFSET_ALIGNMENT,
-            LinkError::Down { .. } | LinkError::Failed { .. } => Code::NO_LINK_ACCESS,
+            LinkError::Down { .. } | LinkError::Failed { .. } | LinkError::InDoubt { .. } => {
+                Code::NO_LINK_ACCESS
+            }
             LinkError::NotSupported { .. } => Code::NOT_SUPPORTED,
             LinkError::Memory(error) => code_of_memory(error),
         },

@@ -54,7 +54,7 @@ pub use remote::{PartialRemoteMap, ReducedRail, RemoteEvent, RemoteMap, RemoteSe
 pub use segment::{Segment, SegmentEvent, SegmentMemory, SegmentState};
 pub use sequence::{Sequence, SequenceStatus};
 
-pub use link::{Capabilities, Stores};
+pub use link::{Capabilities, LinkError, Stores};
 pub use proto::fault::{LinkChange, LinkFaults};
 pub use proto::ids::{AdapterNo, BadNodeId, GroupId, InterruptNo, NodeId, SegmentId};
 pub use proto::wire::program::{Access, LossReason};

@@ -109,7 +109,7 @@ impl RemoteInner {
     /// What went to another host may be missing: the first failure of the connection, which ends it.
     pub(crate) fn failure(&self) -> Option<Error> {
         let failure = self.far.as_ref()?.failure()?;
-        Some(LinkError::Failed { link: OfiMemory::NAME, node: self.peer, why: failure.to_string() }.into())
+        Some(OfiMemory::error(failure, self.peer).into())
     }
 
     /// Whether stores through its maps vanish.
@@ -284,9 +284,22 @@ impl RemoteSegment {
     }
 
     /// The failure that ended a connection to another host; nothing for one of this host. All that goes over it fails with the same
-    /// error from then on, and what was put since the last [`Self::barrier`] may be missing: connect again.
+    /// error from then on, and what was put since the last [`Self::barrier`] may be missing: connect again, or, after
+    /// [`LinkError::InDoubt`], [`Self::resume`] it.
     pub fn connection_failure(&self) -> Option<Error> {
         self.inner.failure()
+    }
+
+    /// Lets a connection over several rails go on after [`LinkError::InDoubt`]: one of them failed while a short put was under way on
+    /// it, so what was put since the last [`Self::barrier`], by whichever thread, may be missing and is to be put again. When this
+    /// returns, nothing of before arrives any more. Without such an error it does nothing.
+    ///
+    /// # Errors
+    /// The connection has ended: connect again. Or the failed rail was not closed within that time: try again.
+    pub fn resume(&self, timeout: Duration) -> Result<()> {
+        self.inner.check_usable()?;
+        let Some(far) = &self.inner.far else { return Ok(()) };
+        Ok(far.resume(timeout).map_err(|error| OfiMemory::error(error, self.inner.peer))?)
     }
 
     /// The rails to another host that are not used at present, because they failed while they were. The others carry everything, and these

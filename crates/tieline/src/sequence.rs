@@ -64,7 +64,7 @@ impl Sequence {
     }
 
     /// Says what happened since the start or the last check, and starts anew. A connection to another host that has failed stays
-    /// [`SequenceStatus::Retriable`]: connect again.
+    /// [`SequenceStatus::Retriable`]: connect again, or [resume](crate::RemoteSegment::resume) it where that is possible.
     pub fn check(&mut self) -> Result<SequenceStatus> {
         if let Some(reason) = self.remote.lost() {
             return Ok(SequenceStatus::Lost(reason));

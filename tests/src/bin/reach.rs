@@ -17,8 +17,8 @@ use anyhow::{Result, bail};
 use series::{Series, Taker};
 use shm::sync::Ordering;
 use tieline::{
-    DataInterrupt, Direction, DmaEntry, DmaState, Group, GroupId, InterruptNo, InterruptOptions, Node,
-    RemoteSegment, Segment, SegmentId,
+    DataInterrupt, Direction, DmaEntry, DmaState, Group, GroupId, InterruptNo, InterruptOptions, LinkError,
+    Node, RemoteSegment, Segment, SegmentId,
 };
 
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -221,6 +221,28 @@ fn reach(node: &Node, remote: &RemoteSegment, words: &[&str]) -> Result<String> 
                 }
             }
             Ok("counted".to_owned())
+        }
+        // As many short puts of a number that counts up, each after the one before; resumed where one is in doubt.
+        ["words", offset, times] => {
+            let (offset, times) = (offset.parse()?, times.parse::<u32>()?);
+            let mut doubts = 0;
+            let mut number = 1;
+            while number <= times {
+                let put = remote.put(offset, &number.to_ne_bytes());
+                let done = if number % 8 == 0 { put.and_then(|()| remote.barrier()) } else { put };
+                match done {
+                    Ok(()) => number += 1,
+                    Err(tieline::Error::Link(LinkError::InDoubt { .. })) => {
+                        doubts += 1;
+                        remote.resume(Duration::from_secs(20))?;
+                        // What was put since the last barrier, once more.
+                        number = number.saturating_sub(8).max(1);
+                    }
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            remote.barrier()?;
+            Ok(format!("put, in doubt {doubts} times"))
         }
         ["dma", seed, len] => dma(node, remote, seed, len.parse()?),
         ["rails"] => {

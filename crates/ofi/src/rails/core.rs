@@ -12,6 +12,7 @@ use super::numbered::NumberPool;
 use super::pace::Pace;
 use super::queue::{self, Queue};
 use super::recovery::{Chunk, Limits, Recovery};
+use super::suspension::Suspension;
 use super::waiting::Waiting;
 use super::watch::Watch;
 use crate::card::{EndpointCard, MemoryCard};
@@ -177,6 +178,8 @@ pub(super) struct Core {
     pub(super) short_waiting: AtomicUsize,
     /// The failure of the link, if it is not one of the only rail.
     pub(super) ended: OnceLock<OfiError>,
+    /// A short put may be missing.
+    pub(super) suspension: Suspension,
     /// Which of several equal rails comes first.
     pub(super) turn: AtomicUsize,
     opened: Instant,
@@ -233,6 +236,7 @@ impl Core {
             others: AtomicUsize::new(0),
             short_waiting: AtomicUsize::new(0),
             ended: OnceLock::new(),
+            suspension: Suspension::default(),
             turn: AtomicUsize::new(0),
             opened: Instant::now(),
             recover,
@@ -277,13 +281,13 @@ impl Core {
         self.count_others(state);
     }
 
-    /// The failure that ended it, if one has.
+    /// The failure that ended it, if one has, or because of which nothing goes over it for now.
     pub(super) fn failure(&self) -> Option<OfiError> {
         if let Some(error) = self.ended.get() {
             return Some(error.clone());
         }
         if self.recover.is_some() {
-            return None;
+            return self.suspension.is_on().then(|| self.in_doubt());
         }
         if self.count == 1 {
             return self.first.failure();
@@ -324,6 +328,9 @@ impl Core {
     ) -> Result<bool> {
         self.check()?;
         let mut state = self.state();
+        if self.suspension.is_on() {
+            return Err(self.in_doubt());
+        }
         // Behind the lock: who waits from now on counts what is begun here.
         if !state.again.is_empty() || self.short_waiting.load(Ordering::SeqCst) > 0 {
             state.lanes.iter_mut().for_each(|lane| lane.queue.pauses());

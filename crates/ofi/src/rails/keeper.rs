@@ -96,7 +96,7 @@ pub(super) fn run(core: &Weak<Core>, bell: &Arc<Bell>) {
     let (mut last, mut slept) = (Instant::now(), Duration::ZERO);
     let mut reports = Reports::default();
     while let Some(core) = core.upgrade() {
-        if bell.is_over.load(Ordering::SeqCst) || core.failure().is_some() {
+        if bell.is_over.load(Ordering::SeqCst) || core.ended.get().is_some() {
             return;
         }
         let now = Instant::now();
@@ -305,12 +305,13 @@ impl Core {
         let State { lanes, recovery, again, .. } = &mut *state;
         let lane = &mut lanes[nth];
         lane.is_closing = false;
+        let is_dropped = self.suspension.closed(nth, generation);
         if !recovery.is_closing(nth, generation) {
             return;
         }
         let actions = recovery.closed(nth, generation, now_ms);
         for begun in lane.begun.drain(..) {
-            if actions.contains(&Action::SendAgain(begun.chunk)) {
+            if !is_dropped && actions.contains(&Action::SendAgain(begun.chunk)) {
                 let Begun { chunk, turn, slot, operation, target } = begun;
                 again.push(Again { chunk, turn, from: Arc::clone(&lane.peer), slot, operation, target });
             } else {

@@ -1,8 +1,8 @@
 //! The rail that carries all but long blocks: the first one, until it fails, and another one from then on.
 //!
-//! A short put must not be done a second time: the owner may have seen that it was done, and gone on. So another rail takes over only if
-//! none is under way on the one that fails, or was lost there; if one is, the link ends. Who is about to begin one while that is looked at
-//! begins it on the other rail. Messages that have numbers may be sent again, atomic operations too ([`orders`](super::orders)): they do
+//! A short put must not be done a second time: the owner may have seen that it was done, and gone on. So another rail takes over at once
+//! only if none is under way on the one that fails, or was lost there; if one is, the link is suspended until the program has been told
+//! ([`suspension`](super::suspension)). Who is about to begin one while that is looked at begins it on the other rail. Messages that have numbers may be sent again, atomic operations too ([`orders`](super::orders)): they do
 //! not keep another rail from taking over.
 
 use std::sync::{Arc, PoisonError};
@@ -81,6 +81,10 @@ impl Core {
     #[inline]
     pub(crate) fn over_lead<T>(&self, mut act: impl FnMut(&Lead<'_>) -> Result<T>) -> Result<T> {
         let lead = self.lead();
+        // After the rail was chosen: one that has taken over from a rail with something in doubt is not used before that was told.
+        if self.suspension.is_on() {
+            return Err(self.in_doubt());
+        }
         match act(&lead) {
             Err(error) if self.recover.is_some() => self.again_over_lead(lead.peer(), error, act),
             done => done,
@@ -98,6 +102,7 @@ impl Core {
         loop {
             let _no_chunks = self.others_are_done()?;
             let lead = self.lead();
+            self.check()?;
             match act(&lead) {
                 Err(error) => self.wait_for_other_lead(lead.peer(), error)?,
                 done => return done,
@@ -147,13 +152,17 @@ impl Core {
         is_in_use
     }
 
-    /// The rail that carries all but long blocks is not used any more: another one takes over, or the link ends with this error.
+    /// The rail that carries all but long blocks is not used any more: another one takes over, or the link ends with this error. If
+    /// something was under way there that must not be done a second time, the link is suspended.
     pub(super) fn move_lead(&self, state: &mut State) -> Result<()> {
-        let old = Arc::clone(&state.lanes[state.lead].peer);
+        let (nth, old) = (state.lead, Arc::clone(&state.lanes[state.lead].peer));
         let other = (0..self.count).find(|nth| state.recovery.generation_if_up(*nth).is_some());
-        let (Some(other), false) = (other, Self::is_in_doubt(&old)) else {
+        let Some(other) = other else {
             return Err(old.failure().unwrap_or_else(|| self.none_confirms()));
         };
+        if Self::is_in_doubt(&old) {
+            self.suspension.begin(nth, state.lanes[nth].generation);
+        }
         state.lead = other;
         self.has_moved.store(true, Ordering::SeqCst);
         Ok(())

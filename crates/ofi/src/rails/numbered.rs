@@ -90,7 +90,9 @@ impl Core {
             Err(late())
         });
         numbers.answered(number);
-        answered
-            .map_err(|error| if matches!(error, OfiError::Refused { .. }) { error } else { self.end(error) })
+        answered.map_err(|error| match error {
+            OfiError::Refused { .. } | OfiError::InDoubt { .. } => error,
+            error => self.end(error),
+        })
     }
 }

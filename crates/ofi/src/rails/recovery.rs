@@ -7,7 +7,7 @@
 //! about an earlier one does nothing.
 //!
 //! The tests search all interleavings of late bytes, errors, questions and answers that are lost, for any rail that fails. Of what is no block
-//! they know a word that must not land twice: while it is under way on the rail that fails, the link ends (`lead`).
+//! they know a word that must not land twice: while it is under way on the rail that fails, nothing goes on (`lead`, `suspension`).
 
 use std::collections::VecDeque;
 

@@ -45,11 +45,7 @@ impl Core {
         if self.count == 1 {
             return Ok(None);
         }
-        if self.recover.is_none() {
-            self.check()?;
-        } else if let Some(error) = self.ended.get() {
-            return Err(error.clone());
-        }
+        self.check()?;
         if self.others.load(Ordering::SeqCst) == 0 { Ok(None) } else { self.wait_for_others().map(Some) }
     }
 
