@@ -1,4 +1,5 @@
-//! Bare loops of libfabric's calls: what the provider itself does, beside which the link between hosts is shown.
+//! Bare loops of libfabric's calls: the speed of the provider itself, with which the link between hosts is
+//! compared.
 //!
 //! Echo by `fi_tsend` and `fi_trecv`, and `fi_write` with its completion at the target. It shares no code with crate `ofi`. Like a program
 //! that uses `ofi`, an end has a thread that makes progress while the program itself does something else; during a loop that thread sleeps,

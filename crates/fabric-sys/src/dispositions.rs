@@ -1,4 +1,4 @@
-//! What a process does at signals, kept while libraries are loaded.
+//! Restores the signal handlers of the process after libraries that may replace them were loaded.
 //!
 //! Libraries that libfabric brings along may take signals for themselves when they are loaded: `libinfinipath`, which Debian's package
 //! needs, takes SIGINT, SIGTERM and four others, and ends the process with status 1. Then no command could end in order.

@@ -1,4 +1,4 @@
-//! What is asked of a host: tieline's own commands, by their JSON.
+//! Runs tieline's own commands on a host, and reads the JSON that they print.
 
 use std::net::SocketAddr;
 

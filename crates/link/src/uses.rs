@@ -1,4 +1,4 @@
-//! Tells the owners of segments which of them this process uses.
+//! Tells the owner of a segment that this process uses the segment.
 //!
 //! It tells by record locks ([`Region::tell_use`]), of which the kernel keeps one for each memory and process, however many times the
 //! memory is open, and which it takes back whenever the process closes any descriptor of the memory. So users are noted here, and

@@ -1,5 +1,6 @@
-//! A client with many requests in flight, matched by transaction ID, repeated without a response,
-//! and finally given up. Responses that come twice, too late or to nobody are counted and dropped.
+//! A client with many requests in flight: matches responses by transaction ID, sends a request again when no
+//! response comes in time, and at last reports it as lost. Responses that come twice, too late or to nobody
+//! are counted and dropped.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! How long a frame is on its way from one host to another.
+//! The delay of a frame from one host to another.
 
 use std::str::FromStr;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Network interfaces, by the program `ip` of iproute2: it is installed wherever somebody works with networks, and a message to the
-//! kernel that it does not say has not to be written here.
+//! Makes and configures network interfaces with the program `ip` of iproute2, so that no netlink messages
+//! have to be written here.
 
 use std::io::{ErrorKind, Write};
 use std::process::{Command, Stdio};

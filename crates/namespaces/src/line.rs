@@ -1,4 +1,4 @@
-//! Lines from a pipe, without taking more from it than the line.
+//! Reads a line from a pipe, and no byte behind it.
 
 use std::os::fd::AsFd;
 

@@ -1,4 +1,4 @@
-//! How many frames do not arrive.
+//! The share of frames that are dropped.
 
 use std::str::FromStr;
 

@@ -1,4 +1,5 @@
-//! Which process is meant: a number may belong to another one later.
+//! Identifies a process by its PID and its time of start, because the kernel may give the PID to another
+//! process later.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;

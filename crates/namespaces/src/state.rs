@@ -1,4 +1,5 @@
-//! What is on disk of hosts in namespaces: a lock that their hub holds while it lives, and a file that says who they are.
+//! The files of hosts in namespaces: a lock that their hub holds while it lives, and a list of the hosts with
+//! their processes.
 //!
 //! Both are in the cluster's directory, so any process of root finds the hosts there, whoever has started them.
 

@@ -1,4 +1,4 @@
-//! What the processes of this crate say to each other, a line each.
+//! The messages between the processes of this crate, one a line.
 
 use std::ffi::OsStr;
 use std::net::Ipv4Addr;

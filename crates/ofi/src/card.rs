@@ -1,4 +1,5 @@
-//! What two ends tell each other before they can talk: the control plane carries it.
+//! Cards: the address, keys and numbers that two ends exchange over the control plane before they can
+//! communicate.
 
 use crate::error::{OfiError, Result};
 

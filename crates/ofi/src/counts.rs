@@ -1,4 +1,4 @@
-//! What an end point counts: what came in and was dropped, and threads of the program that are at work.
+//! The counters of an end point: what arrived and was dropped, and the program's threads that are in a call.
 
 use shm::sync::{AtomicU32, AtomicU64, Ordering};
 

@@ -1,4 +1,5 @@
-//! An end point: this side's door to a network.
+//! An end point: the object through which this program and programs of other hosts reach each other's memory
+//! and doorbells.
 
 use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;

@@ -1,4 +1,5 @@
-//! The inside of an end point: claims slots, posts, reads completions, answers messages, waits.
+//! The engine of an end point: claims send slots, posts operations, reads completions, replies to messages,
+//! waits.
 //!
 //! Any thread may make progress, the programs' while they wait, the progress thread at all other times.
 

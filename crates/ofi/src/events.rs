@@ -1,4 +1,4 @@
-//! Threads that sleep until something has ended, and the progress thread's naps.
+//! Puts threads to sleep until a completion arrives, and the progress thread for short times.
 //!
 //! One thread at most sleeps on the provider's descriptor, the first that has to sleep: it wakes when something comes in, without another
 //! thread between. All others sleep on a condition. The progress thread takes the descriptor when nobody else does.

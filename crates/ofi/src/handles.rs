@@ -1,4 +1,5 @@
-//! What `fi_getinfo` answers, owned; see [`port`](crate::port) for the objects that are opened by it.
+//! The list that `fi_getinfo` returns, owned; see [`port`](crate::port) for the objects that are opened by
+//! it.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString};

@@ -1,4 +1,4 @@
-//! Random numbers that a stranger cannot guess: keys, tokens, sessions.
+//! Random numbers that no other program can guess: keys, tokens, sessions.
 
 use crate::error::{OfiError, Result};
 

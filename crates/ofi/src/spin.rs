@@ -1,4 +1,4 @@
-//! How long a wait looks for its end before the thread sleeps, learnt from how such waits went.
+//! How long a wait spins before the thread sleeps, learnt from the duration of earlier waits.
 //!
 //! A spin that met its end allows the next one four times the time that it took, at least. Several in a row without success halve the time: a
 //! single one may be the fault of a peer that was interrupted, and to sleep for it makes the next wait of the peer longer, too. One that has

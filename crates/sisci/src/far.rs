@@ -1,4 +1,4 @@
-//! A connected segment of another host, which cannot be mapped: copies to it travel as messages.
+//! A connected segment of another host, which cannot be mapped: copies to it go over libfabric.
 //!
 //! A copy-only map is a range of addresses without memory: a copy function finds the segment by
 //! such an address, and a load or store of the program ends it with SIGSEGV. A [`Shadow`] has

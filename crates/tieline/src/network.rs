@@ -1,4 +1,5 @@
-//! This program's side of the link to other hosts (`ofi`): end points, what peers reach, and whom this program reaches.
+//! This program's side of the link to other hosts (`ofi`): its end points, the memory and doorbells that
+//! peers reach, and the peers that this program reaches.
 //!
 //! An end point is opened when it is first needed: a program that connects to no other host, and to which none connects, neither
 //! loads libfabric nor has its threads. What a peer asks for is dealt with by a thread of its own, because opening an end point

@@ -1,5 +1,5 @@
-//! Copies by the plan of this process, compared with the C library's `memcpy`, at many sizes and
-//! all temperatures.
+//! Copies by the plan of this process, compared with the C library's `memcpy`, at many sizes, from and to hot
+//! and cold memory.
 //!
 //! Also the duration of measuring a plan, and the difference between two plans.
 

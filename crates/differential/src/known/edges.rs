@@ -1,4 +1,4 @@
-//! Known differences in what waits tell.
+//! Known differences in what poll, select and epoll report.
 
 use super::{Case, argument, is_one_of};
 use crate::program::Step;

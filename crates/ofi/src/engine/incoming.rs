@@ -1,4 +1,4 @@
-//! What comes in: messages of peers, what they are answered, and replies that wait for room.
+//! Handles messages of peers, and sends their replies.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! Questions to a peer, and messages that have numbers: either may be sent again, over whichever rail.
+//! Requests to a peer that may be sent again over another rail: questions, and messages with numbers.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Whether an end point is closed: what its owner tells peers that want to send again what may still be under way to it.
+//! Whether an end point is closed: its owner tells that to peers that want to repeat operations which may
+//! still be under way to it.
 
 use shm::sync::{AtomicU8, Ordering};
 

@@ -1,4 +1,5 @@
-//! Posting operations, and reading how they ended.
+//! Posts operations to libfabric (`fi_writemsg`, `fi_read`, `fi_send`, `fi_recv`), and reads their
+//! completions.
 
 use std::os::fd::BorrowedFd;
 use std::ptr::null_mut;

@@ -1,4 +1,5 @@
-//! What the owner of memory says of an end point at which a peer has written: whether more can land.
+//! Whether more bytes can land at an end point to which a peer has written: the state that the owner of the
+//! memory reports.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Whether the peer still responds over rails over which nothing goes: the program is to find those that respond when it goes on.
+//! Asks the peer over idle rails whether it responds, so that the program finds the rails that work when it
+//! continues.
 //!
 //! That it does not respond says nothing about a rail by itself: the owner may be stopped. It does if the peer responds over another one.
 //! Where messages have numbers ([`outbox`](super::outbox)), it is asked more often while one is open, and an answer is late sooner: to take

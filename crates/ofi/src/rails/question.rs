@@ -1,4 +1,5 @@
-//! What the two ends of a link over rails say about a rail that has failed: over another one, as questions to a doorbell.
+//! The messages of the two ends of a link over rails about a rail that has failed: sent over another rail, as
+//! questions to a doorbell.
 
 use crate::card::{EndpointCard, MEMORY_CARD_BYTES, MemoryCard};
 use crate::message::ANSWER_WORDS;

@@ -1,4 +1,5 @@
-//! What is no long block waits for the chunks of those that are, because it may tell the owner that they are there.
+//! Makes short puts, atomic operations and messages wait for the chunks of earlier long blocks, because the
+//! owner may take them as the sign that these blocks have arrived.
 //!
 //! Threads that synchronise with each other rely on that as well. So all chunks count that were begun before, those of blocks that others
 //! are still putting too; the rest of such a block is begun afterwards. Meanwhile no chunk is begun: what is short waits for what rails

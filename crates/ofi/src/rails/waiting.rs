@@ -1,4 +1,4 @@
-//! Threads that wait until any rail has something.
+//! Threads that wait until a completion arrives on any rail.
 //!
 //! One of them sleeps on the descriptors of all providers, and wakes the others when it has woken. What a thread that waits for one rail
 //! alone has dealt with wakes it, too.

@@ -1,4 +1,5 @@
-//! Whether a rail is silent: it has something under way, and nothing ends. Without input, output and clock.
+//! Whether a rail is silent: operations are under way on it, and none completes. Without input, output and
+//! clock.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! The thread that sends what a program has stored through a shadow map and does not flush, and that
-//! makes the shadow new.
+//! The thread that sends the stores that a program has made through a shadow map and does not flush, and that
+//! refreshes the shadow.
 
 use std::sync::Weak;
 use std::time::{Duration, Instant};

@@ -1,6 +1,6 @@
-//! Waits that the library makes in place of the program's own call, because the other end has not
-//! done its part yet. They end as that call would: by a signal, or when the program has waited for
-//! as long as it wanted.
+//! Waits that the library makes in place of the program's own call, until the other end has carried out its
+//! part of the protocol. They end as that call would: by a signal, or when the program has waited for as long
+//! as it wanted.
 
 use libc::{c_int, pollfd, timespec, timeval};
 

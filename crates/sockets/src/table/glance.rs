@@ -1,5 +1,5 @@
-//! What the table says of a low number, in a byte beside what each interposer reads: most calls need
-//! no more of it.
+//! A byte for each low descriptor number, beside the data that each interposer reads: most calls need no more
+//! of the table.
 
 use libc::c_int;
 

@@ -1,4 +1,4 @@
-//! Where messages for a data interrupt of this program enter its ring that come from no other program of this host.
+//! Puts messages for a data interrupt of this program into its ring that come from another host.
 
 use ofi::Delivery;
 use shm::doorbell::{Rang, Ringer};

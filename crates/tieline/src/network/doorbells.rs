@@ -1,4 +1,4 @@
-//! Interrupts of this program that programs of other hosts trigger, and how those reach them.
+//! Interrupts of this program that programs of other hosts trigger, and how the triggers reach them.
 
 use std::sync::Weak;
 

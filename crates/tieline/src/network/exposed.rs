@@ -1,4 +1,5 @@
-//! What one connection of a peer needs here, and its rails, which peers may ask to be closed and opened again.
+//! The objects of this program that one connection of a peer uses, and its rails, which the peer may ask to
+//! be closed and opened again.
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What other hosts want of this program, until its thread gets to it: a queue with a bound.
+//! A bounded queue of requests of other hosts, for the thread of this program that carries them out.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;

@@ -1,4 +1,5 @@
-//! Which of several equal ports a destination uses: a closed form over the tree's positions.
+//! Which of several equal ports the engine `fattree` uses for a destination: a closed form over the tree's
+//! positions.
 //!
 //! Destinations are numbered along the leaves. At each level the number's next digit says which of the planes above the route
 //! leads through; all switches agree about the digit, so that routes to one destination join early, routes to different ones

@@ -1,4 +1,4 @@
-//! Lines of a stream, none longer than a limit, with a moment's patience for each look.
+//! Reads lines of a stream, none longer than a limit, with one read of the stream at most for each look.
 
 use std::io::{ErrorKind, Read};
 

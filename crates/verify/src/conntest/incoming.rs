@@ -1,4 +1,4 @@
-//! The receiving half of a pair: finds announced blocks, compares every byte, answers.
+//! The receiving half of a pair: finds announced blocks, compares every byte, acknowledges them.
 
 use super::ledger::Ledger;
 use super::pattern::Pattern;

@@ -1,4 +1,4 @@
-//! The sending half of a pair: announces blocks, reads the answers, repeats blocks that did not
+//! The sending half of a pair: announces blocks, reads the acknowledgements, repeats blocks that did not
 //! arrive.
 //!
 //! It has no clock and no memory of its own: time is a parameter, the peer's inbox is a function that puts bytes, the own

@@ -1,4 +1,4 @@
-//! Checks before any measurement which node answers under which node ID.
+//! Checks before any measurement that each node ID leads to the node with that ID.
 
 use bench::noise::others::{Load, Meter};
 use serde::{Deserialize, Serialize};

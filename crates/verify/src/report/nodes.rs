@@ -1,4 +1,4 @@
-//! The table of nodes: which answered, their facts, their links.
+//! The table of nodes: which of them responded, their facts, their links.
 
 use maud::{Markup, html};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! The end of one node: answers round trips, or measures them.
+//! The end of one node: responds to round trips, or measures them.
 
 mod bare;
 

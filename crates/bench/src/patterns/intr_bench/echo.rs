@@ -1,4 +1,4 @@
-//! Round trips of interrupts: the answering side, and the timing.
+//! Round trips of interrupts: the responding side, and the timing.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What a well-known program moves between the two hosts: `iperf3`, if it is installed.
+//! The bandwidth of a well-known program between the two hosts: `iperf3`, if it is installed.
 
 use std::{process::Stdio, thread, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Short puts beside blocks, over two rails.
+//! The latency of short puts while long blocks are under way, over two rails.
 
 use super::Ends;
 use crate::error::Result;

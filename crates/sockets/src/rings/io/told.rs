@@ -1,4 +1,5 @@
-//! Bytes that the program was told of, and that the writer returns to the kernel before it reads them.
+//! Bytes that a call has reported to the program as readable, and that the writer hands back to the kernel
+//! before the program reads them.
 //!
 //! The kernel would have them: a look or a read that does not wait waits a moment for them.
 

@@ -1,4 +1,4 @@
-//! Returns bytes that readers want back while this process does not sleep.
+//! Hands bytes back to the kernel for readers that have withdrawn, while this process does not sleep.
 
 use stream::consent;
 use stream::write::Occasion;

@@ -1,5 +1,5 @@
-//! Connections that are waited for where no interposer looks at rings: the kernel alone is to tell
-//! of what comes.
+//! Connections for which a thread waits in a call that does not check rings: all their bytes have to come
+//! through the kernel.
 
 use libc::c_int;
 use sockets_rules::layout::Reason;
