@@ -1,4 +1,5 @@
-//! The switch-over offset-over of a stream between the kernel and a ring, in all interleavings of small cases and at random in large ones.
+//! Searches the protocol of a stream that changes between the kernel and a ring: all interleavings of small
+//! cases, and random runs of large ones.
 //!
 //! Start with `world` (what there is), then `choices` (what can happen) and `steps` (what comes of it), then `cases`.
 // What is not as expected ends the test; how much was searched is printed.
