@@ -82,7 +82,8 @@ pub const ALL: [Known; 13] = [
         name: "edge-not-repeated",
         row: "a program that waits for edges",
         reason: "bytes that come through the kernel have it tell once more that there is room, and its acknowledgement of a shutdown once more of \
-                 the end, when it comes behind the wait; those of a ring do not",
+                 the end, when it comes behind the wait, and a shutdown by another process once more of bytes that are unread; those of a \
+                 ring do not",
         is_it: |case| edges::is_edge_not_repeated(case) || edges::is_edge_not_repeated_for_many(case),
     },
     Known {

@@ -195,8 +195,9 @@ pub(super) fn is_edge_not_repeated(case: &Case<'_>) -> bool {
         return !repeated.is_empty() && more(&library, &plain).is_empty() && repeated.iter().all(is_of_epoll);
     }
     let was_told = |(slot, events): &(&str, Vec<&str>)| {
-        (events == &["OUT"] || events.contains(&"HUP") && has_shut_down(case))
-            && edge_was_told(case, slot, events)
+        let is_of_shutdown = events.contains(&"HUP") && has_shut_down(case)
+            || events == &["IN"] && is_shut_down_elsewhere(case, slot);
+        (events == &["OUT"] || is_of_shutdown) && edge_was_told(case, slot, events)
     };
     case.call() == "epoll_wait"
         && !repeated.is_empty()
@@ -223,6 +224,17 @@ fn has_shut_down(case: &Case<'_>) -> bool {
     case.before()
         .iter()
         .any(|step| step.call.name() == "shutdown" && argument(step, "how").as_deref() == Some("both"))
+}
+
+/// Whether another process has shut down a half of this connection since the last wait: the kernel wakes all who wait for the socket,
+/// and they find the bytes that are still unread.
+fn is_shut_down_elsewhere(case: &Case<'_>, slot: &str) -> bool {
+    let mut since = case.before().iter().rev().take_while(|step| step.call.name() != "epoll_wait");
+    since.any(|step| {
+        step.call.name() == "shutdown"
+            && argument(step, "fd").as_deref() == Some(slot)
+            && case.process(step) != case.process(case.step)
+    })
 }
 
 /// Whether the last step of this process that moves bytes has put some into a connection: an edge for those must be told.

@@ -75,6 +75,21 @@ fn an_edge_of_an_end_is_not_repeated_only_behind_a_shutdown() {
 }
 
 #[test]
+fn an_edge_of_unread_bytes_is_not_repeated_behind_a_shutdown_by_another_process() {
+    let add = ("a0 epoll_ctl fd=s3 op=add member=s1 events=in+edge", "= 0");
+    let wait = "a0 epoll_wait fd=s3 by=wait max=8 timeout=0";
+    let fork = ("a0 fork actor=a2", "= 7");
+    let (told, last) = ((wait, "= 1 s1:IN"), (wait, ""));
+    let of = |lines: &[_]| classified(lines, "= 1 s1:IN", "= 0");
+    let other = ("a2 shutdown fd=s1 how=write", "= 0");
+    assert_eq!(of(&[add, told, fork, other, last]), Some("edge-not-repeated"));
+    assert_eq!(of(&[add, told, fork, last]), None, "nothing was shut down");
+    assert_eq!(of(&[add, fork, other, last]), None, "an edge that is lost");
+    assert_eq!(of(&[add, told, fork, ("a0 shutdown fd=s1 how=write", "= 0"), last]), None, "by itself");
+    assert_eq!(of(&[add, told, fork, ("a2 shutdown fd=s2 how=write", "= 0"), last]), None, "another one");
+}
+
+#[test]
 fn a_poll_of_an_epoll_finds_no_edge_that_is_not_repeated() {
     let add = ("a0 epoll_ctl fd=s3 op=add member=s1 events=in+out+edge", "= 0");
     let told = ("a0 epoll_wait fd=s3 by=wait max=8 timeout=0", "= 1 s1:OUT");
