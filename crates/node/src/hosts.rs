@@ -262,16 +262,11 @@ pub fn check_here(cluster: &str, nodes: &[NodeId]) -> Result<()> {
 pub fn init(cluster: &str, node: NodeId, address: Address) -> Result<Made> {
     let (now, address) = (SystemTime::now(), address.complete());
     let store = Store::create(&place(cluster)?)?;
-    let authority = Authority::create(&store, cluster, now)?;
     let mut hosts = HostMap::default();
     hosts.set(node, address);
-    let kept = Identity::issue_here(&store, &authority, node, address, now).and_then(|()| hosts.save(&store));
-    // Half of it would be taken for the whole by the next attempt.
-    if let Err(error) = kept {
-        Authority::remove_from(&store);
-        let _ = trust::leave::forget(&store, node);
-        return Err(error.into());
-    }
+    let authority = Authority::create_with(&store, cluster, now, |authority| {
+        hosts.save(&store).and_then(|()| Identity::issue_here(&store, authority, node, address, now))
+    })?;
     Ok(Made { node, address, dir: store.path().into(), fingerprint: authority.fingerprint() })
 }
 

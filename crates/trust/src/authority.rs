@@ -17,8 +17,9 @@ use sha2::{Digest, Sha256};
 use crate::error::{Result, TrustError};
 use crate::identity::provider;
 use crate::store::{Store, random};
+use crate::unfinished;
 
-const KEY: &str = "authority.key";
+pub(crate) const KEY: &str = "authority.key";
 pub(crate) const CERTIFICATE: &str = "authority.crt";
 pub(crate) const CLUSTER: &str = "cluster";
 /// How long the authority's certificate is valid.
@@ -81,11 +82,40 @@ impl PublicKeyData for PublicKey {
 impl Authority {
     /// Makes a key and a certificate, and keeps both in the directory. `now` is the wall clock.
     pub fn create(store: &Store, cluster: &str, now: SystemTime) -> Result<Self> {
+        Self::create_with(store, cluster, now, |_| Ok(()))
+    }
+
+    /// The same, with what else the directory is to hold from the beginning on. All of it is there, or nothing: also if this process is
+    /// killed meanwhile, the next one finds the beginning, and begins anew.
+    pub fn create_with(
+        store: &Store,
+        cluster: &str,
+        now: SystemTime,
+        rest: impl FnOnce(&Self) -> Result<()>,
+    ) -> Result<Self> {
         // Of two that are made at once one is refused.
-        let _lock = store.lock()?;
+        let lock = store.lock()?;
+        unfinished::clear(store, &lock)?;
         if store.has(KEY) || store.has(CERTIFICATE) {
             return Err(TrustError::Exists { path: store.path().into() });
         }
+        let made = unfinished::begin(store, &lock)
+            .and_then(|()| Self::write(store, cluster, now, rest))
+            .and_then(|made| unfinished::end(store, &lock).map(|()| made));
+        if made.is_err() {
+            let _ = store.remove(KEY);
+            let _ = unfinished::clear(store, &lock);
+            store.remove_if_empty();
+        }
+        made
+    }
+
+    fn write(
+        store: &Store,
+        cluster: &str,
+        now: SystemTime,
+        rest: impl FnOnce(&Self) -> Result<()>,
+    ) -> Result<Self> {
         let key =
             KeyPair::generate_for(&PKCS_ED25519).map_err(TrustError::crypto("making the authority's key"))?;
         let params = own_params(cluster, now);
@@ -93,26 +123,16 @@ impl Authority {
             params.self_signed(&key).map_err(TrustError::crypto("making the authority's certificate"))?;
         let again =
             key_from(key.serialized_der()).map_err(TrustError::crypto("making the authority's key"))?;
+        let secret = key.serialized_der().to_vec();
+        let made =
+            Self { issuer: Issuer::new(params, key), key: again, certificate: certificate.der().clone() };
+        store.make_dir(crate::token::FOLDER)?;
+        store.write(CLUSTER, cluster.as_bytes())?;
+        store.write(CERTIFICATE, &made.certificate)?;
+        rest(&made)?;
         // The key comes last: with it there is an authority.
-        let kept = store
-            .make_dir(crate::token::FOLDER)
-            .and_then(|()| store.write(CLUSTER, cluster.as_bytes()))
-            .and_then(|()| store.write(CERTIFICATE, certificate.der()))
-            .and_then(|()| store.write(KEY, key.serialized_der()));
-        if let Err(error) = kept {
-            Self::remove_from(store);
-            return Err(error);
-        }
-        Ok(Self { issuer: Issuer::new(params, key), key: again, certificate: certificate.der().clone() })
-    }
-
-    /// One that was just made and is of no use, because something else that belongs to it could not be kept.
-    pub fn remove_from(store: &Store) {
-        for name in [KEY, CERTIFICATE, CLUSTER] {
-            let _ = store.remove(name);
-        }
-        store.remove_dir_if_empty(crate::token::FOLDER);
-        store.remove_if_empty();
+        store.write(KEY, &secret)?;
+        Ok(made)
     }
 
     /// The authority in this directory.
@@ -288,6 +308,7 @@ pub(crate) fn check_signed(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::identity::Identity;
 
     #[test]
     fn an_authority_is_made_once_and_opened_again() {
@@ -322,5 +343,48 @@ mod tests {
             std::fs::create_dir_all(store.path()).unwrap();
         }
         Authority::create(&store, "lab", SystemTime::now()).unwrap();
+    }
+
+    /// A panic leaves what a process leaves that is killed: no file is taken back, and the lock is free.
+    #[test]
+    fn the_remains_of_an_attempt_that_was_killed_do_not_stand_in_the_way() {
+        use std::panic::{AssertUnwindSafe, catch_unwind};
+        let root = tempfile::tempdir().unwrap();
+        let store = Store::create(&root.path().join("c")).unwrap();
+        let now = SystemTime::now();
+        let (node, address) = (NodeId::new(4).unwrap(), "10.0.0.1:1".parse().unwrap());
+        let keep = |authority: &Authority| Identity::issue_here(&store, authority, node, address, now);
+        for is_node_kept in [false, true] {
+            let killed = catch_unwind(AssertUnwindSafe(|| {
+                Authority::create_with(&store, "lab", now, |authority| {
+                    if is_node_kept {
+                        keep(authority)?;
+                    }
+                    store.write(".0123456789abcdef", b"half of a file")?;
+                    panic!("killed")
+                })
+            }));
+            assert!(killed.is_err() && store.has(CERTIFICATE) && !Authority::is_in(&store));
+        }
+        let other = NodeId::new(8).unwrap();
+        let made = Authority::create_with(&store, "lab", now, |authority| {
+            Identity::issue_here(&store, authority, other, address, now)
+        });
+        let fingerprint = made.unwrap().fingerprint();
+        assert_eq!(
+            Identity::nodes(&store).unwrap(),
+            [other],
+            "of the attempt that was killed nothing is left"
+        );
+        let mut names = store.names().unwrap();
+        names.sort();
+        let whole = "authority.crt authority.key cluster node-8.address node-8.crt node-8.key tokens";
+        assert_eq!(names.join(" "), whole);
+        // Killed when all was there but the note that it is: it is whole, and stays.
+        unfinished::begin(&store, &store.lock().unwrap()).unwrap();
+        let again = Authority::create(&store, "lab", now);
+        assert!(matches!(again, Err(TrustError::Exists { .. })));
+        assert_eq!(Authority::open(&store).unwrap().fingerprint(), fingerprint);
+        assert_eq!(Identity::nodes(&store).unwrap(), [other]);
     }
 }

@@ -26,6 +26,7 @@ use crate::revocations;
 use crate::revoke::set_standing;
 use crate::store::{Lock, Store};
 use crate::token::{self, Token};
+use crate::unfinished;
 
 /// What is asked.
 #[derive(Debug, Serialize, Deserialize)]
@@ -290,6 +291,8 @@ impl Joining {
             .map_err(JoinError::NotIssued)?;
         let mut told = HostMap::from_bytes(&welcome.hosts).map_err(unreadable)?;
         let store = place(&welcome.cluster)?;
+        // What a killed `init` has left is nobody's cluster.
+        unfinished::clear(&store, &store.lock()?)?;
         match store.read(authority::CERTIFICATE)? {
             Some(there) if there != own.as_ref() => {
                 return Err(JoinError::OtherCluster(store.path().display().to_string()));

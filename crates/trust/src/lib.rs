@@ -27,5 +27,6 @@ pub mod revoke;
 pub mod room;
 pub mod store;
 pub mod token;
+mod unfinished;
 
 pub use error::{Result, TrustError};

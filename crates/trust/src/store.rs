@@ -9,6 +9,7 @@
 //! | `tokens/ID` | a token that was not used yet: a hash, the expiry, the node | the same |
 //! | `hosts` | nodes and the addresses of their managers, one a line | every host |
 //! | `revoked` | the list of revoked certificates, signed by the authority | every host, once there is one |
+//! | `unfinished` | the making of the authority has begun, and has not ended | the host of `tieline cluster init`, meanwhile |
 //! | `node-ID.crt`, `.key`, `.address` | certificate, key and address of a node of this host | that host |
 
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -29,6 +30,10 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 /// How often, and after what pauses, the lock is tried. Whoever has it writes some small files.
 const LOCK_TRIES: u32 = 100;
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
+
+/// How the name of a file begins that is being written, and how many random bytes follow.
+const EARLY: &str = ".";
+const EARLY_BYTES: usize = 8;
 
 /// Nobody else changes what several processes change, until it is dropped.
 #[derive(Debug)]
@@ -135,7 +140,7 @@ impl Store {
     /// Writes a file as a whole, or not at all; only the owner can read it.
     pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> Result<()> {
         let path = self.place(name);
-        let early = self.place(&format!(".{}", hex::encode(&random::<8>()?)));
+        let early = self.place(&format!("{EARLY}{}", hex::encode(&random::<EARLY_BYTES>()?)));
         let written = OpenOptions::new()
             .write(true)
             .create_new(true)
@@ -151,18 +156,38 @@ impl Store {
 
     /// For files that the authority's commands and several managers change.
     pub(crate) fn lock(&self) -> Result<Lock> {
-        let dir = fs::File::open(&self.dir).map_err(io("open", &self.dir))?;
+        let open = || fs::File::open(&self.dir).map_err(io("open", &self.dir));
+        let mut dir = open()?;
         let mut left = LOCK_TRIES;
         loop {
             match flock(&dir, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => return Ok(Lock { _dir: dir }),
+                Ok(()) if self.is_still(&dir)? => return Ok(Lock { _dir: dir }),
+                // Who had the lock has removed the directory, and another one may be in its place.
+                Ok(()) => dir = open()?,
                 Err(rustix::io::Errno::WOULDBLOCK) if left > 0 => std::thread::sleep(LOCK_PAUSE),
                 Err(rustix::io::Errno::WOULDBLOCK) => {
                     return Err(TrustError::Locked { path: self.dir.clone() });
                 }
                 Err(errno) => return Err(io("lock", &self.dir)(errno.into())),
             }
-            left -= 1;
+            left = left.saturating_sub(1);
+        }
+    }
+
+    fn is_still(&self, dir: &fs::File) -> Result<bool> {
+        let there = fs::metadata(&self.dir).map_err(io("open", &self.dir))?;
+        let locked = dir.metadata().map_err(io("open", &self.dir))?;
+        Ok((there.dev(), there.ino()) == (locked.dev(), locked.ino()))
+    }
+
+    /// Files that are being written. Only for who knows that nobody writes.
+    pub(crate) fn remove_early(&self) {
+        let is_early = |name: &&String| {
+            let random = name.strip_prefix(EARLY).and_then(hex::decode::<EARLY_BYTES>);
+            random.is_some()
+        };
+        for name in self.names().unwrap_or_default().iter().filter(is_early) {
+            let _ = self.remove(name);
         }
     }
 
