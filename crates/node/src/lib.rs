@@ -32,6 +32,7 @@ mod listener;
 pub mod lock;
 mod log_gate;
 mod network;
+mod news;
 mod notify;
 pub mod relay;
 mod remote;

@@ -1,6 +1,6 @@
 //! The network side of a manager: where it listens for managers of other hosts, and what it knows of their addresses.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::Path;
@@ -17,6 +17,7 @@ use trust::store::Store;
 use crate::dial_addresses::DialAddresses;
 use crate::dials::Dials;
 use crate::error::{NodeError, Result};
+use crate::news::News;
 use crate::remote::Remote;
 use crate::watch::Watch;
 
@@ -41,11 +42,8 @@ pub(crate) struct Network {
     pub(crate) dial_addresses: DialAddresses,
     /// No descriptor was left: nothing is accepted until then.
     pub(crate) accept_again_at: Option<Instant>,
-    /// When what is new of addresses may be kept and passed on again, and whether there is any.
-    pub(crate) spread_again_at: Option<Instant>,
-    pub(crate) has_news: bool,
-    /// Nodes whose addresses are news of which the machine is told then: each of them may be dialled at once.
-    pub(crate) unseen: BTreeSet<NodeId>,
+    /// What is new of addresses.
+    pub(crate) news: News,
     /// When the lists that the disk refused are stored again, and whether it has refused them since they were stored last.
     pub(crate) store_again_at: Option<Instant>,
     pub(crate) is_storing_refused: bool,
@@ -78,9 +76,7 @@ impl Network {
             dials: Dials::default(),
             dial_addresses: DialAddresses::default(),
             accept_again_at: None,
-            spread_again_at: None,
-            has_news: false,
-            unseen: BTreeSet::new(),
+            news: News::default(),
             store_again_at: None,
             is_storing_refused: false,
             is_revoked: false,
@@ -120,7 +116,7 @@ impl Network {
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         let moments = self.remotes.values().filter_map(Remote::limit);
         let moments = moments.chain(self.store_again_at);
-        moments.chain(self.accept_again_at).chain(self.spread_again_at.filter(|_| self.has_news)).min()
+        moments.chain(self.accept_again_at).chain(self.news.next_timeout()).min()
     }
 
     /// Connections whose time is over.

@@ -43,7 +43,9 @@ impl Daemon {
     pub(super) fn forget_dropped(&mut self) {
         let Some(network) = &mut self.network else { return };
         let mut dropped = network.hosts.take_dropped();
-        // It has proved who it is meanwhile, and says so next.
+        // Of who is gone the machine knows why. The other has proved who it is meanwhile, and says so next.
+        let list = network.identity.revocations.list();
+        dropped.retain(|node| !list.is_gone(*node));
         dropped.retain(|node| network.remotes.values().all(|remote| remote.node != Some(*node)));
         for node in dropped {
             self.tell(Input::HostRevoked { node, revoked: Revoked::Left });
@@ -242,23 +244,16 @@ impl Daemon {
         self.spread(&news);
     }
 
-    /// Keeps what is new, passes it on, and tells the machine. A node whose address changes all the time costs a file, a message and an attempt
-    /// to dial it a second.
-    pub(super) fn spread(&mut self, news: &[NodeId]) {
-        let Some(network) = self.network.as_mut().filter(|_| !news.is_empty()) else { return };
-        network.has_news = true;
-        network.unseen.extend(news);
+    /// Keeps what is new, passes it on, and tells the machine: soon, see [`crate::news`].
+    pub(super) fn spread(&mut self, nodes: &[NodeId]) {
+        let Some(network) = self.network.as_mut().filter(|_| !nodes.is_empty()) else { return };
+        network.news.add(nodes);
         self.spread_if_due();
     }
 
     pub(super) fn spread_if_due(&mut self) {
-        let now = clock();
-        let is_due =
-            |network: &&mut Network| network.has_news && network.spread_again_at.is_none_or(|at| at <= now);
-        let Some(network) = self.network.as_mut().filter(is_due) else { return };
-        network.has_news = false;
-        let seen: Vec<NodeId> = std::mem::take(&mut network.unseen).into_iter().collect();
-        network.spread_again_at = Some(now + SPREAD_PAUSE);
+        let Some(network) = &mut self.network else { return };
+        let Some(seen) = network.news.take(clock()) else { return };
         let kept = network.hosts.save(&network.store);
         let all = network.hosts.to_bytes().unwrap_or_default();
         let told: Vec<_> = network
@@ -389,7 +384,7 @@ impl Daemon {
 
     /// What was said last is sent as far as it goes, and what is new is kept.
     pub(super) fn say_last_words(&mut self) {
-        if let Some(network) = self.network.as_mut().filter(|network| network.has_news)
+        if let Some(network) = self.network.as_mut().filter(|network| network.news.is_any())
             && let Err(error) = network.hosts.save(&network.store)
         {
             self.warn(format!("{HOSTS} cannot be stored: {error}"));
@@ -406,9 +401,6 @@ impl Daemon {
 
 /// What of other hosts is stored, in warnings.
 pub(super) const HOSTS: &str = "the addresses of other hosts";
-
-/// Between two times that addresses are kept and passed on.
-const SPREAD_PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) const UNREAD: &str = "it does not read what it is sent";
 

@@ -103,7 +103,9 @@ impl Daemon {
         let mut hosts = std::mem::take(&mut network.hosts);
         let is_news = network.without_gone(&mut hosts, None);
         network.hosts = hosts;
-        network.has_news |= is_news;
+        if is_news {
+            network.news.note();
+        }
         let list = network.identity.revocations.list();
         let refused = network.refused();
         let again: Vec<NodeId> =

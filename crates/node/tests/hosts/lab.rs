@@ -86,6 +86,11 @@ impl Host {
         command
     }
 
+    /// A program of the system in its network.
+    pub(crate) fn run(&self, words: &[&str]) {
+        self.space.run(words);
+    }
+
     pub(crate) fn ask(&self, words: &[&str]) -> Result<String, String> {
         let output = self.command(words).output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout).trim_end().to_owned();
@@ -227,6 +232,11 @@ impl Lab {
         });
         let hosts = hosts.collect();
         Some(Self { router, hosts, _place: place })
+    }
+
+    /// The router sends what is for these addresses to this one.
+    pub(crate) fn route(&self, to: &str, by: &str) {
+        self.router.run(&["ip", "route", "add", to, "via", by]);
     }
 
     /// Takes the router's interface to a host down, or up.

@@ -1,6 +1,7 @@
 //! Node managers on hosts that are really apart: no file, no memory and no UNIX socket is shared between them.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::print_stderr)]
 
+mod hostile;
 mod lab;
 
 use std::io::{BufRead, BufReader};

@@ -5,6 +5,8 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 
+mod hostile;
+
 use std::error::Error;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -103,6 +105,8 @@ fn obey(words: &[&str]) -> Answer {
                 Found::OnOtherHost { addresses } => format!("on another host than {addresses:?}"),
             })
         }
+        ["hostile", id, to, address] => hostile::run(node(id)?, node(to)?, address.parse()?),
+        ["answer", address] => answer(address),
         ["disturb", address] => disturb(address),
         _ => Err(format!("what is {words:?}?").into()),
     }
@@ -148,4 +152,19 @@ fn disturb(address: &str) -> Answer {
     std::io::stdout().flush()?;
     std::io::stdin().read_to_end(&mut Vec::new())?;
     Ok(format!("{} connections", open.len()))
+}
+
+/// Takes each connection and ends it at once. Says to which of this host's addresses it came, each once.
+fn answer(address: &str) -> Answer {
+    let listener = std::net::TcpListener::bind(address)?;
+    println!("ready");
+    let mut seen = std::collections::BTreeSet::new();
+    for socket in listener.incoming() {
+        let ip = socket?.local_addr()?.ip();
+        if seen.insert(ip) {
+            println!("{ip}");
+            std::io::stdout().flush()?;
+        }
+    }
+    Ok("ended".to_owned())
 }
