@@ -2,6 +2,7 @@
 //! crate `proto` and carries out its outputs; it decides nothing itself.
 
 mod agents;
+mod announce;
 mod forwards;
 mod inputs;
 mod network;
@@ -12,6 +13,7 @@ mod setup;
 mod stored;
 mod strangers;
 
+pub(crate) use announce::Announcing;
 pub use setup::settings_for;
 
 use std::collections::{BTreeSet, HashMap};

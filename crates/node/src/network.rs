@@ -14,6 +14,7 @@ use trust::hosts::HostMap;
 use trust::identity::Identity;
 use trust::store::Store;
 
+use crate::daemon::Announcing;
 use crate::dial_addresses::DialAddresses;
 use crate::dials::Dials;
 use crate::error::{NodeError, Result};
@@ -44,6 +45,8 @@ pub(crate) struct Network {
     pub(crate) accept_again_at: Option<Instant>,
     /// What is new of addresses.
     pub(crate) news: News,
+    /// When those who dial this node are told where it is.
+    pub(crate) announcing: Announcing,
     /// When the lists that the disk refused are stored again, and whether it has refused them since they were stored last.
     pub(crate) store_again_at: Option<Instant>,
     pub(crate) is_storing_refused: bool,
@@ -77,6 +80,7 @@ impl Network {
             dial_addresses: DialAddresses::default(),
             accept_again_at: None,
             news: News::default(),
+            announcing: Announcing::new(),
             store_again_at: None,
             is_storing_refused: false,
             is_revoked: false,
@@ -115,7 +119,7 @@ impl Network {
     /// The earliest moment at which a connection is given up, or accepting is tried again.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         let moments = self.remotes.values().filter_map(Remote::limit);
-        let moments = moments.chain(self.store_again_at);
+        let moments = moments.chain(self.store_again_at).chain(Some(self.announcing.at()));
         moments.chain(self.accept_again_at).chain(self.news.next_timeout()).min()
     }
 

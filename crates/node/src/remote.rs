@@ -30,6 +30,8 @@ pub(crate) struct Remote {
     from: IpAddr,
     /// Whom this side has dialled.
     pub(crate) dialled: Option<NodeId>,
+    /// It is only to tell the other one where this node is.
+    pub(crate) announces: bool,
     /// Who forwards it.
     pub(crate) via: Option<NodeId>,
     /// Who it is, as soon as that is proved; the machine knows of the connection from then on.
@@ -80,6 +82,7 @@ impl Remote {
             channel,
             from,
             dialled,
+            announces: false,
             via: None,
             node: None,
             connecting,

@@ -184,6 +184,11 @@ impl HostMap {
         self.entries.keys().copied()
     }
 
+    /// Those that are stored and passed on, ascending.
+    pub fn proved_nodes(&self) -> impl Iterator<Item = NodeId> {
+        self.proved().map(|(node, _)| *node)
+    }
+
     /// As it is sent.
     pub fn to_bytes(&self) -> std::result::Result<Vec<u8>, CodecError> {
         encode(&self.proved().collect::<Vec<_>>()).or_else(|_| {

@@ -186,6 +186,7 @@ impl Daemon {
 
     fn remote_event(&mut self, peer: PeerConn, event: Event) {
         match event {
+            Event::Peer(_) if self.remote(peer).is_some_and(|remote| remote.announces) => self.announce(peer),
             Event::Peer(node) => {
                 let Some(network) = &mut self.network else { return };
                 let told = network.hosts.to_bytes().unwrap_or_default();
@@ -345,6 +346,8 @@ impl Daemon {
                 }
                 self.tell(Input::PeerGone { peer });
             }
+            // It is tried again.
+            (None, _) if remote.announces => {}
             (None, Some(node)) if remote.channel.limit().is_some() => {
                 let why = format!("{} (at {from})", why.unwrap_or(closed));
                 if remote.refuses_us {
@@ -377,6 +380,7 @@ impl Daemon {
         }
         self.spread_if_due();
         self.store_again_if_due();
+        self.announce_if_due();
         for peer in overdue {
             self.lose_remote(peer, Some(format!("no response within {} s", HANDSHAKE_LIMIT.as_secs())));
         }

@@ -325,3 +325,22 @@ fn a_node_that_leaves_is_forgotten_by_all_and_by_its_own_host() {
     eventually("the others are there", || lab.hosts[2].sees(&[4]));
     assert_eq!((lab.hosts[0].link(8), lab.hosts[2].link(8)), (String::new(), String::new()));
 }
+
+/// The higher ID dials, and the others do not hear of the new address from anybody else: of the first node nobody can, as nobody reaches it.
+#[test]
+fn a_node_whose_address_has_changed_is_found_by_those_who_dial_it() {
+    let Some(mut lab) = cluster(&[4, 8, 12]) else { return };
+    all_see_each_other(&lab);
+    for moved in [1, 0] {
+        let node = lab.hosts[moved].node;
+        lab.hosts[moved].kill();
+        let others: Vec<usize> = (0..3).filter(|at| *at != moved).collect();
+        for at in others {
+            eventually("the death is noticed", || lab.hosts[at].link(node).starts_with("Lost"));
+        }
+        let address = format!("{}:7500", lab.hosts[moved].address);
+        std::fs::write(lab.hosts[moved].config().join(format!("node-{node}.address")), address).unwrap();
+        lab.hosts[moved].start();
+        all_see_each_other(&lab);
+    }
+}
