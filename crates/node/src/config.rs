@@ -201,6 +201,8 @@ pub fn limits(settings: &LimitSettings, descriptors: u64) -> Limits {
         segments: settings.segments.unwrap_or_else(|| share(30, 1, 65_536)),
         interrupts: settings.interrupts.unwrap_or_else(|| share(25, 3, 16_384)),
         imports: settings.imports.unwrap_or_else(|| link::page::IMPORT_SLOTS.into()),
+        // As many as it has places for.
+        exports_of_node: link::page::IMPORT_SLOTS.into(),
         pending_per_program: settings.pending_per_program.unwrap_or(256),
     }
 }

@@ -39,6 +39,8 @@ pub struct Limits {
     pub interrupts: u64,
     /// Imports of all programs; at most the slots of the state page.
     pub imports: u64,
+    /// Connections of the programs of one other node to objects of this one.
+    pub exports_of_node: u64,
     /// Requests of one program that wait for a peer.
     pub pending_per_program: u64,
 }

@@ -10,7 +10,7 @@ use crate::ids::NodeId;
 use crate::wire::peer::{PeerReply, Requester};
 use crate::wire::program::{ConnectionId, Event, Imported, Importer, LossReason, Refusal};
 
-/// Connections to all objects of this node; the programs of other nodes are not limited by our [`super::Limits`].
+/// Connections to all objects of this node, of all nodes.
 const MAX_EXPORTS: usize = 1 << 18;
 const SEQUENCE_MASK: u64 = (1 << 48) - 1;
 
@@ -82,7 +82,7 @@ impl Manager {
         pidfd: Option<FdToken>,
     ) -> Result<Grant, Refusal> {
         self.check_access(what, requester)?;
-        self.check_export_limit()?;
+        self.check_export_limit(importer)?;
         let (in_grace, crowded) = (self.in_grace(), self.is_owner_crowded(what));
         let not_available = Refusal::NotAvailable { what: what.to_string(), node: self.own };
         let Some(object) = self.objects.get_mut(&what) else { return Err(not_available) };
@@ -175,7 +175,14 @@ impl Manager {
         Err(Refusal::Denied { what: format!("connect to {what} on node {}", self.own), uid: requester.uid })
     }
 
-    pub(super) fn check_export_limit(&self) -> Result<(), Refusal> {
+    /// One node does not take the places of all others, nor the memory of this one's programs.
+    pub(super) fn check_export_limit(&self, importer: NodeId) -> Result<(), Refusal> {
+        let of_node = self.peers.get(&importer).map_or(0, |peer| peer.exports.len() as u64);
+        let most = self.config.limits.exports_of_node;
+        if of_node >= most {
+            let what = format!("connections of node {importer} to objects of node {}", self.own);
+            return Err(limit(&what, most));
+        }
         if self.exports.by_id.len() >= MAX_EXPORTS {
             let what = format!("connections to objects of node {}", self.own);
             return Err(limit(&what, MAX_EXPORTS as u64));

@@ -97,7 +97,7 @@ impl Manager {
         } else if let Some(requester) = requester {
             self.check_access(what, requester)?;
         }
-        self.check_export_limit()?;
+        self.check_export_limit(importer)?;
         let ended_here = self.exports.was_ours(connection);
         let Some(object) = self.objects.get_mut(&what) else { return Err(not_available) };
         if ended_here || object.severed && !attached {

@@ -43,7 +43,7 @@ impl Manager {
         let what = Imported::Segment(key);
         let requester = self.requester(program);
         self.check_attachable(what, self.own, requester.uid)?;
-        self.check_export_limit()?;
+        self.check_export_limit(self.own)?;
         if self.is_owner_crowded(what) {
             return Err(Refusal::OwnerBusy { what: what.to_string(), node: self.own });
         }

@@ -324,3 +324,33 @@ fn a_manager_that_is_restarted_before_the_owner_answers_leaves_nothing() {
         assert_eq!(connections(&world), 0, "manager {restarted}");
     }
 }
+
+/// Else one host fills the table, and no other one's programs connect to anything of this node.
+#[test]
+fn one_node_does_not_take_the_connections_of_all_others() {
+    let mut world = World { apart: true, ..World::new(3, 1) };
+    world.nodes[0].limits.exports_of_node = 5;
+    (0..3).for_each(|nth| world.start(nth));
+    world.run_until("up", World::all_valid);
+    let (owner, greedy, other) = (world.attach(0), world.attach(1), world.attach(2));
+    offer(&mut world, owner, segment(1));
+    let mut answered = |importer: usize| {
+        let id = ask_for(&mut world, importer, SEGMENT_1);
+        let asked = world.events(owner).into_iter().find_map(|event| match event {
+            Event::WantedByNetwork { connection, .. } => Some(connection),
+            _ => None,
+        });
+        if let Some(connection) = asked {
+            answer(&mut world, owner, connection);
+        }
+        world.run_for(MOMENT);
+        world.answer(importer, id)
+    };
+    for nth in 0..5 {
+        assert!(answered(greedy).is_ok(), "{nth}");
+    }
+    let refused = answered(greedy).unwrap_err();
+    let said = "connections of node 8 to objects of node 4";
+    assert!(matches!(&refused, Refusal::Limit { what, limit: 5 } if what == said), "{refused}");
+    assert!(answered(other).is_ok());
+}

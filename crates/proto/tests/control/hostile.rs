@@ -144,7 +144,14 @@ impl Rig {
             resume_grace: Duration::from_secs(2),
             agents: true,
             relay: true,
-            limits: Limits { programs: 6, segments: 6, interrupts: 6, imports: 8, pending_per_program: 4 },
+            limits: Limits {
+                programs: 6,
+                segments: 6,
+                interrupts: 6,
+                imports: 8,
+                exports_of_node: 8,
+                pending_per_program: 4,
+            },
         };
         let now = Instant::from_nanos(5_000_000_000);
         Self {

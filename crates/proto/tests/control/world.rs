@@ -93,7 +93,14 @@ pub struct World {
 }
 
 pub fn limits() -> Limits {
-    Limits { programs: 32, segments: 64, interrupts: 64, imports: 256, pending_per_program: 64 }
+    Limits {
+        programs: 32,
+        segments: 64,
+        interrupts: 64,
+        imports: 256,
+        exports_of_node: 256,
+        pending_per_program: 64,
+    }
 }
 
 impl World {
