@@ -291,8 +291,13 @@ impl Joining {
             .map_err(JoinError::NotIssued)?;
         let mut told = HostMap::from_bytes(&welcome.hosts).map_err(unreadable)?;
         let store = place(&welcome.cluster)?;
-        // What a killed `init` has left is nobody's cluster.
-        unfinished::clear(&store, &store.lock()?)?;
+        // Two who join here at once do not mix their keys and certificates. The token is spent: whoever does not let go of the lock does not
+        // keep this one from what it has got.
+        let lock = store.lock().ok();
+        if let Some(lock) = &lock {
+            // What a killed `init` has left is nobody's cluster.
+            unfinished::clear(&store, lock)?;
+        }
         match store.read(authority::CERTIFICATE)? {
             Some(there) if there != own.as_ref() => {
                 return Err(JoinError::OtherCluster(store.path().display().to_string()));
