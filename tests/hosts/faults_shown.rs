@@ -66,6 +66,16 @@ fn faults_of_a_link_between_hosts_hit_what_its_host_sends() {
     assert!(lost(8) > 0 && lost(4) == 0, "what node 4 sends is lost: {report}");
     assert_eq!(report["culprits"][0]["suspect"]["link"], json!([4, 8]), "{report}");
     watchdog.progress();
+    // No instance can read what the other says, the greeting included: that is corruption, and not silence alone.
+    for words in [&["clear", "4", "8"][..], &["degrade", "4", "8", "--corrupt", "100%", "--one-way"]] {
+        let (status, out, err) = hosts.tieline("host1", &[&["link"], words].concat());
+        assert_eq!(status, 0, "{out}{err}");
+    }
+    let (status, out, _) = hosts.tieline("host1", &["conntest", "--time", "0.5"]);
+    let suspect =
+        out.lines().find(|line| line.starts_with("suspect: link 4-8: ")).unwrap_or_else(|| panic!("{out}"));
+    assert!(status == 1 && suspect.contains("words corrupt"), "{out}");
+    watchdog.progress();
     let (status, out, err) = hosts.tieline("host1", &["link", "clear", "4", "8"]);
     assert_eq!(status, 0, "{out}{err}");
     user.must("put 4 0 4096", "done");

@@ -12,6 +12,7 @@ use super::incoming::Incoming;
 use super::ledger::Ledger;
 use super::outgoing::{Blocked, Outgoing, Timing};
 use super::report::{PeerReport, Presence};
+use super::scan::LATE_NS;
 use super::words::{DONE_AT, HELLO_AT, Route, inbox_bytes};
 
 /// The inbox for what node n sends is segment `SEGMENT_BASE + n` of the receiving node.
@@ -63,6 +64,39 @@ impl Stalls {
     }
 }
 
+/// What stands where a greeting should be: the number of a connection, the options, and a check of both.
+type Greeting = [u64; 3];
+
+fn check_of(epoch: u64, fingerprint: u64, at: usize) -> u64 {
+    mix(epoch ^ fingerprint ^ at as u64)
+}
+
+fn greeting(inbox: &Segment, at: usize) -> Greeting {
+    [0, 8, 16].map(|more| word(inbox, at + more))
+}
+
+/// A greeting that was changed on the way. Where each of them is, there is no exchange in which that could be counted.
+#[derive(Debug, Default)]
+struct MangledGreeting {
+    seen: Greeting,
+    since_ns: u64,
+    is_counted: bool,
+}
+
+impl MangledGreeting {
+    /// One that stays is counted once; one that was half-written is whole soon.
+    fn look(&mut self, seen: Greeting, now_ns: u64, ledger: &mut Ledger) {
+        let [epoch, fingerprint, check] = seen;
+        let is_fine = seen == [0; 3] || check == check_of(epoch, fingerprint, HELLO_AT);
+        if self.seen != seen {
+            *self = Self { seen, since_ns: now_ns, is_counted: false };
+        } else if !is_fine && !self.is_counted && now_ns.saturating_sub(self.since_ns) >= LATE_NS {
+            self.is_counted = true;
+            ledger.corrupt += 1;
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Peer {
     node: NodeId,
@@ -73,6 +107,8 @@ pub(super) struct Peer {
     /// Number of this connection, and of theirs (0: they have not greeted yet).
     epoch: u64,
     their_epoch: u64,
+    /// A greeting that nobody wrote.
+    mangled: MangledGreeting,
     /// They run with other options: nothing they send can be right.
     disagrees: bool,
     next_greeting_ns: u64,
@@ -127,6 +163,7 @@ impl Peer {
             incoming: Incoming::new(nobody, terms.min_bytes, terms.max_bytes),
             epoch: 0,
             their_epoch: 0,
+            mangled: MangledGreeting::default(),
             disagrees: false,
             next_greeting_ns: 0,
             next_connect_ns: 0,
@@ -208,7 +245,7 @@ impl Peer {
     fn say(&mut self, at: usize, terms: &Terms, now_ns: u64) {
         let Some(remote) = &self.remote else { return };
         let fingerprint = terms.fingerprint();
-        let check = mix(self.epoch ^ fingerprint ^ at as u64);
+        let check = check_of(self.epoch, fingerprint, at);
         let words: Vec<u8> =
             [self.epoch, fingerprint, check].iter().flat_map(|word| word.to_le_bytes()).collect();
         match remote.put(at, &words) {
@@ -221,12 +258,8 @@ impl Peer {
 
     /// The peer's number, if it has written this word.
     fn heard(&mut self, at: usize, terms: &Terms) -> Option<u64> {
-        let epoch = word(&self.inbox, at);
-        if epoch == 0 {
-            return None;
-        }
-        let fingerprint = word(&self.inbox, at + 8);
-        if word(&self.inbox, at + 16) != mix(epoch ^ fingerprint ^ at as u64) {
+        let [epoch, fingerprint, check] = greeting(&self.inbox, at);
+        if epoch == 0 || check != check_of(epoch, fingerprint, at) {
             return None;
         }
         if fingerprint != terms.fingerprint() && !self.disagrees {
@@ -240,7 +273,12 @@ impl Peer {
     }
 
     fn hear_greeting(&mut self, local: &Node, terms: &Terms, now_ns: u64) {
-        let Some(epoch) = self.heard(HELLO_AT, terms) else { return };
+        let Some(epoch) = self.heard(HELLO_AT, terms) else {
+            if self.their_epoch == 0 {
+                self.mangled.look(greeting(&self.inbox, HELLO_AT), now_ns, &mut self.ledger);
+            }
+            return;
+        };
         if epoch == self.their_epoch {
             return;
         }
@@ -345,6 +383,37 @@ impl Peer {
             presence: self.presence,
             unreachable: self.unreachable,
             error: self.error,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn greetings_that_arrive_changed_are_corrupt_once_each_and_one_that_was_half_written_is_not() {
+        let (mut mangled, mut ledger) = (MangledGreeting::default(), Ledger::default());
+        let mut at = |now_ns, seen| {
+            mangled.look(seen, now_ns, &mut ledger);
+            ledger.corrupt
+        };
+        let right = [7, 9, check_of(7, 9, HELLO_AT)];
+        assert_eq!([at(0, [0; 3]), at(LATE_NS, [0; 3])], [0; 2], "nothing was written");
+        assert_eq!(
+            [at(1000, [7, 0, 0]), at(1000 + LATE_NS - 1, [7, 0, 0])],
+            [0; 2],
+            "it may be half-written"
+        );
+        assert_eq!(
+            [at(9 * LATE_NS, right), at(20 * LATE_NS, right)],
+            [0; 2],
+            "of other options: not changed"
+        );
+        for (nth, word) in (1..).zip([1, 2, 3]) {
+            let began_ns = 100 * LATE_NS * nth;
+            assert_eq!(at(began_ns, [7, 9, word]), nth - 1);
+            assert_eq!([1, 2].map(|late| at(began_ns + late * LATE_NS, [7, 9, word])), [nth; 2]);
         }
     }
 }

@@ -109,7 +109,13 @@ impl PeerReport {
         }
         if !self.found {
             let why = self.unreachable.as_ref().map_or(String::new(), |why| format!(": {why}"));
-            return Some(format!("not found{why}"));
+            // Greetings that nobody could read.
+            let corrupt = match self.ledger.corrupt {
+                0 => String::new(),
+                1 => ", 1 word corrupt".to_owned(),
+                count => format!(", {count} words corrupt"),
+            };
+            return Some(format!("not found{why}{corrupt}"));
         }
         let ledger = &self.ledger;
         let mut parts = Vec::new();
