@@ -272,3 +272,10 @@ fn a_link_that_hardly_moves_is_blamed_in_bounded_time_and_its_neighbours_are_not
     let (status, report) = cable(&cluster, &["--plan", &plan]);
     assert_eq!((status, found(&report)), (1, one("unmeasured", json!([[4, 8]]))), "{report:#}");
 }
+
+#[test]
+fn a_plan_without_a_cluster_asks_for_the_number_of_nodes() {
+    let cluster = Cluster::empty().unwrap();
+    let (status, _, said) = cluster.run(&["cable", "--generate"]).unwrap();
+    assert!(status == 4 && said.contains("`tieline cable --generate --nodes 8`"), "{status}: {said}");
+}

@@ -60,7 +60,7 @@ pub enum LinkError {
         node: NodeId,
     },
     /// The network between, or the other end, failed.
-    #[error("the {link} link to node {node} failed: {why}: check it with `tieline cable`")]
+    #[error("the {link} link to node {node} failed: {why}")]
     Failed {
         /// The type of the link.
         link: &'static str,

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use ::node::cluster::node_ids;
+use ::node::cluster::{list_nodes, node_ids};
+use ::node::hosts::nodes_here;
 use ::verify::agent::nodes_elsewhere;
 use ::verify::cable::{self, CableReport, PLAN_SCHEMA, Plan, Request, SCHEMA};
 use ::verify::status::Hosts;
@@ -49,9 +50,28 @@ pub(super) fn run(common: &Common, arguments: &Cable, output: Output) -> Outcome
 fn generate(common: &Common, nodes: Option<u32>, output: Output) -> Outcome {
     let nodes = match nodes {
         Some(count) => node_ids(count as usize, None)?,
-        None => return print_plan(&full_mesh(common, &target(common)?)?, output),
+        None => {
+            let here = target(common).map_err(|failure| without_a_cluster(common, failure))?;
+            return print_plan(&full_mesh(common, &here)?, output);
+        }
     };
     print_plan(&Plan::full_mesh(&nodes), output)
+}
+
+/// A plan is often made before there is anything.
+fn without_a_cluster(common: &Common, failure: Failure) -> Failure {
+    let Ok(dir) = cluster_dir(common) else { return failure };
+    let cluster = dir.cluster();
+    // One that is there has to be started.
+    let is_there =
+        list_nodes(&dir).map_or(true, |nodes| !nodes.is_empty()) || !nodes_here(cluster.as_str()).is_empty();
+    if is_there {
+        return failure;
+    }
+    let error = anyhow::anyhow!(
+        "no node of cluster `{cluster}` runs here whose links the plan could list: give their number, as in `tieline cable --generate --nodes 8`"
+    );
+    Failure { error, ..failure }
 }
 
 /// Every node of the cluster, on all its hosts, with every other.

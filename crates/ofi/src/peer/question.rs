@@ -14,8 +14,8 @@ pub(crate) struct Probe {
     generation: u64,
 }
 
-const NO_DOORBELL: &str = "it has no such interrupt: that may have been removed";
-const NO_MEMORY: &str = "it has no such memory, or no such word in it: the segment may have been withdrawn";
+const NO_DOORBELL: &str = "it has no such interrupt, as that may have been removed: connect again";
+const NO_MEMORY: &str = "it has no such memory, or no such word in it, as the segment may have been withdrawn: connect again";
 
 /// About memory that nobody has.
 fn nobody(request: u64) -> Body {
