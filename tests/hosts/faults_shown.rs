@@ -97,6 +97,30 @@ fn a_node_that_was_stopped_is_named_with_what_starts_it() {
     assert!(out.contains(": start it with `tieline node start --node 12` on host3"), "{out}");
 }
 
+/// Its session stays, so that its silence alone tells. What is known of it without its answer is shown.
+#[test]
+fn a_manager_that_answers_nothing_does_not_hold_up_the_status() {
+    let _watchdog = Watchdog::usual("status and a manager that answers nothing");
+    let config = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("patient.toml");
+    std::fs::write(&config, "[manager]\nheartbeat_limit_ms = 600000\n").unwrap();
+    let Some(hosts) = Hosts::up_with(3, &["--config", config.to_str().unwrap()]) else { return };
+    let (_, info, _) = hosts.tieline("host3", &["query", "--json"]);
+    let info: Value = serde_json::from_str(&info).unwrap();
+    hosts.must("host3", &["kill", "-STOP", &info["manager_pid"].as_u64().unwrap().to_string()]);
+    let (status, out, _) = hosts.tieline("host1", &["status"]);
+    // It is asked for a second and four round trips, where others are asked for five seconds.
+    let said = "node 12 on host3: its manager did not tell node 4 its state (no response within ";
+    let limit_ms = out.split_once(said).and_then(|(_, rest)| rest.split_once(" ms")).map(|(ms, _)| ms);
+    let limit_ms: u32 = limit_ms.and_then(|ms| ms.parse().ok()).unwrap_or_else(|| panic!("{out}"));
+    assert!(status == 1 && limit_ms < 5000, "{out}");
+    assert!(out.contains("node 4: node 12 on host3: session valid, link ofi"), "{out}");
+    let (_, out, _) = hosts.tieline("host1", &["status", "--json"]);
+    let report: Value = serde_json::from_str(&out).unwrap();
+    let of = |nth: usize| &report["other_hosts"][nth];
+    assert!(of(0)["node"] == 8 && of(0)["status"].is_object(), "{report}");
+    assert!(of(1)["node"] == 12 && of(1)["status"].is_null(), "{report}");
+}
+
 #[test]
 fn diag_shows_the_system_and_the_link_of_each_host() {
     let _watchdog = Watchdog::usual("diag of two hosts");

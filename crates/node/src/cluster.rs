@@ -28,7 +28,7 @@ pub use list::{ClusterEntry, NodeEntry, NodeState, list_clusters, list_nodes, sh
 pub use stop::{DownReport, StopProgress, down};
 
 /// How long a question to one manager may take here.
-const ASK_LIMIT: Duration = Duration::from_secs(5);
+pub const ASK_LIMIT: Duration = Duration::from_secs(5);
 
 /// What is to be brought up.
 #[derive(Debug, Clone)]
@@ -159,10 +159,10 @@ pub fn status(dir: &ClusterDir, node: NodeId) -> Result<NodeStatus> {
     status_of(&mut client, Request::Status, ASK_LIMIT)
 }
 
-/// Asks the manager of `node` for its state, by way of the manager of `via`, which is on this host.
-pub fn status_by_way_of(dir: &ClusterDir, via: NodeId, node: NodeId) -> Result<NodeStatus> {
+/// Asks the manager of `node` for its state, by way of the manager of `via`, which is on this host. `limit` is for that of `node`.
+pub fn status_by_way_of(dir: &ClusterDir, via: NodeId, node: NodeId, limit: Duration) -> Result<NodeStatus> {
     let mut client = BlockingClient::open(dir, via, "tieline status", false, ASK_LIMIT)?;
-    status_of(&mut client, Request::StatusOf { node }, ASK_LIMIT)
+    status_of(&mut client, Request::StatusOf { node }, limit)
 }
 
 fn status_of(client: &mut BlockingClient, request: Request, limit: Duration) -> Result<NodeStatus> {

@@ -143,9 +143,10 @@ pub fn collect(target: &Target) -> Result<ClusterReport, NodeError> {
     Ok(ClusterReport { nodes, other_hosts: Vec::new(), verdict, problems })
 }
 
-/// As [`collect`], and asks the managers of other hosts, too, by way of those of this host.
+/// As [`collect`], and asks the managers of other hosts, too, by way of those of this host. Of one that does not answer at once, what is
+/// known without it is in the report.
 pub fn collect_all_hosts(target: &Target) -> Result<ClusterReport, NodeError> {
-    far::add(collect(target)?, target)
+    far::add(collect(target)?, target, far::Patience::Little)
 }
 
 /// A session that was lost longer ago than that is not waited for.

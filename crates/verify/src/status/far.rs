@@ -1,8 +1,10 @@
 //! Nodes of other hosts in the report on the services: the session, and the link that carries data.
 
 use std::fmt::Write;
+use std::time::{Duration, Instant};
 
 use node::NodeError;
+use node::cluster::{ASK_LIMIT, status_by_way_of};
 use node_client::ClientError;
 use node_client::runtime_dir::ClusterDir;
 use proto::wire::network::MAX_RAILS;
@@ -17,6 +19,20 @@ use crate::verdict::Verdict;
 
 /// Nodes that are asked at the same time: each takes a thread and a descriptor.
 const ASKED_AT_ONCE: usize = 16;
+
+/// How long the managers of other hosts together are waited for by who wants to see the cluster now, and how long one of them whose turn
+/// comes late; both beside what the network takes.
+const LITTLE: Duration = Duration::from_secs(1);
+const LEAST: Duration = Duration::from_millis(250);
+
+/// How long managers that do not answer are waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Patience {
+    /// As long as one of this host.
+    Usual,
+    /// A moment.
+    Little,
+}
 
 /// Whose nodes are meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,14 +69,18 @@ pub(crate) fn collect_settled_on(
     let report = collect_settled(target, stop)?;
     match hosts {
         Hosts::This => Ok(report),
-        Hosts::All => add(report, target),
+        Hosts::All => add(report, target, Patience::Usual),
     }
 }
 
 /// Asks the managers of other hosts by way of those of this host, whose report this is.
-pub(super) fn add(mut report: ClusterReport, target: &Target) -> Result<ClusterReport, NodeError> {
+pub(super) fn add(
+    mut report: ClusterReport,
+    target: &Target,
+    patience: Patience,
+) -> Result<ClusterReport, NodeError> {
     let dir = ClusterDir::locate(target.runtime_dir.as_deref(), target.cluster.as_deref())?;
-    report.other_hosts = collect(&dir, target, &report.nodes);
+    report.other_hosts = collect(&dir, target, &report.nodes, patience);
     // Both ends say the same of a link that was taken down.
     let new = problems(&report.other_hosts).filter(|problem| !report.problems.contains(problem));
     let new: Vec<String> = new.collect();
@@ -72,7 +92,7 @@ pub(super) fn add(mut report: ClusterReport, target: &Target) -> Result<ClusterR
 }
 
 /// Asks the managers of all nodes of other hosts that the nodes of this one know.
-pub(super) fn collect(dir: &ClusterDir, target: &Target, nodes: &[NodeReport]) -> Vec<FarNode> {
+fn collect(dir: &ClusterDir, target: &Target, nodes: &[NodeReport], patience: Patience) -> Vec<FarNode> {
     let mut known: Vec<(NodeId, NodeId, &LinkStatus)> = Vec::new();
     for status in nodes.iter().filter_map(|report| report.status.as_ref()) {
         for link in links(status).filter(|link| !is_revoked(link)) {
@@ -88,17 +108,32 @@ pub(super) fn collect(dir: &ClusterDir, target: &Target, nodes: &[NodeReport]) -
     }
     known.sort_unstable_by_key(|(node, ..)| *node);
     let all = Target { nodes: known.iter().map(|(node, ..)| *node).collect(), ..target.clone() };
+    let began = Instant::now();
     let ask = |node: NodeId| {
         let (_, via, link) = known.iter().find(|(known, ..)| *known == node)?;
-        Some(ask(dir, *via, link))
+        Some(ask(dir, *via, link, patience.limit(began.elapsed(), link)))
     };
     all.on_nodes(ASKED_AT_ONCE, ask).into_iter().flatten().collect()
 }
 
-fn ask(dir: &ClusterDir, via: NodeId, link: &LinkStatus) -> FarNode {
+impl Patience {
+    /// For the next one, when so much time has passed.
+    fn limit(self, passed: Duration, link: &LinkStatus) -> Duration {
+        // What the network takes, without what a busy processor adds.
+        let round_trip = Duration::from_nanos(link.least_round_trip_ns.unwrap_or_default());
+        match self {
+            Self::Usual => ASK_LIMIT,
+            Self::Little => {
+                LITTLE.saturating_sub(passed).max(LEAST).saturating_add(round_trip * 4).min(ASK_LIMIT)
+            }
+        }
+    }
+}
+
+fn ask(dir: &ClusterDir, via: NodeId, link: &LinkStatus, limit: Duration) -> FarNode {
     let (node, host) = (link.peer, link.peer_host.clone());
     let said = match link.session {
-        SessionState::Valid => node::cluster::status_by_way_of(dir, via, node).map_err(|error| why(&error)),
+        SessionState::Valid => status_by_way_of(dir, via, node, limit).map_err(|error| why(&error)),
         other => Err(format!("the session with it is {}", session_name(other))),
     };
     let (status, error) = match said {
