@@ -40,14 +40,15 @@ impl News {
         self.any
     }
 
-    /// Of which nodes the machine is to be told, if the time for that has come.
-    pub(crate) fn take(&mut self, now: Instant) -> Option<Vec<NodeId>> {
+    /// Of which nodes the machine is to be told, if the time for that has come. Who went meanwhile, by a revocation, is not told of: the
+    /// machine would keep it for good.
+    pub(crate) fn take(&mut self, now: Instant, is_known: impl Fn(NodeId) -> bool) -> Option<Vec<NodeId>> {
         if !self.any || self.again_at.is_some_and(|at| at > now) {
             return None;
         }
         self.any = false;
         self.again_at = Some(now + PAUSE);
-        Some(std::mem::take(&mut self.nodes).into_iter().collect())
+        Some(std::mem::take(&mut self.nodes).into_iter().filter(|node| is_known(*node)).collect())
     }
 
     /// When [`Self::take`] is wanted next.
@@ -70,7 +71,7 @@ mod tests {
             let now = start + Duration::from_millis(ms);
             for node in &nodes {
                 news.add(&[*node]);
-                told.extend(news.take(now).map(|nodes| (ms, nodes)));
+                told.extend(news.take(now, |_| true).map(|nodes| (ms, nodes)));
             }
         }
         let moments: Vec<u64> = told.iter().map(|(ms, _)| *ms).collect();
@@ -79,11 +80,14 @@ mod tests {
         assert!(told[0].1 == nodes[..1] && told[1..].iter().all(|(_, told)| *told == nodes));
         // The last change is not lost, and nothing is told twice.
         let last = start + Duration::from_secs(10);
-        assert_eq!((news.next_timeout(), news.take(last)), (Some(last), Some(nodes)));
-        assert_eq!((news.next_timeout(), news.take(last + PAUSE)), (None, None));
+        assert_eq!((news.next_timeout(), news.take(last, |_| true)), (Some(last), Some(nodes.clone())));
+        assert_eq!((news.next_timeout(), news.take(last + PAUSE, |_| true)), (None, None));
         // What is only to be kept.
         news.note();
         assert!(news.is_any());
-        assert_eq!(news.take(last + PAUSE), Some(Vec::new()));
+        assert_eq!(news.take(last + PAUSE, |_| true), Some(Vec::new()));
+        // Revoked before its turn came.
+        news.add(&nodes);
+        assert_eq!(news.take(last + PAUSE * 2, |node| node != nodes[1]), Some(vec![nodes[0], nodes[2]]));
     }
 }

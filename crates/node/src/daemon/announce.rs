@@ -17,8 +17,8 @@ use super::{Daemon, clock};
 use crate::network::Network;
 use crate::remote::Remote;
 
-/// After the start: usually all are connected by then.
-const FIRST: Duration = Duration::from_secs(3);
+/// After the start: where many hosts start at once all are connected by then, and nobody is told what it knows.
+const FIRST: Duration = Duration::from_secs(10);
 /// Between two times.
 const PAUSE: Duration = Duration::from_secs(30);
 /// Nodes at a time.
@@ -41,6 +41,15 @@ impl Announcing {
 
     pub(crate) fn at(&self) -> Instant {
         self.at
+    }
+
+    /// Whether the moment has come; then the next one is later.
+    fn is_due(&mut self, now: Instant) -> bool {
+        let is_due = self.at <= now;
+        if is_due {
+            self.at = now + PAUSE;
+        }
+        is_due
     }
 
     /// Whose turn it is, of nodes that are ascending.
@@ -67,9 +76,11 @@ impl Network {
 impl Daemon {
     pub(super) fn announce_if_due(&mut self) {
         let (now, own) = (clock(), self.node);
-        let is_due = |network: &&mut Network| !network.is_revoked && network.announcing.at <= now;
-        let Some(network) = self.network.as_mut().filter(is_due) else { return };
-        network.announcing.at = now + PAUSE;
+        let Some(network) = &mut self.network else { return };
+        // Also of a node that nobody is to believe the moment passes: else it would be due at once, again and again.
+        if !network.announcing.is_due(now) || network.is_revoked {
+            return;
+        }
         let mut above = network.unconnected_above(own);
         // What is on this host is reached without the network.
         let is_here = |node: NodeId| self.dir.peer_socket(node).is_ok_and(|path| path.exists());
@@ -122,6 +133,10 @@ mod tests {
         }
         assert_eq!(seen.len(), 5 * AT_ONCE);
         assert_eq!((&seen[..40], &seen[40..]), (&nodes[..], &nodes[..]));
+        // Its moment passes.
+        let at = announcing.at();
+        assert_eq!([announcing.is_due(at), announcing.is_due(at)], [true, false]);
+        assert_eq!(announcing.at(), at + PAUSE);
         // Few, none, and others than before.
         assert_eq!(announcing.turn(&nodes[..2]), nodes[..2]);
         assert_eq!(announcing.turn(&nodes[..2]), nodes[..2]);

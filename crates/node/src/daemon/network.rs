@@ -254,7 +254,8 @@ impl Daemon {
 
     pub(super) fn spread_if_due(&mut self) {
         let Some(network) = &mut self.network else { return };
-        let Some(seen) = network.news.take(clock()) else { return };
+        let Network { news, hosts, .. } = network;
+        let Some(seen) = news.take(clock(), |node| hosts.get(node).is_some()) else { return };
         let kept = network.hosts.save(&network.store);
         let all = network.hosts.to_bytes().unwrap_or_default();
         let told: Vec<_> = network
