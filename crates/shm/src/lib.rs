@@ -33,6 +33,7 @@ pub mod cpu;
 pub mod doorbell;
 mod error;
 pub mod layout;
+pub mod lent;
 pub mod origin;
 pub mod packet;
 mod proc_file;

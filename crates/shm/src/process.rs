@@ -5,6 +5,7 @@
 //! slow. A [`PidFd`] names one process forever, and the kernel makes it readable when all its threads are gone.
 
 mod inheritance;
+mod memory;
 mod namespaces;
 mod signals;
 // Its word is set before `main`, where no model of memory runs.
@@ -12,6 +13,7 @@ mod signals;
 mod startup;
 
 pub use inheritance::pass_on_no_descriptor;
+pub use memory::{NotRead, ProcessMemory};
 pub use namespaces::{Namespaces, unshare};
 pub use signals::SignalsBlocked;
 #[cfg(not(loom))]

@@ -70,6 +70,18 @@ pub(super) fn decode(word: u64) -> Control {
     }
 }
 
+/// Whether a control word is one of a line of short records.
+#[inline]
+pub(super) fn is_short(word: u64) -> bool {
+    word & !(FIELDS_MASK | CLOSED) == 0
+}
+
+/// The fields of such a word.
+#[inline]
+pub(super) fn fields(word: u64) -> u64 {
+    word & FIELDS_MASK
+}
+
 /// The control word of a long record.
 #[inline]
 pub(super) fn long(len: u32) -> u64 {
@@ -78,7 +90,7 @@ pub(super) fn long(len: u32) -> u64 {
 
 /// The field of a record of `len` (at most [`SHORT_MAX_BYTES`]) bytes that begins in payload word `at` (0 to 6).
 #[inline]
-pub(super) fn field(len: usize, at: u32) -> u64 {
+pub(super) const fn field(len: usize, at: u32) -> u64 {
     (len as u64 + 1) << (FIELD_BITS * at)
 }
 

@@ -43,6 +43,16 @@ pub(super) trait Take<D> {
     fn take(&mut self, lies: Lies<'_, D>);
 }
 
+/// What a short look at the control words found.
+enum Glance {
+    /// Nothing new.
+    Nothing,
+    /// A short record.
+    Short(Found),
+    /// Only a longer look can tell.
+    Unclear,
+}
+
 /// What a look at the control words found.
 enum Look {
     /// Nothing new.
@@ -118,7 +128,48 @@ impl<D: Words, C: Words> LineReader<D, C> {
         if self.next_word != self.end_word {
             return Ok(Some(Found { word: self.next_word, len: 8, is_long: false }));
         }
-        self.next_other()
+        match self.glance() {
+            Glance::Nothing => Ok(None),
+            Glance::Short(found) => Ok(Some(found)),
+            Glance::Unclear => self.next_other(),
+        }
+    }
+
+    /// What [`LineReader::next_other`] would find, in a few steps, where that is a short record of another length than 8 in this line or
+    /// in the next, or nothing since the last look.
+    #[inline]
+    fn glance(&mut self) -> Glance {
+        if control::first_field(self.fields) == 0 {
+            let is_used_up = self.seen & CLOSED != 0;
+            let (line, used, seen) =
+                if is_used_up { (self.line + 1, 0, 0) } else { (self.line, self.used, self.seen) };
+            let word = self.control_word(line);
+            if word == seen && !is_used_up && self.given_back == line && self.broken.is_none() {
+                return Glance::Nothing;
+            }
+            // `used` is at most 7, so the shift is below 64.
+            let rest = control::fields(word) >> (FIELD_BITS * used);
+            let first = control::first_field(rest);
+            let is_simple = control::is_short(word) && first != 0 && first != control::field(8, 0);
+            if word == seen || !is_simple || self.broken.is_some() {
+                return Glance::Unclear;
+            }
+            if is_used_up {
+                self.go_to(line);
+            }
+            if word & CLOSED != 0 && seen == 0 {
+                // As in `look`.
+                self.data.prefetch(self.word_of(line + PREFETCH_LINES));
+            }
+            self.seen = word;
+            self.fields = rest;
+        }
+        let len = control::first_field(self.fields) as usize - 1;
+        if self.used + control::short_words(len) > PAYLOAD_WORDS {
+            return Glance::Unclear;
+        }
+        let word = self.word_of(self.line) + 1 + self.used as usize;
+        Glance::Short(Found { word, len, is_long: false })
     }
 
     /// As [`LineReader::next`], when none of `next_word` is left.
@@ -136,6 +187,12 @@ impl<D: Words, C: Words> LineReader<D, C> {
         self.next_short().map(Some)
     }
 
+    /// Whether another record is known to be there, without a look at what the writer has written.
+    #[inline]
+    pub(super) fn knows_more(&self) -> bool {
+        self.next_word != self.end_word || control::first_field(self.fields) != 0
+    }
+
     /// Goes past a record that [`LineReader::next`] returned last.
     #[inline]
     pub(super) fn advance(&mut self, found: Found) {
@@ -147,7 +204,9 @@ impl<D: Words, C: Words> LineReader<D, C> {
             let words = control::short_words(found.len);
             self.used += words;
             self.fields >>= FIELD_BITS * words;
-            self.take_words();
+            if control::first_field(self.fields) == control::field(8, 0) {
+                self.take_words();
+            }
         }
     }
 

@@ -243,6 +243,7 @@ impl<D: Words, C: Words> LineWriter<D, C> {
     }
 
     /// Announces a placed short record.
+    #[inline]
     pub(super) fn commit_short(&mut self, len: usize) {
         if !self.add_short(len) {
             self.announce();

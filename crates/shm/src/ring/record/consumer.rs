@@ -101,6 +101,32 @@ impl Consumer {
         Ok(Some(result))
     }
 
+    /// As [`Consumer::pop_with`], but the record is only taken if `look` returns something; else it stays the next.
+    /// `None` if there is no record, `Some(None)` if it stays.
+    ///
+    /// # Errors
+    /// [`PopError::Corrupt`].
+    #[inline]
+    pub fn pop_if<R>(
+        &mut self,
+        look: impl FnOnce(&Window<'_>) -> Option<R>,
+    ) -> core::result::Result<Option<Option<R>>, PopError> {
+        let Some(found) = self.reader.next()? else { return Ok(None) };
+        let result = look(&self.window(found));
+        if result.is_some() {
+            self.reader.advance(found);
+        }
+        Ok(Some(result))
+    }
+
+    /// Whether another record is known to be there. A look at what the producer has written, which costs more, may find one even if
+    /// not.
+    #[inline]
+    #[must_use]
+    pub fn knows_more(&self) -> bool {
+        self.reader.knows_more()
+    }
+
     /// Takes up to `max` records that are there now, as [`Consumer::pop_with`] does, and returns their number.
     ///
     /// # Errors

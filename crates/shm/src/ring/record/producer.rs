@@ -132,6 +132,29 @@ impl Producer {
         Ok(Claim { producer: self, word, len, is_long })
     }
 
+    /// Writes one record of `len` bytes, which `fill` puts into the ring itself: all of them, for what they hold at first is left
+    /// over from earlier records.
+    ///
+    /// # Errors
+    /// As [`Producer::push`]; then `fill` was not called.
+    #[inline]
+    pub fn push_with(
+        &mut self,
+        len: usize,
+        fill: impl FnOnce(&Window<'_>),
+    ) -> core::result::Result<(), PushError> {
+        if len <= INLINE_BYTES {
+            let word = self.writer.place_short(len)?;
+            fill(&self.writer.data().window(word, len, MapAccess::ReadWrite));
+            self.writer.commit_short(len);
+            return Ok(());
+        }
+        let claim = self.reserve(len)?;
+        fill(&claim.window());
+        claim.commit();
+        Ok(())
+    }
+
     /// Longest record that this ring takes, in bytes.
     #[must_use]
     pub fn max_record_bytes(&self) -> usize {
