@@ -1,0 +1,291 @@
+//! An end point: sends and receives messages, and makes progress.
+//!
+//! Nothing happens by itself: a program (or what is above) calls [`Endpoint::progress`], which takes what has arrived and sends what
+//! waited for room. The end of an operation is told to a [`Sink`], in whatever call it happens.
+
+mod arrive;
+mod death;
+mod progress;
+mod receive;
+mod rendezvous;
+mod send;
+
+use rustix::io::Errno;
+
+use crate::buffers::Buffers;
+use crate::completion::{Completion, Ended, Sink};
+use crate::error::Error;
+use crate::inboxes::Inboxes;
+use crate::lane::{Inlet, Outlet};
+use crate::limits::Unexpected;
+use crate::matching::{Envelope, Matcher, PeerId, Place};
+use crate::meet::{Datagrams, Meeting};
+use crate::name::{Name, Names};
+use crate::order::Order;
+use crate::peer::{Peer, Way};
+use crate::settings::Settings;
+use arrive::Held;
+pub use receive::{Claimed, ReceiveRequest};
+pub use send::{Mode, SendRequest, Sent};
+
+/// The two kinds of messages, which never meet each other's receives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Space {
+    /// Messages with tags.
+    #[default]
+    Tagged,
+    /// Messages without; their tags are 0.
+    Plain,
+}
+
+/// How often each path was taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Messages that were sent through the ring in one record.
+    pub eager: u64,
+    /// Messages that were offered to their receivers.
+    pub offered: u64,
+    /// Messages that were copied out of their senders' memory.
+    pub read: u64,
+    /// Messages that came through the ring in parts.
+    pub in_parts: u64,
+    /// Messages that arrived before their receives.
+    pub unexpected: u64,
+    /// Times that a peer's messages were left where they are, because a limit was reached.
+    pub left: u64,
+    /// Messages that are kept now.
+    pub kept_messages: usize,
+    /// What they take, in bytes.
+    pub kept_bytes: usize,
+}
+
+/// An end point.
+#[derive(Debug)]
+pub struct Endpoint<M: Meeting = Datagrams> {
+    meeting: M,
+    inboxes: Inboxes<M::Inlet>,
+    core: Core<M::Outlet>,
+    turns: u32,
+    next_watched: usize,
+}
+
+/// All of it but the ends of lanes that receive: what these find goes in here.
+#[derive(Debug)]
+struct Core<O> {
+    settings: Settings,
+    names: Names,
+    peers: Vec<Peer<O>>,
+    /// By [`Space`].
+    matchers: [Matcher<Receive, Arrived>; 2],
+    unexpected: Unexpected,
+    /// Counts what may let a message be taken that was left where it is.
+    changes: u64,
+    /// Messages that are not out or not done.
+    sends: Order<Sending>,
+    /// Messages that come in parts.
+    parts: Order<Parts>,
+    /// Peers for which something waits.
+    busy: Vec<PeerId>,
+    /// Whether lanes of peers that are lost have to be dropped.
+    is_any_lost: bool,
+    counters: Counters,
+}
+
+/// A receive.
+#[derive(Debug)]
+struct Receive {
+    buffers: Buffers,
+    user: u64,
+}
+
+/// A message without a receive.
+#[derive(Debug)]
+pub(crate) struct Arrived {
+    /// The sender's operation, if it wants to be told when the message has met its receive.
+    tell: Option<u32>,
+    body: Body,
+}
+
+#[derive(Debug)]
+enum Body {
+    Held(Held),
+    Offered(Offer),
+    /// A send of this end point to itself.
+    Own(u32),
+}
+
+impl Body {
+    /// Bytes that are kept of it.
+    fn kept_bytes(&self) -> usize {
+        match self {
+            Self::Held(held) => held.bytes().len(),
+            Self::Offered(_) | Self::Own(_) => 0,
+        }
+    }
+}
+
+/// Where a message lies in its sender.
+#[derive(Clone, Copy, Debug)]
+struct Offer {
+    send: u32,
+    address: u64,
+    is_one_piece: bool,
+}
+
+/// A send that has not ended.
+#[derive(Debug)]
+struct Sending {
+    request: SendRequest,
+    buffers: Buffers,
+    state: SendState,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SendState {
+    /// No room for its record yet.
+    Waiting,
+    /// The receiver knows of it, and will say when it is done.
+    Out,
+    /// It goes through the ring in parts.
+    InParts,
+}
+
+/// A message that comes in parts.
+#[derive(Debug)]
+struct Parts {
+    receive: Receive,
+    envelope: Envelope,
+    send: u32,
+    at: usize,
+    end: usize,
+}
+
+/// A receive that was posted, for [`Endpoint::cancel`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Posted {
+    space: Space,
+    place: Place,
+}
+
+impl Endpoint<Datagrams> {
+    /// A new end point with a name of its own, to be found by other processes of this user on this machine.
+    ///
+    /// # Errors
+    /// [`Error::NoEndpoint`].
+    pub fn new(settings: Settings) -> Result<Self, Error> {
+        let no_endpoint = |errno| Error::NoEndpoint { errno };
+        let name = Name::new().ok_or(no_endpoint(Errno::AGAIN))?;
+        let meeting = Datagrams::begin(name, settings.ring_bytes).map_err(no_endpoint)?;
+        Ok(Self::with(meeting, settings))
+    }
+}
+
+impl<M: Meeting> Endpoint<M> {
+    /// An end point that meets others in its own way.
+    pub fn with(meeting: M, settings: Settings) -> Self {
+        let core = Core {
+            settings,
+            names: Names::default(),
+            peers: Vec::new(),
+            matchers: [Matcher::default(), Matcher::default()],
+            unexpected: Unexpected::new(&settings),
+            changes: 0,
+            sends: Order::default(),
+            parts: Order::default(),
+            busy: Vec::new(),
+            is_any_lost: false,
+            counters: Counters::default(),
+        };
+        let mut endpoint = Self { meeting, inboxes: Inboxes::default(), core, turns: 0, next_watched: 0 };
+        // It has the number 0 itself.
+        endpoint.peer(endpoint.name());
+        endpoint
+    }
+
+    /// The name by which others reach it.
+    #[must_use]
+    pub fn name(&self) -> Name {
+        self.meeting.name()
+    }
+
+    /// The number by which a name is known here from now on; the same each time.
+    pub fn peer(&mut self, name: Name) -> PeerId {
+        self.core.peer(name)
+    }
+
+    /// The name of a number.
+    #[must_use]
+    pub fn name_of(&self, peer: PeerId) -> Option<Name> {
+        self.core.peers.get(peer as usize).map(|peer| peer.name)
+    }
+
+    /// Its own number.
+    #[must_use]
+    pub fn own_number(&self) -> PeerId {
+        OWN
+    }
+
+    /// How often each path was taken.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        let (kept_messages, kept_bytes) = self.core.unexpected.kept();
+        Counters { kept_messages, kept_bytes, ..self.core.counters }
+    }
+
+    /// Shared memory that lanes to and from this end point take on its side, in bytes.
+    #[must_use]
+    pub fn lane_bytes(&self) -> usize {
+        let outlets = self.core.peers.iter().map(|peer| match &peer.way {
+            Way::Open(outlet) => outlet.memory_bytes(),
+            _ => 0,
+        });
+        outlets.chain(self.inboxes.iter().map(|inbox| inbox.inlet.memory_bytes())).sum()
+    }
+
+    /// Peers whose messages are left where they are, because a limit of unexpected messages is reached.
+    pub fn stopped(&self) -> impl Iterator<Item = PeerId> {
+        self.inboxes.iter().filter(|inbox| inbox.left_at.is_some()).map(|inbox| inbox.peer)
+    }
+}
+
+/// The number of the end point itself.
+const OWN: PeerId = 0;
+
+impl<O: Outlet> Core<O> {
+    fn peer(&mut self, name: Name) -> PeerId {
+        let number = self.names.number(name);
+        if self.peers.len() <= number as usize {
+            let Settings { reads_memory, eager_max_bytes, .. } = self.settings;
+            self.peers.push(Peer::new(name, reads_memory, eager_max_bytes));
+        }
+        number
+    }
+
+    #[inline]
+    fn matcher(&mut self, space: Space) -> &mut Matcher<Receive, Arrived> {
+        &mut self.matchers[usize::from(space == Space::Plain)]
+    }
+
+    /// A receive has ended.
+    #[inline]
+    fn received(&mut self, receive: Receive, envelope: Envelope, error: Option<Error>, sink: &mut impl Sink) {
+        let (message_bytes, room_bytes) = (envelope.len_bytes, receive.buffers.len());
+        let truncated =
+            (message_bytes > room_bytes).then_some(Error::Truncated { message_bytes, room_bytes });
+        let Receive { buffers, user } = receive;
+        let error = error.or(truncated);
+        sink.ended(Completion { user, ended: Ended::Receive(Some(envelope)), error, buffers });
+    }
+
+    /// A send has ended.
+    fn sent(&mut self, sending: Sending, error: Option<Error>, sink: &mut impl Sink) {
+        let Sending { request, buffers, .. } = sending;
+        sink.ended(Completion { user: request.user, ended: Ended::Send, error, buffers });
+    }
+
+    fn set_busy(&mut self, peer: PeerId) {
+        if !self.busy.contains(&peer) {
+            self.busy.push(peer);
+        }
+    }
+}

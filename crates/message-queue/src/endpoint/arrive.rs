@@ -1,0 +1,236 @@
+//! What to do with a record that a peer has sent.
+
+use shm::window::Window;
+
+use super::{Arrived, Body, Core, Offer, Receive, SendState, Space};
+use crate::completion::Sink;
+use crate::error::Error;
+use crate::lane::Outlet;
+use crate::matching::{Envelope, PeerId};
+use crate::peer::Stream;
+use crate::wire::{HAS_DATA, Head, Kind, ONE_PIECE, PLAIN, TELL_MATCHED, TELL_TAKEN, WORD_BYTES};
+
+/// Longest message that is kept without memory of its own.
+const SHORT_BYTES: usize = 40;
+
+/// The bytes of a message without a receive.
+#[derive(Debug)]
+pub(super) enum Held {
+    Short { len: u8, bytes: [u8; SHORT_BYTES] },
+    Long(Box<[u8]>),
+}
+
+impl Held {
+    pub(super) fn of(bytes: Vec<u8>) -> Self {
+        Self::Long(bytes.into_boxed_slice())
+    }
+
+    /// `len` bytes of a record, which has them.
+    #[inline]
+    fn of_record(record: &Window<'_>, at: usize, len: usize) -> Self {
+        if len <= SHORT_BYTES {
+            let mut bytes = [0; SHORT_BYTES];
+            let _ = record.get(at, &mut bytes[..len]);
+            Self::Short { len: len as u8, bytes }
+        } else {
+            let mut bytes = vec![0; len].into_boxed_slice();
+            let _ = record.get(at, &mut bytes);
+            Self::Long(bytes)
+        }
+    }
+
+    #[inline]
+    pub(super) fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Short { len, bytes } => bytes.get(..usize::from(*len)).unwrap_or_default(),
+            Self::Long(bytes) => bytes,
+        }
+    }
+}
+
+/// A record that no end point writes: what is wrong with it.
+struct Nonsense(&'static str);
+
+const SHORT_RECORD: Nonsense = Nonsense("a record that is too short");
+
+impl<O: Outlet> Core<O> {
+    /// Takes one record; `None` if it is to stay where it is, because there is no room for its message.
+    #[inline]
+    pub(super) fn take(&mut self, peer: PeerId, record: &Window<'_>, sink: &mut impl Sink) -> Option<()> {
+        let taken = match Head::read(record) {
+            Some(head) if head.kind == Kind::Eager => self.take_eager(peer, head, record, sink),
+            Some(head) => self.take_other(peer, head, record, sink),
+            None => Err(Nonsense("a record of no known kind")),
+        };
+        match taken {
+            Ok(taken) => taken,
+            Err(Nonsense(what)) => {
+                self.wrong(peer, what, sink);
+                Some(())
+            }
+        }
+    }
+
+    #[cold]
+    fn take_other(
+        &mut self,
+        peer: PeerId,
+        head: Head,
+        record: &Window<'_>,
+        sink: &mut impl Sink,
+    ) -> Result<Option<()>, Nonsense> {
+        match head.kind {
+            Kind::Eager => return self.take_eager(peer, head, record, sink),
+            Kind::Offer => return self.take_offer(peer, head, record, sink),
+            Kind::Done => self.take_done(peer, head, sink)?,
+            Kind::Ask => self.take_ask(peer, head, record)?,
+            Kind::Part => self.take_part(peer, head, record, sink)?,
+            Kind::Bye => self.lose(peer, Error::PeerGone { peer }, sink),
+        }
+        Ok(Some(()))
+    }
+
+    #[inline]
+    fn take_eager(
+        &mut self,
+        peer: PeerId,
+        head: Head,
+        record: &Window<'_>,
+        sink: &mut impl Sink,
+    ) -> Result<Option<()>, Nonsense> {
+        let (space, mut envelope, at) = envelope(peer, head, record)?;
+        let len = record.len().checked_sub(at).ok_or(SHORT_RECORD)?;
+        envelope.len_bytes = len;
+        if let Some(mut receive) = self.take_receive(space, &envelope) {
+            receive.buffers.fill(0, record, at, len);
+            self.received(receive, envelope, None, sink);
+            if head.has(TELL_TAKEN) || head.has(TELL_MATCHED) {
+                self.tell_done(peer, head.id);
+            }
+            return Ok(Some(()));
+        }
+        if !self.has_room(space, peer, len) {
+            return Ok(None);
+        }
+        self.counters.unexpected += 1;
+        self.unexpected.add(peer, len);
+        let body = Body::Held(Held::of_record(record, at, len));
+        let tell = head.has(TELL_MATCHED).then_some(head.id);
+        self.matcher(space).keep(envelope, Arrived { tell, body });
+        if head.has(TELL_TAKEN) {
+            self.tell_done(peer, head.id);
+        }
+        Ok(Some(()))
+    }
+
+    fn take_offer(
+        &mut self,
+        peer: PeerId,
+        head: Head,
+        record: &Window<'_>,
+        sink: &mut impl Sink,
+    ) -> Result<Option<()>, Nonsense> {
+        let (space, mut envelope, at) = envelope(peer, head, record)?;
+        let word = |offset| record.load_u64(offset).map_err(|_| SHORT_RECORD);
+        envelope.len_bytes = usize::try_from(word(at)?).map_err(|_| Nonsense("an impossible length"))?;
+        let offer =
+            Offer { send: head.id, address: word(at + WORD_BYTES)?, is_one_piece: head.has(ONE_PIECE) };
+        if let Some(receive) = self.take_receive(space, &envelope) {
+            self.fetch(receive, envelope, offer, sink);
+            return Ok(Some(()));
+        }
+        if !self.has_room(space, peer, 0) {
+            return Ok(None);
+        }
+        self.counters.unexpected += 1;
+        self.unexpected.add(peer, 0);
+        self.matcher(space).keep(envelope, Arrived { tell: None, body: Body::Offered(offer) });
+        Ok(Some(()))
+    }
+
+    /// Whether one more message without a receive may be kept.
+    fn has_room(&self, space: Space, peer: PeerId, len: usize) -> bool {
+        let matcher = &self.matchers[usize::from(space == Space::Plain)];
+        self.unexpected.has_room(peer, len, || matcher.could_take_from(peer))
+    }
+
+    /// The receive that a message goes to, if one waits.
+    #[inline]
+    pub(super) fn take_receive(&mut self, space: Space, envelope: &Envelope) -> Option<Receive> {
+        self.matcher(space).take_receive(envelope)
+    }
+
+    fn take_done(&mut self, peer: PeerId, head: Head, sink: &mut impl Sink) -> Result<(), Nonsense> {
+        let is_out = |state| state == SendState::Out || state == SendState::InParts;
+        let sending = self.sends.get(head.id);
+        sending
+            .filter(|sending| sending.request.to == peer && is_out(sending.state))
+            .ok_or(Nonsense("an end of a send that is not under way"))?;
+        if let Some(peer) = self.peers.get_mut(peer as usize) {
+            // Whatever the peer has asked for, nothing more of it goes out.
+            peer.streams.retain(|stream| stream.send != head.id);
+        }
+        if let Some(sending) = self.sends.remove(head.id) {
+            self.sent(sending, None, sink);
+        }
+        Ok(())
+    }
+
+    fn take_ask(&mut self, peer: PeerId, head: Head, record: &Window<'_>) -> Result<(), Nonsense> {
+        let word = |offset| record.load_u64(offset).map_err(|_| SHORT_RECORD);
+        let (receive, end) = (word(WORD_BYTES)?, word(2 * WORD_BYTES)?);
+        let receive = u32::try_from(receive).map_err(|_| Nonsense("an impossible operation"))?;
+        let sending = self.sends.get_mut(head.id);
+        let sending = sending
+            .filter(|sending| sending.request.to == peer && sending.state == SendState::Out)
+            .ok_or(Nonsense("a question for a message that was not offered"))?;
+        let end = usize::try_from(end)
+            .ok()
+            .filter(|end| *end > 0 && *end <= sending.buffers.len())
+            .ok_or(Nonsense("a question for more than was offered"))?;
+        sending.state = SendState::InParts;
+        if let Some(of) = self.peers.get_mut(peer as usize) {
+            of.streams.push_back(Stream { send: head.id, receive, at: 0, end });
+            self.set_busy(peer);
+        }
+        Ok(())
+    }
+
+    fn take_part(
+        &mut self,
+        peer: PeerId,
+        head: Head,
+        record: &Window<'_>,
+        sink: &mut impl Sink,
+    ) -> Result<(), Nonsense> {
+        let len = record.len().checked_sub(WORD_BYTES).ok_or(SHORT_RECORD)?;
+        let parts = self.parts.get_mut(head.id);
+        let parts = parts
+            .filter(|parts| parts.envelope.source == peer && len > 0 && len <= parts.end - parts.at)
+            .ok_or(Nonsense("a part of a message that was not asked for"))?;
+        parts.receive.buffers.fill(parts.at, record, WORD_BYTES, len);
+        parts.at += len;
+        if parts.at == parts.end
+            && let Some(parts) = self.parts.remove(head.id)
+        {
+            self.counters.in_parts += 1;
+            self.tell_done(peer, parts.send);
+            self.received(parts.receive, parts.envelope, None, sink);
+        }
+        Ok(())
+    }
+}
+
+/// What a message says of itself, and where the rest of its record begins. Its length is not known yet.
+#[inline]
+fn envelope(source: PeerId, head: Head, record: &Window<'_>) -> Result<(Space, Envelope, usize), Nonsense> {
+    let word = |offset| record.load_u64(offset).map_err(|_| SHORT_RECORD);
+    let tag = word(WORD_BYTES)?;
+    let (data, at) = if head.has(HAS_DATA) {
+        (Some(word(2 * WORD_BYTES)?), 3 * WORD_BYTES)
+    } else {
+        (None, 2 * WORD_BYTES)
+    };
+    let space = if head.has(PLAIN) { Space::Plain } else { Space::Tagged };
+    Ok((space, Envelope { source, tag, data, len_bytes: 0 }, at))
+}

@@ -1,0 +1,137 @@
+//! Peers that end, close their end points, or are wrong: their requests end with an error, all others go on.
+//!
+//! What a peer sent before it ended is received all the same. So its end has two steps: nothing is sent to it any more, and what was
+//! under way ends at once ([`Core::lose`]); receives that only its messages could end do so when its lane has been emptied.
+
+use super::progress::is_over;
+use super::{Core, Endpoint, OWN, Parts, Receive, Space};
+use crate::buffers::Buffers;
+use crate::completion::{Completion, Ended, Sink};
+use crate::error::Error;
+use crate::inboxes::Inbox;
+use crate::lane::{Found, Inlet, Outlet};
+use crate::matching::PeerId;
+use crate::meet::Meeting;
+use crate::peer::{Process, Way};
+use crate::wire::Beginning;
+
+impl<M: Meeting> Endpoint<M> {
+    /// Looks whether the next of the peers has ended.
+    #[cold]
+    pub(super) fn watch(&mut self, sink: &mut impl Sink) {
+        let count = self.core.peers.len();
+        for _ in 0..count {
+            self.next_watched = (self.next_watched + 1) % count;
+            let id = self.next_watched as PeerId;
+            let peer = &self.core.peers[self.next_watched];
+            let has_ended = match (&peer.way, &peer.process) {
+                (Way::Lost(_), _) => continue,
+                (Way::Unknown, Process::Unknown) => continue,
+                (_, Process::Unknown) => !self.meeting.is_there(&peer.name),
+                (_, process) => process.has_ended(),
+            };
+            if has_ended && id != OWN {
+                let error = Error::PeerGone { peer: id };
+                self.core.lose(id, error, sink);
+                if let Some(inbox) = self.inboxes.of_mut(id) {
+                    inbox.is_last = true;
+                }
+            }
+            return;
+        }
+    }
+
+    /// Drops the lanes of lost peers that are empty, and ends what only they could have ended.
+    #[cold]
+    pub(super) fn drop_lost(&mut self, sink: &mut impl Sink) {
+        let core = &mut self.core;
+        core.is_any_lost = false;
+        self.inboxes.drop_if(|inbox| {
+            let Some(peer) = core.peers.get(inbox.peer as usize) else { return true };
+            matches!(peer.way, Way::Lost(_)) && !is_over(inbox)
+        });
+        // Of a process that has ended, what it wrote is still there.
+        let mut empty = Vec::new();
+        self.inboxes.each(|inbox: &mut Inbox<M::Inlet>| {
+            if is_over(inbox) && !matches!(inbox.inlet.take_if::<()>(|_| None), Ok(Found::Left)) {
+                empty.push(inbox.peer);
+            }
+        });
+        self.inboxes.drop_if(|inbox| empty.contains(&inbox.peer));
+        for id in 0..core.peers.len() as PeerId {
+            if let Way::Lost(error) = core.peers[id as usize].way
+                && self.inboxes.of(id).is_none()
+            {
+                core.end_receives(id, error, sink);
+            }
+        }
+    }
+}
+
+impl<O: Outlet> Core<O> {
+    /// A peer has done what no end point does. The error of it.
+    #[cold]
+    pub(super) fn wrong(&mut self, id: PeerId, what: &'static str, sink: &mut impl Sink) -> Error {
+        let error = Error::PeerWrong { peer: id, what };
+        self.lose(id, error, sink);
+        error
+    }
+
+    /// Nothing is exchanged with a peer any more: what was under way to it ends with the error.
+    #[cold]
+    pub(super) fn lose(&mut self, id: PeerId, error: Error, sink: &mut impl Sink) {
+        let Some(peer) = self.peers.get_mut(id as usize) else { return };
+        if matches!(peer.way, Way::Lost(_)) {
+            return;
+        }
+        peer.way = Way::Lost(error);
+        (peer.backlog, peer.waiting, peer.streams) = Default::default();
+        self.is_any_lost = true;
+        self.changes += 1;
+        let sends = self.sends.iter().filter(|(_, sending)| sending.request.to == id).map(|(at, _)| at);
+        for number in sends.collect::<Vec<_>>() {
+            if let Some(sending) = self.sends.remove(number) {
+                self.sent(sending, Some(error), sink);
+            }
+        }
+        let parts = self.parts.iter().filter(|(_, parts)| parts.envelope.source == id).map(|(at, _)| at);
+        for number in parts.collect::<Vec<_>>() {
+            if let Some(Parts { receive, envelope, .. }) = self.parts.remove(number) {
+                self.received(receive, envelope, Some(error), sink);
+            }
+        }
+    }
+
+    /// Ends the receives of one peer's messages.
+    fn end_receives(&mut self, id: PeerId, error: Error, sink: &mut impl Sink) {
+        for space in [Space::Tagged, Space::Plain] {
+            while let Some(place) = self.matcher(space).receive_from(id) {
+                let Some(Receive { buffers, user }) = self.matcher(space).remove_receive(place) else {
+                    break;
+                };
+                sink.ended(Completion { user, ended: Ended::Receive(None), error: Some(error), buffers });
+            }
+        }
+    }
+
+    /// Sends all peers that can be reached a record.
+    pub(super) fn tell_all(&mut self, beginning: Beginning) {
+        for id in 0..self.peers.len() as PeerId {
+            if matches!(self.peers[id as usize].way, Way::Open(_)) {
+                self.tell(id, beginning);
+            }
+        }
+    }
+
+    /// Memory that was given away for sends is not freed: peers may still read it.
+    pub(super) fn keep_memory_of_sends(&mut self) {
+        let all: Vec<_> = self.sends.iter().map(|(number, _)| number).collect();
+        for number in all {
+            if let Some(sending) = self.sends.remove(number)
+                && let Buffers::Owned(bytes) = sending.buffers
+            {
+                std::mem::forget(bytes);
+            }
+        }
+    }
+}

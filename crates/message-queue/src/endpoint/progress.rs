@@ -1,0 +1,170 @@
+//! Progress: what has arrived is taken out of the lanes, and what waited for room is put in.
+
+use std::time::{Duration, Instant};
+
+use super::Endpoint;
+use crate::completion::Sink;
+use crate::inboxes::Inbox;
+use crate::lane::{Found, Inlet, LaneError};
+use crate::meet::{Arrival, Meeting};
+use crate::peer::{Process, Way};
+use crate::wire::{Beginning, Head, Kind};
+
+/// Records taken out of one lane before the next is looked at.
+const AT_ONCE: usize = 64;
+/// Every so many turns it is looked whether a peer has ended: a system call, which then costs a small part of the turns.
+const WATCH_EVERY: u32 = 1 << 12;
+
+impl<M: Meeting> Endpoint<M> {
+    /// Takes what has arrived, and sends what waited for room: whether there was anything.
+    #[inline]
+    pub fn progress(&mut self, sink: &mut impl Sink) -> bool {
+        if self.meeting.has_arrivals() {
+            self.take_arrivals(sink);
+        }
+        let core = &mut self.core;
+        let is_any = self.inboxes.turn(|inbox| {
+            if inbox.left_at == Some(core.changes) {
+                return false;
+            }
+            let mut taken = 0;
+            while taken < AT_ONCE {
+                let peer = inbox.peer;
+                match inbox.inlet.take_if(|record| core.take(peer, record, sink)) {
+                    Ok(Found::Taken(())) => {
+                        taken += 1;
+                        // To look costs as much as a message: that is for the next turn.
+                        if !inbox.inlet.knows_more() {
+                            break;
+                        }
+                    }
+                    Ok(Found::Nothing) => {
+                        if inbox.is_last {
+                            core.is_any_lost = true;
+                        }
+                        break;
+                    }
+                    Ok(Found::Left) => {
+                        inbox.left_at = Some(core.changes);
+                        core.counters.left += 1;
+                        return taken > 0;
+                    }
+                    Err(error) => {
+                        core.wrong(peer, what_of(error), sink);
+                        break;
+                    }
+                }
+                if core.is_any_lost {
+                    break;
+                }
+            }
+            inbox.left_at = None;
+            taken > 0
+        });
+        if self.core.is_any_lost {
+            self.drop_lost(sink);
+        }
+        if !self.core.busy.is_empty() {
+            self.pump_all(sink);
+        }
+        self.turns = self.turns.wrapping_add(1);
+        if self.turns.is_multiple_of(WATCH_EVERY) {
+            self.watch(sink);
+        }
+        is_any
+    }
+
+    #[cold]
+    fn take_arrivals(&mut self, sink: &mut impl Sink) {
+        for arrival in self.meeting.arrivals() {
+            match arrival {
+                Arrival::Inlet { name, process, inlet } => {
+                    let is_new = self.core.names.find(&name).is_none();
+                    if is_new && self.core.peers.len() as u64 >= u64::from(self.core.settings.peers_max) {
+                        continue;
+                    }
+                    let id = self.core.peer(name);
+                    let peer = &mut self.core.peers[id as usize];
+                    // A second lane would break the order of messages; and who is lost is not listened to again.
+                    if self.inboxes.of(id).is_none() && !matches!(peer.way, Way::Lost(_)) {
+                        if matches!(peer.process, Process::Unknown) {
+                            peer.process = Process::of(process);
+                        }
+                        self.inboxes.push(id, inlet);
+                    }
+                }
+                Arrival::Outlet { name, process, outlet } => {
+                    let id = self.core.peer(name);
+                    let peer = &mut self.core.peers[id as usize];
+                    if matches!(peer.way, Way::Asked) {
+                        if matches!(peer.process, Process::Unknown) {
+                            peer.process = Process::of(process);
+                        }
+                        peer.open(outlet);
+                    }
+                }
+                Arrival::Nonsense { name } => {
+                    let id = self.core.peer(name);
+                    self.core.wrong(id, "an answer that is no end of a ring", sink);
+                }
+            }
+        }
+    }
+
+    #[cold]
+    fn pump_all(&mut self, sink: &mut impl Sink) {
+        let mut busy = std::mem::take(&mut self.core.busy);
+        busy.retain(|id| {
+            let is_unknown = matches!(self.core.peers[*id as usize].way, Way::Unknown);
+            if is_unknown && let Err(error) = self.reach(*id, sink) {
+                self.core.lose(*id, error, sink);
+            }
+            self.core.pump(*id, sink)
+        });
+        // Those that became busy meanwhile.
+        for id in std::mem::replace(&mut self.core.busy, busy) {
+            self.core.set_busy(id);
+        }
+    }
+
+    /// Before it is dropped: lets sends end and tells the peers, for `limit` at most. Whether all of that was done.
+    ///
+    /// Memory that was given away for sends that have not ended is never freed: a peer may still read it.
+    pub fn finish(&mut self, limit: Duration, sink: &mut impl Sink) -> bool {
+        let until = Instant::now() + limit;
+        let mut has_told = false;
+        loop {
+            self.progress(sink);
+            let is_under_way = self.core.sends.iter().any(|(_, sending)| sending.request.to != super::OWN);
+            if !is_under_way && !has_told {
+                self.core.tell_all(Beginning::new(Head { kind: Kind::Bye, flags: 0, id: 0 }));
+                has_told = true;
+            }
+            if has_told && self.core.busy.is_empty() {
+                return true;
+            }
+            if Instant::now() >= until {
+                return false;
+            }
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl<M: Meeting> Drop for Endpoint<M> {
+    fn drop(&mut self) {
+        self.core.keep_memory_of_sends();
+    }
+}
+
+/// Marks the end of a peer's lane: nothing comes behind what is in it.
+pub(super) fn is_over<I>(inbox: &Inbox<I>) -> bool {
+    inbox.is_last
+}
+
+fn what_of(error: LaneError) -> &'static str {
+    match error {
+        LaneError::Broken(what) => what,
+        LaneError::Full | LaneError::TooLong => "a lane that fails to receive",
+    }
+}

@@ -1,0 +1,258 @@
+//! Sending: through the ring if the message is short, else by an offer; to the end point itself without either.
+
+use shm::window::Window;
+
+use super::arrive::Held;
+use super::{Arrived, Body, Core, Endpoint, OWN, SendState, Sending, Space};
+use crate::buffers::{Buffers, Source};
+use crate::completion::{Completion, Ended, Sink};
+use crate::error::Error;
+use crate::lane::{LaneError, Outlet};
+use crate::matching::{Envelope, PeerId};
+use crate::meet::{Meeting, NotAsked};
+use crate::peer::Way;
+use crate::wire::{Beginning, HAS_DATA, Head, Kind, ONE_PIECE, PLAIN, TELL_MATCHED, TELL_TAKEN};
+
+/// When a send has ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// When its memory may be used again.
+    #[default]
+    Standard,
+    /// When the receiver has taken the message, whether or not there was a receive for it.
+    Delivered,
+    /// When its receive has begun.
+    Synchronous,
+}
+
+/// A message to be sent.
+#[derive(Clone, Copy, Debug)]
+pub struct SendRequest {
+    /// To whom.
+    pub to: PeerId,
+    /// Tagged or not.
+    pub space: Space,
+    /// Its tag.
+    pub tag: u64,
+    /// A word for the receiver's completion.
+    pub data: Option<u64>,
+    /// The program's word for this send.
+    pub user: u64,
+    /// When it has ended.
+    pub mode: Mode,
+    /// Whether it waits for room in this end point. Else it is refused with [`Error::NotNow`].
+    pub waits: bool,
+}
+
+impl SendRequest {
+    /// A tagged message that waits for room.
+    #[must_use]
+    pub fn tagged(to: PeerId, tag: u64) -> Self {
+        Self { to, space: Space::Tagged, tag, data: None, user: 0, mode: Mode::Standard, waits: true }
+    }
+
+    #[inline]
+    fn head(&self, kind: Kind, flags: u8, id: u32) -> Head {
+        let space = if self.space == Space::Plain { PLAIN } else { 0 };
+        let data = if self.data.is_some() { HAS_DATA } else { 0 };
+        Head { kind, flags: flags | space | data, id }
+    }
+
+    fn beginning(&self, kind: Kind, flags: u8, id: u32) -> Beginning {
+        let beginning = Beginning::new(self.head(kind, flags, id)).with(self.tag);
+        match self.data {
+            Some(data) => beginning.with(data),
+            None => beginning,
+        }
+    }
+}
+
+/// What became of a send.
+#[derive(Debug)]
+pub enum Sent {
+    /// It has ended; nobody is told. The memory comes back.
+    Now(Buffers),
+    /// Its end will be told.
+    Later,
+}
+
+impl<M: Meeting> Endpoint<M> {
+    /// Sends a message.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchPeer`], [`Error::PeerGone`], [`Error::PeerWrong`], [`Error::NoWay`], [`Error::NotNow`]; then nothing was sent.
+    #[inline]
+    pub fn send(
+        &mut self,
+        request: &SendRequest,
+        buffers: Buffers,
+        sink: &mut impl Sink,
+    ) -> Result<Sent, Error> {
+        if self.send_now(request, &buffers)? {
+            return Ok(Sent::Now(buffers));
+        }
+        self.send_later(request, buffers, sink)
+    }
+
+    /// The way of most messages: into the ring, at once, and that was all; nobody is told. Whether it could be gone.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchPeer`].
+    #[inline]
+    pub fn send_now(
+        &mut self,
+        request: &SendRequest,
+        message: &(impl Source + ?Sized),
+    ) -> Result<bool, Error> {
+        let Some(peer) = self.core.peers.get_mut(request.to as usize) else {
+            return Err(Error::NoSuchPeer { peer: request.to });
+        };
+        let len = message.len_bytes();
+        if request.mode != Mode::Standard || len > peer.eager_max_bytes || !peer.is_clear() {
+            return Ok(false);
+        }
+        let head = request.head(Kind::Eager, 0, 0).word();
+        let fill = |record: &Window<'_>, at| message.put_into(0, len, record, at);
+        let sent = match request.data {
+            None => peer.record(&[head, request.tag], len, fill),
+            Some(data) => peer.record(&[head, request.tag, data], len, fill),
+        };
+        match sent {
+            Ok(()) => {
+                self.core.counters.eager += 1;
+                Ok(true)
+            }
+            // The longer way has words for what is wrong.
+            Err(_) => Ok(false),
+        }
+    }
+
+    #[cold]
+    fn send_later(
+        &mut self,
+        request: &SendRequest,
+        buffers: Buffers,
+        sink: &mut impl Sink,
+    ) -> Result<Sent, Error> {
+        if request.to == OWN {
+            return Ok(self.core.send_to_self(request, buffers, sink));
+        }
+        self.reach(request.to, sink)?;
+        let core = &mut self.core;
+        let state = SendState::Waiting;
+        let number = core.sends.push(Sending { request: *request, buffers, state });
+        let is_clear = core.peers.get(request.to as usize).is_some_and(|peer| peer.is_clear());
+        let sent = if is_clear { core.out(number) } else { Err(LaneError::Full) };
+        match sent {
+            Ok(true) => Ok(Sent::Now(core.sends.remove(number).map(|s| s.buffers).unwrap_or_default())),
+            Ok(false) => Ok(Sent::Later),
+            Err(LaneError::Full) if request.waits => {
+                core.peers[request.to as usize].waiting.push_back(number);
+                core.set_busy(request.to);
+                Ok(Sent::Later)
+            }
+            Err(error) => {
+                core.sends.remove(number);
+                match error {
+                    LaneError::Full => Err(Error::NotNow { peer: request.to }),
+                    LaneError::TooLong => Err(core.wrong(request.to, "a ring that is too small", sink)),
+                    LaneError::Broken(what) => Err(core.wrong(request.to, what, sink)),
+                }
+            }
+        }
+    }
+
+    /// Sees to it that there will be a way to the peer.
+    pub(super) fn reach(&mut self, id: PeerId, sink: &mut impl Sink) -> Result<(), Error> {
+        let Some(peer) = self.core.peers.get_mut(id as usize) else {
+            return Err(Error::NoSuchPeer { peer: id });
+        };
+        match &peer.way {
+            Way::Open(_) | Way::Asked => Ok(()),
+            Way::Lost(error) => Err(*error),
+            Way::Unknown => match self.meeting.ask(&peer.name) {
+                Ok(()) => {
+                    peer.way = Way::Asked;
+                    Ok(())
+                }
+                Err(NotAsked::NotNow) => Ok(()),
+                Err(NotAsked::Nobody) => {
+                    let error = Error::PeerGone { peer: id };
+                    self.core.lose(id, error, sink);
+                    Err(error)
+                }
+                Err(NotAsked::Failed(errno)) => Err(Error::NoWay { peer: id, errno }),
+            },
+        }
+    }
+}
+
+impl<O: Outlet> Core<O> {
+    /// Sends the record of a send that waits. Whether the send has ended by that.
+    pub(super) fn out(&mut self, number: u32) -> Result<bool, LaneError> {
+        let Some(sending) = self.sends.get_mut(number) else { return Ok(true) };
+        let request = sending.request;
+        let Some(peer) = self.peers.get_mut(request.to as usize) else { return Ok(true) };
+        if !matches!(peer.way, Way::Open(_)) {
+            return Err(LaneError::Full);
+        }
+        let len = sending.buffers.len();
+        if len <= peer.eager_max_bytes {
+            let (flags, id) = match request.mode {
+                Mode::Standard => (0, 0),
+                Mode::Delivered => (TELL_TAKEN, number),
+                Mode::Synchronous => (TELL_MATCHED, number),
+            };
+            let beginning = request.beginning(Kind::Eager, flags, id);
+            let message = &sending.buffers;
+            peer.record(beginning.words(), len, |record, at| message.put_into(0, len, record, at))?;
+            self.counters.eager += 1;
+        } else {
+            let (address, is_one_piece) = sending.buffers.address();
+            let flags = if is_one_piece { ONE_PIECE } else { 0 };
+            let beginning = request.beginning(Kind::Offer, flags, number).with(len as u64).with(address);
+            peer.record(beginning.words(), 0, |_, _| ())?;
+            self.counters.offered += 1;
+        }
+        sending.state = SendState::Out;
+        Ok(len <= peer.eager_max_bytes && request.mode == Mode::Standard)
+    }
+
+    fn send_to_self(&mut self, request: &SendRequest, buffers: Buffers, sink: &mut impl Sink) -> Sent {
+        let SendRequest { space, tag, data, user, .. } = *request;
+        let envelope = Envelope { source: OWN, tag, data, len_bytes: buffers.len() };
+        if let Some(mut receive) = self.take_receive(space, &envelope) {
+            let mut copied = buffers;
+            copy(&mut copied, &mut receive.buffers);
+            self.received(receive, envelope, None, sink);
+            return Sent::Now(copied);
+        }
+        self.counters.unexpected += 1;
+        if buffers.len() <= self.settings.eager_max_bytes && request.mode != Mode::Synchronous {
+            let held = Held::of(buffers.to_vec());
+            self.unexpected.add(OWN, held.bytes().len());
+            self.matcher(space).keep(envelope, Arrived { tell: None, body: Body::Held(held) });
+            return Sent::Now(buffers);
+        }
+        let number = self.sends.push(Sending { request: *request, buffers, state: SendState::Out });
+        debug_assert_eq!(self.sends.get(number).map(|sending| sending.request.user), Some(user));
+        self.unexpected.add(OWN, 0);
+        self.matcher(space).keep(envelope, Arrived { tell: None, body: Body::Own(number) });
+        Sent::Later
+    }
+
+    /// A message of this end point to itself has met its receive.
+    pub(super) fn take_own(&mut self, number: u32, into: &mut Buffers, sink: &mut impl Sink) {
+        let Some(mut sending) = self.sends.remove(number) else { return };
+        copy(&mut sending.buffers, into);
+        let Sending { request, buffers, .. } = sending;
+        sink.ended(Completion { user: request.user, ended: Ended::Send, error: None, buffers });
+    }
+}
+
+fn copy(from: &mut Buffers, to: &mut Buffers) {
+    match from {
+        Buffers::Owned(bytes) => to.fill_from(bytes),
+        lent => to.fill_from(&lent.to_vec()),
+    }
+}

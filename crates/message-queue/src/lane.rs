@@ -1,0 +1,64 @@
+//! What carries records from one end point to another, in their order and each once.
+//!
+//! On one machine this is a ring in shared memory ([`ring`]). A lane never waits; it reports that there is no room, or that the other
+//! side is wrong.
+
+mod ring;
+
+use std::fmt::Debug;
+
+use shm::window::Window;
+
+/// Why a record was not carried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LaneError {
+    /// There is no room now; nothing was sent.
+    Full,
+    /// The lane never takes a record of that size.
+    TooLong,
+    /// The other side is wrong or hostile: the lane is finished.
+    Broken(&'static str),
+}
+
+/// The end of a lane that sends.
+pub trait Outlet: Debug {
+    /// Sends a record of `len` bytes, which `fill` writes in place, all of them.
+    ///
+    /// # Errors
+    /// [`LaneError`]; then `fill` was not called.
+    fn send(&mut self, len: usize, fill: impl FnOnce(&Window<'_>)) -> Result<(), LaneError>;
+
+    /// Longest record that it takes, in bytes.
+    fn max_record_bytes(&self) -> usize;
+
+    /// Memory that the lane takes on this side, in bytes.
+    fn memory_bytes(&self) -> usize;
+}
+
+/// What was found at the end of a lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found<R> {
+    /// No record.
+    Nothing,
+    /// A record that stays where it is.
+    Left,
+    /// A record that was taken.
+    Taken(R),
+}
+
+/// The end of a lane that receives.
+pub trait Inlet: Debug {
+    /// Shows the next record to `look`, and takes it if that returns something.
+    ///
+    /// The other side may change the bytes meanwhile if it is hostile: what is checked is copied first.
+    ///
+    /// # Errors
+    /// [`LaneError::Broken`].
+    fn take_if<R>(&mut self, look: impl FnOnce(&Window<'_>) -> Option<R>) -> Result<Found<R>, LaneError>;
+
+    /// Whether another record is known to be there, without a look that would cost something.
+    fn knows_more(&self) -> bool;
+
+    /// Memory that the lane takes on this side, in bytes.
+    fn memory_bytes(&self) -> usize;
+}

@@ -1,0 +1,79 @@
+//! How two end points find each other, and get the two ends of a lane.
+//!
+//! The engine only knows the trait [`Meeting`]. [`Datagrams`] is the one that is there now; a node manager can do the same, and reach
+//! other machines.
+
+mod datagrams;
+mod message;
+
+use rustix::io::Errno;
+use shm::process::PidFd;
+
+use crate::lane::{Inlet, Outlet};
+use crate::name::Name;
+pub use datagrams::Datagrams;
+
+/// Why a peer was not asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotAsked {
+    /// Try again later.
+    NotNow,
+    /// There is no such end point (any more).
+    Nobody,
+    /// Memory or descriptors are missing.
+    Failed(Errno),
+}
+
+/// What has become known of a peer.
+#[derive(Debug)]
+pub enum Arrival<O, I> {
+    /// Its messages come through this.
+    Inlet {
+        /// The peer.
+        name: Name,
+        /// Its process, if that is of this machine and known for certain.
+        process: Option<PidFd>,
+        /// The end of the lane.
+        inlet: I,
+    },
+    /// It takes our messages.
+    Outlet {
+        /// The peer.
+        name: Name,
+        /// Its process.
+        process: Option<PidFd>,
+        /// The end of the lane.
+        outlet: O,
+    },
+    /// It answered with something that is no end of a lane.
+    Nonsense {
+        /// The peer.
+        name: Name,
+    },
+}
+
+/// Finds peers by their names.
+pub trait Meeting {
+    /// What sends to a peer.
+    type Outlet: Outlet;
+    /// What receives from a peer.
+    type Inlet: Inlet;
+
+    /// The name under which this end point is found.
+    fn name(&self) -> Name;
+
+    /// Asks a peer for a lane to it; the answer is an arrival. Does not wait.
+    ///
+    /// # Errors
+    /// [`NotAsked`].
+    fn ask(&mut self, peer: &Name) -> Result<(), NotAsked>;
+
+    /// Whether the peer's end point is still there, as far as can be told.
+    fn is_there(&self, peer: &Name) -> bool;
+
+    /// Whether something has arrived. Asked at each turn, so it must be cheap.
+    fn has_arrivals(&self) -> bool;
+
+    /// Takes what has arrived.
+    fn arrivals(&mut self) -> Vec<Arrival<Self::Outlet, Self::Inlet>>;
+}

@@ -1,0 +1,277 @@
+//! Meeting by datagrams with descriptors, over UNIX sockets whose abstract names are the end points' names.
+//!
+//! A sender makes the ring's data and sends its descriptor (`Hello`). A thread of the receiver opens it, makes the consumer's words and
+//! sends their descriptor back (`Welcome`); so a sender need not wait until the receiver's program makes progress. The kernel says who
+//! sent each datagram: only the same user is listened to. The thread sleeps except for that, and never waits for room in another
+//! process's queue, so no two threads wait for each other.
+//!
+//! With each descriptor comes one of the sender's process, by which its death is noticed.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with, sockopt};
+use shm::process::{PidFd, SignalsBlocked};
+use shm::ring::record::{Consumer, ConsumerHalf, Producer, ProducerHalf};
+use shm::sync::{AtomicBool, Ordering};
+
+use super::message::{Kind, Received, address, receive, send};
+use super::{Arrival, Meeting, NotAsked};
+use crate::name::Name;
+
+/// How long until a welcome is sent again for which a peer's queue had no room.
+const AGAIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+/// Stack of the thread, which calls little.
+const STACK_BYTES: usize = 64 << 10;
+
+/// What the thread has received.
+#[derive(Debug)]
+enum Came {
+    Inlet { name: Name, process: Option<PidFd>, consumer: Box<Consumer> },
+    Words { name: Name, process: Option<PidFd>, words: OwnedFd },
+}
+
+#[derive(Debug, Default)]
+struct Mailbox {
+    is_any: AtomicBool,
+    list: Mutex<Vec<Came>>,
+}
+
+impl Mailbox {
+    fn push(&self, came: Came) {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner).push(came);
+        // Release: pairs with the Acquire in `has_arrivals`; the lock would suffice.
+        self.is_any.store(true, Ordering::Release);
+    }
+}
+
+/// The socket of an end point, and the thread that looks after it.
+#[derive(Debug)]
+pub struct Datagrams {
+    name: Name,
+    ring_bytes: usize,
+    socket: Arc<OwnedFd>,
+    own_process: Arc<PidFd>,
+    came: Arc<Mailbox>,
+    /// Rings that were offered and not answered.
+    asked: HashMap<Name, ProducerHalf>,
+    /// Rings whose peers had no room for the word of them.
+    made: HashMap<Name, ProducerHalf>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Datagrams {
+    /// From now on peers can find the end point of that name; rings to them have so many bytes.
+    ///
+    /// # Errors
+    /// The kernel's: no descriptors, no threads, or the name is taken.
+    pub fn begin(name: Name, ring_bytes: usize) -> Result<Self, Errno> {
+        let socket = socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+        sockopt::set_socket_passcred(&socket, true)?;
+        bind(&socket, &address(&name)?)?;
+        let own_process = Arc::new(PidFd::of_this()?);
+        let (socket, came) = (Arc::new(socket), Arc::new(Mailbox::default()));
+        let thread = Thread {
+            name,
+            socket: Arc::clone(&socket),
+            own_process: Arc::clone(&own_process),
+            came: Arc::clone(&came),
+            user: rustix::process::geteuid().as_raw(),
+            put_off: Vec::new(),
+        };
+        let signals = SignalsBlocked::here();
+        let thread = std::thread::Builder::new()
+            .name("tieline-meet".to_owned())
+            .stack_size(STACK_BYTES)
+            .spawn(move || thread.run())
+            .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::AGAIN))?;
+        drop(signals);
+        let (asked, made) = (HashMap::new(), HashMap::new());
+        Ok(Self { name, ring_bytes, socket, own_process, came, asked, made, thread: Some(thread) })
+    }
+
+    fn came(&mut self, came: Came) -> Option<Arrival<Box<Producer>, Box<Consumer>>> {
+        match came {
+            Came::Inlet { name, process, consumer } => {
+                Some(Arrival::Inlet { name, process, inlet: consumer })
+            }
+            Came::Words { name, process, words } => {
+                // An answer to nothing is left alone.
+                let half = self.asked.remove(&name)?;
+                Some(match half.connect(words) {
+                    Ok(producer) => Arrival::Outlet { name, process, outlet: Box::new(producer) },
+                    Err(_) => Arrival::Nonsense { name },
+                })
+            }
+        }
+    }
+}
+
+impl Meeting for Datagrams {
+    type Outlet = Box<Producer>;
+    type Inlet = Box<Consumer>;
+
+    fn name(&self) -> Name {
+        self.name
+    }
+
+    fn ask(&mut self, peer: &Name) -> Result<(), NotAsked> {
+        if self.asked.contains_key(peer) {
+            return Ok(());
+        }
+        let half = match self.made.remove(peer) {
+            Some(half) => half,
+            None => ProducerHalf::create(self.ring_bytes).map_err(|_| NotAsked::Failed(Errno::NOMEM))?,
+        };
+        let descriptors = [half.fd(), self.own_process.as_fd()];
+        match send(self.socket.as_fd(), peer, Kind::Hello, &self.name, &descriptors) {
+            Ok(()) => {
+                self.asked.insert(*peer, half);
+                Ok(())
+            }
+            Err(Errno::AGAIN | Errno::INTR | Errno::NOBUFS) => {
+                self.made.insert(*peer, half);
+                Err(NotAsked::NotNow)
+            }
+            Err(Errno::CONNREFUSED) => Err(NotAsked::Nobody),
+            Err(errno) => Err(NotAsked::Failed(errno)),
+        }
+    }
+
+    fn is_there(&self, peer: &Name) -> bool {
+        send(self.socket.as_fd(), peer, Kind::Knock, &self.name, &[]) != Err(Errno::CONNREFUSED)
+    }
+
+    #[inline]
+    fn has_arrivals(&self) -> bool {
+        self.came.is_any.load(Ordering::Acquire)
+    }
+
+    #[cold]
+    fn arrivals(&mut self) -> Vec<Arrival<Box<Producer>, Box<Consumer>>> {
+        let came = {
+            let mut list = self.came.list.lock().unwrap_or_else(PoisonError::into_inner);
+            self.came.is_any.store(false, Ordering::Relaxed);
+            std::mem::take(&mut *list)
+        };
+        came.into_iter().filter_map(|came| self.came(came)).collect()
+    }
+}
+
+impl Drop for Datagrams {
+    fn drop(&mut self) {
+        let Some(thread) = self.thread.take() else { return };
+        if thread.thread().id() == std::thread::current().id() {
+            return;
+        }
+        loop {
+            match send(self.socket.as_fd(), &self.name, Kind::Stop, &self.name, &[]) {
+                // The thread takes what fills its queue.
+                Err(Errno::AGAIN | Errno::INTR) => std::thread::yield_now(),
+                Ok(()) => break,
+                // In a child of `fork` there is no thread; and without the word none will end.
+                Err(_) => return,
+            }
+        }
+        let _ = thread.join();
+    }
+}
+
+struct Thread {
+    name: Name,
+    socket: Arc<OwnedFd>,
+    own_process: Arc<PidFd>,
+    came: Arc<Mailbox>,
+    user: u32,
+    /// Welcomes for which there was no room.
+    put_off: Vec<(Name, OwnedFd)>,
+}
+
+impl Thread {
+    fn run(mut self) {
+        loop {
+            if !self.put_off.is_empty() {
+                for (peer, fd) in std::mem::take(&mut self.put_off) {
+                    self.welcome(peer, fd);
+                }
+                let mut fds = [PollFd::new(&*self.socket, PollFlags::IN)];
+                let timeout = (!self.put_off.is_empty()).then_some(&AGAIN);
+                if !matches!(poll(&mut fds, timeout), Ok(1..)) {
+                    continue;
+                }
+            }
+            let Some(Received { kind, from, memory, process }) = receive(self.socket.as_fd(), self.user)
+            else {
+                continue;
+            };
+            match (kind, memory) {
+                (Kind::Stop, _) if from == self.name => return,
+                (Kind::Hello, Some(data)) => self.hello(from, process, data),
+                (Kind::Welcome, Some(words)) => self.came.push(Came::Words { name: from, process, words }),
+                _ => {}
+            }
+        }
+    }
+
+    fn hello(&mut self, peer: Name, process: Option<PidFd>, data: OwnedFd) {
+        // A sender whose ring cannot be opened is not answered: its messages wait, and it says so itself.
+        let Ok(half) = ConsumerHalf::create() else { return };
+        let Ok(words) = half.fd().try_clone_to_owned() else { return };
+        let Ok(consumer) = half.connect(data) else { return };
+        self.came.push(Came::Inlet { name: peer, process, consumer: Box::new(consumer) });
+        self.welcome(peer, words);
+    }
+
+    fn welcome(&mut self, peer: Name, words: OwnedFd) {
+        let descriptors = [words.as_fd(), self.own_process.as_fd()];
+        let sent = send(self.socket.as_fd(), &peer, Kind::Welcome, &self.name, &descriptors);
+        if matches!(sent, Err(Errno::AGAIN | Errno::INTR | Errno::NOBUFS)) {
+            self.put_off.push((peer, words));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lane::{Found, Inlet, Outlet};
+    use std::time::{Duration, Instant};
+
+    const RING_BYTES: usize = 4096;
+
+    fn arrival(meeting: &mut Datagrams) -> Arrival<Box<Producer>, Box<Consumer>> {
+        let until = Instant::now() + Duration::from_secs(20);
+        loop {
+            if let Some(arrival) = meeting.arrivals().pop() {
+                return arrival;
+            }
+            assert!(Instant::now() < until, "nothing arrived");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn two_meet_and_a_record_goes_through() {
+        let names = [Name::new().unwrap(), Name::new().unwrap()];
+        let [mut a, mut b] = names.map(|name| Datagrams::begin(name, RING_BYTES).unwrap());
+        a.ask(&names[1]).unwrap();
+        let Arrival::Inlet { name, process, mut inlet } = arrival(&mut b) else { panic!("no ring") };
+        assert_eq!((name, process.unwrap().pid_of()), (names[0], Some(std::process::id())));
+        let Arrival::Outlet { name, mut outlet, process } = arrival(&mut a) else { panic!("no welcome") };
+        assert_eq!((name, process.unwrap().pid_of()), (names[1], Some(std::process::id())));
+        outlet.send(4, |record| record.put(0, b"over").unwrap()).unwrap();
+        assert_eq!(inlet.take_if(|record| Some(record.len())), Ok(Found::Taken(4)));
+    }
+
+    #[test]
+    fn one_who_is_gone_is_said_to_be() {
+        let (name, gone) = (Name::new().unwrap(), Name::new().unwrap());
+        let mut meeting = Datagrams::begin(name, RING_BYTES).unwrap();
+        assert_eq!(meeting.ask(&gone), Err(NotAsked::Nobody));
+        assert!(!meeting.is_there(&gone) && meeting.is_there(&name));
+    }
+}

@@ -1,0 +1,137 @@
+//! What an end point knows of another one: the way there, and what waits to go it.
+
+use std::collections::VecDeque;
+
+use shm::process::{PidFd, ProcessMemory};
+use shm::window::Window;
+
+use crate::error::Error;
+use crate::lane::{LaneError, Outlet};
+use crate::name::Name;
+use crate::wire::{Beginning, WORD_BYTES};
+
+/// Room that messages of a lane's longest record leave for what precedes them.
+pub(crate) const BEGINNING_BYTES: usize = crate::wire::BEGINNING_WORDS * WORD_BYTES;
+
+/// Another end point.
+#[derive(Debug)]
+pub(crate) struct Peer<O> {
+    pub(crate) name: Name,
+    pub(crate) way: Way<O>,
+    /// Its process, once it is known.
+    pub(crate) process: Process,
+    /// Whether messages are copied out of its memory.
+    pub(crate) can_read: bool,
+    /// Longest message that goes in one record.
+    pub(crate) eager_max_bytes: usize,
+    /// Records of this crate's own that had no room, oldest first.
+    pub(crate) backlog: VecDeque<Beginning>,
+    /// Messages that had no room, by the number of their send, oldest first.
+    pub(crate) waiting: VecDeque<u32>,
+    /// Messages that are sent in parts.
+    pub(crate) streams: VecDeque<Stream>,
+}
+
+/// The way to a peer.
+#[derive(Debug)]
+pub(crate) enum Way<O> {
+    /// Nobody wanted to send anything yet, or the peer had no room for the question.
+    Unknown,
+    /// The peer was asked.
+    Asked,
+    Open(O),
+    /// There will be none: what is told to whoever wants to send.
+    Lost(Error),
+}
+
+/// The process of a peer.
+#[derive(Debug)]
+pub(crate) enum Process {
+    Unknown,
+    /// Its memory cannot be read.
+    Seen(PidFd),
+    Readable(ProcessMemory),
+}
+
+impl Process {
+    pub(crate) fn of(process: Option<PidFd>) -> Self {
+        match process.map(ProcessMemory::of) {
+            None => Self::Unknown,
+            Some(Ok(memory)) => Self::Readable(memory),
+            Some(Err(process)) => Self::Seen(process),
+        }
+    }
+
+    /// Whether it is known to have ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        let process = match self {
+            Self::Unknown => return false,
+            Self::Seen(process) => process,
+            Self::Readable(memory) => memory.process(),
+        };
+        process.proof_of_death().is_some()
+    }
+}
+
+/// A message that is sent in parts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stream {
+    /// Our operation.
+    pub(crate) send: u32,
+    /// The receiver's operation.
+    pub(crate) receive: u32,
+    pub(crate) at: usize,
+    pub(crate) end: usize,
+}
+
+impl<O: Outlet> Peer<O> {
+    pub(crate) fn new(name: Name, can_read: bool, eager_max_bytes: usize) -> Self {
+        Self {
+            name,
+            way: Way::Unknown,
+            process: Process::Unknown,
+            can_read,
+            eager_max_bytes,
+            backlog: VecDeque::new(),
+            waiting: VecDeque::new(),
+            streams: VecDeque::new(),
+        }
+    }
+
+    /// The way is open.
+    pub(crate) fn open(&mut self, outlet: O) {
+        let longest = outlet.max_record_bytes().saturating_sub(BEGINNING_BYTES);
+        self.eager_max_bytes = self.eager_max_bytes.min(longest);
+        self.way = Way::Open(outlet);
+    }
+
+    /// Whether a message that is sent now overtakes nothing.
+    #[inline]
+    pub(crate) fn is_clear(&self) -> bool {
+        self.backlog.is_empty() && self.waiting.is_empty()
+    }
+
+    /// Whether something waits for room.
+    pub(crate) fn is_busy(&self) -> bool {
+        !self.is_clear() || !self.streams.is_empty()
+    }
+
+    /// Sends one record, if the way is open and has room: the words and what `fill` puts behind them.
+    #[inline]
+    pub(crate) fn record(
+        &mut self,
+        words: &[u64],
+        payload_bytes: usize,
+        fill: impl FnOnce(&Window<'_>, usize),
+    ) -> Result<(), LaneError> {
+        let Way::Open(outlet) = &mut self.way else { return Err(LaneError::Full) };
+        let at = words.len() * WORD_BYTES;
+        outlet.send(at + payload_bytes, |record| {
+            for (place, word) in words.iter().enumerate() {
+                // The room was reserved with at least this length.
+                let _ = record.store_u64(place * WORD_BYTES, *word);
+            }
+            fill(record, at);
+        })
+    }
+}

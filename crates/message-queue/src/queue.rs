@@ -1,0 +1,300 @@
+//! The end point as a program uses it: with requests.
+
+mod persistent;
+mod waiting;
+
+use std::time::{Duration, Instant};
+
+use crate::buffers::Buffers;
+use crate::endpoint::{Claimed, Counters, Endpoint, Mode, ReceiveRequest, SendRequest, Sent, Space};
+use crate::error::Error;
+use crate::matching::{Envelope, PeerId, Want};
+use crate::meet::{Datagrams, Meeting};
+use crate::name::Name;
+use crate::requests::{Request, Requests, Status};
+use crate::settings::Settings;
+pub use persistent::Persistent;
+use waiting::Waiting;
+
+/// An end point whose operations are requests. It belongs to one thread at a time; there is no lock in it.
+///
+/// ```
+/// use message_queue::{MessageQueue, Settings, Want};
+///
+/// let (mut a, mut b) = (MessageQueue::new(Settings::default())?, MessageQueue::new(Settings::default())?);
+/// let to_b = a.peer(b.name());
+/// let receive = b.receive(Want { source: None, tag: 7, ignore: 0 }, vec![0; 16]);
+/// let send = a.send_bytes(to_b, 7, b"hello")?;
+/// let status = loop {
+///     // Both are in one thread here, so both have to be moved on.
+///     a.progress();
+///     if let Some(status) = b.test(receive)? {
+///         break status;
+///     }
+/// };
+/// assert_eq!(status.envelope.map(|envelope| envelope.len_bytes), Some(5));
+/// assert!(status.buffers.into_owned().is_some_and(|bytes| bytes.starts_with(b"hello")));
+/// a.wait(send, None)?;
+/// # Ok::<(), message_queue::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct MessageQueue<M: Meeting = Datagrams> {
+    endpoint: Endpoint<M>,
+    requests: Requests,
+}
+
+impl MessageQueue<Datagrams> {
+    /// As [`Endpoint::new`].
+    ///
+    /// # Errors
+    /// [`Error::NoEndpoint`].
+    pub fn new(settings: Settings) -> Result<Self, Error> {
+        Ok(Self::with(Endpoint::new(settings)?))
+    }
+}
+
+impl<M: Meeting> MessageQueue<M> {
+    /// Requests on top of an end point.
+    #[must_use]
+    pub fn with(endpoint: Endpoint<M>) -> Self {
+        Self { endpoint, requests: Requests::default() }
+    }
+
+    /// The name by which others reach it.
+    #[must_use]
+    pub fn name(&self) -> Name {
+        self.endpoint.name()
+    }
+
+    /// The number by which a name is known here.
+    pub fn peer(&mut self, name: Name) -> PeerId {
+        self.endpoint.peer(name)
+    }
+
+    /// How often each path was taken.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.endpoint.counters()
+    }
+
+    /// What is below.
+    #[must_use]
+    pub fn endpoint(&self) -> &Endpoint<M> {
+        &self.endpoint
+    }
+
+    /// Lets everything go on that can: whether something has arrived.
+    #[inline]
+    pub fn progress(&mut self) -> bool {
+        self.endpoint.progress(&mut self.requests)
+    }
+
+    /// Sends bytes, of which a copy is made unless they go at once.
+    ///
+    /// # Errors
+    /// As [`Endpoint::send`].
+    #[inline]
+    pub fn send_bytes(&mut self, to: PeerId, tag: u64, bytes: &[u8]) -> Result<Request, Error> {
+        let request = SendRequest::tagged(to, tag);
+        if self.endpoint.send_now(&request, bytes)? {
+            return Ok(Request::ENDED);
+        }
+        self.send_as(&request, bytes.to_vec())
+    }
+
+    /// Sends a tagged message whose memory belongs to the request until it has ended.
+    ///
+    /// # Errors
+    /// As [`Endpoint::send`].
+    #[inline]
+    pub fn send(&mut self, to: PeerId, tag: u64, buffers: impl Into<Buffers>) -> Result<Request, Error> {
+        self.send_as(&SendRequest::tagged(to, tag), buffers)
+    }
+
+    /// The same; the request ends when the message has met its receive.
+    ///
+    /// # Errors
+    /// As [`Endpoint::send`].
+    pub fn send_synchronous(
+        &mut self,
+        to: PeerId,
+        tag: u64,
+        buffers: impl Into<Buffers>,
+    ) -> Result<Request, Error> {
+        self.send_as(&SendRequest { mode: Mode::Synchronous, ..SendRequest::tagged(to, tag) }, buffers)
+    }
+
+    /// Sends a message of any kind. Its word (`user`) is chosen here.
+    ///
+    /// # Errors
+    /// As [`Endpoint::send`].
+    #[inline]
+    pub fn send_as(&mut self, request: &SendRequest, buffers: impl Into<Buffers>) -> Result<Request, Error> {
+        let place = self.requests.begin();
+        let request = SendRequest { user: Requests::word(place), ..*request };
+        match self.endpoint.send(&request, buffers.into(), &mut self.requests) {
+            Ok(Sent::Later) => {}
+            Ok(Sent::Now(buffers)) => {
+                use crate::completion::{Completion, Ended, Sink};
+                let (user, error) = (request.user, None);
+                self.requests.ended(Completion { user, ended: Ended::Send, error, buffers });
+            }
+            Err(error) => {
+                self.requests.free(place);
+                return Err(error);
+            }
+        }
+        Ok(place)
+    }
+
+    /// Receives a tagged message.
+    #[inline]
+    pub fn receive(&mut self, want: Want, buffers: impl Into<Buffers>) -> Request {
+        self.receive_as(Space::Tagged, want, buffers)
+    }
+
+    /// Receives a message of any kind.
+    #[inline]
+    pub fn receive_as(&mut self, space: Space, want: Want, buffers: impl Into<Buffers>) -> Request {
+        let place = self.requests.begin();
+        let request = ReceiveRequest { space, want, user: Requests::word(place) };
+        if let Some(posted) = self.endpoint.receive(&request, buffers.into(), &mut self.requests) {
+            self.requests.note(place, posted);
+        }
+        place
+    }
+
+    /// Gives up a receive: whether it had no message yet. Either way its end is told.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchRequest`].
+    pub fn cancel(&mut self, request: Request) -> Result<bool, Error> {
+        self.requests.has_ended(request)?;
+        let Some(posted) = self.requests.posted(request) else { return Ok(false) };
+        Ok(self.endpoint.cancel(posted, &mut self.requests))
+    }
+
+    /// How a request has ended, if it has after one turn of progress; then it is no more.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchRequest`].
+    #[inline]
+    pub fn test(&mut self, request: Request) -> Result<Option<Status>, Error> {
+        if !self.requests.has_ended(request)? {
+            self.progress();
+        }
+        self.requests.take(request)
+    }
+
+    /// Waits until a request has ended, for `limit` at most.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchRequest`]; [`Error::TimedOut`], and then the operation goes on.
+    #[inline]
+    pub fn wait(&mut self, request: Request, limit: Option<Duration>) -> Result<Status, Error> {
+        let mut waiting = Waiting::new(limit);
+        loop {
+            if let Some(status) = self.requests.take(request)? {
+                return Ok(status);
+            }
+            self.turn(&mut waiting)?;
+        }
+    }
+
+    /// Waits until one of the requests has ended: which, and how. Of several that have ended, the first in the list.
+    ///
+    /// # Errors
+    /// As [`MessageQueue::wait`]; [`Error::NoSuchRequest`] also if there are none.
+    pub fn wait_any(
+        &mut self,
+        requests: &[Request],
+        limit: Option<Duration>,
+    ) -> Result<(usize, Status), Error> {
+        if requests.is_empty() {
+            return Err(Error::NoSuchRequest);
+        }
+        let mut waiting = Waiting::new(limit);
+        loop {
+            for (at, request) in requests.iter().enumerate() {
+                if let Some(status) = self.requests.take(*request)? {
+                    return Ok((at, status));
+                }
+            }
+            self.turn(&mut waiting)?;
+        }
+    }
+
+    /// Waits until all of the requests have ended.
+    ///
+    /// # Errors
+    /// As [`MessageQueue::wait`]; then none of their ends has been told.
+    pub fn wait_all(&mut self, requests: &[Request], limit: Option<Duration>) -> Result<Vec<Status>, Error> {
+        let mut waiting = Waiting::new(limit);
+        for request in requests {
+            while !self.requests.has_ended(*request)? {
+                self.turn(&mut waiting)?;
+            }
+        }
+        requests.iter().map(|request| self.requests.take(*request)?.ok_or(Error::NoSuchRequest)).collect()
+    }
+
+    #[inline]
+    fn turn(&mut self, waiting: &mut Waiting) -> Result<(), Error> {
+        if self.progress() {
+            waiting.went_on();
+            return Ok(());
+        }
+        waiting.pause()
+    }
+
+    /// What the message says of itself that a receive would get, if there is one after a turn of progress.
+    pub fn probe(&mut self, want: &Want) -> Option<Envelope> {
+        self.progress();
+        self.endpoint.probe(Space::Tagged, want)
+    }
+
+    /// Waits for a message that a receive would get, for `limit` at most.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`].
+    pub fn wait_probe(&mut self, want: &Want, limit: Option<Duration>) -> Result<Envelope, Error> {
+        let mut waiting = Waiting::new(limit);
+        loop {
+            if let Some(envelope) = self.endpoint.probe(Space::Tagged, want) {
+                return Ok(envelope);
+            }
+            self.turn(&mut waiting)?;
+        }
+    }
+
+    /// Sets a message aside that a receive would get: only [`MessageQueue::receive_claimed`] gets it.
+    pub fn claim(&mut self, want: &Want) -> Option<Claimed> {
+        self.progress();
+        self.endpoint.claim(Space::Tagged, want)
+    }
+
+    /// Receives a message that was set aside.
+    pub fn receive_claimed(&mut self, claimed: Claimed, buffers: impl Into<Buffers>) -> Request {
+        let place = self.requests.begin();
+        let user = Requests::word(place);
+        self.endpoint.receive_claimed(claimed, user, buffers.into(), &mut self.requests);
+        place
+    }
+
+    /// Throws a message away that was set aside.
+    pub fn throw_away(&mut self, claimed: Claimed) {
+        self.endpoint.throw_away(claimed, &mut self.requests);
+    }
+
+    /// Lets sends end and tells all peers that nothing follows, for `limit` at most: whether all of that was done.
+    pub fn close(mut self, limit: Duration) -> bool {
+        self.endpoint.finish(limit, &mut self.requests)
+    }
+
+    /// Turns progress for a time, for programs that serve others meanwhile.
+    pub fn serve_for(&mut self, time: Duration) {
+        let until = Instant::now() + time;
+        let mut waiting = Waiting::new(Some(time));
+        while Instant::now() < until && self.turn(&mut waiting).is_ok() {}
+    }
+}

@@ -1,0 +1,44 @@
+//! What can be chosen about an end point.
+
+/// Choices of one end point. Both ends of a pair may choose differently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Memory of a ring for one direction between two end points: rounded up to a power of two.
+    ///
+    /// With the 32 KiB of the default, 1,000 end points that have 20 active peers each take less than 1 GiB in all.
+    pub ring_bytes: usize,
+    /// Longest message that goes through the ring in one record (*eager*); a longer one is offered to the receiver, which fetches it
+    /// (*rendezvous*). At most what a record of the ring takes.
+    pub eager_max_bytes: usize,
+    /// Whether offered messages are copied out of the sender's memory by the receiver, where the kernel allows it. Else they
+    /// go through the ring in parts.
+    pub reads_memory: bool,
+    /// Unexpected messages that are kept for all peers together: beyond, rings are read only as far as their next record is needed.
+    pub unexpected: Bounds,
+    /// Unexpected messages that are kept for one peer, unless a receive waits that another message of this peer could go to.
+    pub unexpected_per_peer: Bounds,
+    /// Peers that may make themselves known.
+    pub peers_max: u32,
+}
+
+/// A limit of what is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Number of messages.
+    pub messages: usize,
+    /// Their bytes.
+    pub bytes: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            ring_bytes: 32 << 10,
+            eager_max_bytes: 8 << 10,
+            reads_memory: true,
+            unexpected: Bounds { messages: 1 << 16, bytes: 64 << 20 },
+            unexpected_per_peer: Bounds { messages: 1 << 12, bytes: 4 << 20 },
+            peers_max: 1 << 16,
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! What lies in the rings: records that begin with one word, the head. Both ends are processes of one machine, so words are in its own
+//! byte order.
+//!
+//! | kind | meaning | id | then |
+//! |---|---|---|---|
+//! | `Eager` | a whole message | sender's operation, if it wants to be told | tag, data if it has any, the message |
+//! | `Offer` | a message that the receiver is to fetch | sender's operation | tag, data if it has any, length, address in the sender |
+//! | `Done` | the operation is done: the receiver needs its memory no more | sender's operation | |
+//! | `Ask` | the receiver cannot fetch: the message is to be sent through the ring | sender's operation | receiver's operation, bytes |
+//! | `Part` | the next bytes of it | receiver's operation | the bytes |
+//! | `Bye` | the end point is closed: nothing follows | 0 | |
+//!
+//! The head of a message takes 16 bytes, or 24 with data: with up to 40 (32) bytes of payload it shares one cache line with the word
+//! that announces it.
+
+use shm::window::Window;
+
+/// Bytes of a head.
+pub(crate) const WORD_BYTES: usize = 8;
+/// Longest beginning of a record: head, tag, data, length, address.
+pub(crate) const BEGINNING_WORDS: usize = 5;
+
+/// What a record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    Eager = 1,
+    Offer = 2,
+    Done = 3,
+    Ask = 4,
+    Part = 5,
+    Bye = 6,
+}
+
+/// An untagged message; else it is tagged.
+pub(crate) const PLAIN: u8 = 1;
+/// Data for the receiver's completion follow the tag.
+pub(crate) const HAS_DATA: u8 = 2;
+/// The sender wants a `Done` when the message has been taken out of the ring.
+pub(crate) const TELL_TAKEN: u8 = 4;
+/// The sender wants a `Done` when the message has met its receive.
+pub(crate) const TELL_MATCHED: u8 = 8;
+/// The message lies in one piece at the address of the offer.
+pub(crate) const ONE_PIECE: u8 = 16;
+const FLAGS: u8 = 31;
+
+/// The beginning of each record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Head {
+    pub(crate) kind: Kind,
+    pub(crate) flags: u8,
+    pub(crate) id: u32,
+}
+
+impl Head {
+    #[inline]
+    pub(crate) fn word(self) -> u64 {
+        u64::from(self.kind as u8) | u64::from(self.flags) << 8 | u64::from(self.id) << 32
+    }
+
+    /// The head of a record, if it is one.
+    #[inline]
+    pub(crate) fn read(record: &Window<'_>) -> Option<Self> {
+        let word = record.load_u64(0).ok()?;
+        let kind = match word as u8 {
+            1 => Kind::Eager,
+            2 => Kind::Offer,
+            3 => Kind::Done,
+            4 => Kind::Ask,
+            5 => Kind::Part,
+            6 => Kind::Bye,
+            _ => return None,
+        };
+        let flags = (word >> 8) as u8;
+        // Bits that mean nothing may mean something to another version.
+        let rest = word >> 16 & 0xffff;
+        (rest == 0 && flags & !FLAGS == 0).then_some(Self { kind, flags, id: (word >> 32) as u32 })
+    }
+
+    #[inline]
+    pub(crate) fn has(self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+}
+
+/// The words before the payload of a record, on their way into a ring.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Beginning {
+    words: [u64; BEGINNING_WORDS],
+    count: usize,
+}
+
+impl Beginning {
+    #[inline]
+    pub(crate) fn new(head: Head) -> Self {
+        Self { words: [head.word(), 0, 0, 0, 0], count: 1 }
+    }
+
+    /// With one more word. No record has more than [`BEGINNING_WORDS`].
+    #[inline]
+    pub(crate) fn with(mut self, word: u64) -> Self {
+        if let Some(place) = self.words.get_mut(self.count) {
+            *place = word;
+            self.count += 1;
+        }
+        self
+    }
+
+    /// All of them.
+    #[inline]
+    pub(crate) fn words(&self) -> &[u64] {
+        self.words.get(..self.count).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shm::region::{Region, RegionOptions};
+
+    #[test]
+    fn a_head_reads_back_and_nonsense_does_not() {
+        let head = Head { kind: Kind::Ask, flags: TELL_TAKEN | ONE_PIECE, id: 0xfedc_ba98 };
+        let region = Region::create(&RegionOptions::new("head", 64)).unwrap();
+        let window = region.window();
+        assert_eq!(Head::read(&window), None);
+        let beginning = Beginning::new(head).with(7).with(u64::MAX);
+        for (at, word) in beginning.words().iter().enumerate() {
+            window.store_u64(at * 8, *word).unwrap();
+        }
+        assert_eq!(beginning.words().len(), 3);
+        assert_eq!(Head::read(&window), Some(head));
+        assert_eq!([8, 16, 24].map(|at| window.load_u64(at).unwrap()), [7, u64::MAX, 0]);
+        assert_eq!(Head::read(&window.sub(0, 7).unwrap()), None);
+        for bit in [3, 13, 14, 15, 16, 31] {
+            window.store_u64(0, head.word() ^ 1 << bit).unwrap();
+            assert_eq!(Head::read(&window), None, "bit {bit}");
+        }
+    }
+}
