@@ -244,7 +244,10 @@ impl<M: Meeting> MessageQueue<M> {
             waiting.went_on();
             return Ok(());
         }
-        waiting.pause()
+        if waiting.pause()? {
+            self.endpoint.watch(&mut self.requests);
+        }
+        Ok(())
     }
 
     /// What the message says of itself that a receive would get, if there is one after a turn of progress.

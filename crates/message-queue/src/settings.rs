@@ -15,7 +15,12 @@ pub struct Settings {
     pub reads_memory: bool,
     /// Unexpected messages that are kept for all peers together: beyond, rings are read only as far as their next record is needed.
     pub unexpected: Bounds,
-    /// Unexpected messages that are kept for one peer, unless a receive waits that another message of this peer could go to.
+    /// Unexpected messages that are kept for one peer: beyond, its ring is read only as far as its next record is needed, so it
+    /// has to wait, and nobody else has.
+    ///
+    /// While a receive waits that a later message of this peer could go to, or an operation with it is under way, its ring is read on up
+    /// to the limit for all peers together: what is waited for may lie behind. At that limit it is waited for until the
+    /// program has received some of the messages before it; `stopped` names the peers.
     pub unexpected_per_peer: Bounds,
     /// Peers that may make themselves known.
     pub peers_max: u32,

@@ -151,7 +151,14 @@ impl<O: Outlet> Core<O> {
     /// Whether one more message without a receive may be kept.
     fn has_room(&self, space: Space, peer: PeerId, len: usize) -> bool {
         let matcher = &self.matchers[usize::from(space == Space::Plain)];
-        self.unexpected.has_room(peer, len, || matcher.could_take_from(peer))
+        self.unexpected.has_room(peer, len, || matcher.could_take_from(peer) || self.waits_for(peer))
+    }
+
+    /// Whether an operation is under way that only a later record of the peer can end.
+    fn waits_for(&self, peer: PeerId) -> bool {
+        let is_out = |state| state == SendState::Out || state == SendState::InParts;
+        self.sends.iter().any(|(_, sending)| sending.request.to == peer && is_out(sending.state))
+            || self.parts.iter().any(|(_, parts)| parts.envelope.source == peer)
     }
 
     /// The receive that a message goes to, if one waits.

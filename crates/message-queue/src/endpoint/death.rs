@@ -16,9 +16,9 @@ use crate::peer::{Process, Way};
 use crate::wire::Beginning;
 
 impl<M: Meeting> Endpoint<M> {
-    /// Looks whether the next of the peers has ended.
+    /// Looks whether the next of the peers has ended: for whoever waits. [`Endpoint::progress`] does so now and then.
     #[cold]
-    pub(super) fn watch(&mut self, sink: &mut impl Sink) {
+    pub fn watch(&mut self, sink: &mut impl Sink) {
         let count = self.core.peers.len();
         for _ in 0..count {
             self.next_watched = (self.next_watched + 1) % count;

@@ -215,6 +215,8 @@ impl<O: Outlet> Core<O> {
             self.counters.offered += 1;
         }
         sending.state = SendState::Out;
+        // The peer's answer may lie behind a message that was left where it is.
+        self.changes += 1;
         Ok(len <= peer.eager_max_bytes && request.mode == Mode::Standard)
     }
 

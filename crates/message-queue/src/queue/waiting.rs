@@ -43,18 +43,18 @@ impl Waiting {
         self.moved = None;
     }
 
-    /// A turn found nothing.
+    /// A turn found nothing. Whether it slept, so that there is time to look for those who have ended.
     #[inline]
-    pub(super) fn pause(&mut self) -> Result<(), Error> {
+    pub(super) fn pause(&mut self) -> Result<bool, Error> {
         self.turns = self.turns.wrapping_add(1);
         if !self.is_alone && !self.turns.is_multiple_of(TURNS_PER_READING) {
-            return Ok(());
+            return Ok(false);
         }
         self.look_at_clock()
     }
 
     #[cold]
-    fn look_at_clock(&mut self) -> Result<(), Error> {
+    fn look_at_clock(&mut self) -> Result<bool, Error> {
         let now = Instant::now();
         let since = *self.since.get_or_insert(now);
         if self.limit.is_some_and(|limit| now.duration_since(since) >= limit) {
@@ -65,10 +65,12 @@ impl Waiting {
         self.is_alone = waited >= LOOK;
         if waited >= GIVE_WAY {
             std::thread::sleep((waited / SLEEP_PART).min(SLEEP_MAX));
-        } else if self.is_alone {
+            return Ok(true);
+        }
+        if self.is_alone {
             std::thread::yield_now();
         }
-        Ok(())
+        Ok(false)
     }
 }
 
