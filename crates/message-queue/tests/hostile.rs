@@ -248,9 +248,9 @@ fn scribble(region: &Window<'_>, random: &mut SplitMix64) {
     let word = match random.below(4) {
         0 => random.next_u64(),
         // Control words of long and short records, closed or not.
-        1 => 1 << 63 | 1 << 61 | random.next_u64() % 40_000,
-        2 => random.next_u64() % 64 | (random.next_u64() & 1) << 63,
-        _ => random.next_u64() % 8 | (random.next_u64() % 40) << 32,
+        1 => (1 << 63) | (1 << 61) | (random.next_u64() % 40_000),
+        2 => (random.next_u64() % 64) | ((random.next_u64() & 1) << 63),
+        _ => (random.next_u64() % 8) | ((random.next_u64() % 40) << 32),
     };
     region.store_u64(at, word).unwrap();
 }
