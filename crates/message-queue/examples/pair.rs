@@ -332,7 +332,10 @@ fn measure(queue: &mut MessageQueue, cpus: [usize; 2]) -> Outcome<()> {
         ("bw.1MiB", Job { what: What::Stream, size: 1 << 20, window: 8, times: 4 }),
         ("bw.4MiB", Job { what: What::Stream, size: 4 << 20, window: 4, times: 3 }),
     ];
-    for (id, job) in jobs {
+    for (id, mut job) in jobs {
+        if let Some(window) = std::env::var("WINDOW").ok().and_then(|text| text.parse().ok()) {
+            job.window = window;
+        }
         if !is_wanted(id) {
             continue;
         }

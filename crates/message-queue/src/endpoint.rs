@@ -88,6 +88,8 @@ struct Core<O> {
     busy: Vec<PeerId>,
     /// Whether lanes of peers that are lost have to be dropped.
     is_any_lost: bool,
+    /// Records that had to wait for room and went out.
+    records_out: u64,
     counters: Counters,
 }
 
@@ -194,6 +196,7 @@ impl<M: Meeting> Endpoint<M> {
             parts: Order::default(),
             busy: Vec::new(),
             is_any_lost: false,
+            records_out: 0,
             counters: Counters::default(),
         };
         let mut endpoint = Self { meeting, inboxes: Inboxes::default(), core, turns: 0, next_watched: 0 };

@@ -14,7 +14,7 @@ use crate::name::Name;
 use crate::requests::{Request, Requests, Status};
 use crate::settings::Settings;
 pub use persistent::Persistent;
-use waiting::Waiting;
+use waiting::{Patience, Waiting};
 
 /// An end point whose operations are requests. It belongs to one thread at a time; there is no lock in it.
 ///
@@ -41,6 +41,7 @@ use waiting::Waiting;
 pub struct MessageQueue<M: Meeting = Datagrams> {
     endpoint: Endpoint<M>,
     requests: Requests,
+    patience: Patience,
 }
 
 impl MessageQueue<Datagrams> {
@@ -57,7 +58,7 @@ impl<M: Meeting> MessageQueue<M> {
     /// Requests on top of an end point.
     #[must_use]
     pub fn with(endpoint: Endpoint<M>) -> Self {
-        Self { endpoint, requests: Requests::default() }
+        Self { endpoint, requests: Requests::default(), patience: Patience::default() }
     }
 
     /// The name by which others reach it.
@@ -244,7 +245,7 @@ impl<M: Meeting> MessageQueue<M> {
             waiting.went_on();
             return Ok(());
         }
-        if waiting.pause()? {
+        if waiting.pause(&mut self.patience)? {
             self.endpoint.watch(&mut self.requests);
         }
         Ok(())

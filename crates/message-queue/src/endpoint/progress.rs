@@ -16,14 +16,14 @@ const AT_ONCE: usize = 64;
 const WATCH_EVERY: u32 = 1 << 12;
 
 impl<M: Meeting> Endpoint<M> {
-    /// Takes what has arrived, and sends what waited for room: whether there was anything.
+    /// Takes what has arrived, and sends what waited for room: whether anything went on.
     #[inline]
     pub fn progress(&mut self, sink: &mut impl Sink) -> bool {
         if self.meeting.has_arrivals() {
             self.take_arrivals(sink);
         }
         let core = &mut self.core;
-        let is_any = self.inboxes.turn(|inbox| {
+        let mut is_any = self.inboxes.turn(|inbox| {
             if inbox.left_at == Some(core.changes) {
                 return false;
             }
@@ -65,7 +65,7 @@ impl<M: Meeting> Endpoint<M> {
             self.drop_lost(sink);
         }
         if !self.core.busy.is_empty() {
-            self.pump_all(sink);
+            is_any |= self.pump_all(sink);
         }
         self.turns = self.turns.wrapping_add(1);
         if self.turns.is_multiple_of(WATCH_EVERY) {
@@ -112,7 +112,8 @@ impl<M: Meeting> Endpoint<M> {
     }
 
     #[cold]
-    fn pump_all(&mut self, sink: &mut impl Sink) {
+    fn pump_all(&mut self, sink: &mut impl Sink) -> bool {
+        let records = self.core.records_out;
         let mut busy = std::mem::take(&mut self.core.busy);
         busy.retain(|id| {
             let is_unknown = matches!(self.core.peers[*id as usize].way, Way::Unknown);
@@ -125,6 +126,7 @@ impl<M: Meeting> Endpoint<M> {
         for id in std::mem::replace(&mut self.core.busy, busy) {
             self.core.set_busy(id);
         }
+        self.core.records_out != records
     }
 
     /// Before it is dropped: lets sends end and tells the peers, for `limit` at most. Whether all of that was done.

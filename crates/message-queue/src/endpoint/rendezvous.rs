@@ -94,9 +94,11 @@ impl<O: Outlet> Core<O> {
             let Some(beginning) = peer.backlog.front().copied() else { break };
             peer.record(beginning.words(), 0, |_, _| ())?;
             peer.backlog.pop_front();
+            self.records_out += 1;
         }
         while let Some(number) = self.peers.get(id as usize).and_then(|peer| peer.waiting.front().copied()) {
             let has_ended = self.out(number)?;
+            self.records_out += 1;
             if let Some(peer) = self.peers.get_mut(id as usize) {
                 peer.waiting.pop_front();
             }
@@ -123,6 +125,7 @@ impl<O: Outlet> Core<O> {
             let message = &sending.buffers;
             peer.record(beginning.words(), len, |record, at| message.put_into(stream.at, len, record, at))?;
             peer.streams.pop_front();
+            self.records_out += 1;
             if stream.at + len < stream.end {
                 peer.streams.push_back(crate::peer::Stream { at: stream.at + len, ..stream });
             }
