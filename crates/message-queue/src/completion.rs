@@ -30,6 +30,12 @@ pub struct Completion {
 pub trait Sink {
     /// An operation has ended.
     fn ended(&mut self, completion: Completion);
+
+    /// A receive has ended well: what happens most often.
+    #[inline]
+    fn received(&mut self, user: u64, envelope: &Envelope, buffers: Buffers) {
+        self.ended(Completion { user, ended: Ended::Receive(Some(*envelope)), error: None, buffers });
+    }
 }
 
 impl Sink for Vec<Completion> {

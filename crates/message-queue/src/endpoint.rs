@@ -76,7 +76,10 @@ struct Core<O> {
     names: Names,
     peers: Vec<Peer<O>>,
     /// By [`Space`].
-    matchers: [Matcher<Receive, Arrived>; 2],
+    /// Of receives that wait it has the numbers.
+    matchers: [Matcher<u32, Arrived>; 2],
+    /// Receives that wait. They lie still until they end: a value that is moved while it is new costs more than a search.
+    receives: Order<Receive>,
     unexpected: Unexpected,
     /// Counts what may let a message be taken that was left where it is.
     changes: u64,
@@ -190,6 +193,7 @@ impl<M: Meeting> Endpoint<M> {
             names: Names::default(),
             peers: Vec::new(),
             matchers: [Matcher::default(), Matcher::default()],
+            receives: Order::default(),
             unexpected: Unexpected::new(&settings),
             changes: 0,
             sends: Order::default(),
@@ -265,12 +269,24 @@ impl<O: Outlet> Core<O> {
     }
 
     #[inline]
-    fn matcher(&mut self, space: Space) -> &mut Matcher<Receive, Arrived> {
+    fn matcher(&mut self, space: Space) -> &mut Matcher<u32, Arrived> {
         &mut self.matchers[usize::from(space == Space::Plain)]
     }
 
-    /// A receive has ended.
+    /// A receive that waited has ended well, but for the length of its memory.
     #[inline]
+    fn received_well(&mut self, number: u32, envelope: &Envelope, sink: &mut impl Sink) {
+        let Some(Receive { buffers, user }) = self.receives.remove(number) else { return };
+        let (message_bytes, room_bytes) = (envelope.len_bytes, buffers.len());
+        if message_bytes <= room_bytes {
+            return sink.received(user, envelope, buffers);
+        }
+        let (ended, error) =
+            (Ended::Receive(Some(*envelope)), Some(Error::Truncated { message_bytes, room_bytes }));
+        sink.ended(Completion { user, ended, error, buffers });
+    }
+
+    /// A receive has ended.
     fn received(&mut self, receive: Receive, envelope: Envelope, error: Option<Error>, sink: &mut impl Sink) {
         let (message_bytes, room_bytes) = (envelope.len_bytes, receive.buffers.len());
         let truncated =

@@ -32,18 +32,24 @@ pub struct Status {
     pub buffers: Buffers,
 }
 
-#[derive(Debug)]
-enum State {
-    /// The next free place.
-    Free(u32),
-    Open(Option<Posted>),
-    Ended(Status),
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Free,
+    Open,
+    Ended,
 }
 
+/// Its fields are written one by one, where they lie: a value that is moved while it is new costs more than the rest.
 #[derive(Debug)]
 struct Place {
     generation: u32,
-    state: State,
+    phase: Phase,
+    /// Of a free place: the next free one.
+    next: u32,
+    /// Of a receive that waits: where.
+    posted: Option<Posted>,
+    /// Once it has ended.
+    status: Status,
 }
 
 /// The requests of an end point.
@@ -65,14 +71,18 @@ impl Requests {
     pub(crate) fn begin(&mut self) -> Request {
         let number = self.free;
         if let Some(place) = self.places.get_mut(number as usize) {
-            if let State::Free(next) = place.state {
-                self.free = next;
-            }
-            place.state = State::Open(None);
+            self.free = place.next;
+            (place.phase, place.posted) = (Phase::Open, None);
             return Request { number, generation: place.generation };
         }
+        self.more()
+    }
+
+    #[cold]
+    fn more(&mut self) -> Request {
         let number = self.places.len() as u32;
-        self.places.push(Place { generation: 0, state: State::Open(None) });
+        let (phase, status) = (Phase::Open, Status::default());
+        self.places.push(Place { generation: 0, phase, next: NOWHERE, posted: None, status });
         Request { number, generation: 0 }
     }
 
@@ -84,26 +94,21 @@ impl Requests {
     /// Where a receive waits that has not ended.
     #[inline]
     pub(crate) fn note(&mut self, request: Request, posted: Posted) {
-        if let Some(place) = self.places.get_mut(request.number as usize)
-            && let State::Open(at) = &mut place.state
-        {
-            *at = Some(posted);
+        if let Some(place) = self.places.get_mut(request.number as usize) {
+            place.posted = Some(posted);
         }
     }
 
     /// Where it waits, if it is a receive that does.
     pub(crate) fn posted(&self, request: Request) -> Option<Posted> {
-        match self.of(request)?.state {
-            State::Open(posted) => posted,
-            _ => None,
-        }
+        self.of(request).filter(|place| place.phase == Phase::Open)?.posted
     }
 
     #[inline]
     fn of(&self, request: Request) -> Option<&Place> {
         self.places
             .get(request.number as usize)
-            .filter(|place| place.generation == request.generation && !matches!(place.state, State::Free(_)))
+            .filter(|place| place.generation == request.generation && place.phase != Phase::Free)
     }
 
     /// Whether it has ended.
@@ -113,7 +118,7 @@ impl Requests {
             return Ok(true);
         }
         let place = self.of(request).ok_or(Error::NoSuchRequest)?;
-        Ok(matches!(place.state, State::Ended(_)))
+        Ok(place.phase == Phase::Ended)
     }
 
     /// How it has ended; `None` if it has not. After that the request is no more.
@@ -133,12 +138,13 @@ impl Requests {
     pub(crate) fn free(&mut self, request: Request) -> Option<Status> {
         let place = self.places.get_mut(request.number as usize)?;
         place.generation = place.generation.wrapping_add(1);
-        let state = std::mem::replace(&mut place.state, State::Free(self.free));
+        let has_ended = place.phase == Phase::Ended;
+        (place.phase, place.next) = (Phase::Free, self.free);
         self.free = request.number;
-        match state {
-            State::Ended(status) => Some(status),
-            _ => None,
-        }
+        let Status { envelope, error, buffers } = &mut place.status;
+        let status =
+            Status { envelope: envelope.take(), error: error.take(), buffers: std::mem::take(buffers) };
+        has_ended.then_some(status)
     }
 }
 
@@ -151,7 +157,17 @@ impl Sink for Requests {
             Ended::Receive(envelope) => envelope,
         };
         if let Some(place) = self.places.get_mut(user as usize) {
-            place.state = State::Ended(Status { envelope, error, buffers });
+            place.phase = Phase::Ended;
+            place.status = Status { envelope, error, buffers };
+        }
+    }
+
+    #[inline]
+    fn received(&mut self, user: u64, envelope: &Envelope, buffers: Buffers) {
+        if let Some(place) = self.places.get_mut(user as usize) {
+            place.phase = Phase::Ended;
+            place.status.envelope = Some(*envelope);
+            place.status.buffers = buffers;
         }
     }
 }

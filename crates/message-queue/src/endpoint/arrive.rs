@@ -101,9 +101,11 @@ impl<O: Outlet> Core<O> {
         let (space, mut envelope, at) = envelope(peer, head, record)?;
         let len = record.len().checked_sub(at).ok_or(SHORT_RECORD)?;
         envelope.len_bytes = len;
-        if let Some(mut receive) = self.take_receive(space, &envelope) {
-            receive.buffers.fill(0, record, at, len);
-            self.received(receive, envelope, None, sink);
+        if let Some(number) = self.matcher(space).take_receive(&envelope) {
+            if let Some(receive) = self.receives.get_mut(number) {
+                receive.buffers.fill(0, record, at, len);
+            }
+            self.received_well(number, &envelope, sink);
             if head.has(TELL_TAKEN) || head.has(TELL_MATCHED) {
                 self.tell_done(peer, head.id);
             }
@@ -164,7 +166,8 @@ impl<O: Outlet> Core<O> {
     /// The receive that a message goes to, if one waits.
     #[inline]
     pub(super) fn take_receive(&mut self, space: Space, envelope: &Envelope) -> Option<Receive> {
-        self.matcher(space).take_receive(envelope)
+        let number = self.matcher(space).take_receive(envelope)?;
+        self.receives.remove(number)
     }
 
     fn take_done(&mut self, peer: PeerId, head: Head, sink: &mut impl Sink) -> Result<(), Nonsense> {

@@ -106,9 +106,9 @@ impl<O: Outlet> Core<O> {
     fn end_receives(&mut self, id: PeerId, error: Error, sink: &mut impl Sink) {
         for space in [Space::Tagged, Space::Plain] {
             while let Some(place) = self.matcher(space).receive_from(id) {
-                let Some(Receive { buffers, user }) = self.matcher(space).remove_receive(place) else {
-                    break;
-                };
+                let number = self.matcher(space).remove_receive(place);
+                let receive = number.and_then(|number| self.receives.remove(number));
+                let Some(Receive { buffers, user }) = receive else { break };
                 sink.ended(Completion { user, ended: Ended::Receive(None), error: Some(error), buffers });
             }
         }

@@ -58,7 +58,8 @@ impl<M: Meeting> Endpoint<M> {
         }
         // A message that was left where it is may be for this receive.
         self.core.changes += 1;
-        Some(Posted { space, place: self.core.matcher(space).post(want, receive) })
+        let number = self.core.receives.push(receive);
+        Some(Posted { space, place: self.core.matcher(space).post(want, number) })
     }
 
     /// Why a receive of one sender's messages will never get one.
@@ -75,7 +76,8 @@ impl<M: Meeting> Endpoint<M> {
 
     /// Gives up a receive that still waits: whether it did. Its end is told.
     pub fn cancel(&mut self, posted: Posted, sink: &mut impl Sink) -> bool {
-        let Some(receive) = self.core.matcher(posted.space).remove_receive(posted.place) else {
+        let number = self.core.matcher(posted.space).remove_receive(posted.place);
+        let Some(receive) = number.and_then(|number| self.core.receives.remove(number)) else {
             return false;
         };
         let Receive { buffers, user } = receive;
