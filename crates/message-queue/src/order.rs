@@ -42,19 +42,18 @@ impl<T> Order<T> {
     }
 
     /// Adds a thing behind all others: its number from now on.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push(&mut self, value: T) -> u32 {
-        let node = Node { value: Some(value), prev: self.last, next: NONE };
+        if self.free == NONE {
+            self.grow();
+        }
         let at = self.free;
-        let at = if let Some(place) = self.nodes.get_mut(at as usize) {
-            self.free = place.next;
-            *place = node;
-            at
-        } else {
-            self.nodes.push(node);
-            // Four billion of anything do not fit the memory.
-            (self.nodes.len() - 1) as u32
-        };
+        // Written where it lies: a value that is moved while it is new costs more than all of this.
+        if let Some(node) = self.nodes.get_mut(at as usize) {
+            self.free = node.next;
+            node.value = Some(value);
+            (node.prev, node.next) = (self.last, NONE);
+        }
         match self.nodes.get_mut(self.last as usize) {
             Some(last) => last.next = at,
             None => self.first = at,
@@ -62,6 +61,14 @@ impl<T> Order<T> {
         self.last = at;
         self.len += 1;
         at
+    }
+
+    /// Makes a free place.
+    #[cold]
+    fn grow(&mut self) {
+        // Four billion of anything do not fit the memory.
+        self.free = self.nodes.len() as u32;
+        self.nodes.push(Node { value: None, prev: NONE, next: NONE });
     }
 
     #[inline]

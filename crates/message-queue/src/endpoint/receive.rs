@@ -46,19 +46,17 @@ impl<M: Meeting> Endpoint<M> {
         sink: &mut impl Sink,
     ) -> Option<Posted> {
         let ReceiveRequest { space, want, user } = *request;
-        let receive = Receive { buffers, user };
         if let Some((envelope, arrived)) = self.core.take_message(space, &want) {
-            self.core.settle(receive, envelope, arrived, sink);
+            self.core.settle(Receive { buffers, user }, envelope, arrived, sink);
             return None;
         }
         if let Some(error) = self.hopeless(&want) {
-            let Receive { buffers, user } = receive;
             sink.ended(Completion { user, ended: Ended::Receive(None), error: Some(error), buffers });
             return None;
         }
         // A message that was left where it is may be for this receive.
         self.core.changes += 1;
-        let number = self.core.receives.push(receive);
+        let number = self.core.receives.push(Receive { buffers, user });
         Some(Posted { space, place: self.core.matcher(space).post(want, number) })
     }
 
