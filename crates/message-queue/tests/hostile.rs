@@ -201,6 +201,29 @@ fn a_flood_without_receives_stops_its_sender_alone() {
     assert_eq!(honest.b.wait(behind, LIMIT).unwrap().error, None);
 }
 
+#[test]
+fn one_who_wants_answers_and_takes_none_is_refused_in_the_end() {
+    const TELL_TAKEN: u64 = 4 << 8;
+    let mut honest = Honest::new(Settings::default());
+    let (mut stranger, peer) = Stranger::to(&mut honest.b);
+    // It lets a ring to it be made, of which it takes nothing.
+    let hello = honest.b.send_bytes(peer, 0, b"hello").unwrap();
+    while honest.b.test(hello).unwrap().is_none() {}
+    let mut error = None;
+    for number in 0..200_000_u64 {
+        let receive = honest.b.receive(Want::exactly(peer, 1), vec![0; 8]);
+        let record: Vec<u8> =
+            [EAGER | TELL_TAKEN, 1, number].iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let _ = stranger.outlet.push(&record);
+        error = error_of(&mut honest.b, receive);
+        if error.is_some() {
+            break;
+        }
+    }
+    assert!(matches!(error, Some(Error::PeerWrong { peer: of, .. }) if of == peer), "{error:?}");
+    honest.exchange();
+}
+
 /// Writes random words over all that a peer can write of its ring, while its honest half goes on sending.
 #[test]
 fn scribbles_over_every_word_are_an_error_at_worst() {

@@ -177,6 +177,18 @@ fn who_is_not_there_or_closes_is_said_to_be_gone() {
 }
 
 #[test]
+fn an_end_point_that_is_dropped_is_gone_for_others() {
+    let (mut a, mut b, to_b, to_a) = two(Settings::default());
+    let there = a.send_synchronous(to_b, 1, vec![0; 8]).unwrap();
+    let receive = b.receive(Want::exactly(to_a, 1), vec![0; 8]);
+    end(&mut b, &mut a, receive);
+    end(&mut a, &mut b, there);
+    let waiting = a.receive(Want::exactly(to_b, 2), vec![0; 8]);
+    drop(b);
+    assert_eq!(a.wait(waiting, LIMIT).unwrap().error, Some(Error::PeerGone { peer: to_b }));
+}
+
+#[test]
 fn a_send_that_may_not_wait_is_refused_when_there_is_no_room() {
     let (mut a, mut b, to_b, _) =
         two(Settings { unexpected_per_peer: Bounds { messages: 1, bytes: 1 << 20 }, ..Settings::default() });

@@ -155,6 +155,8 @@ impl<M: Meeting> Endpoint<M> {
 
 impl<M: Meeting> Drop for Endpoint<M> {
     fn drop(&mut self) {
+        // Whoever did not call `finish` says so at least, where there is room for a word.
+        self.core.tell_all(Beginning::new(Head { kind: Kind::Bye, flags: 0, id: 0 }));
         self.core.keep_memory_of_sends();
     }
 }

@@ -14,6 +14,10 @@ use crate::matching::{Envelope, PeerId};
 use crate::peer::{BEGINNING_BYTES, Process, Way};
 use crate::wire::{Beginning, Head, Kind};
 
+/// Records of this crate's own that may wait for one peer. Each answers something that the peer has sent: one that goes on sending and
+/// never takes the answers would fill the memory.
+const BACKLOG_MAX: usize = 1 << 16;
+
 impl<O: Outlet> Core<O> {
     /// Gets the bytes of an offered message.
     pub(super) fn fetch(
@@ -80,6 +84,9 @@ impl<O: Outlet> Core<O> {
 
     /// Sends a peer what waits for it, as far as there is room. Whether something still waits.
     pub(super) fn pump(&mut self, id: PeerId, sink: &mut impl Sink) -> bool {
+        if self.peers.get(id as usize).is_some_and(|peer| peer.backlog.len() > BACKLOG_MAX) {
+            self.wrong(id, "it sends and takes nothing", sink);
+        }
         match self.pump_some(id, sink) {
             Ok(()) | Err(LaneError::Full) => {}
             Err(LaneError::TooLong) => _ = self.wrong(id, "a ring that is too small", sink),
