@@ -4,9 +4,12 @@
 
 use std::time::Duration;
 
+use message_queue::buffers::Source;
 use message_queue::endpoint::{Mode, SendRequest};
 use message_queue::settings::Bounds;
-use message_queue::{Error, MessageQueue, PeerId, Persistent, Request, Settings, Space, Status, Want};
+use message_queue::{
+    Buffers, Error, MessageQueue, PeerId, Persistent, Request, Settings, Space, Status, Want,
+};
 
 const LIMIT: Option<Duration> = Some(Duration::from_secs(30));
 
@@ -64,6 +67,36 @@ fn each_way_of_a_message_is_taken_when_it_is_chosen() {
             let (sent, got) = (a.counters(), b.counters());
             assert_eq!([sent.eager, sent.offered, got.read, got.in_parts], counts, "{len} bytes");
             assert_eq!(got.unexpected, u64::from(!is_expected));
+        }
+    }
+}
+
+/// Memory in pieces of these lengths, with these bytes.
+fn scattered(bytes: &[u8], lengths: &[usize]) -> Buffers {
+    let mut rest = shm::lent::Piece::from(Box::leak(bytes.to_vec().into_boxed_slice()));
+    let mut pieces: Vec<_> = lengths.iter().map(|len| rest.split_off_front(*len)).collect();
+    pieces.push(rest);
+    Buffers::Scattered(pieces.into_boxed_slice())
+}
+
+#[test]
+fn memory_in_pieces_is_one_row_of_bytes_on_each_way() {
+    let default = Settings::default();
+    let in_parts = Settings { reads_memory: false, ..default };
+    let many = [777; 40];
+    let cuts: [&[usize]; 4] = [&[], &[0, 1, 0, 13], &[3, 3, 3, 3, 3, 3], &many];
+    for settings in [default, in_parts] {
+        for len in [5, 40, 4_000, 30_000] {
+            for (sent, got) in cuts.iter().flat_map(|sent| cuts.iter().map(move |got| (sent, got))) {
+                let (mut a, mut b, to_b, _) = two(settings);
+                let bytes: Vec<u8> = (0..len).map(|at| (at * 7 + 1) as u8).collect();
+                let receive = b.receive(with_tag(1), scattered(&vec![0; len], got));
+                let send = a.send(to_b, 1, scattered(&bytes, sent)).unwrap();
+                let status = end(&mut b, &mut a, receive);
+                assert_eq!(status.error, None);
+                assert!(status.buffers.to_vec() == bytes, "{len} bytes, {sent:?} to {got:?}");
+                end(&mut a, &mut b, send);
+            }
         }
     }
 }

@@ -27,6 +27,16 @@ impl Piece {
         Self { start, len }
     }
 
+    /// Divides it: what is left begins `len` bytes later. At the end if there are not so many.
+    #[must_use]
+    pub fn split_off_front(&mut self, len: usize) -> Self {
+        let len = len.min(self.len);
+        let front = Self { start: self.start, len };
+        // Within the memory, or one past its end.
+        (self.start, self.len) = (self.start.wrapping_add(len), self.len - len);
+        front
+    }
+
     /// Number of bytes.
     #[inline]
     #[must_use]
@@ -99,10 +109,33 @@ impl Piece {
     }
 }
 
+/// Memory that is never used otherwise again.
+impl From<&'static mut [u8]> for Piece {
+    fn from(bytes: &'static mut [u8]) -> Self {
+        // SAFETY: the exclusive borrow lasts forever, so nobody else reads or writes the bytes.
+        unsafe { Self::new(bytes.as_mut_ptr(), bytes.len()) }
+    }
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use crate::region::{Region, RegionOptions};
+
+    #[test]
+    fn a_piece_is_divided_without_a_byte_in_both() {
+        let mut rest = Piece::from(Box::leak(Box::new(*b"0123456789")).as_mut_slice());
+        let front = rest.split_off_front(4);
+        let all = rest.split_off_front(100);
+        assert_eq!((front.len(), all.len(), rest.len()), (4, 6, 0));
+        all.write(0, b"abcdefgh");
+        front.write(2, b"xyz");
+        let mut back = [0; 10];
+        front.read(0, &mut back[..4]);
+        all.read(0, &mut back[4..]);
+        rest.read(0, &mut back);
+        assert_eq!(&back, b"01xyabcdef");
+    }
 
     #[test]
     fn copies_stay_within_the_piece() {
