@@ -24,6 +24,8 @@ pub struct Completion {
     pub error: Option<Error>,
     /// The operation's memory.
     pub buffers: Buffers,
+    /// The last part of a receive of many messages: all of its memory belongs to the program again.
+    pub ends_many: bool,
 }
 
 /// Who is told.
@@ -34,7 +36,8 @@ pub trait Sink {
     /// A receive has ended well: what happens most often.
     #[inline]
     fn received(&mut self, user: u64, envelope: &Envelope, buffers: Buffers) {
-        self.ended(Completion { user, ended: Ended::Receive(Some(*envelope)), error: None, buffers });
+        let ended = Ended::Receive(Some(*envelope));
+        self.ended(Completion { user, ended, error: None, buffers, ends_many: false });
     }
 }
 

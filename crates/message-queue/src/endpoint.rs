@@ -5,6 +5,7 @@
 
 mod arrive;
 mod death;
+mod many;
 mod progress;
 mod receive;
 mod rendezvous;
@@ -25,6 +26,7 @@ use crate::order::Order;
 use crate::peer::{Peer, Way};
 use crate::settings::Settings;
 use arrive::Held;
+use many::Many;
 pub use receive::{Claimed, ReceiveRequest};
 pub use send::{Mode, SendRequest, Sent};
 
@@ -80,6 +82,8 @@ struct Core<O> {
     matchers: [Matcher<u32, Arrived>; 2],
     /// Receives that wait. They lie still until they end: a value that is moved while it is new costs more than a search.
     receives: Order<Receive>,
+    /// Receives of many messages.
+    many: Order<Many>,
     unexpected: Unexpected,
     /// Counts what may let a message be taken that was left where it is.
     changes: u64,
@@ -101,6 +105,8 @@ struct Core<O> {
 struct Receive {
     buffers: Buffers,
     user: u64,
+    /// The receive of many messages that it is a part of.
+    many: Option<u32>,
 }
 
 /// A message without a receive.
@@ -194,6 +200,7 @@ impl<M: Meeting> Endpoint<M> {
             peers: Vec::new(),
             matchers: [Matcher::default(), Matcher::default()],
             receives: Order::default(),
+            many: Order::default(),
             unexpected: Unexpected::new(&settings),
             changes: 0,
             sends: Order::default(),
@@ -276,14 +283,14 @@ impl<O: Outlet> Core<O> {
     /// A receive that waited has ended well, but for the length of its memory.
     #[inline]
     fn received_well(&mut self, number: u32, envelope: &Envelope, sink: &mut impl Sink) {
-        let Some(Receive { buffers, user }) = self.receives.remove(number) else { return };
+        let Some(Receive { buffers, user, .. }) = self.receives.remove(number) else { return };
         let (message_bytes, room_bytes) = (envelope.len_bytes, buffers.len());
         if message_bytes <= room_bytes {
             return sink.received(user, envelope, buffers);
         }
         let (ended, error) =
             (Ended::Receive(Some(*envelope)), Some(Error::Truncated { message_bytes, room_bytes }));
-        sink.ended(Completion { user, ended, error, buffers });
+        sink.ended(Completion { user, ended, error, buffers, ends_many: false });
     }
 
     /// A receive has ended.
@@ -291,15 +298,17 @@ impl<O: Outlet> Core<O> {
         let (message_bytes, room_bytes) = (envelope.len_bytes, receive.buffers.len());
         let truncated =
             (message_bytes > room_bytes).then_some(Error::Truncated { message_bytes, room_bytes });
-        let Receive { buffers, user } = receive;
+        let Receive { buffers, user, many } = receive;
         let error = error.or(truncated);
-        sink.ended(Completion { user, ended: Ended::Receive(Some(envelope)), error, buffers });
+        let ends_many = many.is_some_and(|many| self.part_ended(many));
+        let ended = Ended::Receive(Some(envelope));
+        sink.ended(Completion { user, ended, error, buffers, ends_many });
     }
 
     /// A send has ended.
     fn sent(&mut self, sending: Sending, error: Option<Error>, sink: &mut impl Sink) {
         let Sending { request, buffers, .. } = sending;
-        sink.ended(Completion { user: request.user, ended: Ended::Send, error, buffers });
+        sink.ended(Completion { user: request.user, ended: Ended::Send, error, buffers, ends_many: false });
     }
 
     fn set_busy(&mut self, peer: PeerId) {

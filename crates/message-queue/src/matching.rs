@@ -132,31 +132,6 @@ impl<R, M> Matcher<R, M> {
         }
     }
 
-    /// Takes the receive that a message goes to, if one waits.
-    #[inline]
-    pub(crate) fn take_receive(&mut self, envelope: &Envelope) -> Option<R> {
-        let key = Key { source: envelope.source, tag: envelope.tag };
-        let exact = self.exact.first_of(key);
-        if self.wild.is_empty() {
-            return self.exact.remove(exact?).map(|posted| posted.receive);
-        }
-        self.take_of_both(exact, envelope)
-    }
-
-    /// The same if there are receives with wildcards; `exact` is the first of the others.
-    fn take_of_both(&mut self, exact: Option<u32>, envelope: &Envelope) -> Option<R> {
-        let number = exact.and_then(|at| self.exact.get(at)).map_or(u64::MAX, |posted| posted.number);
-        let older = self.wild.iter().take_while(|(_, posted)| posted.number < number);
-        let mut taking = older.filter(|(_, posted)| posted.want.takes(envelope)).map(|(at, _)| at);
-        let wild = taking.next();
-        drop(taking);
-        let posted = match wild {
-            Some(at) => self.wild.remove(at),
-            None => self.exact.remove(exact?),
-        };
-        posted.map(|posted| posted.receive)
-    }
-
     /// Takes a receive out, if it still waits there.
     #[inline]
     pub(crate) fn remove_receive(&mut self, place: Place) -> Option<R> {
@@ -187,6 +162,49 @@ impl<R, M> Matcher<R, M> {
     pub(crate) fn keep(&mut self, envelope: Envelope, message: M) {
         let key = Key { source: envelope.source, tag: envelope.tag };
         self.messages.push(key, (envelope, message));
+    }
+}
+
+impl<R: Copy, M> Matcher<R, M> {
+    /// Takes the receive that a message goes to, if one waits. It goes on waiting in its place if `stays` says so.
+    #[inline]
+    pub(crate) fn take_receive(&mut self, envelope: &Envelope, stays: impl FnOnce(R) -> bool) -> Option<R> {
+        let key = Key { source: envelope.source, tag: envelope.tag };
+        let exact = self.exact.first_of(key);
+        if !self.wild.is_empty() {
+            return self.take_of_both(exact, envelope, stays);
+        }
+        let at = exact?;
+        let receive = self.exact.get(at)?.receive;
+        if !stays(receive) {
+            self.exact.remove(at);
+        }
+        Some(receive)
+    }
+
+    /// The same if there are receives with wildcards; `exact` is the first of the others.
+    fn take_of_both(
+        &mut self,
+        exact: Option<u32>,
+        envelope: &Envelope,
+        stays: impl FnOnce(R) -> bool,
+    ) -> Option<R> {
+        let exact = exact.and_then(|at| Some((at, self.exact.get(at)?)));
+        let before = exact.map_or(u64::MAX, |(_, posted)| posted.number);
+        let mut older = self.wild.iter().take_while(|(_, posted)| posted.number < before);
+        let wild = older.find(|(_, posted)| posted.want.takes(envelope));
+        drop(older);
+        let (is_exact, (at, posted)) =
+            wild.map(|found| (false, found)).or(exact.map(|found| (true, found)))?;
+        let receive = posted.receive;
+        if !stays(receive) {
+            if is_exact {
+                self.exact.remove(at);
+            } else {
+                self.wild.remove(at);
+            }
+        }
+        Some(receive)
     }
 }
 

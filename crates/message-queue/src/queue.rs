@@ -138,7 +138,8 @@ impl<M: Meeting> MessageQueue<M> {
             Ok(Sent::Now(buffers)) => {
                 use crate::completion::{Completion, Ended, Sink};
                 let (user, error) = (request.user, None);
-                self.requests.ended(Completion { user, ended: Ended::Send, error, buffers });
+                let ended = Ended::Send;
+                self.requests.ended(Completion { user, ended, error, buffers, ends_many: false });
             }
             Err(error) => {
                 self.requests.free(place);

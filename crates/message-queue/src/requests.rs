@@ -151,7 +151,7 @@ impl Requests {
 impl Sink for Requests {
     #[inline]
     fn ended(&mut self, completion: Completion) {
-        let Completion { user, ended, error, buffers } = completion;
+        let Completion { user, ended, error, buffers, .. } = completion;
         let envelope = match ended {
             Ended::Send => None,
             Ended::Receive(envelope) => envelope,
@@ -183,7 +183,7 @@ mod tests {
         assert!(requests.take(a).unwrap().is_none());
         let error = Some(Error::Cancelled);
         let (user, ended) = (Requests::word(a), Ended::Send);
-        requests.ended(Completion { user, ended, error, buffers: vec![1].into() });
+        requests.ended(Completion { user, ended, error, buffers: vec![1].into(), ends_many: false });
         assert_eq!((requests.has_ended(a), requests.has_ended(b)), (Ok(true), Ok(false)));
         let status = requests.take(a).unwrap().unwrap();
         assert_eq!((status.error, status.buffers.into_owned()), (error, Some(vec![1])));

@@ -155,7 +155,7 @@ fn a_persistent_operation_is_begun_again_and_again() {
     let mut send = Persistent::send(SendRequest::tagged(to_b, 1), vec![0; 20_000]);
     let mut receive = Persistent::receive(Space::Tagged, with_tag(1), vec![0; 20_000]);
     for round in 0..5 {
-        if let Some(message_queue::Buffers::Owned(bytes)) = send.buffers() {
+        if let Some(Buffers::Owned(bytes)) = send.buffers() {
             bytes.fill(round);
         }
         b.start(&mut receive).unwrap();
@@ -176,7 +176,7 @@ fn a_persistent_operation_is_begun_again_and_again() {
         }
         assert!(a.test(request).is_err(), "its end was told");
         assert_eq!(envelope.unwrap().len_bytes, 20_000);
-        let Some(message_queue::Buffers::Owned(bytes)) = receive.buffers() else { return };
+        let Some(Buffers::Owned(bytes)) = receive.buffers() else { return };
         assert!(bytes.iter().all(|byte| *byte == round));
     }
 }

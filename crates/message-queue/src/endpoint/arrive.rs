@@ -2,6 +2,7 @@
 
 use shm::window::Window;
 
+use super::many::{is_one, stays};
 use super::{Arrived, Body, Core, Offer, Receive, SendState, Space};
 use crate::completion::Sink;
 use crate::error::Error;
@@ -101,11 +102,16 @@ impl<O: Outlet> Core<O> {
         let (space, mut envelope, at) = envelope(peer, head, record)?;
         let len = record.len().checked_sub(at).ok_or(SHORT_RECORD)?;
         envelope.len_bytes = len;
-        if let Some(number) = self.matcher(space).take_receive(&envelope) {
-            if let Some(receive) = self.receives.get_mut(number) {
+        if let Some((number, stays)) = self.find_receive(space, &envelope) {
+            if is_one(number) {
+                if let Some(receive) = self.receives.get_mut(number) {
+                    receive.buffers.fill(0, record, at, len);
+                }
+                self.received_well(number, &envelope, sink);
+            } else if let Some(mut receive) = self.receive_of(number, len, stays) {
                 receive.buffers.fill(0, record, at, len);
+                self.received(receive, envelope, None, sink);
             }
-            self.received_well(number, &envelope, sink);
             if head.has(TELL_TAKEN) || head.has(TELL_MATCHED) {
                 self.tell_done(peer, head.id);
             }
@@ -163,11 +169,24 @@ impl<O: Outlet> Core<O> {
             || self.parts.iter().any(|(_, parts)| parts.envelope.source == peer)
     }
 
+    /// The number of what waits for a message, and whether it goes on waiting.
+    #[inline]
+    fn find_receive(&mut self, space: Space, envelope: &Envelope) -> Option<(u32, bool)> {
+        let Self { matchers, many, .. } = self;
+        let matcher = &mut matchers[usize::from(space == Space::Plain)];
+        let mut is_kept = false;
+        let number = matcher.take_receive(envelope, |number| {
+            is_kept = stays(many, number, envelope.len_bytes);
+            is_kept
+        })?;
+        Some((number, is_kept))
+    }
+
     /// The receive that a message goes to, if one waits.
     #[inline]
     pub(super) fn take_receive(&mut self, space: Space, envelope: &Envelope) -> Option<Receive> {
-        let number = self.matcher(space).take_receive(envelope)?;
-        self.receives.remove(number)
+        let (number, stays) = self.find_receive(space, envelope)?;
+        self.receive_of(number, envelope.len_bytes, stays)
     }
 
     fn take_done(&mut self, peer: PeerId, head: Head, sink: &mut impl Sink) -> Result<(), Nonsense> {

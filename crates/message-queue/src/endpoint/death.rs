@@ -107,9 +107,10 @@ impl<O: Outlet> Core<O> {
         for space in [Space::Tagged, Space::Plain] {
             while let Some(place) = self.matcher(space).receive_from(id) {
                 let number = self.matcher(space).remove_receive(place);
-                let receive = number.and_then(|number| self.receives.remove(number));
-                let Some(Receive { buffers, user }) = receive else { break };
-                sink.ended(Completion { user, ended: Ended::Receive(None), error: Some(error), buffers });
+                let receive = number.and_then(|number| self.given_up(number));
+                let Some(Receive { buffers, user, .. }) = receive else { break };
+                let (ended, error) = (Ended::Receive(None), Some(error));
+                sink.ended(Completion { user, ended, error, buffers, ends_many: false });
             }
         }
     }

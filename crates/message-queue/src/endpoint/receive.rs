@@ -47,16 +47,17 @@ impl<M: Meeting> Endpoint<M> {
     ) -> Option<Posted> {
         let ReceiveRequest { space, want, user } = *request;
         if let Some((envelope, arrived)) = self.core.take_message(space, &want) {
-            self.core.settle(Receive { buffers, user }, envelope, arrived, sink);
+            self.core.settle(Receive { buffers, user, many: None }, envelope, arrived, sink);
             return None;
         }
         if let Some(error) = self.hopeless(&want) {
-            sink.ended(Completion { user, ended: Ended::Receive(None), error: Some(error), buffers });
+            let (ended, error) = (Ended::Receive(None), Some(error));
+            sink.ended(Completion { user, ended, error, buffers, ends_many: false });
             return None;
         }
         // A message that was left where it is may be for this receive.
         self.core.changes += 1;
-        let number = self.core.receives.push(Receive { buffers, user });
+        let number = self.core.receives.push(Receive { buffers, user, many: None });
         Some(Posted { space, place: self.core.matcher(space).post(want, number) })
     }
 
@@ -75,12 +76,12 @@ impl<M: Meeting> Endpoint<M> {
     /// Gives up a receive that still waits: whether it did. Its end is told.
     pub fn cancel(&mut self, posted: Posted, sink: &mut impl Sink) -> bool {
         let number = self.core.matcher(posted.space).remove_receive(posted.place);
-        let Some(receive) = number.and_then(|number| self.core.receives.remove(number)) else {
+        let Some(receive) = number.and_then(|number| self.core.given_up(number)) else {
             return false;
         };
-        let Receive { buffers, user } = receive;
-        let error = Some(Error::Cancelled);
-        sink.ended(Completion { user, ended: Ended::Receive(None), error, buffers });
+        let Receive { buffers, user, .. } = receive;
+        let (ended, error) = (Ended::Receive(None), Some(Error::Cancelled));
+        sink.ended(Completion { user, ended, error, buffers, ends_many: false });
         true
     }
 
@@ -99,7 +100,7 @@ impl<M: Meeting> Endpoint<M> {
     /// Receives a message that was set aside.
     pub fn receive_claimed(&mut self, claimed: Claimed, user: u64, buffers: Buffers, sink: &mut impl Sink) {
         let Claimed { envelope, arrived } = claimed;
-        self.core.settle(Receive { buffers, user }, envelope, arrived, sink);
+        self.core.settle(Receive { buffers, user, many: None }, envelope, arrived, sink);
     }
 
     /// Throws a message away that was set aside.
@@ -119,7 +120,7 @@ impl<M: Meeting> Endpoint<M> {
 impl<O: Outlet> Core<O> {
     /// Takes the message that a receive gets now, if one waits.
     #[inline]
-    fn take_message(&mut self, space: Space, want: &Want) -> Option<(Envelope, Arrived)> {
+    pub(super) fn take_message(&mut self, space: Space, want: &Want) -> Option<(Envelope, Arrived)> {
         let (envelope, arrived) = self.matcher(space).take_message(want)?;
         self.unexpected.remove(envelope.source, arrived.body.kept_bytes());
         self.changes += 1;
@@ -127,7 +128,13 @@ impl<O: Outlet> Core<O> {
     }
 
     /// A receive and a message have met.
-    fn settle(&mut self, mut receive: Receive, envelope: Envelope, arrived: Arrived, sink: &mut impl Sink) {
+    pub(super) fn settle(
+        &mut self,
+        mut receive: Receive,
+        envelope: Envelope,
+        arrived: Arrived,
+        sink: &mut impl Sink,
+    ) {
         let Arrived { tell, body } = arrived;
         match body {
             Body::Held(held) => {

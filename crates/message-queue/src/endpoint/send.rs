@@ -248,7 +248,8 @@ impl<O: Outlet> Core<O> {
         let Some(mut sending) = self.sends.remove(number) else { return };
         copy(&mut sending.buffers, into);
         let Sending { request, buffers, .. } = sending;
-        sink.ended(Completion { user: request.user, ended: Ended::Send, error: None, buffers });
+        let (user, ended) = (request.user, Ended::Send);
+        sink.ended(Completion { user, ended, error: None, buffers, ends_many: false });
     }
 }
 
