@@ -8,9 +8,9 @@
 //! **What it must never do.** Ask libfabric for anything while libfabric asks it for its provider (a lock is held then); unwind into
 //! C; trust a peer's words: whatever a peer says of lengths, operations and memory is checked before it is used.
 //!
-//! **Where to start reading.** [`info`] is what `fi_getinfo` is told. `objects` are the objects with C's tables of functions; all
-//! that they do is in `engine`: `engine::matching` (which receive gets which message), `engine::endpoint` (sending, receiving, progress),
-//! `engine::meet` (how two processes find each other), `engine::wire` (what lies in the rings, which are those of `shm::ring::record`).
+//! **Where to start reading.** [`info`] is what `fi_getinfo` is told. `objects` are the objects with C's tables of functions; what they do
+//! is in `engine`: `engine::endpoint` turns it into operations of crate `message-queue`, which matches, sends and receives, and
+//! `engine::endpoint::told` turns their ends into completions.
 
 mod abi;
 mod absent;

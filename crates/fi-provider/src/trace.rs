@@ -76,8 +76,14 @@ fn is_on() -> bool {
 /// Counts a call.
 #[inline]
 pub(crate) fn count(op: Op) {
+    add(op, 1);
+}
+
+/// Counts several.
+#[inline]
+pub(crate) fn add(op: Op, times: u64) {
     if is_on() {
-        COUNTS[op as usize].fetch_add(1, Ordering::Relaxed);
+        COUNTS[op as usize].fetch_add(times, Ordering::Relaxed);
     }
 }
 

@@ -54,8 +54,9 @@ impl Buffers {
         }
     }
 
-    /// Address of the first byte, and whether all others follow it.
-    pub(crate) fn address(&self) -> (u64, bool) {
+    /// Address of the first byte, and whether all others follow it; else 0.
+    #[must_use]
+    pub fn address(&self) -> (u64, bool) {
         match self {
             Self::Owned(bytes) => (bytes.as_ptr().expose_provenance() as u64, true),
             Self::Lent(piece) => (piece.as_ptr().expose_provenance() as u64, true),

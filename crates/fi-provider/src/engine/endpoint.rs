@@ -1,29 +1,30 @@
-//! An end point: sends and receives messages, and makes progress.
+//! An end point: one of crate `message-queue`, whose completions go to libfabric's queues and counters.
 
-mod progress;
-mod receive;
-mod send;
+mod told;
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use fabric_sys::constants::{FI_EAGAIN, FI_EINVAL};
 use libc::c_int;
+use message_queue::endpoint::{Claimed, Mode, Posted, ReceiveRequest as Receive, SendRequest as Send, Sent};
+use message_queue::meet::Datagrams;
+use message_queue::{Buffers, Error, Settings, Space, Want};
 use rustix::io::Errno;
+use shm::lent::Piece;
 
-use super::buffers::Buffers;
 use super::completion::Completion;
-use super::matching::{Envelope, Matcher};
-use super::meet::Meeting;
 use super::name::{Name, PeerId};
-use super::peer::Peer;
 use super::slab::Slab;
 use super::state::Shared;
-pub(crate) use receive::ReceiveRequest;
-pub(crate) use send::SendRequest;
-use shm::ring::record::Consumer;
+use crate::abi::{FI_ENOMSG, FI_EOPBADSTATE};
+use crate::trace::{Op as Traced, add, count};
+use told::Told;
 
 /// Longest message that goes through the ring in one record; a longer one is offered to the receiver.
 pub(crate) const EAGER_MAX_BYTES: usize = 16 << 10;
+/// Memory of a ring for one direction between two end points.
+const RING_BYTES: usize = 256 << 10;
 /// How long a first message to a peer waits for the peer's answer. That needs only a little of the processor from the peer's process, and
 /// many programs take it for an error if their very first message finds no room.
 const ANSWER_LIMIT: Duration = Duration::from_millis(50);
@@ -48,11 +49,44 @@ pub(crate) struct Wishes {
     pub(crate) receive_flags: u64,
 }
 
+/// A message that a program sends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SendRequest {
+    pub(crate) to: PeerId,
+    pub(crate) is_tagged: bool,
+    pub(crate) tag: u64,
+    pub(crate) data: Option<u64>,
+    pub(crate) context: usize,
+    pub(crate) wants_completion: bool,
+    /// Its completion says that the receiver has it, not only that the memory may be used again.
+    pub(crate) wants_delivery: bool,
+}
+
+/// A receive as a program asks for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReceiveRequest {
+    pub(crate) is_tagged: bool,
+    pub(crate) want: Want,
+    pub(crate) context: usize,
+    pub(crate) wants_completion: bool,
+}
+
+/// An operation that has not ended.
+#[derive(Clone, Copy, Debug)]
+struct Op {
+    context: usize,
+    wants_completion: bool,
+    is_tagged: bool,
+    /// What it waits for, if it is a receive.
+    tag: u64,
+    is_many: bool,
+    posted: Option<Posted>,
+}
+
 /// An end point.
 #[derive(Debug)]
 pub(crate) struct Endpoint {
     pub(crate) name: Name,
-    id: PeerId,
     pub(crate) wishes: Wishes,
     pub(crate) vector: Option<u32>,
     pub(crate) send_queue: Option<Bound>,
@@ -62,110 +96,27 @@ pub(crate) struct Endpoint {
     /// A buffer for many messages is given back when less is left of it.
     pub(crate) least_for_many: usize,
     /// Once it is enabled.
-    meeting: Option<Meeting>,
-    peers: Vec<Option<Box<Peer>>>,
-    inboxes: Vec<(PeerId, Box<Consumer>)>,
-    /// Peers that are wrong or hostile.
-    bad: Vec<PeerId>,
-    /// Peers for which something waits.
-    busy: Vec<PeerId>,
-    /// Untagged and tagged messages.
-    matchers: [Matcher<Posted, Arrived>; 2],
+    inner: Option<message_queue::Endpoint>,
+    ops: Slab<Op>,
     /// Messages that a program has claimed, by its pointer.
-    claimed: HashMap<usize, (Envelope, Arrived)>,
-    /// Buffers for many messages.
-    many: Slab<Many>,
-    /// Messages that are not out yet.
-    sends: Slab<Sending>,
-    /// Messages that come in parts.
-    incoming: Slab<Incoming>,
+    claimed: HashMap<usize, Claimed>,
+    /// By the domain's number of a peer: that of `inner`.
+    to_inner: Vec<Option<u32>>,
+    /// By the number of `inner`: the domain's.
+    to_ours: Vec<PeerId>,
+    /// Ends whose peers have no number of the domain yet, and those behind them.
+    deferred: Vec<message_queue::completion::Completion>,
 }
 
-/// A receive that waits.
-#[derive(Debug)]
-enum Posted {
-    One(Receive),
-    /// A buffer for many messages.
-    Many(u32),
-}
-
-/// A receive.
-#[derive(Debug)]
-struct Receive {
-    buffers: Buffers,
-    context: usize,
-    wants_completion: bool,
-    is_tagged: bool,
-    /// The buffer for many messages that it uses a part of.
-    part_of: Option<u32>,
-}
-
-/// A message without a receive.
-#[derive(Debug)]
-enum Arrived {
-    Held(Box<[u8]>),
-    Offered(Offer),
-}
-
-/// Where a message lies in its sender.
-#[derive(Clone, Copy, Debug)]
-struct Offer {
-    send: u32,
-    address: u64,
-    is_one_piece: bool,
-}
-
-/// A buffer that takes one message after the other.
-#[derive(Debug)]
-struct Many {
-    start: *mut u8,
-    len: usize,
-    used: usize,
-    context: usize,
-    wants_completion: bool,
-    is_tagged: bool,
-    /// Receives into it that have not ended.
-    open: u32,
-    is_used_up: bool,
-}
-
-// SAFETY: the memory belongs to the operation, not to a thread.
-unsafe impl Send for Many {}
-
-/// A message that its receiver has not got yet.
-#[derive(Debug)]
-struct Sending {
-    peer: PeerId,
-    buffers: Option<Buffers>,
-    done: SendDone,
-}
-
-/// What the program is told when a message is out.
-#[derive(Clone, Copy, Debug)]
-struct SendDone {
-    context: usize,
-    is_tagged: bool,
-    wants_completion: bool,
-}
-
-/// A message that comes in parts.
-#[derive(Debug)]
-struct Incoming {
-    peer: PeerId,
-    receive: Receive,
-    envelope: Envelope,
-    send: u32,
-    at: usize,
-    end: usize,
+fn space(is_tagged: bool) -> Space {
+    if is_tagged { Space::Tagged } else { Space::Plain }
 }
 
 impl Endpoint {
     /// A new one, or `None` if there is no random number for its name.
-    pub(crate) fn new(wishes: Wishes, shared: &mut Shared) -> Option<Self> {
-        let name = Name::new()?;
+    pub(crate) fn new(wishes: Wishes, _: &mut Shared) -> Option<Self> {
         Some(Self {
-            name,
-            id: shared.names.number(name),
+            name: Name::new()?,
             wishes,
             vector: None,
             send_queue: None,
@@ -173,103 +124,292 @@ impl Endpoint {
             send_counter: None,
             receive_counter: None,
             least_for_many: 64,
-            meeting: None,
-            peers: Vec::new(),
-            inboxes: Vec::new(),
-            bad: Vec::new(),
-            busy: Vec::new(),
-            matchers: [Matcher::default(), Matcher::default()],
+            inner: None,
+            ops: Slab::default(),
             claimed: HashMap::new(),
-            many: Slab::default(),
-            sends: Slab::default(),
-            incoming: Slab::default(),
+            to_inner: Vec::new(),
+            to_ours: Vec::new(),
+            deferred: Vec::new(),
         })
     }
 
     /// From now on it can be reached, and reach others.
     pub(crate) fn enable(&mut self) -> Result<(), Errno> {
-        if self.meeting.is_none() {
-            self.meeting = Some(Meeting::begin(self.name)?);
+        if self.inner.is_none() {
+            let settings = Settings {
+                ring_bytes: RING_BYTES,
+                eager_max_bytes: EAGER_MAX_BYTES,
+                // `TIELINE_FI_PULL=0` says no, for tests of the other way.
+                reads_memory: std::env::var_os("TIELINE_FI_PULL").is_none_or(|value| value != "0"),
+                ..Settings::default()
+            };
+            let meeting = Datagrams::begin(self.name, settings.ring_bytes)?;
+            self.inner = Some(message_queue::Endpoint::with(meeting, settings));
         }
         Ok(())
     }
 
     pub(crate) fn is_enabled(&self) -> bool {
-        self.meeting.is_some()
+        self.inner.is_some()
     }
 
-    /// Whether words wait that a peer needs to end its operations.
-    fn owes_words(&self) -> bool {
-        !self.busy.is_empty()
+    /// Calls the inner end point, if there is one, with somebody who is told of ends.
+    #[inline]
+    fn inside<R>(
+        &mut self,
+        shared: &mut Shared,
+        work: impl FnOnce(&mut message_queue::Endpoint, &mut Told<'_>) -> R,
+    ) -> Option<R> {
+        let Self { vector, send_queue, receive_queue, send_counter, receive_counter, .. } = *self;
+        let Self { inner, ops, to_ours, deferred, .. } = self;
+        let mut told = Told {
+            vector,
+            send_queue,
+            receive_queue,
+            send_counter,
+            receive_counter,
+            ops,
+            to_ours,
+            deferred,
+            shared,
+        };
+        let result = inner.as_mut().map(|inner| work(inner, &mut told));
+        if !self.deferred.is_empty() {
+            self.tell_deferred(shared);
+        }
+        result
+    }
+
+    /// Tells of the ends whose peers had no number of the domain.
+    #[cold]
+    fn tell_deferred(&mut self, shared: &mut Shared) {
+        self.learn(shared);
+        let ends = std::mem::take(&mut self.deferred);
+        self.inside(shared, |_, told| ends.into_iter().for_each(|end| told.tell(end)));
+    }
+
+    /// Numbers of the domain for all peers that have become known.
+    fn learn(&mut self, shared: &mut Shared) {
+        let Some(inner) = &self.inner else { return };
+        while let Some(name) = inner.name_of(self.to_ours.len() as u32) {
+            self.to_ours.push(shared.names.number(name));
+        }
+    }
+
+    /// The inner number of a peer.
+    #[inline]
+    fn inner_number(&mut self, id: PeerId, shared: &Shared) -> Option<u32> {
+        if let Some(Some(number)) = self.to_inner.get(id as usize) {
+            return Some(*number);
+        }
+        let number = self.inner.as_mut()?.peer(shared.names.name(id)?);
+        let at = id as usize;
+        if self.to_inner.len() <= at {
+            self.to_inner.resize(at + 1, None);
+        }
+        self.to_inner[at] = Some(number);
+        Some(number)
+    }
+
+    /// Takes what has arrived, and sends what waited for room.
+    #[inline]
+    pub(crate) fn progress(&mut self, shared: &mut Shared) {
+        self.inside(shared, |inner, told| inner.progress(told));
     }
 
     /// Before it is dropped: gets out what peers wait for.
     pub(crate) fn finish(&mut self, shared: &mut Shared) {
-        let until = Instant::now() + CLOSE_LIMIT;
-        while self.owes_words() && Instant::now() < until {
+        self.inside(shared, |inner, told| inner.finish(CLOSE_LIMIT, told));
+        let Some(counters) = self.inner.as_ref().map(message_queue::Endpoint::counters) else { return };
+        add(Traced::Eager, counters.eager);
+        add(Traced::Offered, counters.offered);
+        add(Traced::Pulled, counters.read);
+        add(Traced::Streamed, counters.in_parts);
+        add(Traced::Unexpected, counters.unexpected);
+    }
+
+    /// Sends a message. An error is a number of libfabric's, and then nothing was sent.
+    #[inline]
+    pub(crate) fn send(
+        &mut self,
+        request: &SendRequest,
+        buffers: Buffers,
+        shared: &mut Shared,
+    ) -> Result<(), c_int> {
+        if self.inner.is_none() {
+            return Err(FI_EOPBADSTATE);
+        }
+        let Some(to) = self.inner_number(request.to, shared) else { return Err(FI_EINVAL) };
+        let SendRequest { is_tagged, tag, data, context, wants_completion, wants_delivery, .. } = *request;
+        let mode = if wants_delivery { Mode::Delivered } else { Mode::Standard };
+        let mut inner = Send { to, space: space(is_tagged), tag, data, user: 0, mode, waits: false };
+        let op = Op { context, wants_completion, is_tagged, tag, is_many: false, posted: None };
+        let sent = self.inside(shared, |endpoint, told| {
+            let is_out = endpoint.send_now(&inner, &buffers)?;
+            if is_out {
+                told.tell_sender(op, 0);
+            }
+            Ok(is_out)
+        });
+        match sent {
+            Some(Ok(true)) => return Ok(()),
+            Some(Ok(false)) => {}
+            Some(Err(error)) => return Err(number_of(error)),
+            None => return Err(FI_EOPBADSTATE),
+        }
+        self.wait_for_way(to, shared).map_err(number_of)?;
+        let number = self.ops.insert(op);
+        inner.user = u64::from(number);
+        let sent = self.inside(shared, |endpoint, told| endpoint.send(&inner, buffers, told));
+        match sent {
+            Some(Ok(Sent::Later)) => Ok(()),
+            Some(Ok(Sent::Now(_))) => {
+                self.ops.remove(number);
+                self.inside(shared, |_, told| told.tell_sender(op, 0));
+                Ok(())
+            }
+            Some(Err(error)) => {
+                self.ops.remove(number);
+                if matches!(error, Error::NotNow { .. }) {
+                    count(Traced::Again);
+                }
+                Err(number_of(error))
+            }
+            None => Err(FI_EOPBADSTATE),
+        }
+    }
+
+    /// Asks a peer for a ring, and waits a little for its answer.
+    #[cold]
+    fn wait_for_way(&mut self, to: u32, shared: &mut Shared) -> Result<(), Error> {
+        let until = Instant::now() + ANSWER_LIMIT;
+        loop {
+            match self.inside(shared, |inner, told| inner.open_way(to, told)) {
+                Some(Err(error)) => return Err(error),
+                Some(Ok(true)) | None => return Ok(()),
+                Some(Ok(false)) if Instant::now() >= until => return Ok(()),
+                Some(Ok(false)) => std::thread::yield_now(),
+            }
             self.progress(shared);
-            std::thread::yield_now();
+        }
+    }
+
+    /// What the inner end point is asked to receive.
+    fn wanted(&mut self, request: &ReceiveRequest, is_many: bool, shared: &Shared) -> Receive {
+        let ReceiveRequest { is_tagged, want, context, wants_completion } = *request;
+        // A peer without a name is never heard of.
+        let source = want.source.map(|id| self.inner_number(id, shared).unwrap_or(u32::MAX));
+        let op = Op { context, wants_completion, is_tagged, tag: want.tag, is_many, posted: None };
+        let user = u64::from(self.ops.insert(op));
+        Receive { space: space(is_tagged), want: Want { source, ..want }, user }
+    }
+
+    fn note(&mut self, user: u64, posted: Option<Posted>) {
+        if let Some(op) = self.ops.get_mut(user as u32) {
+            op.posted = posted;
+        }
+    }
+
+    /// Receives one message, now or later.
+    #[inline]
+    pub(crate) fn receive(&mut self, request: &ReceiveRequest, buffers: Buffers, shared: &mut Shared) {
+        let receive = self.wanted(request, false, shared);
+        let posted = self.inside(shared, |inner, told| inner.receive(&receive, buffers, told)).flatten();
+        if posted.is_some() {
+            self.note(receive.user, posted);
+        }
+    }
+
+    /// Receives messages into a buffer, one behind the other, until it is used up.
+    pub(crate) fn receive_many(&mut self, request: &ReceiveRequest, memory: Piece, shared: &mut Shared) {
+        let receive = self.wanted(request, true, shared);
+        let least = self.least_for_many;
+        let posted =
+            self.inside(shared, |inner, told| inner.receive_many(&receive, memory, least, told)).flatten();
+        if posted.is_some() {
+            self.note(receive.user, posted);
         }
     }
 
     /// Gives up a receive that still waits: whether there was one.
     pub(crate) fn cancel(&mut self, context: usize, shared: &mut Shared) -> bool {
-        for is_tagged in [true, false] {
-            let many = &self.many;
-            let is_meant = |posted: &Posted| match posted {
-                Posted::One(receive) => receive.context == context,
-                Posted::Many(number) => many.get(*number).is_some_and(|many| many.context == context),
-            };
-            let Some((want, posted)) = self.matchers[usize::from(is_tagged)].cancel(is_meant) else {
-                continue;
-            };
-            if let Posted::Many(number) = posted {
-                self.many.remove(number);
+        let waiting = |(_, op): (u32, &Op)| op.posted.filter(|_| op.context == context);
+        let posted = self.ops.iter().find_map(waiting);
+        let Some(posted) = posted else { return false };
+        self.inside(shared, |inner, told| inner.cancel(posted, told)).unwrap_or(false)
+    }
+
+    /// Tells of the message that a receive would get, and perhaps sets it aside or throws it away.
+    pub(crate) fn peek(
+        &mut self,
+        request: &ReceiveRequest,
+        is_claim: bool,
+        is_discard: bool,
+        shared: &mut Shared,
+    ) {
+        self.progress(shared);
+        self.learn(shared);
+        let ReceiveRequest { is_tagged, want, context, wants_completion } = *request;
+        let source = want.source.map(|id| self.inner_number(id, shared).unwrap_or(u32::MAX));
+        let (space, want) = (space(is_tagged), Want { source, ..want });
+        let claimed = &mut self.claimed;
+        let inner = self.inner.as_mut();
+        let found = inner.and_then(|inner| {
+            let envelope = inner.probe(space, &want)?;
+            let taken = if is_claim || is_discard { inner.claim(space, &want) } else { None };
+            Some((envelope, taken))
+        });
+        let Some((envelope, taken)) = found else {
+            let mut completion = Completion::new(context, told::receive_flags(is_tagged));
+            (completion.tag, completion.error) = (want.tag, FI_ENOMSG);
+            self.inside(shared, |_, told| told.tell_receiver(completion, true));
+            return;
+        };
+        match taken {
+            Some(taken) if is_discard => {
+                self.inside(shared, |inner, told| inner.throw_away(taken, told));
             }
-            let mut completion = Completion::new(context, receive::flags(is_tagged));
-            (completion.tag, completion.error) = (want.tag, fabric_sys::constants::FI_ECANCELED);
-            self.tell_receiver(completion, true, shared);
-            return true;
+            Some(taken) => _ = claimed.insert(context, taken),
+            None => {}
         }
-        false
+        self.inside(shared, |_, told| {
+            let completion = told.of_message(context, is_tagged, &envelope);
+            told.tell_receiver(completion, wants_completion);
+        });
     }
 
-    fn peer(&mut self, id: PeerId, shared: &Shared) -> Option<&mut Peer> {
-        let at = id as usize;
-        if self.peers.len() <= at {
-            self.peers.resize_with(at + 1, || None);
+    /// Receives a message that was set aside, or throws it away: whether there is one of this pointer.
+    pub(crate) fn receive_claimed(
+        &mut self,
+        request: &ReceiveRequest,
+        buffers: Buffers,
+        is_discard: bool,
+        shared: &mut Shared,
+    ) -> bool {
+        let ReceiveRequest { is_tagged, context, wants_completion, .. } = *request;
+        let Some(claimed) = self.claimed.remove(&context) else { return false };
+        if is_discard {
+            let envelope = claimed.envelope();
+            self.inside(shared, |inner, told| {
+                inner.throw_away(claimed, told);
+                let completion = told.of_message(context, is_tagged, &envelope);
+                told.tell_receiver(completion, wants_completion);
+            });
+        } else {
+            let receive = self.wanted(request, false, shared);
+            self.inside(shared, |inner, told| inner.receive_claimed(claimed, receive.user, buffers, told));
         }
-        let place = self.peers.get_mut(at)?;
-        if place.is_none() {
-            *place = Some(Box::new(Peer::new(shared.names.name(id)?)));
-        }
-        place.as_deref_mut()
+        true
     }
+}
 
-    fn tell_sender(&self, done: SendDone, error: c_int, shared: &mut Shared) {
-        if let Some(counter) = self.send_counter.and_then(|number| shared.counters.get_mut(number)) {
-            *(if error == 0 { &mut counter.good } else { &mut counter.bad }) += 1;
-        }
-        if !done.wants_completion && error == 0 {
-            return;
-        }
-        let mut completion = Completion::new(done.context, send::flags(done.is_tagged));
-        completion.error = error;
-        if let Some(queue) = self.send_queue.and_then(|bound| shared.queues.get_mut(bound.queue)) {
-            queue.push(completion);
-        }
-    }
-
-    fn tell_receiver(&self, completion: Completion, wants_completion: bool, shared: &mut Shared) {
-        let is_good = completion.error == 0;
-        if let Some(counter) = self.receive_counter.and_then(|number| shared.counters.get_mut(number)) {
-            *(if is_good { &mut counter.good } else { &mut counter.bad }) += 1;
-        }
-        if !wants_completion && is_good {
-            return;
-        }
-        if let Some(queue) = self.receive_queue.and_then(|bound| shared.queues.get_mut(bound.queue)) {
-            queue.push(completion);
-        }
+/// The number of libfabric's for an error of a send.
+fn number_of(error: Error) -> c_int {
+    match error {
+        Error::NotNow { .. } => FI_EAGAIN,
+        Error::PeerGone { .. } => libc::ECONNREFUSED,
+        Error::PeerWrong { .. } => libc::ECONNABORTED,
+        Error::NoWay { errno, .. } => errno.raw_os_error(),
+        _ => FI_EINVAL,
     }
 }

@@ -1,88 +1,11 @@
-//! Addresses of end points, as programs carry them from one process to another: 32 opaque bytes, all of one length, because Open MPI and
-//! MPICH keep the addresses of all processes in one array.
+//! Addresses of end points, and the numbers that a domain has for them.
 
 use std::collections::HashMap;
-use std::sync::OnceLock;
 
-/// Which end point, within this process: a number for its name.
+pub(crate) use message_queue::name::{NAME_BYTES, Name};
+
+/// Which end point, within this domain: a number for its name.
 pub(crate) type PeerId = u32;
-
-/// Length of a name.
-pub(crate) const NAME_BYTES: usize = 32;
-
-const MAGIC: [u8; 4] = *b"tlf1";
-
-/// An end point's address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(C)]
-pub(crate) struct Name {
-    magic: [u8; 4],
-    /// For those who debug; nothing relies on it.
-    pid: [u8; 4],
-    /// The machine: processes of another one cannot be reached.
-    machine: [u8; 8],
-    /// Of this end point alone, and not to be guessed.
-    random: [u8; 16],
-}
-
-const _: () = assert!(size_of::<Name>() == NAME_BYTES);
-
-impl Name {
-    /// A new name, or `None` if the kernel has no random numbers.
-    pub(crate) fn new() -> Option<Self> {
-        let mut random = [0; 16];
-        let got = rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty()).ok()?;
-        (got == random.len()).then(|| Self {
-            magic: MAGIC,
-            pid: std::process::id().to_ne_bytes(),
-            machine: machine(),
-            random,
-        })
-    }
-
-    /// The name that a program gave, if it is one of an end point on this machine.
-    pub(crate) fn of_bytes(bytes: &[u8; NAME_BYTES]) -> Option<Self> {
-        let (magic, rest) = bytes.split_first_chunk::<4>()?;
-        let (pid, rest) = rest.split_first_chunk::<4>()?;
-        let (machine_bytes, rest) = rest.split_first_chunk::<8>()?;
-        let random = *rest.first_chunk::<16>()?;
-        let name = Self { magic: *magic, pid: *pid, machine: *machine_bytes, random };
-        (name.magic == MAGIC && name.machine == machine()).then_some(name)
-    }
-
-    /// As programs carry it.
-    pub(crate) fn bytes(&self) -> [u8; NAME_BYTES] {
-        let mut bytes = [0; NAME_BYTES];
-        bytes[..4].copy_from_slice(&self.magic);
-        bytes[4..8].copy_from_slice(&self.pid);
-        bytes[8..16].copy_from_slice(&self.machine);
-        bytes[16..].copy_from_slice(&self.random);
-        bytes
-    }
-
-    /// For people, and the name of its socket.
-    pub(crate) fn text(&self) -> String {
-        use std::fmt::Write;
-        let mut text = format!("tieline-fi-{}-", u32::from_ne_bytes(self.pid));
-        for byte in self.random {
-            let _ = write!(text, "{byte:02x}");
-        }
-        text
-    }
-}
-
-/// This start of this machine: the kernel's random number of it, of which eight bytes suffice to notice a wrong machine.
-fn machine() -> [u8; 8] {
-    static MACHINE: OnceLock<[u8; 8]> = OnceLock::new();
-    *MACHINE.get_or_init(|| {
-        let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-        // FNV-1a: it need not resist anybody.
-        let hash = id.trim().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
-        hash.to_ne_bytes()
-    })
-}
 
 /// Numbers for names.
 #[derive(Debug, Default)]
@@ -111,17 +34,6 @@ impl Names {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_name_survives_its_bytes_and_strangers_do_not() {
-        let name = Name::new().unwrap();
-        assert_eq!(Name::of_bytes(&name.bytes()), Some(name));
-        for (at, what) in [(0, "magic"), (8, "machine")] {
-            let mut bytes = name.bytes();
-            bytes[at] ^= 1;
-            assert_eq!(Name::of_bytes(&bytes), None, "{what}");
-        }
-    }
 
     #[test]
     fn numbers_are_kept() {

@@ -25,6 +25,11 @@ impl<T> Slab<T> {
         (self.places.len() - 1) as u32
     }
 
+    /// All of them with their numbers.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        self.places.iter().enumerate().filter_map(|(at, place)| Some((at as u32, place.as_ref()?)))
+    }
+
     pub(crate) fn get(&self, number: u32) -> Option<&T> {
         self.places.get(number as usize)?.as_ref()
     }

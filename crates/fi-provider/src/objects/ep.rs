@@ -10,6 +10,7 @@ use fabric_sys::constants::{
     FI_INJECT, FI_RECV, FI_SEND,
 };
 use libc::{c_int, c_void};
+use message_queue::{Buffers, Want};
 
 use super::{Object, av, cq, msg, ops, tagged};
 use crate::abi::{
@@ -19,9 +20,7 @@ use crate::abi::{
     FI_SELECTIVE_COMPLETION, FI_TRANSMIT_COMPLETE, fid_cntr,
 };
 use crate::absent::{ABSENT, Absent, Table};
-use crate::engine::buffers::Buffers;
 use crate::engine::endpoint::{Bound, EAGER_MAX_BYTES, Endpoint, ReceiveRequest, SendRequest, Wishes};
-use crate::engine::matching::Want;
 use crate::trace::{self, Op, count};
 
 /// Flags of a send that are known here.
@@ -287,7 +286,7 @@ pub(super) enum Flags {
 /// Sends a message.
 ///
 /// # Safety
-/// An end point of the program's; the buffers are as [`Buffers`] needs them.
+/// An end point of the program's; the buffers are as [`crate::engine::buffers`] needs them.
 #[inline]
 pub(super) unsafe fn send(ep: *mut fid_ep, outgoing: &Outgoing, buffers: Buffers) -> isize {
     // SAFETY: by the caller's word.
@@ -339,7 +338,7 @@ pub(super) struct Wanted {
 /// Receives, peeks at or claims a message.
 ///
 /// # Safety
-/// An end point of the program's; the buffers are as [`Buffers`] needs them.
+/// An end point of the program's; the buffers are as [`crate::engine::buffers`] needs them.
 #[inline]
 pub(super) unsafe fn receive(ep: *mut fid_ep, wanted: &Wanted, buffers: Buffers) -> isize {
     // SAFETY: by the caller's word.
@@ -382,10 +381,8 @@ pub(super) unsafe fn receive(ep: *mut fid_ep, wanted: &Wanted, buffers: Buffers)
     } else if is_discard {
         return -(FI_EBADFLAGS as isize);
     } else if flags & FI_MULTI_RECV != 0 {
-        if !buffers.is_one_piece() {
-            return -(FI_EINVAL as isize);
-        }
-        endpoint.receive_many(&request, buffers, shared);
+        let Buffers::Lent(memory) = buffers else { return -(FI_EINVAL as isize) };
+        endpoint.receive_many(&request, memory, shared);
     } else {
         endpoint.receive(&request, buffers, shared);
     }

@@ -9,7 +9,7 @@ use libc::{c_void, iovec};
 use super::ep::{Flags, Outgoing, Wanted, receive, send};
 use crate::abi::{FI_REMOTE_CQ_DATA, fi_msg};
 use crate::absent::Table;
-use crate::engine::buffers::Buffers;
+use crate::engine::buffers;
 use crate::trace::{Op, count};
 
 pub(super) static OPS: Table<fi_ops_msg> = Table(fi_ops_msg {
@@ -36,7 +36,7 @@ unsafe extern "C" fn recv(
     count(Op::Recv);
     let wanted = Wanted { from, tag: None, context, flags: None };
     // SAFETY: see the module.
-    unsafe { receive(ep, &wanted, Buffers::one(buf.cast(), len)) }
+    unsafe { receive(ep, &wanted, buffers::one(buf.cast(), len)) }
 }
 
 unsafe extern "C" fn recvv(
@@ -50,7 +50,7 @@ unsafe extern "C" fn recvv(
     count(Op::Recvv);
     let wanted = Wanted { from, tag: None, context, flags: None };
     // SAFETY: see the module.
-    unsafe { receive(ep, &wanted, Buffers::of_list(list, pieces)) }
+    unsafe { receive(ep, &wanted, buffers::of_list(list, pieces)) }
 }
 
 unsafe extern "C" fn recvmsg(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) -> isize {
@@ -59,7 +59,7 @@ unsafe extern "C" fn recvmsg(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) ->
     unsafe {
         let msg = &*msg;
         let wanted = Wanted { from: msg.addr, tag: None, context: msg.context, flags: Some(flags) };
-        receive(ep, &wanted, Buffers::of_list(msg.msg_iov, msg.iov_count))
+        receive(ep, &wanted, buffers::of_list(msg.msg_iov, msg.iov_count))
     }
 }
 
@@ -74,7 +74,7 @@ unsafe extern "C" fn send_one(
     count(Op::Send);
     let outgoing = Outgoing { to, tag: None, data: None, context, flags: Flags::Default };
     // SAFETY: see the module.
-    unsafe { send(ep, &outgoing, Buffers::one(buf.cast_mut().cast(), len)) }
+    unsafe { send(ep, &outgoing, buffers::one(buf.cast_mut().cast(), len)) }
 }
 
 unsafe extern "C" fn sendv(
@@ -88,7 +88,7 @@ unsafe extern "C" fn sendv(
     count(Op::Sendv);
     let outgoing = Outgoing { to, tag: None, data: None, context, flags: Flags::Default };
     // SAFETY: see the module.
-    unsafe { send(ep, &outgoing, Buffers::of_list(list, pieces)) }
+    unsafe { send(ep, &outgoing, buffers::of_list(list, pieces)) }
 }
 
 unsafe extern "C" fn sendmsg(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) -> isize {
@@ -99,7 +99,7 @@ unsafe extern "C" fn sendmsg(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) ->
         let data = (flags & FI_REMOTE_CQ_DATA != 0).then_some(msg.data);
         let (context, flags) = (msg.context, Flags::Given(flags));
         let outgoing = Outgoing { to: msg.addr, tag: None, data, context, flags };
-        send(ep, &outgoing, Buffers::of_list(msg.msg_iov, msg.iov_count))
+        send(ep, &outgoing, buffers::of_list(msg.msg_iov, msg.iov_count))
     }
 }
 
@@ -108,7 +108,7 @@ unsafe extern "C" fn inject(ep: *mut fid_ep, buf: *const c_void, len: usize, to:
     let context = std::ptr::null_mut();
     let outgoing = Outgoing { to, tag: None, data: None, context, flags: Flags::Inject };
     // SAFETY: see the module.
-    unsafe { send(ep, &outgoing, Buffers::one(buf.cast_mut().cast(), len)) }
+    unsafe { send(ep, &outgoing, buffers::one(buf.cast_mut().cast(), len)) }
 }
 
 unsafe extern "C" fn senddata(
@@ -123,7 +123,7 @@ unsafe extern "C" fn senddata(
     count(Op::Senddata);
     let outgoing = Outgoing { to, tag: None, data: Some(data), context, flags: Flags::Default };
     // SAFETY: see the module.
-    unsafe { send(ep, &outgoing, Buffers::one(buf.cast_mut().cast(), len)) }
+    unsafe { send(ep, &outgoing, buffers::one(buf.cast_mut().cast(), len)) }
 }
 
 unsafe extern "C" fn injectdata(
@@ -137,5 +137,5 @@ unsafe extern "C" fn injectdata(
     let context = std::ptr::null_mut();
     let outgoing = Outgoing { to, tag: None, data: Some(data), context, flags: Flags::Inject };
     // SAFETY: see the module.
-    unsafe { send(ep, &outgoing, Buffers::one(buf.cast_mut().cast(), len)) }
+    unsafe { send(ep, &outgoing, buffers::one(buf.cast_mut().cast(), len)) }
 }

@@ -9,7 +9,7 @@ use libc::{c_void, iovec};
 use super::ep::{Flags, Outgoing, Wanted, receive, send};
 use crate::abi::{FI_REMOTE_CQ_DATA, fi_msg_tagged};
 use crate::absent::Table;
-use crate::engine::buffers::Buffers;
+use crate::engine::buffers;
 use crate::trace::{Op, count};
 
 pub(super) static OPS: Table<fi_ops_tagged> = Table(fi_ops_tagged {
@@ -39,7 +39,7 @@ unsafe extern "C" fn recv(
     count(Op::Trecv);
     let wanted = Wanted { from, tag: Some((tag, ignore)), context, flags: None };
     // SAFETY: see the module.
-    unsafe { receive(ep, &wanted, Buffers::one(buf.cast(), len)) }
+    unsafe { receive(ep, &wanted, buffers::one(buf.cast(), len)) }
 }
 
 #[allow(clippy::too_many_arguments)]
@@ -56,7 +56,7 @@ unsafe extern "C" fn recvv(
     count(Op::Trecvv);
     let wanted = Wanted { from, tag: Some((tag, ignore)), context, flags: None };
     // SAFETY: see the module.
-    unsafe { receive(ep, &wanted, Buffers::of_list(list, pieces)) }
+    unsafe { receive(ep, &wanted, buffers::of_list(list, pieces)) }
 }
 
 unsafe extern "C" fn recvmsg(ep: *mut fid_ep, msg: *const fi_msg_tagged, flags: u64) -> isize {
@@ -66,7 +66,7 @@ unsafe extern "C" fn recvmsg(ep: *mut fid_ep, msg: *const fi_msg_tagged, flags: 
         let msg = &*msg;
         let (tag, flags) = (Some((msg.tag, msg.ignore)), Some(flags));
         let wanted = Wanted { from: msg.addr, tag, context: msg.context, flags };
-        receive(ep, &wanted, Buffers::of_list(msg.msg_iov, msg.iov_count))
+        receive(ep, &wanted, buffers::of_list(msg.msg_iov, msg.iov_count))
     }
 }
 
@@ -82,7 +82,7 @@ unsafe extern "C" fn tsend(
     count(Op::Tsend);
     let outgoing = Outgoing { to, tag: Some(tag), data: None, context, flags: Flags::Default };
     // SAFETY: see the module.
-    unsafe { send(ep, &outgoing, Buffers::one(buf.cast_mut().cast(), len)) }
+    unsafe { send(ep, &outgoing, buffers::one(buf.cast_mut().cast(), len)) }
 }
 
 unsafe extern "C" fn sendv(
@@ -97,7 +97,7 @@ unsafe extern "C" fn sendv(
     count(Op::Tsendv);
     let outgoing = Outgoing { to, tag: Some(tag), data: None, context, flags: Flags::Default };
     // SAFETY: see the module.
-    unsafe { send(ep, &outgoing, Buffers::of_list(list, pieces)) }
+    unsafe { send(ep, &outgoing, buffers::of_list(list, pieces)) }
 }
 
 unsafe extern "C" fn sendmsg(ep: *mut fid_ep, msg: *const fi_msg_tagged, flags: u64) -> isize {
@@ -108,7 +108,7 @@ unsafe extern "C" fn sendmsg(ep: *mut fid_ep, msg: *const fi_msg_tagged, flags: 
         let data = (flags & FI_REMOTE_CQ_DATA != 0).then_some(msg.data);
         let (tag, context, flags) = (Some(msg.tag), msg.context, Flags::Given(flags));
         let outgoing = Outgoing { to: msg.addr, tag, data, context, flags };
-        send(ep, &outgoing, Buffers::of_list(msg.msg_iov, msg.iov_count))
+        send(ep, &outgoing, buffers::of_list(msg.msg_iov, msg.iov_count))
     }
 }
 
@@ -123,7 +123,7 @@ unsafe extern "C" fn inject(
     let context = std::ptr::null_mut();
     let outgoing = Outgoing { to, tag: Some(tag), data: None, context, flags: Flags::Inject };
     // SAFETY: see the module.
-    unsafe { send(ep, &outgoing, Buffers::one(buf.cast_mut().cast(), len)) }
+    unsafe { send(ep, &outgoing, buffers::one(buf.cast_mut().cast(), len)) }
 }
 
 #[allow(clippy::too_many_arguments)]
@@ -140,7 +140,7 @@ unsafe extern "C" fn senddata(
     count(Op::Tsenddata);
     let outgoing = Outgoing { to, tag: Some(tag), data: Some(data), context, flags: Flags::Default };
     // SAFETY: see the module.
-    unsafe { send(ep, &outgoing, Buffers::one(buf.cast_mut().cast(), len)) }
+    unsafe { send(ep, &outgoing, buffers::one(buf.cast_mut().cast(), len)) }
 }
 
 unsafe extern "C" fn injectdata(
@@ -155,5 +155,5 @@ unsafe extern "C" fn injectdata(
     let context = std::ptr::null_mut();
     let outgoing = Outgoing { to, tag: Some(tag), data: Some(data), context, flags: Flags::Inject };
     // SAFETY: see the module.
-    unsafe { send(ep, &outgoing, Buffers::one(buf.cast_mut().cast(), len)) }
+    unsafe { send(ep, &outgoing, buffers::one(buf.cast_mut().cast(), len)) }
 }

@@ -162,6 +162,19 @@ impl<M: Meeting> Endpoint<M> {
         }
     }
 
+    /// Sees to it that there will be a way to the peer: whether there is one now.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchPeer`], [`Error::PeerGone`], [`Error::PeerWrong`], [`Error::NoWay`].
+    pub fn open_way(&mut self, to: PeerId, sink: &mut impl Sink) -> Result<bool, Error> {
+        if to == OWN {
+            return Ok(true);
+        }
+        self.reach(to, sink)?;
+        let peer = self.core.peers.get(to as usize);
+        Ok(peer.is_some_and(|peer| matches!(peer.way, Way::Open(_))))
+    }
+
     /// Sees to it that there will be a way to the peer.
     pub(super) fn reach(&mut self, id: PeerId, sink: &mut impl Sink) -> Result<(), Error> {
         let Some(peer) = self.core.peers.get_mut(id as usize) else {
