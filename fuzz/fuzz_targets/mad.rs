@@ -1,4 +1,5 @@
-//! Management datagrams: a simulated fabric that is sent any bytes, and a client that gets any bytes as answers.
+//! Management datagrams: a simulated fabric that is sent any bytes, and a client that gets any bytes as
+//! answers.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

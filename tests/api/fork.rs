@@ -1,5 +1,5 @@
-//! What a forked child may do with what its parent attached: read and write payload memory through the windows that it
-//! inherited; nothing else, and each attempt is a typed error, never a signal or a hang.
+//! What a forked child may do with what its parent attached: read and write payload memory through the
+//! windows that it inherited; nothing else, and each attempt is a typed error, never a signal or a hang.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -117,8 +117,8 @@ fn dropping_inherited_handles_in_a_child_takes_nothing_from_the_parent() {
     segment.remove(true).map_err(|(_, error)| error).unwrap();
 }
 
-/// Whatever the library's thread, or another of the program's, holds at the moment of the fork, stays held in the child for
-/// ever: nothing that a child calls may wait for it.
+/// Whatever the library's thread, or another of the program's, holds at the moment of the fork, stays held in
+/// the child for ever: nothing that a child calls may wait for it.
 #[test]
 fn a_child_forked_in_the_middle_of_events_waits_for_no_lock() {
     let _watchdog = Watchdog::usual("fork amid events");
@@ -132,7 +132,8 @@ fn a_child_forked_in_the_middle_of_events_waits_for_no_lock() {
     group.wait_members(1, Duration::from_secs(10)).unwrap();
     let ended = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        // Each connection and its end is an event of `a`, and each answer goes through the lock of `b`'s attachment.
+        // Each connection and its end is an event of `a`, and each answer goes through the lock of `b`'s
+        // attachment.
         let connecting = scope.spawn(|| {
             while !ended.load(Ordering::Relaxed) {
                 let again = b.connect_segment(a.id(), SegmentId(1), Duration::from_secs(5)).unwrap();

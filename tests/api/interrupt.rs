@@ -214,7 +214,8 @@ fn an_owner_holds_no_descriptor_of_senders_that_have_left() {
     for _ in 0..300 {
         drop(connect());
     }
-    // Departures are reported in passing; other tests of this process open and close descriptors of their own.
+    // Departures are reported in passing; other tests of this process open and close descriptors of their
+    // own.
     let settled = (0..1000).any(|_| {
         std::thread::sleep(Duration::from_millis(5));
         open() < before + 150

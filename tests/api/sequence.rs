@@ -46,7 +46,8 @@ fn a_link_that_goes_down_and_up_is_told_and_can_be_tried_again() {
     }
 }
 
-/// On nodes with faults stores vanish from a moment after the link went down to a moment after it is up again.
+/// On nodes with faults stores vanish from a moment after the link went down to a moment after it is up
+/// again.
 #[test]
 fn what_a_sequence_calls_well_has_arrived_however_the_link_flaps() {
     let _watchdog = Watchdog::usual("flapping link");

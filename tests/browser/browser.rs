@@ -76,8 +76,8 @@ impl Browser {
         self.dir.path().join(name)
     }
 
-    /// Opens a page with these further arguments, and waits for the end. A browser that has stopped moving, which happens on a machine with much
-    /// other work, is started once more.
+    /// Opens a page with these further arguments, and waits for the end. A browser that has stopped moving,
+    /// which happens on a machine with much other work, is started once more.
     fn visit(&self, page: &Path, more: &[OsString]) -> Visit {
         let visited = self.try_to_visit(page, more).or_else(|said| {
             println!("started once more: {said}");
@@ -166,8 +166,8 @@ impl Visit {
         self.err.lines().filter(|line| line.contains("CONSOLE")).map(str::to_owned).collect()
     }
 
-    /// Addresses that the page asked for. The browser itself calls its maker now and then; those requests come from no page
-    /// and, as no name is resolved, from nowhere.
+    /// Addresses that the page asked for. The browser itself calls its maker now and then; those requests
+    /// come from no page and, as no name is resolved, from nowhere.
     pub(crate) fn requests(&self) -> Vec<String> {
         let log: serde_json::Value =
             serde_json::from_str(&self.net_log).unwrap_or_else(|error| panic!("net log: {error}"));

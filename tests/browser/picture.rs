@@ -14,7 +14,8 @@ pub(crate) struct Picture {
 
 /// Bands that a page is cut into, from top to bottom.
 const BANDS: usize = 12;
-/// A band with fewer colours than this shows nothing but perhaps a line or an area. Smoothed letters alone have more.
+/// A band with fewer colours than this shows nothing but perhaps a line or an area. Smoothed letters alone
+/// have more.
 const COLOURS: usize = 20;
 
 impl Picture {
@@ -47,7 +48,8 @@ impl Picture {
         self.colour(2, 2).iter().map(|part| u32::from(*part)).sum::<u32>() / 3
     }
 
-    /// Why this is the picture of a page on which there is little; `Ok`: there is much, and not only at the top.
+    /// Why this is the picture of a page on which there is little; `Ok`: there is much, and not only at the
+    /// top.
     pub(crate) fn shows_much(&self) -> Result<(), String> {
         let height = self.height / BANDS;
         let bands: Vec<usize> =

@@ -197,7 +197,8 @@ impl Tool {
         report
     }
 
-    /// Runs its ends in two processes, called as of old; gives what the client printed, and the report that it left.
+    /// Runs its ends in two processes, called as of old; gives what the client printed, and the report that
+    /// it left.
     fn apart(&self, count: usize) -> (String, serde_json::Value) {
         let _watchdog = Watchdog::usual(self.name);
         let cluster = Cluster::up(2).unwrap();

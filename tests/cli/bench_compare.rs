@@ -120,7 +120,8 @@ fn every_benchmark_is_comparable_with_itself() {
             std::fs::write(&path, out).unwrap();
             cluster.run(&["bench", "compare", file, file, "--json"]).unwrap()
         };
-        // So short a run may have no undisturbed moment, beside other work: then there is nothing to compare, and it says so.
+        // So short a run may have no undisturbed moment, beside other work: then there is nothing to compare,
+        // and it says so.
         let has_figures = |(_, out, _): &(i32, String, String)| !out.contains("without a single figure");
         let (status, out, err) = (0..10).map(|_| compared()).find(has_figures).expect("no figure, ten times");
         let report = json_of(&out);

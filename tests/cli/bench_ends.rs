@@ -1,5 +1,6 @@
-//! The two ends of jitter and latency in two processes: they find each other, notice when one is missing, killed, or another
-//! tool or version; and every benchmark runs on one processor, on given ones, and under load.
+//! The two ends of jitter and latency in two processes: they find each other, notice when one is missing,
+//! killed, or another tool or version; and every benchmark runs on one processor, on given ones, and under
+//! load.
 
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -122,7 +123,8 @@ fn a_killed_end_is_noticed_by_the_other() {
         );
         let mut server = serve(&cluster, tool);
         let mut delay = Duration::from_millis(700);
-        // On a busy machine a client may be killed before it has found its server, which then waits for another client.
+        // On a busy machine a client may be killed before it has found its server, which then waits for
+        // another client.
         while server.try_wait().unwrap().is_none() {
             let mut client = start();
             std::thread::sleep(delay);

@@ -1,5 +1,5 @@
-//! The benchmarks between two nodes run in all their forms, short, and print what they should. How fast anything is, is not
-//! asserted here.
+//! The benchmarks between two nodes run in all their forms, short, and print what they should. How fast
+//! anything is, is not asserted here.
 
 use std::process::{Child, Stdio};
 

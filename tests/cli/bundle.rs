@@ -1,4 +1,5 @@
-//! `tieline verify --bundle`: an archive that common tools open, whole, with what is needed and without what is secret.
+//! `tieline verify --bundle`: an archive that common tools open, whole, with what is needed and without what
+//! is secret.
 
 use std::fs;
 use std::io::Write as _;
@@ -223,7 +224,8 @@ fn a_cluster_that_does_not_come_up_is_packed_with_its_logs() {
     let _watchdog = Watchdog::usual("verify --bundle without up");
     let (cluster, dir) = (Cluster::empty().unwrap(), tempfile::tempdir().unwrap());
     let archive = dir.path().join("own.tar.gz");
-    // Where the manager of node 8 wants its socket there is something else. The shell's number is that of the command.
+    // Where the manager of node 8 wants its socket there is something else. The shell's number is that of the
+    // command.
     let mut command = Command::new("sh");
     command.args([
         "-c",

@@ -1,4 +1,5 @@
-//! `tieline cluster`: two hosts, which here are two runtime directories and two directories of keys, with TCP over loopback between them.
+//! `tieline cluster`: two hosts, which here are two runtime directories and two directories of keys, with TCP
+//! over loopback between them.
 
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;

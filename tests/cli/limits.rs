@@ -1,5 +1,5 @@
-//! What commands do when this process or the disk has too little: they say what is lacking and end with 4, and never blame a
-//! node that is in order.
+//! What commands do when this process or the disk has too little: they say what is lacking and end with 4,
+//! and never blame a node that is in order.
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output};
@@ -119,7 +119,8 @@ fn a_file_that_may_not_grow_leaves_the_earlier_one() {
     }
     let jitter =
         ["bench", "jitter", "--seconds", "6", "--idle-seconds", "0", "--memory", "8M", "--json-file"];
-    // How much there is to say depends on how quiet the machine is: 5 KiB a second at least. The command itself needs a region of 20 KiB.
+    // How much there is to say depends on how quiet the machine is: 5 KiB a second at least. The command
+    // itself needs a region of 20 KiB.
     let output = under(&cluster, "-f 20", &[&jitter[..], &[&file("early.json")]].concat());
     let said = text(&output);
     assert!(output.status.code() == Some(4) && said.contains("early.json: File too large"), "{said}");
@@ -130,7 +131,8 @@ fn a_file_that_may_not_grow_leaves_the_earlier_one() {
     assert!(!left.iter().any(|name| name.to_string_lossy().contains(".part")), "{left:?}");
 }
 
-/// The kernel counts processes of a user, and root's not at all; so another user is needed, whom only root can become.
+/// The kernel counts processes of a user, and root's not at all; so another user is needed, whom only root
+/// can become.
 #[test]
 fn too_few_processes_are_no_fault_of_the_nodes() {
     let _watchdog = Watchdog::usual("few processes");
@@ -185,8 +187,8 @@ fn too_few_processes_are_no_fault_of_the_nodes() {
     assert_eq!(run(100, &["down"]).status.code(), Some(0));
 }
 
-/// Each limit that a shell can set, far below what is usual: things work, or an error names the limit; nothing hangs and no signal ends
-/// anything. The table in docs/limits.md goes by this.
+/// Each limit that a shell can set, far below what is usual: things work, or an error names the limit;
+/// nothing hangs and no signal ends anything. The table in docs/limits.md goes by this.
 #[test]
 fn each_limit_is_harmless_or_named() {
     let _watchdog = Watchdog::usual("each limit");

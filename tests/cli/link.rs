@@ -53,8 +53,9 @@ fn conntest_passes_on_good_links_and_names_the_bad_one_by_what_is_wrong() {
     let _watchdog = Watchdog::usual("conntest and faults");
     let cluster = up("4");
     assert!(total(&passes(&cluster), "bytes_checked") > 0);
-    // A duplicate that is late destroys what was put after it, which is found as old content or as a missing word. Blocks in the wrong
-    // order are seen only by a reader that looks between the two; on a busy machine few do, so more are reordered.
+    // A duplicate that is late destroys what was put after it, which is found as old content or as a missing
+    // word. Blocks in the wrong order are seen only by a reader that looks between the two; on a busy machine
+    // few do, so more are reordered.
     for (fault, share, counter) in [
         ("--loss", "1%", "lost"),
         ("--corrupt", "1%", "corrupt"),
@@ -62,7 +63,8 @@ fn conntest_passes_on_good_links_and_names_the_bad_one_by_what_is_wrong() {
         ("--duplicate", "1%", "lost"),
     ] {
         done(&cluster, &["link", "degrade", "8", "12", fault, share]);
-        // Beside other work few blocks are sent in so short a time: such a share of them may be none, or show in another way.
+        // Beside other work few blocks are sent in so short a time: such a share of them may be none, or show
+        // in another way.
         let mut runs = 0;
         let is_shown = |report: &Value| total(report, counter) > 0;
         let (status, report) = loop {

@@ -1,4 +1,5 @@
-//! What the commands say when something is wrong: the thing, the cause, the next step, and the right exit status.
+//! What the commands say when something is wrong: the thing, the cause, the next step, and the right exit
+//! status.
 
 use tieline_tests::{Cluster, Watchdog};
 

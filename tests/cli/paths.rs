@@ -1,4 +1,5 @@
-//! Paths that lead to what is no file: each command that reads one names it and ends, soon and with little memory.
+//! Paths that lead to what is no file: each command that reads one names it and ends, soon and with little
+//! memory.
 
 use std::path::Path;
 use std::thread;

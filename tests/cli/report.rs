@@ -1,4 +1,5 @@
-//! `tieline verify --report`: a page of a run and of a saved result; what cannot be written is said, early where it can be.
+//! `tieline verify --report`: a page of a run and of a saved result; what cannot be written is said, early
+//! where it can be.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -27,8 +28,8 @@ fn verify(arguments: &[&str]) -> (i32, String, String) {
 /// Of the page `a.html`.
 pub(crate) const TITLE: &str = "Rack 7, for <R&D>";
 
-/// Of a run with this result, whose page `a.html` lies alone in this folder. (A whole run takes half a minute, so it is another test's,
-/// too.)
+/// Of a run with this result, whose page `a.html` lies alone in this folder. (A whole run takes half a
+/// minute, so it is another test's, too.)
 pub(crate) fn it_leaves_a_page_and_its_saved_result_makes_the_same(result: &str, dir: &Path) {
     let file = |name: &str| dir.join(name).to_str().unwrap().to_owned();
     let page = std::fs::read_to_string(file("a.html")).unwrap();

@@ -1,4 +1,5 @@
-//! A command that is interrupted while it has a cluster of its own takes it away and ends with the signal's status.
+//! A command that is interrupted while it has a cluster of its own takes it away and ends with the signal's
+//! status.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -196,7 +197,8 @@ fn a_second_signal_does_not_wait_and_what_was_finished_is_printed() {
         }
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let pid = Pid::from_child(&child);
-        // Two signals while steps are done that take a minute; where the first comes too early, it ends the command by itself.
+        // Two signals while steps are done that take a minute; where the first comes too early, it ends the
+        // command by itself.
         std::thread::sleep(Duration::from_millis(2000));
         for _ in 0..2 {
             let _ = kill_process(pid, Signal::INT);

@@ -1,4 +1,5 @@
-//! A cluster in eleven planted states, and all tools that judge it: none says that all is well where another one says that it is not.
+//! A cluster in eleven planted states, and all tools that judge it: none says that all is well where another
+//! one says that it is not.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -64,7 +65,8 @@ struct State {
     nodes: &'static str,
     said: Said,
     plant: fn(&Cluster, &Path) -> Planted,
-    /// Instead of [`TOOLS`], with the name of a file in the place of `FILE`, and of a place on the full disk in that of `FULL`.
+    /// Instead of [`TOOLS`], with the name of a file in the place of `FILE`, and of a place on the full disk
+    /// in that of `FULL`.
     tools: &'static [&'static [&'static str]],
     /// Words that some tool must say.
     words: &'static [&'static str],
@@ -82,7 +84,8 @@ enum Full {
     Disk,
 }
 
-/// A small file system without a free byte, in a mount namespace of its own, which goes with the process that has it.
+/// A small file system without a free byte, in a mount namespace of its own, which goes with the process that
+/// has it.
 struct FullDisk {
     holder: Child,
     place: PathBuf,
@@ -297,7 +300,8 @@ const STATES: [State; 13] = [
             std::fs::write(file, "4 moved\n40 gone\n").unwrap();
             Planted::Nothing
         },
-        // It may be of long ago, so nothing is wrong; that is said, with what to do, and all that know nothing of it agree.
+        // It may be of long ago, so nothing is wrong; that is said, with what to do, and all that know
+        // nothing of it agree.
         tools: &[
             &["diag", "--hosts", "FILE"],
             &["diag", "--node", "4", "--hosts", "FILE"],

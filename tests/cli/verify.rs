@@ -1,4 +1,5 @@
-//! `tieline verify`: passes on a good cluster, fails on a bad one and names what is bad, leaves nothing behind.
+//! `tieline verify`: passes on a good cluster, fails on a bad one and names what is bad, leaves nothing
+//! behind.
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -163,7 +164,8 @@ fn limits_plan_and_baseline_are_read_before_anything_starts_and_judge() {
         assert_eq!((status, out.as_str()), (2, ""), "{option}: {err}");
         assert!(err.contains(&file) && err.contains(next), "{option}: {err}");
     }
-    // Nothing moves a byte in no time, so a limit of nothing is not kept; a plan with a node too many is not, either.
+    // Nothing moves a byte in no time, so a limit of nothing is not kept; a plan with a node too many is not,
+    // either.
     let limits = write("limits.toml", "[\"scipp.half_rtt.4B\"]\nupper = \"1 ns\"\n");
     let (_, plan, _) = cluster.run(&["cable", "--generate", "--nodes", "3"]).unwrap();
     let plan = write("plan.toml", &plan);

@@ -1,8 +1,8 @@
-//! `tieline verify` ended by SIGINT or SIGTERM at random moments: it begins no further step, prints what was finished, has the
-//! signal's status, and leaves nothing behind.
+//! `tieline verify` ended by SIGINT or SIGTERM at random moments: it begins no further step, prints what was
+//! finished, has the signal's status, and leaves nothing behind.
 //!
-//! `TIELINE_VERIFY_SIGNALS=50 cargo test -p tieline-tests --test cli verify_signals -- --nocapture` tries so many moments, and
-//! prints the longest time from a signal to the end.
+//! `TIELINE_VERIFY_SIGNALS=50 cargo test -p tieline-tests --test cli verify_signals -- --nocapture` tries so
+//! many moments, and prints the longest time from a signal to the end.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read};
@@ -211,7 +211,8 @@ fn at_random_moments() {
     println!("longest from a signal to the end: {} ms", longest.as_millis());
 }
 
-/// A terminal sends Ctrl-C to the managers that are being started, too, which end sooner than the command does.
+/// A terminal sends Ctrl-C to the managers that are being started, too, which end sooner than the command
+/// does.
 #[test]
 fn by_a_terminal_while_managers_start() {
     let watchdog = Watchdog::usual("verify ended by a terminal while managers start");

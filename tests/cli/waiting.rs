@@ -101,7 +101,8 @@ fn a_client_that_waits_in_vain_can_be_ended() {
         let (code, _, rest) = end(client, err);
         server.kill().unwrap();
         server.wait().unwrap();
-        // On a machine so busy that the client waited before the server was stopped, it is ended with what it has measured.
+        // On a machine so busy that the client waited before the server was stopped, it is ended with what it
+        // has measured.
         let is_told = ["while the server on node 4 did not", "the result is partial"]
             .iter()
             .any(|word| rest.contains(word));

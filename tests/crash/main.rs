@@ -1,4 +1,5 @@
-//! Programs and managers are killed at random points; none hangs, nothing is left, and the survivors get the true reason.
+//! Programs and managers are killed at random points; none hangs, nothing is left, and the survivors get the
+//! true reason.
 //!
 //! The short form runs with every test run; `./run soak` sets `TIELINE_SOAK_SECONDS` for the long one.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
@@ -51,8 +52,8 @@ pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Every manager runs, has a valid session with every other, and knows no program, segment or interrupt but the
-/// asker's own attachment.
+/// Every manager runs, has a valid session with every other, and knows no program, segment or interrupt but
+/// the asker's own attachment.
 pub fn assert_clean(cluster: &Cluster) {
     for index in 0..cluster.nodes().len() {
         eventually(&format!("node {} is clean", cluster.nodes()[index]), || {

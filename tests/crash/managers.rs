@@ -1,4 +1,5 @@
-//! Managers die: data in flight continues, nothing is reported, new requests fail clearly, and all is well after a restart.
+//! Managers die: data in flight continues, nothing is reported, new requests fail clearly, and all is well
+//! after a restart.
 
 use std::time::Duration;
 

@@ -7,8 +7,9 @@ use tieline_tests::{Cluster, Peer, Random, Watchdog};
 
 use crate::{Budget, PEER, TIMEOUT, assert_clean, descriptors, eventually};
 
-/// Owners, writers and senders are killed at random moments of what they do; observers on other nodes see each owner's
-/// death as a typed event and error, managers forget everything of them, and hold no descriptor more than before.
+/// Owners, writers and senders are killed at random moments of what they do; observers on other nodes see
+/// each owner's death as a typed event and error, managers forget everything of them, and hold no descriptor
+/// more than before.
 #[test]
 fn programs_killed_at_random_points_leave_nothing() {
     let _watchdog = Watchdog::new("killing programs", Duration::from_secs(60 * 60));

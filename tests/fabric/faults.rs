@@ -1,5 +1,5 @@
-//! Faults that were planted in a served fabric, or between a plan and what is there, are found and named; nothing is said
-//! against a good one.
+//! Faults that were planted in a served fabric, or between a plan and what is there, are found and named;
+//! nothing is said against a good one.
 
 use tieline_tests::Watchdog;
 

@@ -1,4 +1,5 @@
-//! Dumps as they come: swapped cables beside a plan, noise, Windows line ends, cables that one end alone mentions.
+//! Dumps as they come: swapped cables beside a plan, noise, Windows line ends, cables that one end alone
+//! mentions.
 
 use tieline_tests::Watchdog;
 

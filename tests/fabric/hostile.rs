@@ -1,4 +1,5 @@
-//! Servers of the simulator's protocol that lie, fall silent, stop or die: nothing hangs, nothing harms a terminal.
+//! Servers of the simulator's protocol that lie, fall silent, stop or die: nothing hangs, nothing harms a
+//! terminal.
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -91,7 +92,8 @@ impl Hostile {
                             drop(packets.send_to_addr(&vec![0xff; size], &from));
                         }
                         let mut answers = [packet; 4];
-                        // The question itself; an answer to another number; an answer of nothing but noise; one with a wrong route.
+                        // The question itself; an answer to another number; an answer of nothing but noise;
+                        // one with a wrong route.
                         answers[1][32 + 3] = 0x81;
                         answers[1][32 + 15] ^= 0x55;
                         answers[2][32 + 3] = 0x81;

@@ -1,4 +1,5 @@
-//! `tieline fabric`: real commands on small fabrics, that of our own server and those of files; faults that were planted.
+//! `tieline fabric`: real commands on small fabrics, that of our own server and those of files; faults that
+//! were planted.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
 mod faults;

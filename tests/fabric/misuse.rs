@@ -1,4 +1,5 @@
-//! Wrong words, files that are none, disks that are full, readers that go away: a status and a next step, never a panic.
+//! Wrong words, files that are none, disks that are full, readers that go away: a status and a next step,
+//! never a panic.
 
 use std::process::Stdio;
 

@@ -1,4 +1,5 @@
-//! Stock programs examine a fabric that `tieline fabric serve` serves. Where they are not installed that is said.
+//! Stock programs examine a fabric that `tieline fabric serve` serves. Where they are not installed that is
+//! said.
 
 use std::process::{Command, Stdio};
 

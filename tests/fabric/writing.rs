@@ -1,4 +1,5 @@
-//! What commands write: whole or not at all, in the place of nothing that others wrote, and nothing that makes no sense.
+//! What commands write: whole or not at all, in the place of nothing that others wrote, and nothing that
+//! makes no sense.
 
 use std::os::unix::fs::symlink;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! One command on one host runs its part on the other hosts: what it reports, what it needs, and what is left when somebody goes.
+//! One command on one host runs its part on the other hosts: what it reports, what it needs, and what is left
+//! when somebody goes.
 
 use std::collections::BTreeSet;
 use std::os::unix::process::CommandExt;
@@ -11,7 +12,8 @@ use tieline_tests::Watchdog;
 use crate::lab::{Host, see_each_other, two_hosts, until};
 use crate::namespaces::Hosts;
 
-/// The agents that run, by their numbers, and the nodes that they are for; of the managers of this cluster alone.
+/// The agents that run, by their numbers, and the nodes that they are for; of the managers of this cluster
+/// alone.
 fn agents(hosts: &Hosts) -> Vec<(u32, String)> {
     let ours = |pid: u32| crate::namespaces::namespaces(&pid.to_string());
     let all: Vec<BTreeSet<String>> = (0..hosts.said["hosts"].as_array().unwrap().len())

@@ -1,4 +1,5 @@
-//! What `conntest`, `diag` and `status` say of a link that is down and of a node that was stopped, where hosts are several.
+//! What `conntest`, `diag` and `status` say of a link that is down and of a node that was stopped, where
+//! hosts are several.
 
 use serde_json::{Value, json};
 
@@ -6,7 +7,8 @@ use crate::lab::until;
 use crate::namespaces::Hosts;
 use tieline_tests::Watchdog;
 
-/// Instances that wait for one that cannot be reached answer the others, and the exchange begins for all at once.
+/// Instances that wait for one that cannot be reached answer the others, and the exchange begins for all at
+/// once.
 #[test]
 fn a_link_that_is_down_is_the_only_suspect() {
     let _watchdog = Watchdog::usual("conntest and a link that is down");
@@ -66,7 +68,8 @@ fn faults_of_a_link_between_hosts_hit_what_its_host_sends() {
     assert!(lost(8) > 0 && lost(4) == 0, "what node 4 sends is lost: {report}");
     assert_eq!(report["culprits"][0]["suspect"]["link"], json!([4, 8]), "{report}");
     watchdog.progress();
-    // No instance can read what the other says, the greeting included: that is corruption, and not silence alone.
+    // No instance can read what the other says, the greeting included: that is corruption, and not silence
+    // alone.
     for words in [&["clear", "4", "8"][..], &["degrade", "4", "8", "--corrupt", "100%", "--one-way"]] {
         let (status, out, err) = hosts.tieline("host1", &[&["link"], words].concat());
         assert_eq!(status, 0, "{out}{err}");

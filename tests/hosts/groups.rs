@@ -74,7 +74,8 @@ fn members_on_another_host_die_and_come_back_and_so_does_the_host() {
     near.must("check 8 0 4096", "same");
     again.must("check 8 0 4096", "same");
     watchdog.progress();
-    // Without the cable for so long that what is under way is given up; the other member is written to all the time.
+    // Without the cable for so long that what is under way is given up; the other member is written to all
+    // the time.
     second.cable("down");
     until("the end of the connection", || writer.ask("put 9 0 4096").contains("1 lost"));
     near.must("check 9 0 4096", "same");
@@ -86,7 +87,8 @@ fn members_on_another_host_die_and_come_back_and_so_does_the_host() {
     again.must("check 10 0 4096", "same");
 }
 
-/// The managers wait seconds for a program that does not respond; a writer does not, and reaches it when it responds.
+/// The managers wait seconds for a program that does not respond; a writer does not, and reaches it when it
+/// responds.
 #[test]
 fn a_member_that_does_not_respond_is_left_out_until_it_does() {
     let _watchdog = Watchdog::usual("a member of a group that does not respond");

@@ -1,5 +1,5 @@
-//! Programs and managers of two hosts are killed, and cables pulled, at random moments of a transfer: nothing hangs, no byte is
-//! wrong, and afterwards all is reached again.
+//! Programs and managers of two hosts are killed, and cables pulled, at random moments of a transfer: nothing
+//! hangs, no byte is wrong, and afterwards all is reached again.
 //!
 //! The short form runs with every test run; `./run soak` sets `TIELINE_HOSTS_SOAK_SECONDS` for the long one.
 

@@ -1,7 +1,7 @@
 //! Two hosts in network namespaces, each with a runtime directory and keys of its own, joined by a cable.
 //!
-//! Namespaces have no name: they and their interfaces vanish with the processes that hold them, which end with their input, so with
-//! the test, however it ends.
+//! Namespaces have no name: they and their interfaces vanish with the processes that hold them, which end
+//! with their input, so with the test, however it ends.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -177,7 +177,8 @@ impl Program {
     }
 }
 
-/// Two hosts whose managers have a session: the nodes 4 and 8. `None` if this machine cannot: the reason is printed.
+/// Two hosts whose managers have a session: the nodes 4 and 8. `None` if this machine cannot: the reason is
+/// printed.
 pub(crate) fn two_hosts() -> Option<(Host, Host)> {
     let (first, second) = two_machines()?;
     first.tieline(&["cluster", "init", "--address", &first.address]);
@@ -228,7 +229,8 @@ pub(crate) fn until(_what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// A folder for `LD_LIBRARY_PATH`, with a file in the place of libfabric that is none, as after a broken installation.
+/// A folder for `LD_LIBRARY_PATH`, with a file in the place of libfabric that is none, as after a broken
+/// installation.
 pub(crate) fn without_libfabric() -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("no-libfabric");
     std::fs::create_dir_all(&folder).unwrap();

@@ -1,4 +1,5 @@
-//! Programs on two hosts: one reaches the memory of the other over libfabric, and what happens when something is missing or dies.
+//! Programs on two hosts: one reaches the memory of the other over libfabric, and what happens when something
+//! is missing or dies.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
 mod agents;

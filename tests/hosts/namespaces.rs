@@ -1,4 +1,5 @@
-//! `tieline up --hosts-in-namespaces`: hosts on one machine that share nothing, what runs in them, and what is refused.
+//! `tieline up --hosts-in-namespaces`: hosts on one machine that share nothing, what runs in them, and what
+//! is refused.
 
 use std::collections::BTreeSet;
 use std::path::Path;

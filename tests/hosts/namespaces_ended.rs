@@ -10,7 +10,8 @@ use tieline_tests::{Cluster, Watchdog};
 use crate::lab::until;
 use crate::namespaces::{Hosts, can, namespaces, text};
 
-/// What the machine has, apart from processes: mounts, named network namespaces, interfaces with their addresses.
+/// What the machine has, apart from processes: mounts, named network namespaces, interfaces with their
+/// addresses.
 fn machine() -> (String, String, String) {
     let said = |words: &[&str]| text(&Command::new("ip").args(words).output().unwrap()).1;
     let addresses = said(&["-o", "address"]);
@@ -20,7 +21,8 @@ fn machine() -> (String, String, String) {
     (mounts, said(&["netns"]), addresses.collect())
 }
 
-/// Processes that are in one of these namespaces. One that has ended holds none, also if its parent has not asked for its end yet.
+/// Processes that are in one of these namespaces. One that has ended holds none, also if its parent has not
+/// asked for its end yet.
 fn inside(of: &BTreeSet<String>) -> Vec<String> {
     let entries =
         std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().into_string().ok());

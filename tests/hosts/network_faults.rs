@@ -1,4 +1,5 @@
-//! What networks and hosts do while data travels: no byte is wrong, and every failure is an error in bounded time.
+//! What networks and hosts do while data travels: no byte is wrong, and every failure is an error in bounded
+//! time.
 
 use rustix::process::{Pid, Signal, kill_process};
 use tieline_tests::Watchdog;
@@ -40,7 +41,8 @@ fn packets_of_another_size_in_the_middle_of_a_transfer_lose_nothing() {
     let _watchdog = Watchdog::usual("a change of the MTU");
     let Some((first, second)) = two_hosts() else { return };
     let (mut owner, mut user) = owner_and_user(&first, &second);
-    // Without path MTU discovery what is too long for one end's interface is lost at that end for good, so both ends change.
+    // Without path MTU discovery what is too long for one end's interface is lost at that end for good, so
+    // both ends change.
     for (seed, mtu) in ["1500", "576", "9000", "1280", "1500"].into_iter().enumerate() {
         std::thread::scope(|scope| {
             let (owner, user) = (&mut owner, &mut user);

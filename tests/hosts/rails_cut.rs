@@ -1,4 +1,5 @@
-//! A rail that is cut in the middle of transfers: the program sees nothing, no byte is wrong, nothing lands late, and the rail comes back.
+//! A rail that is cut in the middle of transfers: the program sees nothing, no byte is wrong, nothing lands
+//! late, and the rail comes back.
 
 use tieline_tests::Watchdog;
 
@@ -9,7 +10,8 @@ use crate::rails::session;
 const REACH: &str = env!("CARGO_BIN_EXE_tieline-reach");
 const BYTES: usize = 6_000_000;
 
-/// Two hosts with two rails, an owner on the second one and a program of the first one that reaches its segment over both.
+/// Two hosts with two rails, an owner on the second one and a program of the first one that reaches its
+/// segment over both.
 fn two_rails() -> Option<(Hosts, Program, Program)> {
     let hosts = Hosts::up_with(2, &["--rails", "2", "--rate", "500mbit"])?;
     let mut owner = hosts.program("host2", REACH, &["own", "7", &BYTES.to_string()]).ready();
@@ -54,7 +56,8 @@ fn an_interface_that_goes_down_in_the_middle_of_a_transfer_costs_nothing() {
     let watchdog = Watchdog::usual("a rail that is cut");
     let Some((hosts, mut owner, mut user)) = two_rails() else { return };
     for (seed, host) in [(2, "host1"), (3, "host2")] {
-        // A transfer is under way: it takes longer at this rate than the command needs to begin, and if not, the next ones meet the cut.
+        // A transfer is under way: it takes longer at this rate than the command needs to begin, and if not,
+        // the next ones meet the cut.
         user.0.say(&format!("put {seed} 0 {BYTES}")).unwrap();
         eth1("down")(&hosts, host);
         assert_eq!(user.0.line().unwrap(), "done");
@@ -71,14 +74,15 @@ fn address(hosts: &Hosts, host: &str) -> String {
     address.unwrap_or_else(|| panic!("{shown}")).to_owned()
 }
 
-/// What is lost on the way is sent again by the kernel for as long as the connection stands: it must not arrive when the block is long
-/// there over the other rail, and its owner has gone on.
+/// What is lost on the way is sent again by the kernel for as long as the connection stands: it must not
+/// arrive when the block is long there over the other rail, and its owner has gone on.
 #[test]
 fn a_rail_that_loses_all_packets_of_one_direction_costs_nothing_and_nothing_lands_late() {
     let watchdog = Watchdog::usual("a rail that loses all packets of one direction");
     let Some((hosts, mut owner, mut user)) = two_rails() else { return };
     for (seed, (from, to)) in [(2, ("host1", "host2")), (3, ("host2", "host1"))] {
-        // What `from` sends is lost, and what is sent to it arrives: from the owner's host on those are confirmations.
+        // What `from` sends is lost, and what is sent to it arrives: from the owner's host on those are
+        // confirmations.
         let lost = address(&hosts, to);
         hosts.must(from, &["ip", "route", "add", "blackhole", &lost]);
         user.must(&format!("put {seed} 0 {BYTES}"), "done");
@@ -195,7 +199,8 @@ fn atomic_operations_go_on_over_another_rail_when_theirs_is_cut() {
     }
 }
 
-/// The rail that carries short puts is cut under them: the program is told that some are in doubt, resumes, and repeats them.
+/// The rail that carries short puts is cut under them: the program is told that some are in doubt, resumes,
+/// and repeats them.
 #[test]
 fn short_puts_under_a_rail_that_is_cut_are_in_doubt_and_the_connection_goes_on() {
     // Some seconds: the cut comes in the middle.

@@ -1,4 +1,5 @@
-//! Interrupts over several rails: triggers and messages arrive once, whichever rail is cut, and are an error when all are.
+//! Interrupts over several rails: triggers and messages arrive once, whichever rail is cut, and are an error
+//! when all are.
 
 use tieline_tests::{Peer, Watchdog};
 
@@ -64,7 +65,8 @@ impl Pair {
     }
 }
 
-/// Two threads of each kind go on while a rail is taken away and given back: they see nothing, and all that they report as done is there once.
+/// Two threads of each kind go on while a rail is taken away and given back: they see nothing, and all that
+/// they report as done is there once.
 fn goes_on(hosts: &Hosts, pairs: &mut [Pair], rail: usize, cut: impl Fn(&Hosts), heal: impl Fn(&Hosts)) {
     let mut before: Vec<u64> = pairs.iter_mut().map(Pair::sum).collect();
     for pair in &mut *pairs {
@@ -122,7 +124,8 @@ fn address(hosts: &Hosts, host: &str, interface: &str) -> String {
     address.unwrap_or_else(|| panic!("{shown}")).to_owned()
 }
 
-/// What is lost on the way is sent again by the kernel when the rail is back, and has come over the other one long before.
+/// What is lost on the way is sent again by the kernel when the rail is back, and has come over the other one
+/// long before.
 #[test]
 fn triggers_and_messages_arrive_once_over_a_rail_that_loses_all_packets_of_one_direction() {
     let watchdog = Watchdog::usual("interrupts over a rail that loses packets");

@@ -1,4 +1,5 @@
-//! Sessions of managers over several rails: one that is cut ends none for good, and the status says over which rail a session goes.
+//! Sessions of managers over several rails: one that is cut ends none for good, and the status says over
+//! which rail a session goes.
 
 use tieline_tests::Watchdog;
 

@@ -1,5 +1,5 @@
-//! Two hosts without a common link that works, and a third one: traffic goes on by way of that one if it is a relay, and the operator
-//! sees it.
+//! Two hosts without a common link that works, and a third one: traffic goes on by way of that one if it is a
+//! relay, and the operator sees it.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,5 @@
-//! C programs of the SISCI API on two hosts: copies, DMA, interrupts and sequences without a map, and what is refused or fails.
+//! C programs of the SISCI API on two hosts: copies, DMA, interrupts and sequences without a map, and what is
+//! refused or fails.
 
 use tieline_tests::{Peer, Watchdog};
 

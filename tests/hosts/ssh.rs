@@ -1,4 +1,5 @@
-//! `tieline up --hosts` and `tieline down --hosts` over real ssh servers, one in the network namespace of each host.
+//! `tieline up --hosts` and `tieline down --hosts` over real ssh servers, one in the network namespace of
+//! each host.
 
 use std::fmt::Write;
 use std::fs;
@@ -185,7 +186,8 @@ fn a_list_of_hosts_becomes_a_cluster_over_ssh() {
     owner.must("check 1 0 4096", "same");
     drop((owner, reach));
 
-    // They stop, and their keys stay: the next `up` starts them. A host that is not there is named, and the others run.
+    // They stop, and their keys stay: the next `up` starts them. A host that is not there is named, and the
+    // others run.
     let down = user.run(&first, &["down", "--hosts", &hosts]);
     said(&down, 0, &["alpha: stopped 4\n", "beta: stopped 12\n"]);
     watchdog.progress();

@@ -1,4 +1,5 @@
-//! `tieline verify --running` and `tieline cable` on one host test the nodes of all hosts, and name the one that does not answer.
+//! `tieline verify --running` and `tieline cable` on one host test the nodes of all hosts, and name the one
+//! that does not answer.
 
 use serde_json::Value;
 

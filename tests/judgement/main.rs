@@ -1,10 +1,11 @@
-//! Whether verify's verdict can be trusted: no alarm on a healthy cluster, and planted faults found, with the suspect named.
-//! Beside programs that compute, too: then a fault is found and rightly named, or nothing is said for sure.
+//! Whether verify's verdict can be trusted: no alarm on a healthy cluster, and planted faults found, with the
+//! suspect named. Beside programs that compute, too: then a fault is found and rightly named, or nothing is
+//! said for sure.
 //!
-//! A binary of its own, so that it runs while no other test does. The short form is one of each; `./run soak` sets
-//! `TIELINE_JUDGEMENT_RUNS` for the long one: so many planted faults, and twice as many healthy runs;
-//! `TIELINE_JUDGEMENT_HEALTHY`, if it is given, is the number of healthy runs instead; `TIELINE_JUDGEMENT_BUSY`, if it is given: beside so
-//! many programs that compute.
+//! A binary of its own, so that it runs while no other test does. The short form is one of each; `./run soak`
+//! sets `TIELINE_JUDGEMENT_RUNS` for the long one: so many planted faults, and twice as many healthy runs;
+//! `TIELINE_JUDGEMENT_HEALTHY`, if it is given, is the number of healthy runs instead;
+//! `TIELINE_JUDGEMENT_BUSY`, if it is given: beside so many programs that compute.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
@@ -92,7 +93,8 @@ struct Tally {
     healthy: usize,
     /// Planted faults that were found and named.
     named: usize,
-    /// Planted faults of which nothing was said for sure, and how many of those without other work as the reason.
+    /// Planted faults of which nothing was said for sure, and how many of those without other work as the
+    /// reason.
     open: Vec<String>,
     open_when_quiet: usize,
     /// Planted faults that passed or were misnamed.

@@ -49,7 +49,8 @@ pub(crate) fn must(command: &mut Command) -> String {
 /// How all programs are compiled: as strictly as the build files of programs that use the API.
 pub(crate) const STRICT: [&str; 5] = ["-D_REENTRANT", "-Wall", "-Wextra", "-Werror", "-pthread"];
 
-/// Compiles a source to a program that uses the library, under a name of its own. Once a name: another test may be running it.
+/// Compiles a source to a program that uses the library, under a name of its own. Once a name: another test
+/// may be running it.
 pub(crate) fn compile_as(name: &str, source: &Path, more: &[&str]) -> String {
     static COMPILED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let program = made().join(name);
@@ -73,7 +74,8 @@ pub(crate) fn compile_as(name: &str, source: &Path, more: &[&str]) -> String {
             .arg(source)
             .arg("-L")
             .arg(lib_dir)
-            // The old kind of tag comes before LD_LIBRARY_PATH, in which cargo may name a folder with an older library.
+            // The old kind of tag comes before LD_LIBRARY_PATH, in which cargo may name a folder with an
+            // older library.
             .arg(format!("-Wl,--disable-new-dtags,-rpath,{}", lib_dir.display()))
             .args(["-lsisci", "-ldl"]),
     );

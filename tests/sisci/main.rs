@@ -1,4 +1,5 @@
-//! The C API as C programs see it: headers, exported names, and programs that check each function on real nodes.
+//! The C API as C programs see it: headers, exported names, and programs that check each function on real
+//! nodes.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
 mod c;

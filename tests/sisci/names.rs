@@ -1,4 +1,5 @@
-//! What the library exports is what the headers declare, under the three names that programs link with or look up.
+//! What the library exports is what the headers declare, under the three names that programs link with or
+//! look up.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -9,7 +10,8 @@ use crate::c;
 
 const PREFIXES: [&str; 3] = ["", "_SISCI_PUBLIC_FUNC_ST_", "_SISCI_PUBLIC_FUNC_MT_"];
 
-/// Names of the functions that the headers declare: what is before a parenthesis at the start of a declaration.
+/// Names of the functions that the headers declare: what is before a parenthesis at the start of a
+/// declaration.
 fn declared() -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for header in ["sisci_api.h", "sisci_unsupported.h"] {

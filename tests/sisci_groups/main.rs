@@ -1,4 +1,5 @@
-//! Groups of the SISCI C API: C programs on several nodes, compiled against the headers and linked with the library.
+//! Groups of the SISCI C API: C programs on several nodes, compiled against the headers and linked with the
+//! library.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod membership;

@@ -27,7 +27,8 @@ pub(crate) fn must(command: &mut Command) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Where cargo builds for tests what `./run build` makes. Tests of other packages have the same, so that each part is compiled once.
+/// Where cargo builds for tests what `./run build` makes. Tests of other packages have the same, so that each
+/// part is compiled once.
 fn target() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("as-installed")
 }
@@ -85,7 +86,8 @@ pub(crate) fn put(file: &Path, place: &Path) {
     }
 }
 
-/// Compiles a program (or with `-shared` a library) of the folder `c`, once a name: another test may be running it.
+/// Compiles a program (or with `-shared` a library) of the folder `c`, once a name: another test may be
+/// running it.
 pub(crate) fn program(name: &str, source: &str, more: &[&str]) -> PathBuf {
     static COMPILED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let program = made().join(name);

@@ -1,4 +1,5 @@
-//! What `tieline sockets stat` says is what the programs' own calls have moved: each byte once, at both ends the same.
+//! What `tieline sockets stat` says is what the programs' own calls have moved: each byte once, at both ends
+//! the same.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -61,7 +62,8 @@ fn counted(file: &Path) -> BTreeMap<u32, Process> {
     processes.into_iter().map(|it| (it.pid, it)).collect()
 }
 
-/// At any moment: nothing is below 0, parts are no more than the whole, and what was not through memory is there by reason.
+/// At any moment: nothing is below 0, parts are no more than the whole, and what was not through memory is
+/// there by reason.
 fn holds_together(process: &Process) {
     let Process { moved, through_memory, .. } = process;
     let kernel = process.through_kernel.iter().fold(Moved::default(), |sum, it| sum.and(it.moved));
@@ -109,7 +111,8 @@ impl Run {
     }
 }
 
-/// Random programs, whatever they do with their connections. That bytes went through rings, and came back from there, is no accident.
+/// Random programs, whatever they do with their connections. That bytes went through rings, and came back
+/// from there, is no accident.
 #[test]
 fn sums_are_what_was_moved() {
     let _watchdog = watch("sums");
@@ -119,7 +122,8 @@ fn sums_are_what_was_moved() {
         let run = run("sums", &[&seed.to_string(), "4"], rings);
         println!("seed {seed}, rings {rings}{}", if run.is_reset { ": a connection was reset" } else { "" });
         run.is_exact();
-        // What was on its way is counted by the one that sent it alone. That there is a reset at all is for other tests to judge.
+        // What was on its way is counted by the one that sent it alone. That there is a reset at all is for
+        // other tests to judge.
         resets += u32::from(run.is_reset);
         through_memory += if run.is_reset { 0 } else { run.ends_agree() };
         handed_back += run.handed_back();
@@ -204,7 +208,8 @@ fn a_change_of_user_by_its_number_is_seen() {
     assert_eq!(notes.iter().sum::<u64>(), 1, "{notes:?}");
 }
 
-/// Of a process that is killed between two calls all is known; of one that is killed in a call, all but that call.
+/// Of a process that is killed between two calls all is known; of one that is killed in a call, all but that
+/// call.
 #[test]
 fn what_a_killed_process_has_moved_is_not_lost() {
     const CALL: u64 = 100;

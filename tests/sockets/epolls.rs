@@ -1,4 +1,5 @@
-//! Registrations in an epoll that change between two waits: with rings most are noted instead of made, and nobody finds out.
+//! Registrations in an epoll that change between two waits: with rings most are noted instead of made, and
+//! nobody finds out.
 
 use std::path::Path;
 
@@ -13,7 +14,8 @@ fn both(arguments: &[&str], behind: Option<&Path>) -> [String; 2] {
     both_of(&program("registered", "registered.c", &[]), arguments, behind)
 }
 
-/// A program, run plain and with a ring on each connection, and what it printed. What is `behind` the library gets what that hands on.
+/// A program, run plain and with a ring on each connection, and what it printed. What is `behind` the library
+/// gets what that hands on.
 fn both_of(registered: &Path, arguments: &[&str], behind: Option<&Path>) -> [String; 2] {
     let preload = |command: &mut std::process::Command| {
         if let Some(behind) = behind {
@@ -57,8 +59,9 @@ fn an_epoll_that_was_passed_before_the_first_connection_is_as_on_the_kernel() {
     assert_eq!(plain, inside);
 }
 
-/// What a program changes between waits that its rings answer costs no system call, but for what the kernel gets before it is asked, each eighth wait: once in
-/// four rounds of two waits. (Beside other work a wait may sleep, after which some more are made.)
+/// What a program changes between waits that its rings answer costs no system call, but for what the kernel
+/// gets before it is asked, each eighth wait: once in four rounds of two waits. (Beside other work a wait may
+/// sleep, after which some more are made.)
 #[test]
 fn changes_between_waits_that_rings_answer_are_not_made() {
     let _watchdog = Watchdog::usual("registered, counted");

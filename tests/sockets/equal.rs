@@ -115,7 +115,8 @@ fn filters_that_kill_at_calls_that_the_program_does_not_make() {
 #[test]
 fn a_library_with_functions_of_its_own_under_these_names() {
     let _watchdog = Watchdog::usual("foreign");
-    // Its own name, another file's name, no own name and named by its path, and one that begins as the C library's.
+    // Its own name, another file's name, no own name and named by its path, and one that begins as the C
+    // library's.
     for (file, own_name, by_path) in [
         ("libforeign.so", Some("libforeign.so"), false),
         ("libforeign-renamed.so", Some("libforeign-renamed.so.1"), false),

@@ -1,4 +1,5 @@
-//! Connections that get other holders, or whose numbers become others', or that a signal handler uses beside what it interrupts.
+//! Connections that get other holders, or whose numbers become others', or that a signal handler uses beside
+//! what it interrupts.
 
 use std::process::Command;
 

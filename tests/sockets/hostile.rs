@@ -1,6 +1,7 @@
 //! A connection through memory whose other end is hostile: it harms that connection, and nothing else.
 //!
-//! The other end is no library: it pairs as one, or nearly, and then writes what it likes where only it may write.
+//! The other end is no library: it pairs as one, or nearly, and then writes what it likes where only it may
+//! write.
 
 use tieline_tests::Watchdog;
 

@@ -1,5 +1,5 @@
-//! Deaths and stops at random moments, and several processes and threads at each end, while a connection goes through memory: every byte is
-//! checked up to where the stream ends.
+//! Deaths and stops at random moments, and several processes and threads at each end, while a connection goes
+//! through memory: every byte is checked up to where the stream ends.
 
 use serde_json::Value;
 use tieline_tests::Watchdog;
@@ -21,7 +21,8 @@ fn soaks(name: &str, source: &str) {
     let _watchdog = Watchdog::new("rings soak", std::time::Duration::from_secs(seconds * 2 + 300));
     let program = program(name, source, &[]);
     let (mut left, mut seed, mut past_kernel) = (seconds, 1, 0.0);
-    // Beside other work there may be seconds in which both ends are never awake at once: then it continues for a while.
+    // Beside other work there may be seconds in which both ends are never awake at once: then it continues
+    // for a while.
     while left > 0 || past_kernel == 0.0 && seed <= MOST_SEEDS {
         let now = left.clamp(seconds.min(4), 60);
         let file = made().join(format!("{name}.statistics"));

@@ -1,4 +1,5 @@
-//! Connections whose bytes go through memory: two processes that check every byte, waiting in each way there is.
+//! Connections whose bytes go through memory: two processes that check every byte, waiting in each way there
+//! is.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -83,8 +84,8 @@ fn run(way: &str, is_forced: bool) -> Written {
     written
 }
 
-/// Every byte comes, whichever way. With rings forced they do go through rings, whatever the processors do: nearly all that is written while the
-/// reader is awake.
+/// Every byte comes, whichever way. With rings forced they do go through rings, whatever the processors do:
+/// nearly all that is written while the reader is awake.
 fn holds(way: &str, least_percent_while_awake: f64) {
     let written = goes_into_rings(way, least_percent_while_awake);
     assert!(written.percent() >= LEAST, "{way}: {written:?}");
@@ -124,7 +125,8 @@ fn some_bytes_go_through_rings() {
     holds("apart", WHILE_AWAKE);
 }
 
-/// On a machine as busy as any both ends are awake at once for this share of the bytes: as a rule it is 95 and more, beside other work at times 20.
+/// On a machine as busy as any both ends are awake at once for this share of the bytes: as a rule it is 95
+/// and more, beside other work at times 20.
 const LEAST: f64 = 5.0;
 
 /// Threads that write to a connection while its ends meet, which they do when it has been used for long.
@@ -143,7 +145,8 @@ fn threads_that_write_while_the_ends_meet_keep_their_order() {
     }
 }
 
-/// Two ends that may use one and the same processor alone: their bytes stay with the kernel, and the statistics say why.
+/// Two ends that may use one and the same processor alone: their bytes stay with the kernel, and the
+/// statistics say why.
 #[test]
 fn ends_with_one_processor_have_no_rings() {
     let _watchdog = Watchdog::usual("one processor");
@@ -152,7 +155,8 @@ fn ends_with_one_processor_have_no_rings() {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
     let first = allowed.trim().split([',', '-']).next().unwrap();
-    // An end that was used seldom, because it reads many records at once, has not looked for the other one when the connection ends.
+    // An end that was used seldom, because it reads many records at once, has not looked for the other one
+    // when the connection ends.
     let is_said = (0..20).any(|_| {
         let said = counted(&file, "1", &["taskset", "-c", first, late.to_str().unwrap(), "4", "1500"]);
         assert!(said.contains("every record came in its order"), "{said}");
@@ -199,8 +203,9 @@ fn two_that_send_files() {
 
 #[test]
 fn a_stream_longer_than_all_buffers() {
-    // A writer that is faster than its reader finds the ring full, and writes to the kernel then. What the reader has not taken when it sleeps goes
-    // back there: beside four that compute 3 to 27 % of the bytes stay in memory, and on a quiet machine 16 to 99 %. So one run of several has to.
+    // A writer that is faster than its reader finds the ring full, and writes to the kernel then. What the
+    // reader has not taken when it sleeps goes back there: beside four that compute 3 to 27 % of the bytes
+    // stay in memory, and on a quiet machine 16 to 99 %. So one run of several has to.
     let _watchdog = Watchdog::usual("rings, a long stream");
     run("stream", false);
     let goes =
@@ -289,7 +294,8 @@ fn one_thread_that_has_both_ends() {
     assert!(written.percent() >= 95.0, "{written:?}");
 }
 
-/// What the kernel is to hold back (`TCP_CORK`, `MSG_MORE`) goes to it; what follows goes through memory again.
+/// What the kernel is to hold back (`TCP_CORK`, `MSG_MORE`) goes to it; what follows goes through memory
+/// again.
 #[test]
 fn what_is_held_back() {
     let _watchdog = Watchdog::usual("held back");
@@ -304,8 +310,8 @@ fn what_is_held_back() {
     assert!(written.percent() >= 90.0, "{written:?}");
 }
 
-/// What was written without waiting comes without a further call of the writer; and one that takes a short write for a full kernel is
-/// told when there is room again.
+/// What was written without waiting comes without a further call of the writer; and one that takes a short
+/// write for a full kernel is told when there is room again.
 #[test]
 fn writers_that_do_not_wait() {
     let watchdog = Watchdog::usual("writers that do not wait");
@@ -331,7 +337,8 @@ fn a_signal_handler_that_writes_in_between() {
     assert!(said.contains("of its handler came"), "{said}");
 }
 
-/// A benchmark of ours says by what its bytes went as the kernel has counted them, whatever the command line was.
+/// A benchmark of ours says by what its bytes went as the kernel has counted them, whatever the command line
+/// was.
 #[test]
 fn the_table_of_latencies_says_what_carried_its_bytes() {
     let watchdog = Watchdog::usual("latencies by rings");
@@ -370,7 +377,8 @@ fn off_unless_asked_for() {
     assert_eq!(stat["processes"][0]["bytes_past_kernel"], 0, "{stat:#}");
 }
 
-/// `liburing` makes system calls by instructions of its own, which are not seen: nothing of it happens in a program that it is loaded into.
+/// `liburing` makes system calls by instructions of its own, which are not seen: nothing of it happens in a
+/// program that it is loaded into.
 #[test]
 fn a_program_with_liburing_stays_with_the_kernel() {
     let _watchdog = Watchdog::usual("rings");

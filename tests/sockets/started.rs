@@ -75,7 +75,8 @@ fn kinds() -> (PathBuf, Vec<OsString>) {
     (folder, names)
 }
 
-/// The exit status and what was printed; what a shell says of a text that is no script names it, and is left out.
+/// The exit status and what was printed; what a shell says of a text that is no script names it, and is left
+/// out.
 fn ended(command: &mut Command, folder: &Path, search: Option<&str>) -> (Option<i32>, String) {
     command.current_dir(folder).stdin(Stdio::null());
     match search {

@@ -57,7 +57,8 @@ fn a_connection_is_shown_with_its_ends_and_bytes_and_the_reason() {
     );
     assert_eq!(open["remote"], format!("127.0.0.1:{port}"), "{stat:#}");
     assert_eq!(process["moved"]["bytes_in"], 11, "{stat:#}");
-    // The shell reads one by one; from the tenth on the connection has a record, in which those before stand, too.
+    // The shell reads one by one; from the tenth on the connection has a record, in which those before stand,
+    // too.
     assert_eq!(
         (&open["moved"]["bytes_in"], &open["moved"]["bytes_out"]),
         (&Value::from(11), &Value::from(0)),
@@ -132,7 +133,8 @@ fn bytes_of_connections_that_are_open_at_the_end_are_not_lost() {
     }
 }
 
-/// What a child inherits, what is used seldom, what was used before another program was executed, several numbers for one.
+/// What a child inherits, what is used seldom, what was used before another program was executed, several
+/// numbers for one.
 #[test]
 fn what_was_moved_is_what_is_told() {
     let _watchdog = Watchdog::usual("what was moved");

@@ -1,4 +1,5 @@
-//! Connections through memory beside other users, and in namespaces: who else can reach them, and what of a program's own they take.
+//! Connections through memory beside other users, and in namespaces: who else can reach them, and what of a
+//! program's own they take.
 //!
 //! Other users are made by root only; a process that is not root leaves those tests out, and says so.
 
@@ -12,7 +13,8 @@ use tieline_tests::{Watchdog, executable};
 use crate::built::{library, must, program};
 use crate::launcher::tieline;
 
-/// The first of ten users of these tests alone, one a test: nobody has such a number, not even another run of these tests beside this one.
+/// The first of ten users of these tests alone, one a test: nobody has such a number, not even another run of
+/// these tests beside this one.
 fn first() -> u32 {
     3_000_000 + std::process::id() % 10_000_000 * 10
 }
@@ -165,7 +167,8 @@ fn a_directory_of_somebody_else_is_not_used() {
     // There is another place.
     assert_eq!(regions(&must(&mut room.of(user.0, &["pair"]))), 2);
     assert_eq!(fs::metadata(temporary(user.0)).unwrap().uid(), user.0);
-    // And then there is none: a link that leads to a stranger's is no directory of the user's, one to the user's own neither.
+    // And then there is none: a link that leads to a stranger's is no directory of the user's, one to the
+    // user's own neither.
     let own = room.folder.path().join("own");
     fs::rename(temporary(user.0), &own).or_else(|_| fs::create_dir(&own)).unwrap();
     fs::remove_dir_all(temporary(user.0)).ok();
@@ -202,7 +205,8 @@ fn ends_of_two_users_stay_with_the_kernel() {
     assert_eq!(regions(&must(&mut Room::new().command(&[], &["pair", &user.0.to_string()]))), 0);
 }
 
-/// Whether the ends meet there or not: every byte comes. A namespace that this machine does not give is named.
+/// Whether the ends meet there or not: every byte comes. A namespace that this machine does not give is
+/// named.
 #[test]
 fn ends_in_namespaces() {
     let _watchdog = Watchdog::usual("namespaces");

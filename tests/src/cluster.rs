@@ -14,7 +14,8 @@ pub struct Cluster {
     nodes: Vec<NodeId>,
 }
 
-/// The program under test, beside which are the commands that it becomes: built by `./run test`, or by `cargo build -p cli -p launcher`.
+/// The program under test, beside which are the commands that it becomes: built by `./run test`, or by
+/// `cargo build -p cli -p launcher`.
 pub fn tieline_binary() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("TIELINE_BIN") {
         return Ok(path.into());

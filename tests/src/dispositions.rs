@@ -1,8 +1,9 @@
 //! What signals do to the programs that a test starts.
 //!
-//! A shell starts programs in the background with SIGINT ignored, and `nohup` with SIGHUP ignored; both are inherited. A program
-//! that is sent such a signal before its own handler stands continues as if nothing had happened, and the test waits for an
-//! end that never comes. What is handled, though, is not inherited: it has its usual effect in a program that is started.
+//! A shell starts programs in the background with SIGINT ignored, and `nohup` with SIGHUP ignored; both are
+//! inherited. A program that is sent such a signal before its own handler stands continues as if nothing had
+//! happened, and the test waits for an end that never comes. What is handled, though, is not inherited: it
+//! has its usual effect in a program that is started.
 
 use std::sync::{Arc, Once};
 
@@ -16,7 +17,8 @@ pub fn pass_on_the_usual() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         for signal in ignored(&std::fs::read_to_string("/proc/self/status").unwrap_or_default()) {
-            // Handled by a flag that nobody reads: here it has no effect, as before. Without it tests are as they were.
+            // Handled by a flag that nobody reads: here it has no effect, as before. Without it tests are as
+            // they were.
             drop(signal_hook::flag::register(signal.as_raw(), Arc::default()));
         }
     });

@@ -1,8 +1,8 @@
 //! Programs that a test writes or copies, and then starts.
 //!
-//! The file is written by a process of its own. Written by the test itself, its open descriptor is inherited by whatever
-//! another test starts at that moment, until that process calls `execve`; till then the kernel refuses to start the file:
-//! "Text file busy".
+//! The file is written by a process of its own. Written by the test itself, its open descriptor is inherited
+//! by whatever another test starts at that moment, until that process calls `execve`; till then the kernel
+//! refuses to start the file: "Text file busy".
 
 use std::io::Write;
 use std::path::Path;

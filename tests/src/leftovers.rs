@@ -1,7 +1,7 @@
 //! What a test has started, found and ended when nothing else ends it any more.
 //!
-//! Children, and theirs, are found by their parents. Managers that were started in the background have left that tree; they
-//! are known by the runtime directory in their environment.
+//! Children, and theirs, are found by their parents. Managers that were started in the background have left
+//! that tree; they are known by the runtime directory in their environment.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

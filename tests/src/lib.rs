@@ -1,8 +1,8 @@
 //! Tests of the whole: real managers, real programs, real deaths.
 //!
-//! What it is for: the harness of the tests in this package. A [`Cluster`] is a set of node managers in processes of
-//! their own, in a runtime directory of its own; a [`Peer`] is a program of its own that can be talked to by lines and
-//! killed.
+//! What it is for: the harness of the tests in this package. A [`Cluster`] is a set of node managers in
+//! processes of their own, in a runtime directory of its own; a [`Peer`] is a program of its own that can be
+//! talked to by lines and killed.
 //!
 //! What it must never do: touch a process that it did not start, or leave one behind.
 //!

@@ -1,7 +1,7 @@
 //! Ends what hangs: the only use of a real duration in the tests.
 //!
-//! Its time runs as fast as a test could: where ten threads want two processors, a second counts as a fifth of one. So a limit
-//! that is generous on a quiet machine is as generous beside other work.
+//! Its time runs as fast as a test could: where ten threads want two processors, a second counts as a fifth
+//! of one. So a limit that is generous on a quiet machine is as generous beside other work.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
@@ -50,16 +50,16 @@ impl Watchdog {
         Self::new(what, Duration::from_secs(120))
     }
 
-    /// One of several steps is done: the time for the next one begins. A test of many steps may take long beside other work;
-    /// a hang is a step that does not end.
+    /// One of several steps is done: the time for the next one begins. A test of many steps may take long
+    /// beside other work; a hang is a step that does not end.
     pub fn progress(&self) {
         // The other end only goes away by ending this process.
         let _ = self.alive.send(());
     }
 }
 
-/// Which share of its time a thread has of a processor just now, by what the kernel says of all: how many there are, and how many
-/// threads want one.
+/// Which share of its time a thread has of a processor just now, by what the kernel says of all: how many
+/// there are, and how many threads want one.
 fn share(stat: &str) -> f64 {
     let is_processor = |line: &&str| {
         line.strip_prefix("cpu").is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))

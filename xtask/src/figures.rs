@@ -1,6 +1,8 @@
-//! Fills the figures of the documents from what `tieline bench acceptance --json` printed, so that no figure is typed.
+//! Fills the figures of the documents from what `tieline bench acceptance --json` printed, so that no figure
+//! is typed.
 //!
-//! The table has a column for each machine that was measured. A report replaces the column of its machine, and leaves the others.
+//! The table has a column for each machine that was measured. A report replaces the column of its machine,
+//! and leaves the others.
 
 use std::collections::BTreeMap;
 
@@ -33,8 +35,8 @@ const NOT_MEASURED: &str = "not measured";
 /// Separates the machine in a column's head from the day and the build.
 const THEN: &str = "; ";
 
-/// The table of a document with the column of a report's machine replaced, or added. `build` is the commit that was measured. Figures
-/// whose ids are not in `only` are left out, unless `only` is empty.
+/// The table of a document with the column of a report's machine replaced, or added. `build` is the commit
+/// that was measured. Figures whose ids are not in `only` are left out, unless `only` is empty.
 pub fn merged(block: &str, report: &Value, build: &str, only: &[&str]) -> Result<String> {
     let mut table = Table::parse(block)?;
     let figures = report["figures"].as_array().context("no `figures` in the report")?;
@@ -185,7 +187,8 @@ fn goal(figure: &Value) -> Result<String> {
     Ok(format!("{op} {limit}"))
 }
 
-/// What was measured, the ratio with its interval, what it is compared with, and the verdict; a failure in bold letters.
+/// What was measured, the ratio with its interval, what it is compared with, and the verdict; a failure in
+/// bold letters.
 fn cell(figure: &Value) -> Result<String> {
     let (unit, ratio) = (figure["unit"].as_str().unwrap_or_default(), &figure["ratio"]);
     let verdict = figure["verdict"].as_str().unwrap_or_default();

@@ -1,6 +1,7 @@
 //! Whether all dependencies may be used under the licences that `deny.toml` allows.
 //!
-//! `cargo deny` does this and more; this much needs nothing installed and no network, so it can run in every test.
+//! `cargo deny` does this and more; this much needs nothing installed and no network, so it can run in every
+//! test.
 
 use std::collections::BTreeSet;
 

@@ -27,15 +27,16 @@ struct Module<'t> {
 pub fn document(tree: &Tree) -> Result<String> {
     let mut text = format!(
         "# Modules\n\n\
-        The first sentence of each module's documentation, by crate; tests are left out. `{COMMAND}`\n\
-        writes this page. To change a line, change the `//!` comment at the top of the file. What the crates\n\
-        are for, and which may need which, is in [ARCHITECTURE.md](../ARCHITECTURE.md).\n"
+        The first sentence of each module's documentation, by crate; tests are left out.\n\
+        `{COMMAND}` writes this page. To change a line, change the `//!`\n\
+        comment at the top of the file. What the crates are for, and which may need which, is in\n\
+        [ARCHITECTURE.md](../ARCHITECTURE.md).\n"
     );
     for package in packages(tree)? {
         let modules = modules(tree, &package);
         let root = modules.iter().find(|module| module.name.is_empty());
         let purpose = root.map_or("", |module| &module.purpose);
-        write!(text, "\n## `{}`\n\n{purpose}\n", package.name)?;
+        write!(text, "\n## `{}`\n\n{}\n", package.name, wrapped(purpose))?;
         let mut rows = modules.iter().filter(|module| !module.name.is_empty()).peekable();
         if rows.peek().is_some() {
             text.push_str("\n| module | purpose |\n|---|---|\n");
@@ -45,6 +46,23 @@ pub fn document(tree: &Tree) -> Result<String> {
         }
     }
     Ok(text)
+}
+
+/// In lines of 100 characters, as documents are.
+fn wrapped(paragraph: &str) -> String {
+    let mut text = String::new();
+    let mut width = 0;
+    for word in paragraph.split(' ') {
+        let len = word.chars().count();
+        if width > 0 {
+            let is_next = width + 1 + len > 100;
+            text.push(if is_next { '\n' } else { ' ' });
+            width = if is_next { 0 } else { width + 1 };
+        }
+        text.push_str(word);
+        width += len;
+    }
+    text
 }
 
 /// Modules that say nothing of themselves.
@@ -134,7 +152,8 @@ fn first_sentence(paragraph: &str) -> &str {
     &paragraph[..end.unwrap_or(paragraph.len())]
 }
 
-/// ``[`item`]`` and ``[`item`](path)`` become `` `item` ``: they lead somewhere in the documentation of code alone.
+/// ``[`item`]`` and ``[`item`](path)`` become `` `item` ``: they lead somewhere in the documentation of code
+/// alone.
 fn without_links(sentence: &str) -> String {
     let mut text = String::with_capacity(sentence.len());
     let mut rest = sentence;

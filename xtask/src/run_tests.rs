@@ -1,7 +1,8 @@
 //! Runs all tests of the workspace, several test binaries at a time.
 //!
-//! `cargo test` runs one test binary after the other, and most of ours wait for a part of their time (for processes, timers, a browser).
-//! `cargo nextest` would run them side by side, but has to be installed first, and starts a process for each test.
+//! `cargo test` runs one test binary after the other, and most of ours wait for a part of their time (for
+//! processes, timers, a browser). `cargo nextest` would run them side by side, but has to be installed first,
+//! and starts a process for each test.
 
 mod doc_tests;
 mod idle;
@@ -18,11 +19,13 @@ use serde_json::Value;
 
 use crate::tree::Tree;
 
-/// Test binaries that take long, longest first: they start first. The others follow in the order of their names.
+/// Test binaries that take long, longest first: they start first. The others follow in the order of their
+/// names.
 const LONG: [&str; 10] =
     ["cli", "hosts", "sockets", "sight", "search", "browser", "programs", "judgement", "sisci", "lifetimes"];
-/// Packages that use the most of what others depend on. Cargo chooses features for those packages that it is given: without these two it
-/// would build 26 libraries again for the tests in documentation, otherwise than they are there.
+/// Packages that use the most of what others depend on. Cargo chooses features for those packages that it is
+/// given: without these two it would build 26 libraries again for the tests in documentation, otherwise than
+/// they are there.
 const AS_BUILT: [&str; 2] = ["cli", "tieline-tests"];
 /// Between two looks whether a test binary has ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -57,8 +60,8 @@ pub fn sort(binaries: &mut [Binary]) {
     binaries.sort_by(|a, b| (rank(a), &a.name, &a.executable).cmp(&(rank(b), &b.name, &b.executable)));
 }
 
-/// Builds and runs all tests of the workspace, those in documentation last. Each binary's output follows when it has ended. Whether all
-/// have passed.
+/// Builds and runs all tests of the workspace, those in documentation last. Each binary's output follows when
+/// it has ended. Whether all have passed.
 ///
 /// # Errors
 /// The tests do not build, or one cannot be started.
@@ -107,8 +110,8 @@ pub fn run(root: &Path, target: &Path, out: &mut impl Write) -> Result<bool> {
 
 fn cargo(root: &Path, command: &str) -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    // What cargo tells xtask about its package, when it starts it. A build script that asks for the same of its own package would run
-    // again, and all that depends on it would be built again.
+    // What cargo tells xtask about its package, when it starts it. A build script that asks for the same of
+    // its own package would run again, and all that depends on it would be built again.
     for (name, _) in std::env::vars_os() {
         if name
             .to_str()

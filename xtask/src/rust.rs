@@ -149,7 +149,8 @@ fn tick(rest: &str) -> (usize, Option<Kind>) {
     (1 + word(&rest[1..]), Some(Kind::Lifetime))
 }
 
-/// The tokens without those of items that exist only in tests: `#[cfg(test)]`, `#[cfg(all(test, …))]`, `#[test]`.
+/// The tokens without those of items that exist only in tests: `#[cfg(test)]`, `#[cfg(all(test, …))]`,
+/// `#[test]`.
 pub fn without_tests<'s>(tokens: &[Token<'s>]) -> Vec<Token<'s>> {
     let mut kept = Vec::with_capacity(tokens.len());
     let mut at = 0;
@@ -234,7 +235,8 @@ fn item_end(tokens: &[Token<'_>], at: usize) -> usize {
     at
 }
 
-/// All paths that the code names, with their lines: `a::b::c` as written, and what the braces of a `use` stand for.
+/// All paths that the code names, with their lines: `a::b::c` as written, and what the braces of a `use`
+/// stand for.
 pub fn paths(tokens: &[Token<'_>]) -> Vec<(String, usize)> {
     let code: Vec<Token<'_>> = tokens.iter().copied().filter(|token| token.kind != Kind::Comment).collect();
     let mut found = Vec::new();

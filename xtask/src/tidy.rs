@@ -1,7 +1,8 @@
 //! The project's rules, as far as text can show them.
 //!
-//! A rule is a function from the tree to findings. A line may be exempted by a comment on it, or on the line above:
-//! `tidy: allow(RULE): REASON`. An exemption without a reason, or one that exempts nothing, is itself a finding.
+//! A rule is a function from the tree to findings. A line may be exempted by a comment on it, or on the line
+//! above: `tidy: allow(RULE): REASON`. An exemption without a reason, or one that exempts nothing, is itself a
+//! finding.
 
 mod atomics;
 mod environment;
@@ -14,6 +15,7 @@ mod modules;
 mod orderings;
 mod readme;
 mod unsafety;
+mod width;
 mod words;
 
 use anyhow::Result;
@@ -24,8 +26,9 @@ use crate::tree::Tree;
 /// A rule.
 type Rule = fn(&Tree) -> Result<Vec<Finding>>;
 
-const RULES: [Rule; 11] = [
+const RULES: [Rule; 12] = [
     length::check,
+    width::check,
     words::check,
     unsafety::check,
     atomics::check,

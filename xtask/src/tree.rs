@@ -109,7 +109,8 @@ impl Tree {
 }
 
 impl Package {
-    /// The files that the compiler starts from, as far as they exist: each carries crate-wide attributes of its own.
+    /// The files that the compiler starts from, as far as they exist: each carries crate-wide attributes of
+    /// its own.
     pub fn roots<'t>(&self, tree: &'t Tree) -> Vec<(String, &'t str)> {
         ["src/lib.rs", "src/main.rs"]
             .iter()

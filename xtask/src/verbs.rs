@@ -1,7 +1,7 @@
 //! The verbs of `./run`: what it does once it has found Rust and installed what is missing.
 //!
-//! The current folder is the clone, as `./run` leaves it. What a user reads goes to standard error; standard output belongs to the
-//! program that a verb starts, and to the results of tests.
+//! The current folder is the clone, as `./run` leaves it. What a user reads goes to standard error; standard
+//! output belongs to the program that a verb starts, and to the results of tests.
 
 pub mod checks;
 pub mod compare;
@@ -112,7 +112,8 @@ fn pass_on(command: &mut Command) -> Outcome {
     }
 }
 
-/// Runs a program whose output goes to standard error, so that standard output is that of the verb's last program alone.
+/// Runs a program whose output goes to standard error, so that standard output is that of the verb's last
+/// program alone.
 fn must(command: &mut Command, otherwise: &str) -> Outcome {
     if status_of(command.stdout(io::stderr()))?.success() { Ok(()) } else { cannot(otherwise) }
 }

@@ -214,7 +214,8 @@ fn another_installation_is_waited_for() {
 }
 
 impl Pretence {
-    /// Programs of this machine that a verb needs at least, and none of those that it would install; the user may not become root.
+    /// Programs of this machine that a verb needs at least, and none of those that it would install; the user
+    /// may not become root.
     fn bare(name: &str) -> (Self, String) {
         let pretence = Self::new(name, "99.0.0", CARGO);
         let tools = pretence.folder.join("tools");
@@ -277,7 +278,8 @@ fn the_subnet_manager_is_unpacked_and_never_installed() {
         "echo \"$*\" >>\"$0.calls\"\ncase $1 in -s) exit 1 ;; -x) mkdir -p usr/sbin; echo 'exit 0' >usr/sbin/opensm; chmod 755 usr/sbin/opensm ;; esac",
     );
     pretence.program("sudo", "shift; exec \"$@\"");
-    // The function alone: the rest of the verb is pretended away, and what this machine has installed is not looked at.
+    // The function alone: the rest of the verb is pretended away, and what this machine has installed is not
+    // looked at.
     let source = fs::read_to_string(script()).unwrap().replace(":/usr/sbin", "");
     let body = source.split("\nverb=${1:-help}\n").next().unwrap();
     let lone = pretence.folder.join("lone");

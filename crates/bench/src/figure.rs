@@ -21,8 +21,8 @@ use crate::{
 /// Name of the form. A change that breaks a reader changes the number.
 pub const SCHEMA: &str = "tieline.figures/1";
 
-/// A figure of rings counts if more than this share of its bytes went through them. The rest are those of the first thousand uses of a
-/// connection, and those written while the reader slept.
+/// A figure of rings counts if more than this share of its bytes went through them. The rest are those of the
+/// first thousand uses of a connection, and those written while the reader slept.
 pub const RINGS_ENOUGH: f64 = 0.85;
 
 /// A set of figures of one run.

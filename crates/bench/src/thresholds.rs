@@ -9,9 +9,9 @@
 //! upper = "150 ns"
 //! ```
 //!
-//! [`Thresholds::builtin`] are the goals of the acceptance figures in this form, [`Thresholds::read`] takes a file,
-//! [`Thresholds::judge`] a document of any benchmark, [`Thresholds::apply`] a set of figures. An entry of a file replaces
-//! the built-in goal of a figure as a whole.
+//! [`Thresholds::builtin`] are the goals of the acceptance figures in this form, [`Thresholds::read`] takes a
+//! file, [`Thresholds::judge`] a document of any benchmark, [`Thresholds::apply`] a set of figures. An entry
+//! of a file replaces the built-in goal of a figure as a whole.
 
 pub mod ids;
 mod judge;

@@ -120,7 +120,8 @@ pub(crate) enum Command {
                             tieline clusters --json"
     )]
     Clusters,
-    /// Show a node's ID, its adapters, the capabilities of their links, and which nodes it reaches by way of a relay
+    /// Show a node's ID, its adapters, the capabilities of their links, and which nodes it reaches by way of
+    /// a relay
     #[command(after_help = "Examples:\n  tieline query                  # the only node here\n  \
                             tieline query --node 8\n  tieline query --node 8 --json\n  \
                             tieline query --brief --host rack1-a   # the ID of the node on that host")]
@@ -134,7 +135,8 @@ pub(crate) enum Command {
                             tieline cable --plan plan.toml         # missing, extra, swapped, slow"
     )]
     Cable(Cable),
-    /// Run the static test on all nodes: adapter, links, self test, nodes seen, sessions; compare their topologies
+    /// Run the static test on all nodes: adapter, links, self test, nodes seen, sessions; compare their
+    /// topologies
     #[command(after_help = "Examples:\n  tieline diag                   # all nodes of the cluster\n  \
                             tieline diag --node 8          # one of them\n  tieline diag -V 9              # with all counters\n  \
                             tieline diag -V 0              # the findings, and each node's result\n  \
@@ -203,8 +205,8 @@ pub(crate) enum Command {
         #[command(subcommand)]
         action: SocketsAction,
     },
-    /// Measure which memory-copy routine is fastest for each size on this machine, and store the result for nodes that start
-    /// later
+    /// Measure which memory-copy routine is fastest for each size on this machine, and store the result for
+    /// nodes that start later
     #[command(
         after_help = "Examples:\n  tieline tune                   # measure, unless this machine was measured before\n  \
                             tieline tune --renew           # measure again\n  tieline tune --show --json     # the plan in use\n\n\
@@ -236,32 +238,34 @@ pub(crate) struct Up {
     /// Number of nodes, 1 to 256; their IDs are 4, 8, 12, …
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub nodes: u32,
-    /// Start the nodes with fault injection: needed for `tieline link degrade` and `swap`; `link down` then also discards stores
-    /// through mapped segments
+    /// Start the nodes with fault injection: needed for `tieline link degrade` and `swap`; `link down` then
+    /// also discards stores through mapped segments
     #[arg(long)]
     pub faults: bool,
-    /// Start a node on each host of this file, over ssh: a line for each, as `ssh` takes it, followed, if needed, by
-    /// address=IP[:PORT] and node=ID. The first one creates the cluster, the others join it. The file of `tieline diag --hosts` has
-    /// another form
+    /// Start a node on each host of this file, over ssh: a line for each, as `ssh` takes it, followed, if
+    /// needed, by address=IP[:PORT] and node=ID. The first one creates the cluster, the others join it. The
+    /// file of `tieline diag --hosts` has another form
     #[arg(long, value_name = "FILE", conflicts_with_all = ["nodes", "faults", "hosts_in_namespaces"])]
     pub hosts: Option<PathBuf>,
-    /// Start this many hosts, 2 to 64, each with one node, in namespaces of the kernel: they share no memory, file or socket, and are
-    /// joined by a network of their own; needs root
+    /// Start this many hosts, 2 to 64, each with one node, in namespaces of the kernel: they share no memory,
+    /// file or socket, and are joined by a network of their own; needs root
     #[arg(long, value_name = "N", conflicts_with = "nodes", value_parser = clap::value_parser!(u32).range(HOSTS))]
     pub hosts_in_namespaces: Option<u32>,
-    /// With --hosts-in-namespaces: number of networks between the hosts, 1 to 4; each host has one interface (eth0, eth1, …) in each
+    /// With --hosts-in-namespaces: number of networks between the hosts, 1 to 4; each host has one interface
+    /// (eth0, eth1, …) in each
     #[arg(long, value_name = "N", default_value_t = 1, requires = "hosts_in_namespaces", conflicts_with_all = ["nodes", "hosts"],
           value_parser = clap::value_parser!(u32).range(RAILS))]
     pub rails: u32,
-    /// With --hosts-in-namespaces: limit what each host sends, and what it receives, to this many bits per second on each of its
-    /// interfaces, such as 1gbit or 100mbit [default: unlimited]
+    /// With --hosts-in-namespaces: limit what each host sends, and what it receives, to this many bits per
+    /// second on each of its interfaces, such as 1gbit or 100mbit [default: unlimited]
     #[arg(long, value_name = "RATE", requires = "hosts_in_namespaces", conflicts_with_all = ["nodes", "hosts"])]
     pub rate: Option<namespaces::Rate>,
-    /// With --hosts-in-namespaces: delay of each frame from one host to another, one way, from 1us to 1s, such as 50us or 2ms
-    /// [default: none]
+    /// With --hosts-in-namespaces: delay of each frame from one host to another, one way, from 1us to 1s,
+    /// such as 50us or 2ms [default: none]
     #[arg(long, value_name = "TIME", requires = "hosts_in_namespaces", conflicts_with_all = ["nodes", "hosts"])]
     pub delay: Option<namespaces::Delay>,
-    /// With --hosts-in-namespaces: share of frames that are lost, chosen at random, from 0.0001% to 50%, such as 0.1% [default: none]
+    /// With --hosts-in-namespaces: share of frames that are lost, chosen at random, from 0.0001% to 50%, such
+    /// as 0.1% [default: none]
     #[arg(long, value_name = "SHARE", requires = "hosts_in_namespaces", conflicts_with_all = ["nodes", "hosts"])]
     pub loss: Option<namespaces::Loss>,
 }
@@ -331,7 +335,8 @@ pub(crate) struct Cable {
     /// Save the present links as a plan, if none is faulty
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
-    /// With --save: measure the links between nodes of this host, and save limits derived from the rates, with a margin
+    /// With --save: measure the links between nodes of this host, and save limits derived from the rates,
+    /// with a margin
     #[arg(long, requires = "save")]
     pub measure: bool,
     /// With --save: replace a plan that is there already
@@ -342,19 +347,20 @@ pub(crate) struct Cable {
 /// `diag`.
 #[derive(Debug, Args)]
 pub(crate) struct Diag {
-    /// How much to print, 0 to 9; each level adds to the one below it: 0 findings and the result of each node, 1 facts, links,
-    /// tests and topology, 2 uptimes, 3 heartbeats, 4 injected faults, 5 capabilities, 6 durations, 7 programs, 8 segments, 9
-    /// counters
+    /// How much to print, 0 to 9; each level adds to the one below it: 0 findings and the result of each
+    /// node, 1 facts, links, tests and topology, 2 uptimes, 3 heartbeats, 4 injected faults, 5 capabilities,
+    /// 6 durations, 7 programs, 8 segments, 9 counters
     #[arg(long, short = 'V', value_name = "LEVEL", default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=9))]
     pub verbosity: u8,
     /// Set the managers' counters to zero afterwards
     #[arg(long)]
     pub clear: bool,
-    /// Safe for a cluster in production: run no test that writes to segments or triggers interrupts, and list what is left out
+    /// Safe for a cluster in production: run no test that writes to segments or triggers interrupts, and list
+    /// what is left out
     #[arg(long)]
     pub prod: bool,
-    /// Compare with this host file: lines `NODE-ID HOST`, or the classic HOSTNAME and ADAPTER lines. The list of `tieline up --hosts`
-    /// has another form
+    /// Compare with this host file: lines `NODE-ID HOST`, or the classic HOSTNAME and ADAPTER lines. The list
+    /// of `tieline up --hosts` has another form
     #[arg(long, value_name = "FILE")]
     pub hosts: Option<PathBuf>,
     /// Test all nodes (the default)
@@ -377,23 +383,27 @@ pub(crate) struct Verify {
     /// Seed of the exchanged data
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Run every step but `curves`, each for a short time: about ten seconds on an idle machine, several times that on a busy one, and up to 40 seconds more with --running on several hosts
+    /// Run every step but `curves`, each for a short time: about ten seconds on an idle machine, several
+    /// times that on a busy one, and up to 40 seconds more with --running on several hosts
     #[arg(long, conflicts_with_all = ["thorough", "health"])]
     pub quick: bool,
-    /// Run each test for longer: about a minute and a half on an idle machine, and up to two minutes more with --running on several hosts
+    /// Run each test for longer: about a minute and a half on an idle machine, and up to two minutes more
+    /// with --running on several hosts
     #[arg(long, conflicts_with = "health")]
     pub thorough: bool,
-    /// The links that the cluster should have: a plan as `tieline cable` writes it [default: every node that runs with every other]
+    /// The links that the cluster should have: a plan as `tieline cable` writes it [default: every node that
+    /// runs with every other]
     #[arg(long, value_name = "FILE")]
     pub plan: Option<PathBuf>,
     /// Judge the measurements of one pair by limits from a file, as `tieline bench thresholds` prints them
     #[arg(long, value_name = "FILE", conflicts_with_all = ["quick", "health"])]
     pub thresholds: Option<PathBuf>,
-    /// Compare with an earlier result, a file with the output of `tieline verify --json`; worse than that is a failure
+    /// Compare with an earlier result, a file with the output of `tieline verify --json`; worse than that is
+    /// a failure
     #[arg(long, value_name = "OLD.json", conflicts_with_all = ["quick", "health"])]
     pub baseline: Option<PathBuf>,
-    /// Check the running nodes in a few seconds and print one line, for a job's prolog; measures nothing. A stopped node is reported
-    /// only if --plan names the expected nodes
+    /// Check the running nodes in a few seconds and print one line, for a job's prolog; measures nothing. A
+    /// stopped node is reported only if --plan names the expected nodes
     #[arg(long, conflicts_with = "nodes")]
     pub health: bool,
     /// Also write the report as one HTML page

@@ -150,7 +150,8 @@ fn usage(text: impl Into<String>) -> Failure {
 /// How long a cluster may take to come up: a machine under load is slow, not broken.
 const UP_LIMIT: Duration = Duration::from_secs(60);
 
-/// A cluster for one test, to be started. From now on Ctrl-C and SIGTERM take it away before they end this process.
+/// A cluster for one test, to be started. From now on Ctrl-C and SIGTERM take it away before they end this
+/// process.
 fn own_cluster(common: &Common, purpose: &'static str, nodes: usize) -> Result<OwnCluster, Failure> {
     let own = OwnCluster {
         root: cluster_dir(common)?.runtime_root(),

@@ -70,14 +70,15 @@ fn found(table: &str, cluster: &str, looked_in: &Path) -> Option<PathBuf> {
     all.min()
 }
 
-/// A manager's socket, by its name or by the shorter one under which it was bound, which the kernel goes on to show.
+/// A manager's socket, by its name or by the shorter one under which it was bound, which the kernel goes on
+/// to show.
 fn is_manager(name: &str) -> bool {
     let whole = name.strip_prefix('.').map(|rest| format!("node-{rest}"));
     node_of_file(whole.as_deref().unwrap_or(name), "sock").is_some()
 }
 
-/// Whose the cluster is: the owner of its own directory, since the one around it may be everybody's, as the one for temporary files is; of that
-/// one where it lets nobody look into it.
+/// Whose the cluster is: the owner of its own directory, since the one around it may be everybody's, as the
+/// one for temporary files is; of that one where it lets nobody look into it.
 fn owner(found: &Path, cluster: &str) -> Option<u32> {
     let of = |path: &Path| std::fs::metadata(path).map(|metadata| metadata.uid());
     of(&found.join(cluster)).or_else(|_| of(found)).ok()

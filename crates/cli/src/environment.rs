@@ -18,7 +18,8 @@ const ENV_SPIN_US: &str = "TIELINE_SPIN_US";
 const ENV_TOKEN: &str = "TIELINE_TOKEN";
 const LONGEST_SPIN_US: u64 = 1_000_000;
 
-/// Fills in what the command line leaves open. `one_node`: the command acts on one node, which may be named so.
+/// Fills in what the command line leaves open. `one_node`: the command acts on one node, which may be named
+/// so.
 pub(crate) fn fill(common: &mut Common, one_node: bool) -> Result<(), Failure> {
     let node = node()?;
     if one_node {

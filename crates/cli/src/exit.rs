@@ -4,7 +4,8 @@ use rustix::process::{Resource, getrlimit};
 
 /// Pass, or done.
 pub(crate) const PASS: u8 = 0;
-/// A check failed, and there is no more of a result than that. (Otherwise this comes from the verdicts of the libraries.)
+/// A check failed, and there is no more of a result than that. (Otherwise this comes from the verdicts of the
+/// libraries.)
 pub(crate) const FAIL: u8 = 1;
 /// Wrong usage or configuration.
 pub(crate) const USAGE: u8 = 2;
@@ -54,7 +55,8 @@ impl Failure {
     }
 }
 
-/// A text without the numbers that the language's library puts behind the system's words: `No such file or directory (os error 2)`.
+/// A text without the numbers that the language's library puts behind the system's words:
+/// `No such file or directory (os error 2)`.
 pub(crate) fn without_numbers(text: &str) -> String {
     const BEGINS: &str = " (os error ";
     let mut parts = text.split(BEGINS);
@@ -71,7 +73,8 @@ pub(crate) fn without_numbers(text: &str) -> String {
 /// How a manager's refusal of a single request begins.
 const REFUSED: &str = "request refused: ";
 
-/// What the system says when a process or thread cannot be made; few errors can know that this is what was tried.
+/// What the system says when a process or thread cannot be made; few errors can know that this is what was
+/// tried.
 const NO_PROCESS: &str = "Resource temporarily unavailable";
 
 impl<E: Into<anyhow::Error>> From<E> for Failure {

@@ -26,8 +26,8 @@ const CALM_ROUNDS_WHILE_BUSY: u32 = 8;
 
 /// A signal has come: the second one does not wait.
 static ARRIVED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
-/// Which signal came; 0 for none. Set by the handler itself, so before this process can notice anything else that the signal
-/// did (its managers may have got it too).
+/// Which signal came; 0 for none. Set by the handler itself, so before this process can notice anything else
+/// that the signal did (its managers may have got it too).
 static WHICH: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
 /// The command ends by itself, with what it has measured.
 static ENDS_EARLY: AtomicBool = AtomicBool::new(false);
@@ -47,8 +47,9 @@ static LAST_WORDS: Mutex<Option<Words>> = Mutex::new(None);
 pub(crate) fn take_away_on_signal(dir: ClusterDir) -> std::io::Result<()> {
     let mut signals = {
         let _later = SignalsBlocked::here();
-        // First: a process that has a handler that wakes the thread below must also know that a signal has come, or a signal
-        // between the two would end nothing: the thread would wait for a command that continues as if nothing had happened.
+        // First: a process that has a handler that wakes the thread below must also know that a signal has
+        // come, or a signal between the two would end nothing: the thread would wait for a command that
+        // continues as if nothing had happened.
         note_which()?;
         note_arrival()?;
         Signals::new(SIGNALS)?
@@ -88,15 +89,16 @@ pub(crate) fn no_last_words() {
     drop(LAST_WORDS.lock().unwrap_or_else(PoisonError::into_inner).take());
 }
 
-/// Calls `register` for each signal that ends a command. What comes meanwhile comes afterwards: a handler stands a moment before it knows what
-/// is registered with it, and a signal in that moment would be lost, and end nothing.
+/// Calls `register` for each signal that ends a command. What comes meanwhile comes afterwards: a handler
+/// stands a moment before it knows what is registered with it, and a signal in that moment would be lost, and
+/// end nothing.
 pub(crate) fn for_each_signal(register: impl FnMut(i32) -> std::io::Result<()>) -> std::io::Result<()> {
     let _later = SignalsBlocked::here();
     SIGNALS.into_iter().try_for_each(register)
 }
 
-/// Has it known which signal came. The first that is registered for each, because from then on the signal itself ends
-/// nothing: what comes before the rest is registered is noted here.
+/// Has it known which signal came. The first that is registered for each, because from then on the signal
+/// itself ends nothing: what comes before the rest is registered is noted here.
 fn note_which() -> std::io::Result<()> {
     let which = WHICH.get_or_init(Arc::default);
     for_each_signal(|signal| {
@@ -111,7 +113,8 @@ fn note_arrival() -> std::io::Result<()> {
 }
 
 fn noted() -> usize {
-    // Relaxed: nothing is published with it; the handler runs on this thread or has run before anything it caused.
+    // Relaxed: nothing is published with it; the handler runs on this thread or has run before anything it
+    // caused.
     WHICH.get().map_or(0, |which| which.load(Ordering::Relaxed))
 }
 
@@ -137,8 +140,8 @@ pub(crate) fn has_arrived() -> bool {
     noted() != 0
 }
 
-/// The status to end with, if a signal has come, or comes now: one for a whole group of processes reaches this one after others,
-/// whose end this one may see before.
+/// The status to end with, if a signal has come, or comes now: one for a whole group of processes reaches
+/// this one after others, whose end this one may see before.
 pub(crate) fn arrives_soon() -> Option<u8> {
     let looks = if ENDS_EARLY.load(Ordering::Relaxed) { ARRIVAL_LOOKS } else { 1 };
     (0..looks).find_map(|look| {
@@ -166,7 +169,8 @@ fn wait_for_early_end(signals: &mut Signals) {
     }
 }
 
-/// Returns only if no signal has come. What a command finds in a cluster that is being taken away is no result.
+/// Returns only if no signal has come. What a command finds in a cluster that is being taken away is no
+/// result.
 pub(crate) fn hold_if_interrupted() {
     while has_arrived() && !ENDS_EARLY.load(Ordering::Relaxed) {
         HELD.store(true, Ordering::Relaxed);
@@ -191,7 +195,8 @@ fn take_away(dir: &ClusterDir) {
     }
 }
 
-/// Whether a process that this one started still runs. Where the kernel does not say, the directory alone has to do.
+/// Whether a process that this one started still runs. Where the kernel does not say, the directory alone has
+/// to do.
 fn has_children() -> bool {
     let Ok(threads) = std::fs::read_dir("/proc/self/task") else { return false };
     threads.filter_map(Result::ok).any(|thread| {

@@ -1,7 +1,7 @@
 //! The program `tieline-commands`: parse, call, print. No logic.
 //!
-//! What it is for: every command of `tieline`, and the classic names (`scipp`, `query`, `dis_diag`). The small program `tieline` (crate `launcher`)
-//! becomes it, with the name and the words that it was called by.
+//! What it is for: every command of `tieline`, and the classic names (`scipp`, `query`, `dis_diag`). The
+//! small program `tieline` (crate `launcher`) becomes it, with the name and the words that it was called by.
 //!
 //! What it must never do: decide anything that a library could decide; print what a library should return.
 //!
@@ -42,8 +42,8 @@ fn main() -> ExitCode {
     let arguments = classic::translate(words);
     let parsed = args::parse(&arguments);
     if !matches!(&parsed, Ok(cli) if matches!(cli.command, args::Command::Run(_))) {
-        // A file that may not grow is an error of the one who writes it, not the end of the process. Without the handler that is
-        // how it ends, which is no reason not to run.
+        // A file that may not grow is an error of the one who writes it, not the end of the process. Without
+        // the handler that is how it ends, which is no reason not to run.
         let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, std::sync::Arc::default());
     }
     match parsed {

@@ -183,8 +183,8 @@ fn of_bench(bench: &Bench) -> Meaning {
     }
 }
 
-/// Refuses what was given on the command line and means nothing there. The environment is another matter: it is set once
-/// for many commands. Returns whether the command acts on one node.
+/// Refuses what was given on the command line and means nothing there. The environment is another matter: it
+/// is set once for many commands. Returns whether the command acts on one node.
 pub(crate) fn check(cli: &Cli) -> Result<bool, Failure> {
     let Meaning { name, node, no_cluster, no_runtime_dir } = meaning(&cli.command);
     let refuse = |option: &str, why: &str| {

@@ -35,7 +35,8 @@ struct LastStep {
 }
 
 impl LastStep {
-    /// Whether this step is of another kind than the last, or the last is long ago; if so, it counts as printed.
+    /// Whether this step is of another kind than the last, or the last is long ago; if so, it counts as
+    /// printed.
     fn is_due(&mut self, text: &str, now: Instant) -> bool {
         let stem = text.replace(|character: char| character.is_ascii_digit(), "");
         if stem == self.stem && self.at.is_some_and(|at| now.duration_since(at) < TELL_AGAIN) {
@@ -125,8 +126,8 @@ impl Output {
         }
     }
 
-    /// A step of long work. On a terminal it replaces the one before; elsewhere, where it stays, steps that differ in numbers
-    /// alone are told now and then.
+    /// A step of long work. On a terminal it replaces the one before; elsewhere, where it stays, steps that
+    /// differ in numbers alone are told now and then.
     pub(crate) fn progress(self, text: &str) {
         hold_if_interrupted();
         if self.quiet {
@@ -154,7 +155,8 @@ impl Output {
         }
     }
 
-    /// A step of short work, of which the result tells as much: shown where the next one replaces it, on a terminal.
+    /// A step of short work, of which the result tells as much: shown where the next one replaces it, on a
+    /// terminal.
     pub(crate) fn passing(self, text: &str) {
         if std::io::stderr().is_terminal() {
             self.progress(text);
@@ -185,8 +187,8 @@ fn print(text: &str) -> std::io::Result<()> {
     print_bytes(shown(text).as_bytes())
 }
 
-/// A text as it may go to a terminal. What a manager of another user says, a file, or an argument may hold characters that control it.
-/// Commands in it name the cluster.
+/// A text as it may go to a terminal. What a manager of another user says, a file, or an argument may hold
+/// characters that control it. Commands in it name the cluster.
 fn shown(text: &str) -> Cow<'_, str> {
     let mut text = advice::complete(text);
     if text.contains("(os error ") {

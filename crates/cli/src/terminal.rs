@@ -40,7 +40,8 @@ pub(crate) fn knows_codes() -> bool {
     std::env::var_os("TERM").is_some_and(|terminal| terminal != "dumb")
 }
 
-/// Lines of so many columns: longer ones are broken at spaces, and what follows is indented. A word is never broken.
+/// Lines of so many columns: longer ones are broken at spaces, and what follows is indented. A word is never
+/// broken.
 fn fold(text: &str, columns: usize) -> Cow<'_, str> {
     if text.lines().all(|line| line.chars().count() <= columns) {
         return text.into();
@@ -68,7 +69,8 @@ fn fold_line(folded: &mut String, line: &str, columns: usize) {
     folded.push_str(rest);
 }
 
-/// Where a line that is too long is broken: at the last space within the room, or the first one behind it. None: not at all.
+/// Where a line that is too long is broken: at the last space within the room, or the first one behind it.
+/// None: not at all.
 fn break_at(line: &str, room: usize) -> Option<usize> {
     let (end, _) = line.char_indices().nth(room)?;
     let text = line.len() - line.trim_start().len();

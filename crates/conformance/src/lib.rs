@@ -1,7 +1,7 @@
 //! The contract of a link as test bodies, each of which runs on every link.
 //!
-//! What it is for: a link is right when these bodies pass on it. A body that needs an ability which the link lacks says
-//! so and passes as skipped, visibly; a link that claims an ability must show it.
+//! What it is for: a link is right when these bodies pass on it. A body that needs an ability which the link
+//! lacks says so and passes as skipped, visibly; a link that claims an ability must show it.
 //!
 //! What it must never do: know anything about one particular link.
 //!

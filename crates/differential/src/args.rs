@@ -67,19 +67,22 @@ pub(crate) struct Run {
     /// End after so many differences, or twenty times as many programs that are suspicious
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub(crate) enough: usize,
-    /// A family of moves that comes more often than others (may be given several times); a wrong name lists them
+    /// A family of moves that comes more often than others (may be given several times); a wrong name lists
+    /// them
     #[arg(long, value_name = "FAMILY")]
     pub(crate) focus: Vec<String>,
     /// Programs with this word are left out (may be given several times)
     #[arg(long, value_name = "WORD")]
     pub(crate) without: Vec<String>,
-    /// What is known to differ with a ring on each connection is counted apart, by name, and does not make the run fail
+    /// What is known to differ with a ring on each connection is counted apart, by name, and does not make
+    /// the run fail
     #[arg(long)]
     pub(crate) known: bool,
     /// Where programs that differ are saved, made small
     #[arg(long, value_name = "FOLDER")]
     pub(crate) save: Option<PathBuf>,
-    /// Say how many of the bytes went through memory, by the statistics of the project's own library (of the last 256 processes)
+    /// Say how many of the bytes went through memory, by the statistics of the project's own library (of the
+    /// last 256 processes)
     #[arg(long, requires = "preload")]
     pub(crate) share: bool,
     /// Programs that differ only at first count as different

@@ -74,7 +74,8 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// How many programs are known to differ, and in which ways: `edge-again 3, rings-first 1`; empty if none is.
+    /// How many programs are known to differ, and in which ways: `edge-again 3, rings-first 1`; empty if none
+    /// is.
     #[must_use]
     pub fn known_by_name(&self) -> String {
         let count = |entry: &Known| self.known.iter().filter(|(_, known, _)| known == entry).count();
@@ -85,7 +86,8 @@ impl Summary {
     }
 }
 
-/// Runs all programs of a plan, or until there is enough to look at, or until it is told to stop. `progress` hears of each.
+/// Runs all programs of a plan, or until there is enough to look at, or until it is told to stop. `progress`
+/// hears of each.
 ///
 /// # Errors
 ///

@@ -90,11 +90,13 @@ fn read(file: &Path) -> Result<Program> {
     Program::parse(&text).with_context(|| Misuse(format!("{}", file.display())))
 }
 
-/// Becomes true with Ctrl-C and its kin; a second one ends at once, and what was started ends with this process.
+/// Becomes true with Ctrl-C and its kin; a second one ends at once, and what was started ends with this
+/// process.
 fn stop_on_signal() -> Result<Arc<AtomicBool>> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let stop = Arc::new(AtomicBool::new(false));
-    // A handler stands a moment before it knows what is registered with it: a signal in that moment would be lost.
+    // A handler stands a moment before it knows what is registered with it: a signal in that moment would be
+    // lost.
     let _later = shm::process::SignalsBlocked::here();
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stop))?;
@@ -180,8 +182,8 @@ fn line(summary: &Summary, words: &Run, start: Instant) -> String {
     )
 }
 
-/// Makes each difference small, prints it, and saves it if wanted. After a signal nothing is run any more: what was
-/// found is saved as it is.
+/// Makes each difference small, prints it, and saves it if wanted. After a signal nothing is run any more:
+/// what was found is saved as it is.
 fn report(words: &Run, plan: &Plan, summary: &Summary, stop: &AtomicBool) -> Result<Vec<String>> {
     let mut saved = Vec::new();
     for (seed, finding) in &summary.unstable {

@@ -5,12 +5,13 @@ use std::collections::HashMap;
 use crate::control::Log;
 use crate::program::{Program, described};
 
-/// A log as lines in which each port is named by the order in which ports appeared, and each process likewise.
+/// A log as lines in which each port is named by the order in which ports appeared, and each process
+/// likewise.
 #[must_use]
 pub fn canonical(log: &Log) -> Vec<String> {
     let mut names = Names::default();
-    // What a call that blocked came to appeared when it came to it: were it named by its line, a call that blocks for ever on one side would
-    // change the names in later lines.
+    // What a call that blocked came to appeared when it came to it: were it named by its line, a call that
+    // blocks for ever on one side would change the names in later lines.
     let mut order: Vec<usize> = (0..log.results.len()).collect();
     order.sort_by_key(|&at| came_at(&log.results[at]).map_or((at + 1, false), |step| (step, true)));
     let mut lines = vec![String::new(); log.results.len()];

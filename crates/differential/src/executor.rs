@@ -1,7 +1,8 @@
 //! The executor: a server that starts each program, and the actors that make its calls.
 //!
-//! It is this same binary in another role, so that `exec` has something to turn into. The server is started once, with the
-//! library preloaded or without, and forks for each program; that is what makes thousands of programs a minute possible.
+//! It is this same binary in another role, so that `exec` has something to turn into. The server is started
+//! once, with the library preloaded or without, and forks for each program; that is what makes thousands of
+//! programs a minute possible.
 
 mod actor;
 mod context;
@@ -21,12 +22,12 @@ use crate::sys::process::{self, Action};
 
 /// The hidden first argument that makes the binary an executor.
 pub const ROLE: &str = "execute";
-/// A process that is left alone ends itself after so many seconds: later than any run is given up as one that hangs, which would else look as if
-/// the program had died.
+/// A process that is left alone ends itself after so many seconds: later than any run is given up as one that
+/// hangs, which would else look as if the program had died.
 pub(crate) const LIFETIME: u32 = 60;
 
-/// What the executor does with its arguments, behind [`ROLE`]: `serve PATH`, `resume PATH ACTOR` after an exec, or
-/// `join PATH ACTOR` as a new process.
+/// What the executor does with its arguments, behind [`ROLE`]: `serve PATH`, `resume PATH ACTOR` after an
+/// exec, or `join PATH ACTOR` as a new process.
 pub fn main(arguments: &[String]) -> ! {
     match arguments {
         [verb, path] if verb == "serve" => serve(path),
@@ -51,7 +52,8 @@ fn serve(path: &str) -> ! {
     let _ = process::sigaction(libc::SIGPIPE, Action::Default);
     let own = process::own_network();
     if own {
-        // More ports than a server's programs use; refused in a user namespace of some kernels, where the default does.
+        // More ports than a server's programs use; refused in a user namespace of some kernels, where the
+        // default does.
         let _ = std::fs::write("/proc/sys/net/ipv4/ip_local_port_range", "10000 64999");
     }
     shared.front(Front::OwnNetwork).store(u32::from(own), Ordering::SeqCst);

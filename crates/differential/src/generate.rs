@@ -1,7 +1,7 @@
 //! Generates a program from a seed: the same one each time.
 //!
-//! Programs begin with one to three connections of some kind, and most of what follows happens on them: random calls alone
-//! would mostly see `EBADF`.
+//! Programs begin with one to three connections of some kind, and most of what follows happens on them:
+//! random calls alone would mostly see `EBADF`.
 
 mod connections;
 mod descriptors;
@@ -24,7 +24,8 @@ pub fn program(seed: u64) -> Program {
     focused(seed, &[])
 }
 
-/// The program of this seed in a run that looks at some families of moves, by their names: other ones come seldom in it.
+/// The program of this seed in a run that looks at some families of moves, by their names: other ones come
+/// seldom in it.
 #[must_use]
 pub fn focused(seed: u64, focus: &[String]) -> Program {
     let mut model = Model::new(seed);

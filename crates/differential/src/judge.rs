@@ -13,7 +13,8 @@ use crate::weight::{self, Outcome};
 /// How patient a repetition is: long enough for work that the kernel puts off to be done.
 const PAUSE: Duration = Duration::from_millis(4);
 
-/// How often what differs only at times is run again on each side: at least, and as long as the library alone does something.
+/// How often what differs only at times is run again on each side: at least, and as long as the library alone
+/// does something.
 const TRIES: std::ops::Range<usize> = 24..120;
 /// And for how long at most.
 const TRYING: Duration = Duration::from_secs(4);
@@ -23,11 +24,14 @@ const TRYING: Duration = Duration::from_secs(4);
 pub enum Verdict {
     /// The same at once.
     Same,
-    /// Not the same at first; run often, each line that one side does is also done by the other, or by the plain side alone.
+    /// Not the same at first; run often, each line that one side does is also done by the other, or by the
+    /// plain side alone.
     Unstable(Finding),
-    /// Run often, the library does at times what the kernel alone was never seen to do, but too seldom to say that it never would.
+    /// Run often, the library does at times what the kernel alone was never seen to do, but too seldom to say
+    /// that it never would.
     Suspicious(Finding),
-    /// Run often, the library never does what the kernel does, or does what the kernel alone does not, too often for chance.
+    /// Run often, the library never does what the kernel does, or does what the kernel alone does not, too
+    /// often for chance.
     Different(Finding),
 }
 
@@ -38,7 +42,8 @@ pub struct Finding {
     pub plain: Vec<String>,
     /// Under it.
     pub library: Vec<String>,
-    /// The first step that hung in a run under the library, and in none without: in a hurry a step hangs that a patient run waits for.
+    /// The first step that hung in a run under the library, and in none without: in a hurry a step hangs that
+    /// a patient run waits for.
     pub hung: Option<usize>,
 }
 

@@ -1,9 +1,9 @@
 //! The known differences with a ring on each connection that cannot be mended, each with its
 //! reason.
 //!
-//! A difference is looked at where it begins: in the first line that differs. What comes behind that is mostly its consequence. An entry
-//! is as narrow as one can tell from the program and the two outcomes; each has a saved program in `corpus/known`, and a row in the table of
-//! `docs/sockets.md`.
+//! A difference is looked at where it begins: in the first line that differs. What comes behind that is
+//! mostly its consequence. An entry is as narrow as one can tell from the program and the two outcomes; each
+//! has a saved program in `corpus/known`, and a row in the table of `docs/sockets.md`.
 
 mod edges;
 mod ends;

@@ -27,7 +27,8 @@ pub struct Share {
 }
 
 impl Share {
-    /// Of what was written while its reader did not sleep, how much was put into rings, in percent; of nothing, 0.
+    /// Of what was written while its reader did not sleep, how much was put into rings, in percent; of
+    /// nothing, 0.
     #[must_use]
     pub fn percent_while_awake(self) -> f64 {
         let awake = self.bytes.saturating_sub(self.reader_slept);

@@ -1,7 +1,8 @@
 //! Communication between controller, server and actors: words, semaphores and texts in shared
 //! memory.
 //!
-//! Whoever writes a text posts a semaphore or stores a word (sequentially consistent) after it; who reads waits for that.
+//! Whoever writes a text posts a semaphore or stores a word (sequentially consistent) after it; who reads
+//! waits for that.
 
 use shm::sync::{AtomicU32, Ordering};
 

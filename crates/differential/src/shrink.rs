@@ -12,8 +12,8 @@ use crate::program::{Program, Setting};
 /// So often what is left is repeated before it counts.
 const REPETITIONS: usize = 3;
 
-/// Removes what is not needed, for at most so long, or until it is told to stop. What comes back still differs, in a way that is `wanted`; it is
-/// the program itself if it does not.
+/// Removes what is not needed, for at most so long, or until it is told to stop. What comes back still
+/// differs, in a way that is `wanted`; it is the program itself if it does not.
 ///
 /// # Errors
 ///
@@ -68,7 +68,8 @@ pub fn shrink_by(program: &Program, mut differs: impl FnMut(&Program) -> Result<
     }
 }
 
-/// First halves, then smaller pieces, from the end: what comes last depends on what came before, not the other way round.
+/// First halves, then smaller pieces, from the end: what comes last depends on what came before, not the
+/// other way round.
 fn remove_steps(best: &mut Program, differs: &mut impl FnMut(&Program) -> Result<bool>) -> Result<()> {
     let mut piece = best.steps.len().div_ceil(2).max(1);
     loop {

@@ -1,7 +1,8 @@
 //! The calls themselves: the one place with unsafe code, and the only one that calls C.
 //!
-//! Everything goes through libc's dynamic symbols, so that a preloaded library is entered; no std input or output is used
-//! in the executor. A function here takes slices and numbers and says what the call returned and which errno it left.
+//! Everything goes through libc's dynamic symbols, so that a preloaded library is entered; no std input or
+//! output is used in the executor. A function here takes slices and numbers and says what the call returned
+//! and which errno it left.
 
 pub mod address;
 pub mod aio;

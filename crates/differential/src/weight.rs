@@ -4,11 +4,12 @@
 /// What one run came to, line by line.
 pub(crate) type Outcome = Vec<String>;
 
-/// A chance at which nobody speaks of chance any more: a run looks at some dozens of unstable programs, at each of some dozens of
-/// lines, and after each of some dozens of tries.
+/// A chance at which nobody speaks of chance any more: a run looks at some dozens of unstable programs, at
+/// each of some dozens of lines, and after each of some dozens of tries.
 pub(crate) const HARDLY: f64 = 1e-6;
 
-/// The line that the library alone has, and most often: in which of its runs it came first, and in how many it came.
+/// The line that the library alone has, and most often: in which of its runs it came first, and in how many
+/// it came.
 pub(crate) fn of_library_alone(plain: &[Outcome], library: &[Outcome]) -> Option<(usize, usize)> {
     let lines = library.iter().map(Vec::len).max().unwrap_or(0);
     let mut most: Option<(usize, usize)> = None;
@@ -27,8 +28,8 @@ pub(crate) fn of_library_alone(plain: &[Outcome], library: &[Outcome]) -> Option
     most
 }
 
-/// How probable it is that of `2 * runs` runs of two sides that do the same, one side alone has all `times` that something came:
-/// Fisher's exact test (Fisher, "Statistical Methods for Research Workers", 1925).
+/// How probable it is that of `2 * runs` runs of two sides that do the same, one side alone has all `times`
+/// that something came: Fisher's exact test (Fisher, "Statistical Methods for Research Workers", 1925).
 pub(crate) fn chance(times: usize, runs: usize) -> f64 {
     (0..times.min(runs)).map(|at| (runs - at) as f64 / (2 * runs - at) as f64).product()
 }

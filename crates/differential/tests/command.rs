@@ -1,4 +1,5 @@
-//! The command as its users meet it: right, wrong, with something to find, interrupted, and with its helpers killed.
+//! The command as its users meet it: right, wrong, with something to find, interrupted, and with its helpers
+//! killed.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::zombie_processes, reason = "who starts a long run waits for it")]
@@ -198,7 +199,8 @@ fn what_was_found_before_a_signal_is_saved_whole() {
         std::thread::sleep(patience);
         signal(child.id(), 15);
         let output = child.wait_with_output().unwrap();
-        // Before it has found anything, the status is another one, or none at all if the signal came very early.
+        // Before it has found anything, the status is another one, or none at all if the signal came very
+        // early.
         if output.status.code() == Some(1) {
             break serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap();
         }

@@ -1,5 +1,5 @@
-//! Random programs and those that once differed: the kernel against itself, under a library that changes nothing, and under
-//! the project's own.
+//! Random programs and those that once differed: the kernel against itself, under a library that changes
+//! nothing, and under the project's own.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 mod common;
@@ -80,8 +80,8 @@ fn the_projects_library_does_not_differ() {
     }
 }
 
-/// Of what programs with a ring on each connection write while the reader is awake, so much goes into rings at least, in percent: many of these
-/// programs use what rings do not do.
+/// Of what programs with a ring on each connection write while the reader is awake, so much goes into rings
+/// at least, in percent: many of these programs use what rings do not do.
 const SHARE_WITH_RINGS: f64 = 25.0;
 
 /// The project's own library, with a ring on each connection from its first byte.
@@ -156,7 +156,8 @@ fn what_once_differed_does_so_no_more() {
     println!("{} saved programs", programs.len());
 }
 
-/// Each entry of the list is shown by a saved program, with rings alone, and told of in the table that users read.
+/// Each entry of the list is shown by a saved program, with rings alone, and told of in the table that users
+/// read.
 #[test]
 fn what_is_known_to_differ_is_shown_and_told() {
     let table = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/sockets.md"));

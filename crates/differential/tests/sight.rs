@@ -1,4 +1,5 @@
-//! Can it see? Faults are planted in a library, and each must be found within the programs that continuous integration runs.
+//! Can it see? Faults are planted in a library, and each must be found within the programs that continuous
+//! integration runs.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 mod common;
@@ -27,7 +28,8 @@ fn faults() -> BTreeSet<String> {
     source.split("is(\"").skip(1).filter_map(|rest| rest.split('"').next()).map(str::to_owned).collect()
 }
 
-/// Faults that are looked for at a time, a processor: most of the time of one is waits for what does not happen.
+/// Faults that are looked for at a time, a processor: most of the time of one is waits for what does not
+/// happen.
 const AT_ONCE: usize = 2;
 
 /// Nineteen of twenty are found; which are not is said.

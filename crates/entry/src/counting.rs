@@ -65,8 +65,8 @@ fn failed(what: &'static str, path: &[u8], errno: Errno) -> StatisticsError {
     StatisticsError::System { what, path: path.to_owned(), errno }
 }
 
-/// The runtime directory, from the environment or the user's defaults: as the environment has it, which may be a path that leads from
-/// the working directory.
+/// The runtime directory, from the environment or the user's defaults: as the environment has it, which may
+/// be a path that leads from the working directory.
 #[must_use]
 pub fn runtime_dir(environment: &[Text]) -> Text {
     let value = |name| value_of(environment, name);
@@ -93,7 +93,8 @@ pub fn file_in(folder: &[u8]) -> Text {
     join(folder, &format!("sockets-{}", geteuid().as_raw()))
 }
 
-/// Has a file at this place: the one that is there, or a new one. With `fresh`, always a new one, in the place of an old one.
+/// Has a file at this place: the one that is there, or a new one. With `fresh`, always a new one, in the
+/// place of an old one.
 pub fn create(path: &[u8], fresh: bool) -> Result<()> {
     let failed = |errno| failed(CREATE, path, errno);
     if path.len() > LONGEST_PATH_BYTES {

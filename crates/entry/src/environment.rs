@@ -15,13 +15,14 @@ const PRELOAD: &str = "LD_PRELOAD";
 /// The name under which the library comes from the build.
 pub(crate) const BUILT: &str = "libtieline_sockets.so";
 
-/// Options of the address sanitizer, and the one by which its runtime does not insist on being first: nobody puts it first where an
-/// entered program starts one that was built with it.
+/// Options of the address sanitizer, and the one by which its runtime does not insist on being first: nobody
+/// puts it first where an entered program starts one that was built with it.
 const SANITIZER: &str = "ASAN_OPTIONS";
 const ANY_ORDER: &[u8] = b"verify_asan_link_order=0";
 const SANITIZER_WORD: &[u8] = b"verify_asan_link_order";
 
-/// Whether the dynamic linker takes a library's path as it is: nothing in it ends it, or stands for something else.
+/// Whether the dynamic linker takes a library's path as it is: nothing in it ends it, or stands for something
+/// else.
 #[must_use]
 pub fn can_be_said(library: &[u8]) -> bool {
     !library.iter().any(|byte| matches!(byte, b' ' | b':' | b'$'))
@@ -68,8 +69,9 @@ pub(crate) fn with_library(mut environment: Vec<Text>, program: &Program, option
     environment
 }
 
-/// The list of libraries with ours in it. What else is loaded stays, in its order, behind it; but the runtime of an address
-/// sanitizer comes first, as it insists. What is not there is left out if the dynamic linker has said so already.
+/// The list of libraries with ours in it. What else is loaded stays, in its order, behind it; but the runtime
+/// of an address sanitizer comes first, as it insists. What is not there is left out if the dynamic linker
+/// has said so already.
 fn with_ours(before: &[u8], program: &Program, options: &Options) -> Text {
     let others = before.split(|byte| matches!(byte, b' ' | b':'));
     let is_told = |library: &[u8]| options.missing_are_told && is_missing(library);
@@ -88,8 +90,9 @@ fn is_ours(library: &[u8]) -> bool {
     [LIBRARY, BUILT].iter().any(|name| library.ends_with(name.as_bytes()))
 }
 
-/// Whether it is named by a path where nothing is. A process that cannot be asked about counts as there, and so does a path in which the
-/// dynamic linker replaces something, and a name that it looks for in its folders.
+/// Whether it is named by a path where nothing is. A process that cannot be asked about counts as there, and
+/// so does a path in which the dynamic linker replaces something, and a name that it looks for in its
+/// folders.
 fn is_missing(library: &[u8]) -> bool {
     let plain = library.contains(&b'/') && !library.contains(&b'$');
     plain && matches!(rustix::fs::stat(library), Err(Errno::NOENT | Errno::NOTDIR))

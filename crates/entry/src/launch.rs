@@ -30,7 +30,8 @@ pub struct Options {
     pub no_children: bool,
     /// Connections inside this machine may go through rings.
     pub rings: bool,
-    /// The dynamic linker has complained of libraries that are not there, when this process started: the program's is not to.
+    /// The dynamic linker has complained of libraries that are not there, when this process started: the
+    /// program's is not to.
     pub missing_are_told: bool,
 }
 
@@ -107,8 +108,8 @@ impl LaunchError {
         }
     }
 
-    /// Whether what was looked for is not there, for which shells and env(1) have an exit status of its own: as them, nothing else
-    /// than the kernel's word for it counts.
+    /// Whether what was looked for is not there, for which shells and env(1) have an exit status of its own:
+    /// as them, nothing else than the kernel's word for it counts.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::NotFound(_) | Self::NoInterpreter { .. })
@@ -126,13 +127,14 @@ pub struct Start<'a> {
     pub environment: Cow<'a, [Text]>,
     /// Why it runs without the library, if it does.
     pub barred: Option<Barred>,
-    /// Whether it looks as if it will start: what is known of it is worth a word. Otherwise the kernel is only asked why not, or
-    /// whether it knows a format that is unknown here.
+    /// Whether it looks as if it will start: what is known of it is worth a word. Otherwise the kernel is
+    /// only asked why not, or whether it knows a format that is unknown here.
     pub likely: bool,
 }
 
-/// Has the program tried wherever it may be, as execvp(3) does it, by `execute`, which comes back with the kernel's error number if
-/// it could not become the program, or with an error of its own, which ends the search. Comes back with why there is no program.
+/// Has the program tried wherever it may be, as execvp(3) does it, by `execute`, which comes back with the
+/// kernel's error number if it could not become the program, or with an error of its own, which ends the
+/// search. Comes back with why there is no program.
 pub fn launch<E>(
     words: &[Text],
     environment: &[Text],
@@ -232,7 +234,8 @@ pub fn prepare<'a>(
     start
 }
 
-/// Whether a limit is so low that a program may start without the library, which takes a good MiB, and not with it.
+/// Whether a limit is so low that a program may start without the library, which takes a good MiB, and not
+/// with it.
 fn has_little_memory() -> bool {
     const LITTLE: u64 = 8 << 20;
     let limit = |of| rustix::process::getrlimit(of).current;
@@ -251,8 +254,8 @@ fn may_execute(path: &[u8]) -> bool {
     at.is_ok() && rustix::fs::stat(path).is_ok_and(|it| program::is_file(&it) && it.st_mode & 0o111 != 0)
 }
 
-/// Where the library is: what the variable names, else beside the program, which has one of the full paths `own`, else where an
-/// installation puts it.
+/// Where the library is: what the variable names, else beside the program, which has one of the full paths
+/// `own`, else where an installation puts it.
 pub fn library(named: Option<&[u8]>, own: &[Text]) -> Result<Text, LaunchError> {
     let places: Vec<Text> = match named.filter(|named| !named.is_empty()) {
         Some(named) => vec![named.into()],
@@ -267,7 +270,8 @@ pub fn library(named: Option<&[u8]>, own: &[Text]) -> Result<Text, LaunchError> 
     }
 }
 
-/// Where the library may lie for a program with this full path: in an installation that is in `bin` or in `libexec/tieline`.
+/// Where the library may lie for a program with this full path: in an installation that is in `bin` or in
+/// `libexec/tieline`.
 fn beside(own: &[u8]) -> Vec<Text> {
     let folder = parent(own);
     let places = [

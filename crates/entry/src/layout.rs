@@ -1,11 +1,13 @@
 //! The layout of the statistics file.
 //!
-//! The file is an array of little-endian words of 64 bits: a page that says which process has which slot, then the slots, one for
-//! each process. A slot is a head of counters and a record for each connection. Only the process that has a slot writes it, without
-//! locks; a reader sees the values of the moment. The file holds numbers only, and no number is used as an address or an index.
+//! The file is an array of little-endian words of 64 bits: a page that says which process has which slot,
+//! then the slots, one for each process. A slot is a head of counters and a record for each connection. Only
+//! the process that has a slot writes it, without locks; a reader sees the values of the moment. The file
+//! holds numbers only, and no number is used as an address or an index.
 //!
-//! Counters of bytes only grow. Those of a record go on growing when another connection gets it, so nothing is ever moved from one place to
-//! another while somebody counts there: what a process has moved is the sum over its head and all its records, free ones too.
+//! Counters of bytes only grow. Those of a record go on growing when another connection gets it, so nothing
+//! is ever moved from one place to another while somebody counts there: what a process has moved is the sum
+//! over its head and all its records, free ones too.
 
 /// First word of the file: its kind and version.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"TLsocks4");
@@ -48,8 +50,8 @@ pub mod head {
     pub const REASONS: usize = 16;
     /// First of the counters of notes.
     pub const NOTES: usize = 48;
-    /// First of the counters of bytes that came through the kernel, by reason: of connections that have no record, and of those that have
-    /// one, up to when they were last on TCP for another reason.
+    /// First of the counters of bytes that came through the kernel, by reason: of connections that have no
+    /// record, and of those that have one, up to when they were last on TCP for another reason.
     pub const KERNEL_IN: usize = 64;
     /// Bytes of connections without a record that were taken from rings.
     pub const MEMORY_IN: usize = 80;
@@ -59,7 +61,8 @@ pub mod head {
     pub const PUT: usize = 112;
     /// Bytes of connections without a record that were given from rings to the kernel.
     pub const RETURNED: usize = 113;
-    /// Bytes of connections without a record that were given to the kernel beside a ring while their reader slept.
+    /// Bytes of connections without a record that were given to the kernel beside a ring while their reader
+    /// slept.
     pub const ASLEEP: usize = 114;
 }
 
@@ -67,7 +70,8 @@ pub mod head {
 pub mod record {
     /// The socket's cookie; 0 if the record is free.
     pub const COOKIE: usize = 0;
-    /// The descriptor; above it, 32 bits on, the number of the [reason](super::Reason) why it is on TCP; and how it is counted.
+    /// The descriptor; above it, 32 bits on, the number of the [reason](super::Reason) why it is on TCP; and
+    /// how it is counted.
     pub const DESCRIPTOR: usize = 1;
     /// What had come on earlier connections, less what had come on this one before it had the record.
     pub const BEFORE_IN: usize = 2;
@@ -90,7 +94,8 @@ pub mod record {
     /// How many of [`KERNEL_OUT`] were given beside a ring, because their reader slept.
     pub const ASLEEP: usize = 12;
 
-    /// In the word of the descriptor: it was there at the fork that made this process, which has counted it when something was moved.
+    /// In the word of the descriptor: it was there at the fork that made this process, which has counted it
+    /// when something was moved.
     pub const INHERITED: u64 = 1 << 62;
     /// In the word of the descriptor: another number of a connection that is counted elsewhere.
     pub const COPY: u64 = 1 << 63;
@@ -117,12 +122,13 @@ pub enum Reason {
     NoOtherEnd,
     /// This process has not made it, or not alone: it was inherited or received, or has several numbers.
     Inherited,
-    /// The program has used it in a way that only the kernel knows, or has it as standard input, output or error.
+    /// The program has used it in a way that only the kernel knows, or has it as standard input, output or
+    /// error.
     Unseen,
     /// There are as many connections through memory as a process may have.
     TooMany,
-    /// The program has done what no connection goes through memory beside: a filter of system calls, memory shared with a child,
-    /// input and output that nobody sees.
+    /// The program has done what no connection goes through memory beside: a filter of system calls, memory
+    /// shared with a child, input and output that nobody sees.
     Confined,
     /// The program was started without rings, or has no memory for them.
     WithoutRings,

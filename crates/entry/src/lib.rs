@@ -1,11 +1,11 @@
 //! Starts programs with the sockets library.
 //!
-//! What it is for: [`words`] understands the usual command line of `tieline run`, [`program`] says whether the library can enter a
-//! program, [`launch`] how it is started, [`environment`] with what environment, [`layout`] how statistics lie in their file, and
-//! [`counting`] where that is.
+//! What it is for: [`words`] understands the usual command line of `tieline run`, [`program`] says whether
+//! the library can enter a program, [`launch`] how it is started, [`environment`] with what environment,
+//! [`layout`] how statistics lie in their file, and [`counting`] where that is.
 //!
-//! What it must never do: need the language's library or that of C, whose start costs more than all that the launcher does; run
-//! anything; print. So texts and paths are bytes, as the kernel has them.
+//! What it must never do: need the language's library or that of C, whose start costs more than all that the
+//! launcher does; run anything; print. So texts and paths are bytes, as the kernel has them.
 //!
 //! Where to start reading: [`launch`].
 #![no_std]

@@ -1,7 +1,7 @@
 //! Decides from a program's file whether the library can enter it.
 //!
-//! The dynamic linker enters it, so there must be one, of the same kind as the library's, that is not told to mistrust the
-//! environment. A script is entered if its interpreter is.
+//! The dynamic linker enters it, so there must be one, of the same kind as the library's, that is not told to
+//! mistrust the environment. A script is entered if its interpreter is.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -82,7 +82,8 @@ pub struct Program {
     pub barred: Option<Barred>,
     /// The runtime of an address sanitizer that it needs, which wants to be loaded before all else.
     pub sanitizer: Option<Text>,
-    /// Neither a program nor a script with an interpreter: the kernel may know it nevertheless, or a shell runs it.
+    /// Neither a program nor a script with an interpreter: the kernel may know it nevertheless, or a shell
+    /// runs it.
     pub unknown: bool,
 }
 
@@ -92,8 +93,9 @@ impl Program {
     }
 }
 
-/// Looks at a program's file. What cannot be read is taken for a program that can be entered: the loader knows better. `words` are
-/// the program's arguments, with its name: if it is the dynamic linker they say which program that starts.
+/// Looks at a program's file. What cannot be read is taken for a program that can be entered: the loader
+/// knows better. `words` are the program's arguments, with its name: if it is the dynamic linker they say
+/// which program that starts.
 #[must_use]
 pub fn look_at(path: &[u8], words: &[Text]) -> Program {
     look(path, words, DEPTH, true)
@@ -107,8 +109,8 @@ pub fn interpreter(path: &[u8]) -> Option<Text> {
     if start.starts_with(b"#!") { of_script(&start) } else { Elf::read(&open(path)?.1?)?.interpreter() }
 }
 
-/// A file to be examined, and what is known of it though it may not be read. Anything else (a pipe, a device) is left alone: it
-/// might hold this up, or do something.
+/// A file to be examined, and what is known of it though it may not be read. Anything else (a pipe, a device)
+/// is left alone: it might hold this up, or do something.
 fn open(path: &[u8]) -> Option<(Stat, Option<OwnedFd>)> {
     let metadata = rustix::fs::stat(path).ok().filter(is_file)?;
     // In its place may be something else by now.
@@ -129,7 +131,8 @@ fn start(file: &OwnedFd) -> Text {
     start
 }
 
-/// `as_kernel`: it is the kernel that starts it, not a dynamic linker that was started by hand, which gives no rights.
+/// `as_kernel`: it is the kernel that starts it, not a dynamic linker that was started by hand, which gives
+/// no rights.
 fn look(path: &[u8], words: &[Text], depth: usize, as_kernel: bool) -> Program {
     let Some((metadata, file)) = open(path) else { return Program::default() };
     let start = file.as_ref().map(start).unwrap_or_default();
@@ -246,7 +249,8 @@ pub(crate) fn may_be_library(path: &[u8]) -> bool {
     file.is_some_and(|file| Elf::read(&file).is_some_and(|elf| elf.is_x86_64()))
 }
 
-/// Whether a library is the runtime of an address sanitizer, which ends the program unless it is loaded first.
+/// Whether a library is the runtime of an address sanitizer, which ends the program unless it is loaded
+/// first.
 #[must_use]
 pub fn is_sanitizer(library: &[u8]) -> bool {
     let name = file_name(library);

@@ -1,7 +1,7 @@
 //! Parses the usual command line of `tieline run`.
 //!
-//! The whole command line's rules take longer to set up than the program to start. What is left to them: help, options of all commands,
-//! mistakes.
+//! The whole command line's rules take longer to set up than the program to start. What is left to them:
+//! help, options of all commands, mistakes.
 
 use alloc::vec::Vec;
 

@@ -1,6 +1,7 @@
 //! Structures of libfabric 1.17, field by field as in its headers.
 //!
-//! Functions that tieline does not call stand as [`Unused`]: a place in a table. A union of which only the size matters is an integer.
+//! Functions that tieline does not call stand as [`Unused`]: a place in a table. A union of which only the
+//! size matters is an integer.
 #![allow(missing_docs, non_camel_case_types)]
 
 use libc::{c_char, c_int, c_uint, c_void, iovec};
@@ -33,7 +34,8 @@ pub type fid_nic = Opaque;
 pub type fid_wait = Opaque;
 pub type fi_ops_collective = Opaque;
 
-/// A structure's name in C, its size, and its fields with their offsets: for the comparison with the C headers.
+/// A structure's name in C, its size, and its fields with their offsets: for the comparison with the C
+/// headers.
 #[derive(Debug)]
 pub struct Layout {
     pub name: &'static str,
@@ -54,8 +56,9 @@ macro_rules! layouts {
             impl $name {
                 /// All bytes zero.
                 pub const fn zeroed() -> Self {
-                    // SAFETY: every field is an integer, a raw pointer or an `Option` of a function pointer, alone or in an array or in
-                    // another structure of this list: all zeros are a value of each.
+                    // SAFETY: every field is an integer, a raw pointer or an `Option` of a function pointer,
+                    // alone or in an array or in another structure of this list: all zeros are a value of
+                    // each.
                     unsafe { std::mem::zeroed() }
                 }
             }

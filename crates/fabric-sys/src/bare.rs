@@ -1,10 +1,11 @@
 //! Bare loops of libfabric's calls: the speed of the provider itself, with which the link between hosts is
 //! compared.
 //!
-//! Echo by `fi_tsend` and `fi_trecv`, and `fi_write` with its completion at the target. It shares no code with crate `ofi`. Like a program
-//! that uses `ofi`, an end has a thread that makes progress while the program itself does something else; during a loop that thread sleeps,
-//! as a program that is written for one purpose can arrange it. Nothing of an end is closed before the process ends: it is made for programs
-//! that measure and end.
+//! Echo by `fi_tsend` and `fi_trecv`, and `fi_write` with its completion at the target. It shares no code
+//! with crate `ofi`. Like a program that uses `ofi`, an end has a thread that makes progress while the
+//! program itself does something else; during a loop that thread sleeps, as a program that is written for one
+//! purpose can arrange it. Nothing of an end is closed before the process ends: it is made for programs that
+//! measure and end.
 
 mod end_point;
 
@@ -112,8 +113,9 @@ fn posted(objects: &Objects, post: impl Fn() -> isize) -> Result<(), BareError> 
 }
 
 impl Bare {
-    /// Opens an end point of this provider, at an own address for providers that have internet addresses, with memory that a peer with this
-    /// key may write. The peer counts as gone if it does nothing for `give_up_after`.
+    /// Opens an end point of this provider, at an own address for providers that have internet addresses,
+    /// with memory that a peer with this key may write. The peer counts as gone if it does nothing for
+    /// `give_up_after`.
     ///
     /// # Errors
     /// libfabric is missing or too old, does not have the provider, or a call fails.
@@ -208,7 +210,8 @@ impl Bare {
         until(self.objects(), &self.objects().ended.receives, self.received)
     }
 
-    /// Messages of 8 bytes and their answers, while the peer does [`Self::answer`]; half the time of a round trip, in ns.
+    /// Messages of 8 bytes and their answers, while the peer does [`Self::answer`]; half the time of a round
+    /// trip, in ns.
     ///
     /// # Errors
     /// A call fails, or the peer is gone.
@@ -262,7 +265,8 @@ impl Bare {
             context: objects.context(slot),
             data: 0,
         };
-        // SAFETY: the description lives through the call, the buffer forever; the write that had the context before has ended.
+        // SAFETY: the description lives through the call, the buffer forever; the write that had the context
+        // before has ended.
         posted(objects, || unsafe {
             fi_writemsg(objects.ep, &raw const message, FI_COMPLETION | FI_DELIVERY_COMPLETE)
         })

@@ -3,8 +3,9 @@
 //! A function that a table lacks answers `-FI_ENOSYS`. All are unsafe alike, so it is said once:
 //!
 //! # Safety
-//! The first argument points to a live object that libfabric made and that nobody closes during the call; every other pointer is
-//! valid for what the manual page of the function says it is used for, buffers and contexts until their completion has been read.
+//! The first argument points to a live object that libfabric made and that nobody closes during the call;
+//! every other pointer is valid for what the manual page of the function says it is used for, buffers and
+//! contexts until their completion has been read.
 #![allow(clippy::missing_safety_doc, clippy::too_many_arguments)]
 
 use libc::{c_char, c_int, c_void};
@@ -25,8 +26,9 @@ macro_rules! through_table {
             /// See the module.
             #[inline]
             pub unsafe fn $name($object: *mut $type $(, $arg: $arg_type)*) -> $ret {
-                // SAFETY: the object is live by the caller's word. A provider gives each object a table, or none for abilities that
-                // were not asked for; the member read here has been in each such table since API 1.0. The arguments are the caller's.
+                // SAFETY: the object is live by the caller's word. A provider gives each object a table, or
+                // none for abilities that were not asked for; the member read here has been in each such
+                // table since API 1.0. The arguments are the caller's.
                 unsafe {
                     let table = (*$object).$table;
                     if table.is_null() {
@@ -40,7 +42,8 @@ macro_rules! through_table {
             }
         )*
     };
-    // The table of a `fid` takes the `fid`, the table for registrations the `fid` of the domain, all others the object.
+    // The table of a `fid` takes the `fid`, the table for registrations the `fid` of the domain, all others
+    // the object.
     (@object $object:ident mr) => { &raw mut (*$object).fid };
     (@object $object:ident cm) => { &raw mut (*$object).fid };
     (@object $object:ident $table:ident) => { $object };

@@ -1,7 +1,8 @@
 //! Restores the signal handlers of the process after libraries that may replace them were loaded.
 //!
-//! Libraries that libfabric brings along may take signals for themselves when they are loaded: `libinfinipath`, which Debian's package
-//! needs, takes SIGINT, SIGTERM and four others, and ends the process with status 1. Then no command could end in order.
+//! Libraries that libfabric brings along may take signals for themselves when they are loaded:
+//! `libinfinipath`, which Debian's package needs, takes SIGINT, SIGTERM and four others, and ends the process
+//! with status 1. Then no command could end in order.
 
 use std::mem::MaybeUninit;
 use std::ptr;
@@ -31,8 +32,8 @@ impl Kept {
 impl Drop for Kept {
     fn drop(&mut self) {
         for (signal, action) in &self.actions {
-            // SAFETY: the action is one that this process had, whose handler is in memory that stays (libraries are not unloaded
-            // here); SIGKILL and SIGSTOP are refused, which changes nothing.
+            // SAFETY: the action is one that this process had, whose handler is in memory that stays
+            // (libraries are not unloaded here); SIGKILL and SIGSTOP are refused, which changes nothing.
             unsafe { libc::sigaction(*signal, action, ptr::null_mut()) };
         }
     }

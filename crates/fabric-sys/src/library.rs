@@ -1,4 +1,5 @@
-//! The library itself: found and bound at run time, by the versions of its functions that this crate was written for.
+//! The library itself: found and bound at run time, by the versions of its functions that this crate was
+//! written for.
 //!
 //! Without it a program starts all the same, and [`Library::load`] says which package brings it.
 
@@ -68,23 +69,24 @@ impl Library {
         LOADED.get_or_init(|| Self::load_from(SONAME)).as_ref().map_err(Clone::clone)
     }
 
-    /// Loads a file, or a name that the dynamic linker looks for. It stays loaded until the process ends: threads of providers may
-    /// still run in it.
+    /// Loads a file, or a name that the dynamic linker looks for. It stays loaded until the process ends:
+    /// threads of providers may still run in it.
     pub fn load_from(name: &str) -> Result<Self, LoadError> {
         let absent = |reason: String| LoadError::Absent { reason };
         let name = CString::new(name).map_err(|_| absent("its name has a zero byte".to_owned()))?;
         // What another thread's library has changed is not what this process had.
         let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = Kept::now();
-        // SAFETY: a C string, and flags that `dlopen` knows. The library's constructors run; they are libfabric's.
+        // SAFETY: a C string, and flags that `dlopen` knows. The library's constructors run; they are
+        // libfabric's.
         let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         drop(kept);
         drop(alone);
         if handle.is_null() {
             return Err(absent(last_error()));
         }
-        // SAFETY: of each, the name and version stand for a function of the type of the field, in libfabric 1.17 and, since versions
-        // are kept, in every later one.
+        // SAFETY: of each, the name and version stand for a function of the type of the field, in libfabric
+        // 1.17 and, since versions are kept, in every later one.
         Ok(unsafe {
             Self {
                 fi_version: find(handle, c"fi_version", c"FABRIC_1.0")?,

@@ -1,4 +1,5 @@
-//! Every structure, field and number of this crate against the C headers of libfabric, by a C program that prints its own.
+//! Every structure, field and number of this crate against the C headers of libfabric, by a C program that
+//! prints its own.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use std::fmt::Write;

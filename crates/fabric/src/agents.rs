@@ -1,7 +1,8 @@
 //! The management agents of a simulated fabric: their responses, and how datagrams reach them.
 //!
-//! The state is that of hardware: ports with their links, tables, counters. It changes when a manager sets it, and when somebody
-//! pulls a cable ([`Agents::unlink`]). Datagrams are counted where they pass, as traffic is.
+//! The state is that of hardware: ports with their links, tables, counters. It changes when a manager sets
+//! it, and when somebody pulls a cable ([`Agents::unlink`]). Datagrams are counted where they pass, as
+//! traffic is.
 
 use std::collections::HashMap;
 
@@ -93,7 +94,8 @@ impl Agents {
         self.graph.nodes().find(|node| self.nodes[node.index()].1.to_text() == named)
     }
 
-    /// The port of programs that run on this node: a switch's port 0, a host's first port that has a cable, or else its first.
+    /// The port of programs that run on this node: a switch's port 0, a host's first port that has a cable,
+    /// or else its first.
     #[must_use]
     pub fn place(&self, node: NodeIx) -> Option<PortIx> {
         if self.graph.kind(node) == Kind::Switch {
@@ -149,8 +151,8 @@ impl Agents {
         &mut self.ports[port.index()].counters
     }
 
-    /// Whether nodes report error counters of 64 bits. Off by default: the library by which stock programs talk to a
-    /// simulator cuts the last 32 bytes of each datagram, where some of those counters are.
+    /// Whether nodes report error counters of 64 bits. Off by default: the library by which stock programs
+    /// talk to a simulator cuts the last 32 bytes of each datagram, where some of those counters are.
     pub fn announce_extended_errors(&mut self, announce: bool) {
         self.extended_errors = announce;
     }

@@ -1,7 +1,8 @@
 //! Reads the counters of all ports at once. Nothing is discovered anew, and nothing is ever cleared.
 //!
-//! Performance datagrams have no directed form: a port without a LID can't be asked, and is reported so. What a sweep found is
-//! made into a [`Plan`] once; each [`collect`] then asks all its ports, with many requests in flight.
+//! Performance datagrams have no directed form: a port without a LID can't be asked, and is reported so. What
+//! a sweep found is made into a [`Plan`] once; each [`collect`] then asks all its ports, with many requests
+//! in flight.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -81,7 +82,8 @@ impl Plan {
                 plan.without_lid.push(port);
             }
         }
-        // By number first, so that the requests to a node are far apart, and a silent one does not fill the window.
+        // By number first, so that the requests to a node are far apart, and a silent one does not fill the
+        // window.
         plan.targets.sort_by_key(|target| (target.number, target.port));
         debug_assert!(
             plan.targets

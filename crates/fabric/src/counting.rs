@@ -102,7 +102,8 @@ macro_rules! extended {
                 $( out.$set(self.$name); )*
             }
 
-            /// Those that `select` (the errors' selection in its upper half) names are set to the values of the attribute.
+            /// Those that `select` (the errors' selection in its upper half) names are set to the values of
+            /// the attribute.
             pub(crate) fn store_extended(&mut self, from: &PortCountersExtended, $select: u64) {
                 $( if $select & 1 << $bit != 0 { self.$name = from.$name(); } )*
             }
@@ -116,7 +117,8 @@ macro_rules! extended {
 }
 
 impl Counters {
-    /// The [key](Self::NAMES) of a counter that is called by it or by its name in the specification, in any case of letters.
+    /// The [key](Self::NAMES) of a counter that is called by it or by its name in the specification, in any
+    /// case of letters.
     #[must_use]
     pub fn key(name: &str) -> Option<&'static str> {
         let mut both = Self::NAMES.iter().zip(Self::SPECIFIED);

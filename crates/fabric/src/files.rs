@@ -190,7 +190,8 @@ mod tests {
     use super::*;
     use topology::{GraphBuilder, Kind, NodeSpec};
 
-    /// A snapshot says the same of hidden characters, and shows none; a file of others with the form of ours is theirs.
+    /// A snapshot says the same of hidden characters, and shows none; a file of others with the form of ours
+    /// is theirs.
     #[test]
     fn what_is_written_here_is_known_and_shows_nothing_hidden() {
         let mut builder = GraphBuilder::new();

@@ -1,4 +1,5 @@
-//! Nodes, ports and cables as people name them: by NodeDescription, GUID, LID, or one of these with a slash and a port.
+//! Nodes, ports and cables as people name them: by NodeDescription, GUID, LID, or one of these with a slash
+//! and a port.
 
 use mad::text::{is_plain, plain};
 use topology::{Graph, Kind, NodeIx, PortIx};
@@ -111,7 +112,8 @@ pub fn label(graph: &Graph, node: NodeIx) -> String {
     }
 }
 
-/// A node's text, or its GUID if nothing of that can be seen. Text of strangers loses what may not go to a terminal.
+/// A node's text, or its GUID if nothing of that can be seen. Text of strangers loses what may not go to a
+/// terminal.
 #[must_use]
 pub fn text(graph: &Graph, node: NodeIx) -> String {
     let name = graph.name(node);
@@ -121,8 +123,9 @@ pub fn text(graph: &Graph, node: NodeIx) -> String {
     plain(name.trim_matches(|c: char| c.is_whitespace() || c.is_control()))
 }
 
-/// The node or port of a name. GUIDs (`0x…`) and `lid N` go before descriptions, which any node may choose for itself; what
-/// could be a number or a port as well as somebody's description is an error that names both.
+/// The node or port of a name. GUIDs (`0x…`) and `lid N` go before descriptions, which any node may choose
+/// for itself; what could be a number or a port as well as somebody's description is an error that names
+/// both.
 ///
 /// # Errors
 /// No node has it, or several have it.

@@ -45,13 +45,14 @@ pub enum ObserveError {
     /// Datagrams can't be sent.
     #[error(transparent)]
     Transport(#[from] TransportError),
-    /// Where the sweep stood no cable leads on. A fabric of one node that would be judged is not what anybody asked for.
+    /// Where the sweep stood no cable leads on. A fabric of one node that would be judged is not what anybody
+    /// asked for.
     #[error("{0} has no link: nothing beyond it can be seen. Check its cable, or observe from another port")]
     NoLink(String),
 }
 
-/// Where the sweep stood, in words, if no link leads on from there: not by the one port of a host, nor by any port of a
-/// switch. A port that reported no state counts as one that may lead on.
+/// Where the sweep stood, in words, if no link leads on from there: not by the one port of a host, nor by any
+/// port of a switch. A port that reported no state counts as one that may lead on.
 fn unlinked(found: &Found) -> Option<String> {
     let (here, graph) = (NodeIx(0), &found.graph);
     let info = &found.node(here)?.info;

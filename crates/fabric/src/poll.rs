@@ -22,12 +22,13 @@ const MAX_UNANSWERED: u8 = 2;
 pub struct PolledCable {
     /// The port that was polled.
     pub port: PortIx,
-    /// Its logical and physical state, as numbers of `PortInfo`; `None`: its node did not respond, by its directed route or by its LID.
+    /// Its logical and physical state, as numbers of `PortInfo`; `None`: its node did not respond, by its
+    /// directed route or by its LID.
     pub states: Option<(u8, u8)>,
 }
 
-/// One port of each cable: a switch's, where one is at it. Cables by numbers of ports, so that a silent node does not fill the
-/// window.
+/// One port of each cable: a switch's, where one is at it. Cables by numbers of ports, so that a silent node
+/// does not fill the window.
 fn ends(graph: &Graph) -> Vec<PortIx> {
     let switch = |port: &PortIx| graph.kind(graph.owner(*port)) == Kind::Switch;
     let mut ends: Vec<PortIx> = graph.links().map(|(a, b)| if switch(&a) { a } else { b }).collect();
@@ -104,8 +105,8 @@ pub fn cables<T: MadTransport + ?Sized>(
     Ok(Some(seen))
 }
 
-/// Why no other node can be polled, in words, if no port by which requests leave has an active link now: then the silence of the others says nothing of
-/// them. A port that reports no state counts as one that leads on.
+/// Why no other node can be polled, in words, if no port by which requests leave has an active link now: then
+/// the silence of the others says nothing of them. A port that reports no state counts as one that leads on.
 ///
 /// # Errors
 /// Of the transport.

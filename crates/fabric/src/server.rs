@@ -1,9 +1,10 @@
 //! Serves a simulated fabric to other programs by the socket protocol of the simulator ibsim
 //! ([`mad::ibsim`]).
 //!
-//! One thread, one epoll. As many clients as the system has descriptors; a client that sent nonsense, vanished or reads nothing harms
-//! nobody else: its datagrams are dropped, as a network's are. Datagrams that no agent responds to go to the programs behind the port
-//! that they arrive at: requests to the one that is its subnet manager, responses to the one that asked.
+//! One thread, one epoll. As many clients as the system has descriptors; a client that sent nonsense,
+//! vanished or reads nothing harms nobody else: its datagrams are dropped, as a network's are. Datagrams that
+//! no agent responds to go to the programs behind the port that they arrive at: requests to the one that is
+//! its subnet manager, responses to the one that asked.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
@@ -36,7 +37,8 @@ const TICK: Duration = Duration::from_millis(100);
 pub struct Options {
     /// Base of the socket names; empty is the protocol's own, `sim`.
     pub base: String,
-    /// Path of a stream socket on which commands are taken, a line each ([`command`]); made here, and removed at the end.
+    /// Path of a stream socket on which commands are taken, a line each ([`command`]); made here, and removed
+    /// at the end.
     pub control: Option<PathBuf>,
     /// Give the ports LIDs, tables and active links, as a manager would, instead of leaving that to one.
     pub bring_up: bool,
@@ -124,7 +126,8 @@ pub struct Served {
 /// Serves a fabric until `stop` returns true. `event` gets each event.
 ///
 /// # Errors
-/// When the sockets can't be made: another server has that base, the path of the control socket can't be made.
+/// When the sockets can't be made: another server has that base, the path of the control socket can't be
+/// made.
 pub fn serve(
     graph: Graph,
     options: &Options,
@@ -266,7 +269,8 @@ impl Server {
         self.started.elapsed()
     }
 
-    /// The port that a program is given which names this node (by text, GUID, or either followed by a slash and a port), or none.
+    /// The port that a program is given which names this node (by text, GUID, or either followed by a slash
+    /// and a port), or none.
     fn place(&self, named: &str) -> Option<PortIx> {
         if named.is_empty() {
             let graph = self.agents.graph();

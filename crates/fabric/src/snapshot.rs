@@ -21,7 +21,8 @@ mod tests;
 
 pub use file::{OpenError, SCHEMA, open, read, write};
 
-/// What a port reports of itself. Sets of widths are those of `PortInfo`; sets of speeds have a bit per generation, slow ones first.
+/// What a port reports of itself. Sets of widths are those of `PortInfo`; sets of speeds have a bit per
+/// generation, slow ones first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortFacts {
     /// Logical state, as a number of `PortInfo`.
@@ -176,8 +177,8 @@ impl Snapshot {
         self.ports.get(port.index())?.as_ref()
     }
 
-    /// Data VLs that every port between two switches has been set to (OperationalVLs), the least of them; nothing where no active port
-    /// said so.
+    /// Data VLs that every port between two switches has been set to (OperationalVLs), the least of them;
+    /// nothing where no active port said so.
     #[must_use]
     pub fn operational_vls(&self) -> Option<u8> {
         let is_switch = |port: PortIx| self.graph.kind(self.graph.owner(port)) == Kind::Switch;
@@ -192,7 +193,8 @@ impl Snapshot {
         self.graph.link(port).unwrap_or_default()
     }
 
-    /// The tables by the nodes of another graph, whose switches are found by their GUIDs: for comparing them with that graph's.
+    /// The tables by the nodes of another graph, whose switches are found by their GUIDs: for comparing them
+    /// with that graph's.
     #[must_use]
     pub fn tables_on(&self, graph: &Graph) -> Option<Tables> {
         let tables = self.tables.as_ref()?;

@@ -1,8 +1,8 @@
 //! Discovers a fabric by directed routes from one port, with many requests in flight. Nothing is
 //! set.
 //!
-//! Every link between switches is asked about from both ends. What does not fit together is asked again, and what still does not
-//! is said: [`Anomaly`].
+//! Every link between switches is asked about from both ends. What does not fit together is asked again, and
+//! what still does not is said: [`Anomaly`].
 
 use std::time::Duration;
 
@@ -30,8 +30,8 @@ pub struct Options {
     pub limits: Limits,
     /// Nodes after which it gives up: no fabric has more LIDs, but a faulty switch may invent any number.
     pub most_nodes: usize,
-    /// Ports that these nodes may have together. A fat tree with all LIDs that there are has fewer than 300,000; what is
-    /// remembered of each, and what is asked of each, makes memory and time of a sweep.
+    /// Ports that these nodes may have together. A fat tree with all LIDs that there are has fewer than
+    /// 300,000; what is remembered of each, and what is asked of each, makes memory and time of a sweep.
     pub most_ports: usize,
     /// Requests that may stay without a response before nothing more is asked.
     pub most_silent: usize,
@@ -87,7 +87,8 @@ pub struct NodeFacts {
 /// What was found.
 #[derive(Debug)]
 pub struct Found {
-    /// The fabric. Node 0 is where the sweep stood; the others follow in the order of their distance and port numbers.
+    /// The fabric. Node 0 is where the sweep stood; the others follow in the order of their distance and port
+    /// numbers.
     pub graph: Graph,
     /// What the nodes report, by [`NodeIx`].
     pub nodes: Vec<NodeFacts>,
@@ -117,7 +118,8 @@ impl Found {
     }
 }
 
-/// Sweeps the fabric behind `transport`. `progress` is called now and then; so is `stop`, which ends the sweep if it returns true.
+/// Sweeps the fabric behind `transport`. `progress` is called now and then; so is `stop`, which ends the
+/// sweep if it returns true.
 ///
 /// # Errors
 /// No transport, no local node, or `stop` returned true. All else is an [`Anomaly`].
@@ -130,8 +132,8 @@ pub fn sweep<T: MadTransport + ?Sized>(
     let begun = transport.now();
     let mut explorer = Explorer::new(options);
     explorer.start();
-    // Each round settles which ends belong together. What contradicts itself is asked anew, and may turn out to be a node of
-    // its own; then there is more to explore.
+    // Each round settles which ends belong together. What contradicts itself is asked anew, and may turn out
+    // to be a node of its own; then there is more to explore.
     for round in 0.. {
         explorer.run(transport, progress, stop)?;
         if explorer.nodes.is_empty() {

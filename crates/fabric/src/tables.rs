@@ -17,8 +17,9 @@ use crate::sweep::Found;
 /// Requests of one switch that stay without a response before it is not asked any more.
 const MAX_UNANSWERED: u32 = 3;
 
-/// Bytes of memory that tables may take together with what is known of ports. A fabric of more than some 35,000 hosts takes more; so
-/// does one switch that invents others, or that calls its hosts by the last LID that there is.
+/// Bytes of memory that tables may take together with what is known of ports. A fabric of more than some
+/// 35,000 hosts takes more; so does one switch that invents others, or that calls its hosts by the last LID
+/// that there is.
 const MOST_BYTES: usize = 200 << 20;
 /// What is known of a port takes about so many bytes.
 const BYTES_PER_PORT: usize = 256;

@@ -1,9 +1,10 @@
 //! On which virtual lanes (VLs) the traffic of a credit loop goes.
 //!
-//! Forwarding tables alone show a loop only under the assumption that all traffic is on one VL. Which VL a packet takes at a
-//! switch depends on its service level (SL) and on the SL-to-VL map of the two ports (InfiniBand Architecture Specification,
-//! volume 1, 14.2.5.8). The maps can be read; no switch holds which SL a pair of hosts uses. So: if each cable of the loop
-//! has one VL for all SLs, it is a credit loop; otherwise it is not judged.
+//! Forwarding tables alone show a loop only under the assumption that all traffic is on one VL. Which VL a
+//! packet takes at a switch depends on its service level (SL) and on the SL-to-VL map of the two ports
+//! (InfiniBand Architecture Specification, volume 1, 14.2.5.8). The maps can be read; no switch holds which
+//! SL a pair of hosts uses. So: if each cable of the loop has one VL for all SLs, it is a credit loop;
+//! otherwise it is not judged.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,6 +1,7 @@
 //! Routes on paper: which engine fits a fabric, the quality of its tables, and what a fault changes.
 //!
-//! Nothing here talks to anybody. What it computes with is in [`topology::routing`] and [`topology::quality`].
+//! Nothing here talks to anybody. What it computes with is in [`topology::routing`] and
+//! [`topology::quality`].
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -63,7 +64,8 @@ pub struct RouteOptions {
     pub roots: Vec<String>,
     /// Data VLs; 0 is as many as are operational, and eight where that is not known.
     pub vls: u8,
-    /// Data VLs that the ports between switches have been set to ([`Snapshot::operational_vls`]); 0 where it is not known.
+    /// Data VLs that the ports between switches have been set to ([`Snapshot::operational_vls`]); 0 where it
+    /// is not known.
     pub operational: u8,
     /// LMC: two to this power LIDs per CA port.
     pub lmc: u8,
@@ -132,8 +134,8 @@ impl Question {
     }
 }
 
-/// Routes a fabric and checks the tables. If no engine was asked for, the one that fits is measured, and where it does badly
-/// the others are tried ([`route_measured`]).
+/// Routes a fabric and checks the tables. If no engine was asked for, the one that fits is measured, and
+/// where it does badly the others are tried ([`route_measured`]).
 ///
 /// # Errors
 /// A name leads nowhere, or the engine refuses.
@@ -243,7 +245,8 @@ pub struct Judged {
     pub lost_aggregation: u64,
     /// Of them those between which there are no cables.
     pub cut: u64,
-    /// Missing routes to switches, and from switches without CAs: subnet managers reach those by directed routes only.
+    /// Missing routes to switches, and from switches without CAs: subnet managers reach those by directed
+    /// routes only.
     pub lost_switches: u64,
     /// Data VLs in use.
     #[serde(rename = "lanes")]
@@ -254,7 +257,8 @@ pub struct Judged {
     pub findings: Vec<String>,
     /// A credit loop: each port (and VL) waits for the credits of the next.
     pub credit_loop: Vec<String>,
-    /// Why it is not judged whether traffic uses VLs on which the credit loop is real; absent where that is known.
+    /// Why it is not judged whether traffic uses VLs on which the credit loop is real; absent where that is
+    /// known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_judged: Option<String>,
 }
@@ -340,7 +344,8 @@ pub struct Quality {
     pub single: Single,
 }
 
-/// Cables and switches whose loss would part hosts from each other, and how many: worst first, at most a hundred of each.
+/// Cables and switches whose loss would part hosts from each other, and how many: worst first, at most a
+/// hundred of each.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Single {
     /// Switches, with the hosts on the smaller side. Their own hosts are not counted.
@@ -428,8 +433,8 @@ pub struct Loss {
     pub after: Quality,
 }
 
-/// Routes before and after. `drained`: switches are emptied, not gone: nothing goes through them but what begins or ends
-/// there.
+/// Routes before and after. `drained`: switches are emptied, not gone: nothing goes through them but what
+/// begins or ends there.
 ///
 /// # Errors
 /// A name leads nowhere, or the engine refuses.

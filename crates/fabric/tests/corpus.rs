@@ -1,4 +1,5 @@
-//! The corpus of the fuzz target `mad` as an ordinary test, and some dice beside it: a fabric takes any datagram and lives on.
+//! The corpus of the fuzz target `mad` as an ordinary test, and some dice beside it: a fabric takes any
+//! datagram and lives on.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::unwrap_used,

@@ -46,7 +46,8 @@ fn served(name: &str) -> (String, Sender<()>, JoinHandle<()>) {
     (base, stop, server)
 }
 
-/// The name of a socket of the server's may be somebody else's, or still that of a program that has just left.
+/// The name of a socket of the server's may be somebody else's, or still that of a program that has just
+/// left.
 #[test]
 fn a_name_that_is_taken_keeps_no_program_out() {
     let (base, stop, server) = served("names");

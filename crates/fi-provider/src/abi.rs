@@ -1,5 +1,5 @@
-//! What a provider needs of libfabric's binary interface beyond `fabric_sys`: field by field as in the headers of 1.17. Structures of 2.x
-//! begin alike: see `docs` of the crate `fabric-sys`.
+//! What a provider needs of libfabric's binary interface beyond `fabric_sys`: field by field as in the
+//! headers of 1.17. Structures of 2.x begin alike: see `docs` of the crate `fabric-sys`.
 #![allow(non_camel_case_types)]
 
 use fabric_sys::abi::{fi_addr_t, fi_context, fi_fabric_attr, fi_info, fid, fid_fabric};

@@ -1,7 +1,8 @@
 //! Members of C's tables for what this provider does not have.
 //!
-//! libfabric's inline functions call most members without a look whether they are there, so each needs a function. One that takes no
-//! arguments serves for all: by C's calling conventions of the processors that tieline runs on, the caller removes the arguments.
+//! libfabric's inline functions call most members without a look whether they are there, so each needs a
+//! function. One that takes no arguments serves for all: by C's calling conventions of the processors that
+//! tieline runs on, the caller removes the arguments.
 
 use fabric_sys::constants::FI_ENOSYS;
 use libc::c_void;

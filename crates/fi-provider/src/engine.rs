@@ -1,4 +1,5 @@
-//! What the provider does, without C's interface: end points of crate `message-queue`, and where their completions go.
+//! What the provider does, without C's interface: end points of crate `message-queue`, and where their
+//! completions go.
 
 pub(crate) mod buffers;
 pub(crate) mod completion;

@@ -1,7 +1,8 @@
 //! What `fi_getinfo` is told: one entry, if this provider can do what is asked for.
 //!
-//! libfabric frees what is returned with C's `free`, each structure for itself, so all of it comes from C's allocator; and with room
-//! behind each structure, because later versions of libfabric have longer ones, and read the fields that they have added: zeros.
+//! libfabric frees what is returned with C's `free`, each structure for itself, so all of it comes from C's
+//! allocator; and with room behind each structure, because later versions of libfabric have longer ones, and
+//! read the fields that they have added: zeros.
 
 mod hints;
 
@@ -22,8 +23,8 @@ use crate::trace::{Op, count};
 
 /// All that the provider can do.
 ///
-/// `FI_REMOTE_COMM` is a promise of the final design: Open MPI asks for it even if all processes are on one machine. An address of
-/// another machine is refused when it is inserted.
+/// `FI_REMOTE_COMM` is a promise of the final design: Open MPI asks for it even if all processes are on one
+/// machine. An address of another machine is refused when it is inserted.
 pub(crate) const CAPS: u64 = FI_MSG
     | FI_TAGGED
     | FI_SEND
@@ -53,7 +54,8 @@ const FABRIC: &CStr = c"tieline";
 /// `fi_getinfo(3)`.
 ///
 /// # Safety
-/// As libfabric calls it: `node`, `service` and `hints` are null or as the manual page says, `info` is a place for a pointer.
+/// As libfabric calls it: `node`, `service` and `hints` are null or as the manual page says, `info` is a
+/// place for a pointer.
 pub unsafe extern "C" fn getinfo(
     api: u32,
     node: *const c_char,
@@ -63,8 +65,8 @@ pub unsafe extern "C" fn getinfo(
     info: *mut *mut fi_info,
 ) -> c_int {
     count(Op::Getinfo);
-    // Names of machines and ports mean nothing here: a program gets the addresses of others from them, and its own is chosen for it,
-    // whatever it would like (`FI_SOURCE`).
+    // Names of machines and ports mean nothing here: a program gets the addresses of others from them, and
+    // its own is chosen for it, whatever it would like (`FI_SOURCE`).
     let names_other = flags & FI_SOURCE == 0 && !(node.is_null() && service.is_null());
     if api < OLDEST || names_other || flags & FI_PROV_ATTR_ONLY != 0 {
         return -FI_ENODATA;
@@ -146,7 +148,8 @@ fn make(wanted: &hints::Wanted) -> Option<*mut fi_info> {
         domain.caps = FI_LOCAL_COMM | FI_REMOTE_COMM;
 
         fabric.name = copy_of(FABRIC);
-        // libfabric writes the provider's name itself, and takes one that is there for that of a provider below.
+        // libfabric writes the provider's name itself, and takes one that is there for that of a provider
+        // below.
         fabric.prov_version = crate::VERSION;
     }
     Some(info)

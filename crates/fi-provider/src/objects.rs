@@ -1,8 +1,10 @@
-//! The objects of libfabric's interface: C structures with tables of functions, and behind them numbers of things in a domain.
+//! The objects of libfabric's interface: C structures with tables of functions, and behind them numbers of
+//! things in a domain.
 //!
-//! What all functions here rely on is libfabric's own rule, so it is said once. A program passes objects that it got from this provider
-//! and has not closed, and pointers that may be used as the manual page of the function says; memory of an operation until its
-//! completion has been read or the end point closed. Nothing that a program passes beyond that (flags, lengths, numbers) is trusted.
+//! What all functions here rely on is libfabric's own rule, so it is said once. A program passes objects that
+//! it got from this provider and has not closed, and pointers that may be used as the manual page of the
+//! function says; memory of an operation until its completion has been read or the end point closed. Nothing
+//! that a program passes beyond that (flags, lengths, numbers) is trusted.
 
 pub(crate) mod av;
 pub(crate) mod cntr;
@@ -42,7 +44,8 @@ impl<T> Object<T> {
     /// The object that a program means.
     ///
     /// # Safety
-    /// The pointer came from [`Object::give`] for this type, and the object is not closed while the reference lives.
+    /// The pointer came from [`Object::give`] for this type, and the object is not closed while the reference
+    /// lives.
     #[inline]
     pub(crate) unsafe fn of<'a>(pointer: *mut T) -> &'a Self {
         // SAFETY: by the caller's word; the structure is the first field.

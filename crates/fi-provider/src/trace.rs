@@ -1,5 +1,6 @@
-//! How often each operation was called, for those who want to know what a program needs: with `TIELINE_FI_TRACE` set, each end point that
-//! is closed writes the counts of its process to the standard error stream.
+//! How often each operation was called, for those who want to know what a program needs: with
+//! `TIELINE_FI_TRACE` set, each end point that is closed writes the counts of its process to the standard
+//! error stream.
 
 use std::fmt::Write;
 use std::sync::OnceLock;

@@ -1,4 +1,5 @@
-//! The provider as libfabric and a program see it: through `fi_prov_ini` and C's tables, with several end points in one process.
+//! The provider as libfabric and a program see it: through `fi_prov_ini` and C's tables, with several end
+//! points in one process.
 #![allow(clippy::unwrap_used)]
 
 use std::ffi::c_void;

@@ -120,7 +120,8 @@ fn end(child: &mut Child) {
     }
 }
 
-/// What a command prints. Its pipes may outlive it: ssh leaves processes that share connections and hold them open.
+/// What a command prints. Its pipes may outlive it: ssh leaves processes that share connections and hold them
+/// open.
 struct Pipes {
     out: Arc<Mutex<Vec<u8>>>,
     err: Arc<Mutex<Vec<u8>>>,
@@ -226,7 +227,8 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ssh");
-        // By its interpreter: a file that was just written may still be open for writing in a child of another thread.
+        // By its interpreter: a file that was just written may still be open for writing in a child of
+        // another thread.
         std::fs::write(&path, script).unwrap();
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
         let program = path.to_str().unwrap().to_owned();

@@ -1,4 +1,5 @@
-//! Makes a cluster of hosts, or starts the one that they have: the first host of the list makes it, the others join it.
+//! Makes a cluster of hosts, or starts the one that they have: the first host of the list makes it, the
+//! others join it.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::time::{Duration, Instant};

@@ -12,14 +12,16 @@ use shm::process::SignalsBlocked;
 pub const MOST_THREADS: usize = 16;
 /// Threads of the own user, and of root: they could end this process as well, so this is for mistakes.
 const MOST_OWN_THREADS: usize = 8;
-/// As many of one user wait to be closed as there may be before nothing more should be taken from that user; fewer in a process
-/// that may have few open files.
+/// As many of one user wait to be closed as there may be before nothing more should be taken from that user;
+/// fewer in a process that may have few open files.
 pub const MOST_WAITING: usize = 256;
 /// However many open files this process may have, no user needs more of them to wait.
 const MOST_IN_ALL: usize = 4096;
-/// Closing takes microseconds, and the return of a large memory's pages milliseconds. What takes so long is held up by somebody.
+/// Closing takes microseconds, and the return of a large memory's pages milliseconds. What takes so long is
+/// held up by somebody.
 const SLOW: Duration = Duration::from_millis(250);
-/// More than [`MOST_WAITING`] are closed in milliseconds. When there are more for so long, somebody holds them up one by one.
+/// More than [`MOST_WAITING`] are closed in milliseconds. When there are more for so long, somebody holds
+/// them up one by one.
 const LONG: Duration = Duration::from_secs(1);
 /// How long a thread without work stays.
 const IDLE: Duration = Duration::from_secs(1);
@@ -32,7 +34,8 @@ pub enum Load {
     Light,
     /// More than [`MOST_WAITING`] wait: take no more descriptors for the moment.
     Heavy,
-    /// And nothing gets closed, or too little: somebody holds it up. Take nothing from this user, not even connections.
+    /// And nothing gets closed, or too little: somebody holds it up. Take nothing from this user, not even
+    /// connections.
     Stuck,
 }
 
@@ -54,7 +57,8 @@ struct Bounds {
 }
 
 impl Bounds {
-    /// For a process that may have so many open files. All others together get an eighth, or little more than they need to be distinguished.
+    /// For a process that may have so many open files. All others together get an eighth, or little more than
+    /// they need to be distinguished.
     fn of(limit: u64) -> Self {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let light = (limit / 16).clamp(16, MOST_WAITING);
@@ -121,8 +125,8 @@ impl User {
 }
 
 impl Closer {
-    /// For a process of user `own_uid`, with the limit of open files that it has now. Threads are made when there is something to
-    /// close.
+    /// For a process of user `own_uid`, with the limit of open files that it has now. Threads are made when
+    /// there is something to close.
     #[must_use]
     pub fn new(own_uid: u32) -> Self {
         let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
@@ -163,7 +167,8 @@ impl Closer {
         }
     }
 
-    /// How much of a user's is yet to be closed. Of the own user and root alone it does not depend on what there is of others.
+    /// How much of a user's is yet to be closed. Of the own user and root alone it does not depend on what
+    /// there is of others.
     #[must_use]
     pub fn load_of(&self, uid: u32) -> Load {
         let (now, bounds, state) = (Instant::now(), self.shared.bounds, self.lock());
@@ -183,7 +188,8 @@ impl Closer {
         users.map(|(&uid, _)| uid).collect()
     }
 
-    /// Whether somebody has more to close than is closed at once: what is held up is to be examined again soon.
+    /// Whether somebody has more to close than is closed at once: what is held up is to be examined again
+    /// soon.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         let (bounds, state) = (self.shared.bounds, self.lock());
@@ -196,8 +202,8 @@ impl Closer {
         self.lock().waiting_of_others > 0
     }
 
-    /// Whether nothing of any other user can be closed, because all threads for them are held up, or more waits than there may be,
-    /// and for long or twice as much.
+    /// Whether nothing of any other user can be closed, because all threads for them are held up, or more
+    /// waits than there may be, and for long or twice as much.
     #[must_use]
     pub fn is_exhausted(&self) -> bool {
         let (now, bounds, state) = (Instant::now(), self.shared.bounds, self.lock());
@@ -238,7 +244,8 @@ impl Closer {
         let made = (own || room) && {
             let closer = self.clone();
             let thread = std::thread::Builder::new().name("closer".into()).stack_size(64 * 1024);
-            // A program's handlers are not to run in this thread; one that can't be made is tried again with the next descriptor.
+            // A program's handlers are not to run in this thread; one that can't be made is tried again with
+            // the next descriptor.
             let _quiet = SignalsBlocked::here();
             thread.spawn(move || closer.work(uid, number)).is_ok()
         };
@@ -252,7 +259,8 @@ impl Closer {
         state.threads_of_others += usize::from(!own);
     }
 
-    /// What a thread does: closes what there is of its user's, and ends when there has been nothing for a while.
+    /// What a thread does: closes what there is of its user's, and ends when there has been nothing for a
+    /// while.
     fn work(&self, uid: u32, number: u64) {
         let mut state = self.lock();
         loop {

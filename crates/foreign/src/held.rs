@@ -5,7 +5,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use crate::Closer;
 
-/// A descriptor (or what is made of one) of another user, or a connection in whose queue there may be some. Dropping it never waits.
+/// A descriptor (or what is made of one) of another user, or a connection in whose queue there may be some.
+/// Dropping it never waits.
 #[derive(Debug)]
 pub struct Foreign<T: Into<OwnedFd>> {
     /// None only while it is dropped.
@@ -23,7 +24,8 @@ impl<T: Into<OwnedFd>> Foreign<T> {
     }
 
     /// Takes a connection with user `uid` that the kernel has kept descriptors out of since it was there (see
-    /// [`crate::refuse_descriptors`]): there is nothing in its queue whose closing could sleep, so dropping it closes it at once.
+    /// [`crate::refuse_descriptors`]): there is nothing in its queue whose closing could sleep, so dropping
+    /// it closes it at once.
     pub fn new_empty(held: T, uid: u32, closer: &Closer) -> Self {
         Self { held: Some(held), uid, closer: closer.clone(), empty: true }
     }

@@ -9,8 +9,8 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketAd
 
 use crate::{Closer, Foreign, Load, MOST_IN_MESSAGE, refuse_descriptors};
 
-/// A UNIX datagram socket at which descriptors are not wanted. The kernel keeps them out, or, before Linux 6.16, they are taken in
-/// and closed by a [`Closer`], so that the receiver never waits for that.
+/// A UNIX datagram socket at which descriptors are not wanted. The kernel keeps them out, or, before Linux
+/// 6.16, they are taken in and closed by a [`Closer`], so that the receiver never waits for that.
 #[derive(Debug)]
 pub struct Inbox {
     socket: Foreign<OwnedFd>,

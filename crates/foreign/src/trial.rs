@@ -20,8 +20,8 @@ pub struct Unread {
 /// Longest sleep, if a test goes wrong: what waits for it then fails, and does not hang.
 const LINGER: Duration = Duration::from_secs(60);
 
-/// A connected TCP socket with bytes that its peer does not read, which lingers: the close of its last descriptor sleeps until the
-/// [`Unread`] is dropped.
+/// A connected TCP socket with bytes that its peer does not read, which lingers: the close of its last
+/// descriptor sleeps until the [`Unread`] is dropped.
 ///
 /// # Errors
 /// This machine has no loopback, or this process no descriptors.

@@ -11,7 +11,8 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 
 use crate::process::{self, Process};
 
-// The kernel starts here, with the number of arguments on top of the stack, the arguments and the environment behind it.
+// The kernel starts here, with the number of arguments on top of the stack, the arguments and the environment
+// behind it.
 global_asm!(
     ".globl _start",
     ".hidden __ehdr_start",
@@ -32,7 +33,8 @@ global_asm!(
 /// # Safety
 /// `stack` as the kernel leaves it, `base` where the program was loaded, and its dynamic section.
 unsafe extern "C" fn first(stack: *const usize, base: usize, dynamic: *const [usize; 2]) -> ! {
-    // SAFETY: the caller's word: behind the number of arguments stand their pointers with a null pointer, then the environment.
+    // SAFETY: the caller's word: behind the number of arguments stand their pointers with a null pointer,
+    // then the environment.
     let status = unsafe {
         relocate(base, dynamic);
         let arguments = stack.add(1).cast::<*const c_char>();
@@ -41,7 +43,8 @@ unsafe extern "C" fn first(stack: *const usize, base: usize, dynamic: *const [us
     end(status)
 }
 
-/// Adds the address at which the program was loaded to the pointers in its data. Nothing in here may need one.
+/// Adds the address at which the program was loaded to the pointers in its data. Nothing in here may need
+/// one.
 ///
 /// # Safety
 /// As [`first`].
@@ -51,8 +54,9 @@ unsafe fn relocate(base: usize, mut dynamic: *const [usize; 2]) {
     const RELA_BYTES: usize = 8;
     const RELATIVE: usize = 8;
     let (mut table, mut bytes) = (0, 0);
-    // SAFETY: the dynamic section ends with an entry of kind 0; its table lies in the program, as many bytes as it says, and each
-    // entry names a word of the program's data. The linker makes no other kind in a program without libraries.
+    // SAFETY: the dynamic section ends with an entry of kind 0; its table lies in the program, as many bytes
+    // as it says, and each entry names a word of the program's data. The linker makes no other kind in a
+    // program without libraries.
     unsafe {
         while (*dynamic)[0] != 0 {
             match *dynamic {
@@ -62,7 +66,8 @@ unsafe fn relocate(base: usize, mut dynamic: *const [usize; 2]) {
             }
             dynamic = dynamic.add(1);
         }
-        // Where the dynamic linker has started the program, by hand, it has put addresses here, and done the same already.
+        // Where the dynamic linker has started the program, by hand, it has put addresses here, and done the
+        // same already.
         let mut entry = (if table < base { base + table } else { table }) as *const [usize; 3];
         let end = entry.byte_add(bytes);
         while entry < end {
@@ -105,7 +110,8 @@ unsafe impl Sync for Memory {}
 #[global_allocator]
 static MEMORY: Memory = Memory(UnsafeCell::new(Free { next: null_mut(), left: 0 }));
 
-// SAFETY: each block lies in a piece of memory that the kernel gave, behind those that were given before, and is never used again.
+// SAFETY: each block lies in a piece of memory that the kernel gave, behind those that were given before, and
+// is never used again.
 unsafe impl GlobalAlloc for Memory {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: there is one thread, and nothing in here allocates.

@@ -1,11 +1,13 @@
 //! The small program `tieline`: starts programs for `tieline run`, and executes `tieline-commands`
 //! for everything else.
 //!
-//! What it is for: `tieline run -- PROGRAM`, whose cost is added to each start of a program, in its usual form. It does what the command `run` does,
-//! by the same rules; where there is anything to say, to make or to ask, it becomes `tieline-commands`, the program that has all of tieline in it, with
-//! the same arguments, which begins from the beginning.
+//! What it is for: `tieline run -- PROGRAM`, whose cost is added to each start of a program, in its usual
+//! form. It does what the command `run` does, by the same rules; where there is anything to say, to make or
+//! to ask, it becomes `tieline-commands`, the program that has all of tieline in it, with the same arguments,
+//! which begins from the beginning.
 //!
-//! What it must never do: print a result or an error that the commands have words for; touch what the program is to find as it was.
+//! What it must never do: print a result or an error that the commands have words for; touch what the program
+//! is to find as it was.
 //!
 //! Where to start reading: [`begin`].
 #![no_main]
@@ -86,8 +88,8 @@ fn is_full(path: &[u8]) -> bool {
 
 /// Becomes the commands. Comes back with the exit status if they are not there.
 fn hand_over(process: &Process, own: Option<Text>) -> i32 {
-    // What the kernel says, which it can't where /proc is not mounted, and which is the dynamic linker where that was started by hand; and
-    // the name by which this program was started.
+    // What the kernel says, which it can't where /proc is not mounted, and which is the dynamic linker where
+    // that was started by hand; and the name by which this program was started.
     let called = process.called().map(followed);
     let mut why = Errno::NOENT;
     for own in own.into_iter().chain(called) {

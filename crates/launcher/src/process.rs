@@ -23,7 +23,8 @@ pub(crate) struct Process {
 
 impl Process {
     /// # Safety
-    /// Lists as the kernel hands them over, with its table of values (auxv) behind the environment, which stay as they are.
+    /// Lists as the kernel hands them over, with its table of values (auxv) behind the environment, which
+    /// stay as they are.
     pub(crate) const unsafe fn new(arguments: List, environment: List) -> Self {
         Self { arguments, environment }
     }
@@ -43,8 +44,8 @@ impl Process {
         const END: usize = 0;
         const PATH: usize = 31;
         let mut at = self.environment;
-        // SAFETY: the environment ends with a null pointer, behind which the kernel puts pairs of a kind and a value, up to the kind
-        // that ends them. The value of this kind is a text.
+        // SAFETY: the environment ends with a null pointer, behind which the kernel puts pairs of a kind and
+        // a value, up to the kind that ends them. The value of this kind is a text.
         unsafe {
             while !(*at).is_null() {
                 at = at.add(1);
@@ -60,7 +61,8 @@ impl Process {
         }
     }
 
-    /// Becomes another program with the same arguments and environment. Comes back with the reason if it cannot.
+    /// Becomes another program with the same arguments and environment. Comes back with the reason if it
+    /// cannot.
     pub(crate) fn become_other(&self, path: &[u8]) -> Errno {
         let path = [path, b"\0"].concat();
         // SAFETY: the path ends with 0; the lists are the kernel's own.
@@ -79,7 +81,8 @@ pub(crate) fn execute(path: &[u8], arguments: &[Text], environment: &[Text]) -> 
 
 /// Says something on standard error, if there is one.
 pub(crate) fn say(text: &[u8]) {
-    // SAFETY: nobody closes it meanwhile: there is one thread. If there is none, to write to its number is an error.
+    // SAFETY: nobody closes it meanwhile: there is one thread. If there is none, to write to its number is an
+    // error.
     let errors = unsafe { BorrowedFd::borrow_raw(2) };
     let _ = rustix::io::write(errors, text);
 }

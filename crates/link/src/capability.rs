@@ -18,7 +18,8 @@ impl Capabilities {
     pub const ATOMICS: Self = Self(1 << 3);
     /// A doorbell can be rung.
     pub const DOORBELL: Self = Self(1 << 4);
-    /// Loads through a map see the owner's stores without any call, at cache speed: request and reply may share a line.
+    /// Loads through a map see the owner's stores without any call, at cache speed: request and reply may
+    /// share a line.
     pub const COHERENT_LOADS: Self = Self(1 << 5);
 
     const NAMES: [(Self, &'static str); 6] = [

@@ -1,10 +1,10 @@
 //! A link around another link: counts operations and injects faults.
 //!
 //! Puts, gets and atomics can be delayed, held up, lost, corrupted, duplicated, reordered, or refused because
-//! the link is down ([`proto::fault::LinkFaults`], shown by a [`FaultSource`]). A store through a mapped pointer
-//! does not pass through the injector: only [`RemoteMemory::set_detached`] affects it, which a library thread calls
-//! when the link goes down. So loss, corruption and delay are faults of blocks, and "down" is a fault of
-//! everything. Without faults the injector adds a few relaxed increments per operation.
+//! the link is down ([`proto::fault::LinkFaults`], shown by a [`FaultSource`]). A store through a mapped
+//! pointer does not pass through the injector: only [`RemoteMemory::set_detached`] affects it, which a
+//! library thread calls when the link goes down. So loss, corruption and delay are faults of blocks, and
+//! "down" is a fault of everything. Without faults the injector adds a few relaxed increments per operation.
 
 mod injure;
 mod late;

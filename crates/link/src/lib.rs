@@ -1,7 +1,8 @@
 //! The operations of one node on the memory of another.
 //!
-//! What it is for: the trait [`Link`] (map, put/get, doorbell, state) with the implementations [`shm`](shm_link) and
-//! [`injector`] (a link around a link that counts operations and injects faults), the trait [`Directory`] that finds a segment, [`Stores`] that the owner carries out in their order, and the
+//! What it is for: the trait [`Link`] (map, put/get, doorbell, state) with the implementations
+//! [`shm`](shm_link) and [`injector`] (a link around a link that counts operations and injects faults), the
+//! trait [`Directory`] that finds a segment, [`Stores`] that the owner carries out in their order, and the
 //! state page in which a node manager shows its programs which links and imports still live.
 //!
 //! What it must never do: speak the control protocol, start a thread, or allocate between two messages.

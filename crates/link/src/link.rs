@@ -22,15 +22,16 @@ pub trait Link: Send + Sync + Debug {
     /// Opens the memory that a directory granted.
     fn open(&self, grant: Grant) -> Result<Arc<dyn RemoteMemory>>;
 
-    /// Whether anything that this link has opened tells ([`RemoteMemory::tell_use`]) that it uses the memory: the kernel says so of
-    /// other processes only.
+    /// Whether anything that this link has opened tells ([`RemoteMemory::tell_use`]) that it uses the memory:
+    /// the kernel says so of other processes only.
     fn is_used_here(&self, memory: MemoryId) -> bool;
 }
 
 /// Memory of another node (or of one's own: loopback works).
 ///
-/// Ordering: `put`s of one thread to one memory become visible in their order, a later store through a map after an
-/// earlier `put` too. [`RemoteMemory::barrier`] returns when everything this thread has written is visible to the owner.
+/// Ordering: `put`s of one thread to one memory become visible in their order, a later store through a map
+/// after an earlier `put` too. [`RemoteMemory::barrier`] returns when everything this thread has written is
+/// visible to the owner.
 pub trait RemoteMemory: Send + Sync + Debug {
     /// The size in bytes.
     fn size_bytes(&self) -> usize;
@@ -62,27 +63,29 @@ pub trait RemoteMemory: Send + Sync + Debug {
     /// Puts `new` where `expected` is; answers what was there (equal to `expected`: it was swapped).
     fn compare_swap_u64(&self, offset: usize, expected: u64, new: u64) -> Result<u64>;
 
-    /// Stores 4 bytes at once and whole, after all that this thread has put; needs [`Capabilities::ATOMICS`]; `offset` is a multiple
-    /// of 4.
+    /// Stores 4 bytes at once and whole, after all that this thread has put; needs [`Capabilities::ATOMICS`];
+    /// `offset` is a multiple of 4.
     fn store_u32(&self, offset: usize, value: u32) -> Result<()>;
 
-    /// Has stores carried out by the owner's processor, in their order, after all that this thread has put; needs
-    /// [`Capabilities::ATOMICS`]. They are there when this returns.
+    /// Has stores carried out by the owner's processor, in their order, after all that this thread has put;
+    /// needs [`Capabilities::ATOMICS`]. They are there when this returns.
     fn store_all(&self, stores: &Stores) -> Result<()>;
 
     /// Everything that this thread has written to this memory is visible to its owner when this returns.
     fn barrier(&self) -> Result<()>;
 
-    /// Maps a part of it once more, at a given address or for reading alone; needs [`Capabilities::MAP`]. The map follows
-    /// [`RemoteMemory::set_detached`] for as long as this memory is held.
+    /// Maps a part of it once more, at a given address or for reading alone; needs [`Capabilities::MAP`]. The
+    /// map follows [`RemoteMemory::set_detached`] for as long as this memory is held.
     fn map_part(&self, options: &PartialMapOptions) -> Result<Arc<PartialMap>>;
 
-    /// While detached, loads and stores through maps of this memory lead nowhere (loads find zeros, stores vanish), as with
-    /// the cable out; afterwards the maps reach the memory again, under the same address. Only for links that map.
+    /// While detached, loads and stores through maps of this memory lead nowhere (loads find zeros, stores
+    /// vanish), as with the cable out; afterwards the maps reach the memory again, under the same address.
+    /// Only for links that map.
     fn set_detached(&self, detached: bool) -> Result<()>;
 
-    /// Tells the owner that the memory is used by this connection, or is so no more: for owners that ask before they take it away
-    /// ([`Region::is_used_elsewhere`](shm::region::Region::is_used_elsewhere), [`Link::is_used_here`]). It ends with the connection,
-    /// and with the process. In a forked child it does nothing.
+    /// Tells the owner that the memory is used by this connection, or is so no more: for owners that ask
+    /// before they take it away ([`Region::is_used_elsewhere`](shm::region::Region::is_used_elsewhere),
+    /// [`Link::is_used_here`]). It ends with the connection, and with the process. In a forked child it does
+    /// nothing.
     fn tell_use(&self, is_used: bool) -> Result<()>;
 }

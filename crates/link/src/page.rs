@@ -1,8 +1,9 @@
 //! The state page: the state that a node manager shows its programs without messages.
 //!
-//! One memfd per manager, written by it alone and mapped read-only by every program of the node. It holds a word per
-//! link (generation and up/down, since when) and a word per import (alive, or how it ended), so that "did anything fail
-//! since I last looked" is one load. The pages behind unused slots are never touched and so cost nothing.
+//! One memfd per manager, written by it alone and mapped read-only by every program of the node. It holds a
+//! word per link (generation and up/down, since when) and a word per import (alive, or how it ended), so that
+//! "did anything fail since I last looked" is one load. The pages behind unused slots are never touched and
+//! so cost nothing.
 //!
 //! Layout (little endian, version [`LAYOUT_VERSION`]):
 //!
@@ -152,7 +153,8 @@ impl PageWriter {
     }
 
     fn changed(&self) -> Result<()> {
-        // Release: pairs with the Acquire load in `PageReader::changes`; a process that sees the count sees the words before it.
+        // Release: pairs with the Acquire load in `PageReader::changes`; a process that sees the count sees
+        // the words before it.
         self.word(CHANGES_AT)?.fetch_add(1, Ordering::Release);
         Ok(())
     }
@@ -174,7 +176,8 @@ impl PageWriter {
         let writing = version.load(Ordering::Relaxed) + 1;
         version.store(writing, Ordering::Relaxed);
         for (index, value) in faults.to_words().into_iter().enumerate() {
-            // Release: pairs with the Acquire loads in `PageReader::faults`; a process that sees a new word sees the odd version.
+            // Release: pairs with the Acquire loads in `PageReader::faults`; a process that sees a new word
+            // sees the odd version.
             self.word(at + (index + 1) * 8)?.store(value, Ordering::Release);
         }
         // Release: pairs with the first Acquire load in `PageReader::faults`.
@@ -182,7 +185,8 @@ impl PageWriter {
         self.changed()
     }
 
-    /// Tells programs which kernels this machine's copies are best made with. Before the page is handed to any of them.
+    /// Tells programs which kernels this machine's copies are best made with. Before the page is handed to
+    /// any of them.
     pub fn set_copy_plan(&self, plan: &Plan) -> Result<()> {
         for (index, bytes) in plan.to_bytes().as_chunks::<8>().0.iter().enumerate() {
             self.word(COPY_PLAN_AT + index * 8)?.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
@@ -231,7 +235,8 @@ impl PageReader {
         Ok(self.word(NODE_AT)?.load(Ordering::Relaxed))
     }
 
-    /// Drawn by the manager when it started: another number means another manager, whose generations begin anew.
+    /// Drawn by the manager when it started: another number means another manager, whose generations begin
+    /// anew.
     pub fn incarnation(&self) -> Result<u64> {
         Ok(self.word(INCARNATION_AT)?.load(Ordering::Relaxed))
     }

@@ -1,4 +1,5 @@
-//! The link between nodes of one machine: the owner's memory is mapped, so a put is a copy and a barrier is a fence.
+//! The link between nodes of one machine: the owner's memory is mapped, so a put is a copy and a barrier is a
+//! fence.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -135,7 +136,8 @@ impl RemoteMemory for ShmMemory {
         Ok(self.region.window().copy_to(offset, &target, 0, target.len())?)
     }
 
-    // The atomics are SeqCst: remote atomics are used to build locks and tickets by people who expect one order.
+    // The atomics are SeqCst: remote atomics are used to build locks and tickets by people who expect one
+    // order.
     fn fetch_add_u32(&self, offset: usize, add: u32) -> Result<u32> {
         Ok(self.word_u32(offset)?.fetch_add(add, Ordering::SeqCst))
     }
@@ -167,8 +169,8 @@ impl RemoteMemory for ShmMemory {
     }
 
     fn barrier(&self) -> Result<()> {
-        // Copies with non-temporal stores end with their own store fence; this one orders plain stores through maps,
-        // and later loads, too.
+        // Copies with non-temporal stores end with their own store fence; this one orders plain stores
+        // through maps, and later loads, too.
         fence(Ordering::SeqCst);
         Ok(())
     }

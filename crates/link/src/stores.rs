@@ -80,7 +80,8 @@ impl Stores {
         Some(())
     }
 
-    /// The same, packed, in parts of whole stores, each at most `max_bytes` long, which is at least [`Stores::PART_BYTES`].
+    /// The same, packed, in parts of whole stores, each at most `max_bytes` long, which is at least
+    /// [`Stores::PART_BYTES`].
     pub fn parts(&self, max_bytes: usize) -> impl Iterator<Item = &[u8]> {
         let mut left = self.packed.as_slice();
         std::iter::from_fn(move || {
@@ -99,9 +100,10 @@ impl Stores {
     /// The longest packed store.
     pub const PART_BYTES: usize = HEAD_BYTES + PIECE_BYTES;
 
-    /// Carries out what is packed in `part`, a part of somebody else's: all of it, or nothing if it is not well-formed or leaves the
-    /// memory. A reader that finds a byte of one store finds those of all stores before it, and within a store those at lower
-    /// offsets; aligned words of 2, 4 and 8 bytes are stored whole.
+    /// Carries out what is packed in `part`, a part of somebody else's: all of it, or nothing if it is not
+    /// well-formed or leaves the memory. A reader that finds a byte of one store finds those of all stores
+    /// before it, and within a store those at lower offsets; aligned words of 2, 4 and 8 bytes are stored
+    /// whole.
     ///
     /// # Errors
     /// [`LinkError::OutOfRange`], also for what is not well-formed.

@@ -1,9 +1,10 @@
 //! Tells the owner of a segment that this process uses the segment.
 //!
-//! It tells by record locks ([`Region::tell_use`]), of which the kernel keeps one for each memory and process, however many times the
-//! memory is open, and which it takes back whenever the process closes any descriptor of the memory. So users are noted here, and
-//! a process that closes a descriptor tells again for those that are left. Between the two there is a moment in which the owner hears that
-//! this process uses nothing.
+//! It tells by record locks ([`Region::tell_use`]), of which the kernel keeps one for each memory and
+//! process, however many times the memory is open, and which it takes back whenever the process closes any
+//! descriptor of the memory. So users are noted here, and a process that closes a descriptor tells again for
+//! those that are left. Between the two there is a moment in which the owner hears that this process uses
+//! nothing.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -33,7 +34,8 @@ impl Default for Uses {
 }
 
 impl Uses {
-    /// Nothing in a forked child: it has no record locks, and a thread that it does not have may hold this one.
+    /// Nothing in a forked child: it has no record locks, and a thread that it does not have may hold this
+    /// one.
     fn users(&self) -> Option<MutexGuard<'_, Users>> {
         (self.0.origin == Origin::here()).then(|| self.0.users.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -12,7 +12,8 @@ pub fn get(bytes: &[u8], at: usize, width: usize) -> u64 {
     (value >> (last * 8 - at - width)) as u64 & mask(width)
 }
 
-/// Writes the low `width` bits of `value` at bit `at`, and leaves all others as they were. Bits beyond the end are dropped.
+/// Writes the low `width` bits of `value` at bit `at`, and leaves all others as they were. Bits beyond the
+/// end are dropped.
 #[inline]
 pub fn set(bytes: &mut [u8], at: usize, width: usize, value: u64) {
     let (first, last) = (at / 8, (at + width).div_ceil(8));

@@ -29,7 +29,8 @@ layout! {
         status, set_status: Status = 32 + 16;
         /// Defined by the class.
         class_specific, set_class_specific: u16 = 48 + 16;
-        /// Number that a response has in common with its request. The upper half may be assigned by the agent in between, and not by the sender.
+        /// Number that a response has in common with its request. The upper half may be assigned by the agent
+        /// in between, and not by the sender.
         transaction, set_transaction: u64 = 64 + 64;
         /// The attribute.
         attribute, set_attribute: u16 = 128 + 16;

@@ -1,9 +1,11 @@
-//! The socket protocol of the fabric simulator `ibsim`, as its programs speak it (its source, `include/ibsim.h` and
-//! `umad2sim/sim_client.c`, is the only description): names, control messages and packets.
+//! The socket protocol of the fabric simulator `ibsim`, as its programs speak it (its source,
+//! `include/ibsim.h` and `umad2sim/sim_client.c`, is the only description): names, control messages and
+//! packets.
 //!
-//! Abstract datagram sockets on one machine. A client binds `BASE:ctlPID` and `BASE:inPID`, asks for a connection at
-//! `BASE:ctl`, and gets a number; its datagrams then go to `BASE:outNUMBER` and come to `BASE:inPID`. Names end with a zero byte
-//! that counts. Numbers are in the machine's byte order unless said otherwise.
+//! Abstract datagram sockets on one machine. A client binds `BASE:ctlPID` and `BASE:inPID`, asks for a
+//! connection at `BASE:ctl`, and gets a number; its datagrams then go to `BASE:outNUMBER` and come to
+//! `BASE:inPID`. Names end with a zero byte that counts. Numbers are in the machine's byte order unless said
+//! otherwise.
 
 pub mod client;
 

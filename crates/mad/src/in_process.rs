@@ -10,8 +10,8 @@ use crate::values::Lid;
 
 /// A fabric, or anything that takes datagrams and sends some back.
 pub trait Fabric {
-    /// A datagram from the port that the transport stands for. What comes back to that port is appended to `back`, each with how long it
-    /// takes.
+    /// A datagram from the port that the transport stands for. What comes back to that port is appended to
+    /// `back`, each with how long it takes.
     fn carry(&mut self, now: Duration, to: &Address, mad: &Mad, back: &mut Vec<(Duration, Received)>);
 
     /// LID of the port, and of its manager.
@@ -20,7 +20,8 @@ pub trait Fabric {
     }
 }
 
-/// The transport to it. Its clock is virtual: waiting takes no time, and passes exactly as much of it as was asked for.
+/// The transport to it. Its clock is virtual: waiting takes no time, and passes exactly as much of it as was
+/// asked for.
 #[derive(Debug)]
 pub struct InProcess<F> {
     /// The fabric.

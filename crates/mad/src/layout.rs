@@ -1,8 +1,9 @@
 //! Describes a structure of a datagram: its length, and each field's first bit and width.
 //!
-//! The macro `layout!` makes of such a list a type over exactly that many bytes, with a getter and a setter a field. It is a view: a
-//! `&NodeInfo` is made of bytes that lie anywhere, after its length was checked and without a copy. The list itself stays
-//! readable as [`Layout::FIELDS`], by which tests hold it against other people's tables.
+//! The macro `layout!` makes of such a list a type over exactly that many bytes, with a getter and a setter a
+//! field. It is a view: a `&NodeInfo` is made of bytes that lie anywhere, after its length was checked and
+//! without a copy. The list itself stays readable as [`Layout::FIELDS`], by which tests hold it against other
+//! people's tables.
 
 use std::fmt;
 
@@ -105,8 +106,9 @@ pub fn debug<T: Layout>(structure: &T, f: &mut fmt::Formatter<'_>) -> fmt::Resul
     out.finish()
 }
 
-/// `struct Name: LEN { getter, setter: Type @ bit : width; … }`, then rows `[getter, setter: Type @ bit : width * count]`, byte strings
-/// `(getter, setter: @ byte, len)` and structures within `<getter, getter_mut: Type @ byte>`.
+/// `struct Name: LEN { getter, setter: Type @ bit : width; … }`, then rows
+/// `[getter, setter: Type @ bit : width * count]`, byte strings `(getter, setter: @ byte, len)` and
+/// structures within `<getter, getter_mut: Type @ byte>`.
 macro_rules! layout {
     ($(
         $(#[$doc:meta])*

@@ -35,7 +35,8 @@ pub mod trap {
 }
 
 layout! {
-    /// A notice in subnet management: its issuer and its event. In subnet administration the issuer's GID follows ([`IssuedNotice`]).
+    /// A notice in subnet management: its issuer and its event. In subnet administration the issuer's GID
+    /// follows ([`IssuedNotice`]).
     struct Notice: 64 {
         /// Is it one that the specification defines?
         generic, set_generic: bool = 0 + 1;

@@ -354,7 +354,8 @@ layout! {
         counter, set_counter: u64 = 64 + 64 * 15;
     }
 
-    /// Errors of a link of an extended speed. With the stronger correction the bits from 736 on are symbols and sums instead.
+    /// Errors of a link of an extended speed. With the stronger correction the bits from 736 on are symbols
+    /// and sums instead.
     struct ExtendedSpeedsCounters: 152 {
         /// The port number.
         port, set_port: u8 = 8 + 8;

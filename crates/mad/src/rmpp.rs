@@ -1,7 +1,8 @@
 //! Multi-packet transfers of subnet administration: tables that are longer than one datagram.
 //!
-//! Both ends as state machines without input and output: [`Outward`] cuts a table into segments and sends as many as the other
-//! side permits, [`Inward`] puts them together and acknowledges them. [`fetch`] asks for a table over a transport.
+//! Both ends as state machines without input and output: [`Outward`] cuts a table into segments and sends as
+//! many as the other side permits, [`Inward`] puts them together and acknowledges them. [`fetch`] asks for a
+//! table over a transport.
 
 use std::time::Duration;
 
@@ -191,8 +192,8 @@ pub enum FetchError {
     Broken(&'static str),
 }
 
-/// Asks subnet administration for records, and waits for all of them. The result is the records and their size, for
-/// [`sa::records`]. One request at a time: what else comes meanwhile is dropped.
+/// Asks subnet administration for records, and waits for all of them. The result is the records and their
+/// size, for [`sa::records`]. One request at a time: what else comes meanwhile is dropped.
 ///
 /// # Errors
 /// No response after all repetitions; a refusal; a transfer that was given up.

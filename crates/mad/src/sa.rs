@@ -1,4 +1,5 @@
-//! Subnet administration: header with the fields of multi-packet transfers, and numbers. Records are in [`sa_records`](crate::sa_records).
+//! Subnet administration: header with the fields of multi-packet transfers, and numbers. Records are in
+//! [`sa_records`](crate::sa_records).
 
 use crate::header::{MAD_LEN, Mad, MadHeader};
 use crate::layout::Layout;
@@ -72,7 +73,8 @@ layout! {
         status, set_status: u8 = 24 + 8;
         /// Which segment, from 1; in an acknowledgement the last one that came.
         segment, set_segment: u32 = 32 + 32;
-        /// Bytes of the transfer in the first segment, bytes of the last in the last; in an acknowledgement the last segment that may be sent.
+        /// Bytes of the transfer in the first segment, bytes of the last in the last; in an acknowledgement
+        /// the last segment that may be sent.
         length, set_length: u32 = 64 + 32;
     }
 
@@ -137,7 +139,8 @@ pub fn header_mut(mad: &mut Mad) -> &mut SaHeader {
     mad.at_mut::<0, _>()
 }
 
-/// The records of a response: `bytes` in steps of the header's record size; what is left over at the end is dropped.
+/// The records of a response: `bytes` in steps of the header's record size; what is left over at the end is
+/// dropped.
 pub fn records<T: Layout + 'static>(bytes: &[u8], record_size: u16) -> impl Iterator<Item = &T> {
     let step = usize::from(record_size) * 8;
     bytes.chunks(step.max(1)).filter(move |_| step >= T::LEN).filter_map(|chunk| T::view(chunk).ok())

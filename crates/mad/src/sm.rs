@@ -252,7 +252,8 @@ layout! {
         round_trip, set_round_trip: u32 = 456 + 24;
         /// What else it can do.
         capability_mask2, set_capability_mask2: u16 = 480 + 16;
-        /// The link's speed, where it is an extended one: 1 (14.0625 Gb/s a lane), 2 (25.78125), 4 (53.125), 8 (106.25).
+        /// The link's speed, where it is an extended one: 1 (14.0625 Gb/s a lane), 2 (25.78125), 4 (53.125),
+        /// 8 (106.25).
         speed_ext_active, set_speed_ext_active: u8 = 496 + 4;
         /// Extended speeds that it can.
         speed_ext_supported, set_speed_ext_supported: u8 = 500 + 4;
@@ -388,7 +389,8 @@ impl NodeDescription {
         description
     }
 
-    /// The text to the first zero; what is no UTF-8, and what may not go to a terminal ([`crate::text`]), is replaced.
+    /// The text to the first zero; what is no UTF-8, and what may not go to a terminal ([`crate::text`]), is
+    /// replaced.
     #[must_use]
     pub fn to_text(&self) -> String {
         let bytes = self.text().split(|byte| *byte == 0).next().unwrap_or_default();
@@ -397,7 +399,8 @@ impl NodeDescription {
 }
 
 impl PortInfo {
-    /// Speed of the link in Gb/s a lane by its nominal value (2.5, 5, 10, 14, 25, 50, 100, 200); `None` for what is not known.
+    /// Speed of the link in Gb/s a lane by its nominal value (2.5, 5, 10, 14, 25, 50, 100, 200); `None` for
+    /// what is not known.
     #[must_use]
     pub fn speed_gbps(&self) -> Option<f32> {
         let extended = self.capability_mask() & capability::EXTENDED_SPEEDS != 0;

@@ -1,6 +1,7 @@
 //! Makes text from other nodes safe for a terminal, a log or a page.
 
-/// May a character go to a terminal? It does not control the terminal, nor the order or visibility of what is around it.
+/// May a character go to a terminal? It does not control the terminal, nor the order or visibility of what is
+/// around it.
 #[must_use]
 pub fn is_plain(c: char) -> bool {
     let hidden = matches!(c,

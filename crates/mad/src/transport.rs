@@ -5,7 +5,8 @@ use std::time::Duration;
 use crate::header::Mad;
 use crate::values::Lid;
 
-/// Where a datagram goes to, or came from. A directed one carries its route itself, and its address is [`Address::DIRECTED`].
+/// Where a datagram goes to, or came from. A directed one carries its route itself, and its address is
+/// [`Address::DIRECTED`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Address {
     /// LID of the port.
@@ -46,7 +47,8 @@ pub struct Received {
     pub undelivered: bool,
 }
 
-/// Why a transport can't continue. What concerns one datagram only is no error: it is lost, and that is what retries are for.
+/// Why a transport can't continue. What concerns one datagram only is no error: it is lost, and that is what
+/// retries are for.
 #[derive(Debug, thiserror::Error)]
 pub enum TransportError {
     /// A call failed.
@@ -82,13 +84,15 @@ impl TransportError {
 ///
 /// Like the network it stands for, it may lose, double, delay and reorder.
 pub trait MadTransport {
-    /// Sends, without waiting: `false` means that there is no room now, and that what has come should be received first.
+    /// Sends, without waiting: `false` means that there is no room now, and that what has come should be
+    /// received first.
     ///
     /// # Errors
     /// When nothing more can be sent at all.
     fn send(&mut self, to: &Address, mad: &Mad) -> Result<bool, TransportError>;
 
-    /// What has come, or comes within `wait`. `None`: nothing did, and then `wait` has passed unless the call was interrupted.
+    /// What has come, or comes within `wait`. `None`: nothing did, and then `wait` has passed unless the call
+    /// was interrupted.
     ///
     /// # Errors
     /// When nothing more can come at all.

@@ -1,8 +1,9 @@
-//! The kernel's device for management datagrams, `/dev/infiniband/umadN` (its `Documentation/infiniband/user_mad.rst` and
-//! `rdma/ib_user_mad.h` are the description).
+//! The kernel's device for management datagrams, `/dev/infiniband/umadN` (its
+//! `Documentation/infiniband/user_mad.rst` and `rdma/ib_user_mad.h` are the description).
 //!
-//! It is opened, told and read by calls of the C library, and not by raw ones, so that a library that is preloaded into the process
-//! and stands for a device (`libumad2sim.so`) is met. That library knows only the older header of 56 bytes, whatever it responds.
+//! It is opened, told and read by calls of the C library, and not by raw ones, so that a library that is
+//! preloaded into the process and stands for a device (`libumad2sim.so`) is met. That library knows only the
+//! older header of 56 bytes, whatever it responds.
 //!
 //! This was tested on such a library, and not on hardware.
 
@@ -17,8 +18,8 @@ use crate::values::{Class, Lid};
 /// Header without and with the index of a partition key.
 const OLD_HEADER: usize = 56;
 const HEADER: usize = 64;
-/// How long the kernel waits for a response before it gives a datagram back: shorter than [`windowed`](crate::windowed) waits, because the
-/// kernel refuses a repetition while it still waits.
+/// How long the kernel waits for a response before it gives a datagram back: shorter than
+/// [`windowed`](crate::windowed) waits, because the kernel refuses a repetition while it still waits.
 const KERNEL_WAIT_MS: u32 = 200;
 /// Classes that are registered: class, version.
 const CLASSES: [(Class, u8); 4] =
@@ -67,8 +68,8 @@ pub struct UmadTransport {
     started: Instant,
 }
 
-/// A descriptor, or what a preloaded library takes for one: such a number is no descriptor of the kernel's, and no type of the
-/// standard library may hold it.
+/// A descriptor, or what a preloaded library takes for one: such a number is no descriptor of the kernel's,
+/// and no type of the standard library may hold it.
 #[derive(Debug)]
 struct Descriptor(libc::c_int);
 
@@ -82,13 +83,15 @@ impl Drop for Descriptor {
 impl Descriptor {
     fn open(path: &str, flags: libc::c_int) -> Result<Self, std::io::Error> {
         let path = CString::new(path)?;
-        // SAFETY: `path` is a string that ends with a zero and lives until the call returns; without O_CREAT there is no third argument.
+        // SAFETY: `path` is a string that ends with a zero and lives until the call returns; without O_CREAT
+        // there is no third argument.
         let number = unsafe { libc::open(path.as_ptr(), flags | libc::O_CLOEXEC) };
         if number < 0 { Err(std::io::Error::last_os_error()) } else { Ok(Self(number)) }
     }
 
     fn register(&self, registration: &mut Registration) -> Result<(), std::io::Error> {
-        // SAFETY: the request takes a pointer to this structure, whose layout is the kernel's, reads and writes it until it returns.
+        // SAFETY: the request takes a pointer to this structure, whose layout is the kernel's, reads and
+        // writes it until it returns.
         let done = unsafe { libc::ioctl(self.0, REGISTER_AGENT, std::ptr::from_mut(registration)) };
         if done < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
     }
@@ -100,7 +103,8 @@ impl Descriptor {
     }
 
     fn read(&self, bytes: &mut [u8]) -> Option<usize> {
-        // SAFETY: the pointer and the length are those of a slice that nobody else uses until the call returns.
+        // SAFETY: the pointer and the length are those of a slice that nobody else uses until the call
+        // returns.
         let len = unsafe { libc::read(self.0, bytes.as_mut_ptr().cast(), bytes.len()) };
         usize::try_from(len).ok()
     }

@@ -40,7 +40,8 @@ number!(
     Guid, u64, "0x{:016x}"
 );
 number!(
-    /// Local identifier: the address of a port within the subnet. 1 to 0xbfff is one port, 0xc000 to 0xfffe a multicast group.
+    /// Local identifier: the address of a port within the subnet. 1 to 0xbfff is one port, 0xc000 to 0xfffe a
+    /// multicast group.
     Lid, u16, "{}"
 );
 

@@ -9,7 +9,8 @@ use crate::header::{Mad, refusal};
 use crate::transport::{Address, MadTransport, TransportError};
 use crate::values::{Class, Method, Status};
 
-/// A transport that took nothing and brought nothing for so long, and for all the time of a request, is held to be stuck.
+/// A transport that took nothing and brought nothing for so long, and for all the time of a request, is held
+/// to be stuck.
 const STUCK: Duration = Duration::from_secs(5);
 
 /// Between two tries to send to a transport that has no room.
@@ -105,7 +106,8 @@ pub struct Windowed<K> {
     full_since: Option<Duration>,
 }
 
-/// The part of the transaction's number that stays the sender's own on all transports; the upper half is the agent's.
+/// The part of the transaction's number that stays the sender's own on all transports; the upper half is the
+/// agent's.
 fn number(mad: &Mad) -> u32 {
     mad.header().transaction() as u32
 }
@@ -150,8 +152,8 @@ impl<K> Windowed<K> {
         self.tally
     }
 
-    /// Sends what there is room for, and takes in what came; waits for at most `wait` while nothing ends. Requests that ended are
-    /// appended to `done`.
+    /// Sends what there is room for, and takes in what came; waits for at most `wait` while nothing ends.
+    /// Requests that ended are appended to `done`.
     ///
     /// # Errors
     /// Those of the transport, and that it takes nothing any more; the requests stay.
@@ -169,7 +171,8 @@ impl<K> Windowed<K> {
             while let Some(received) = transport.receive(Duration::ZERO)? {
                 self.take(&received.mad, received.undelivered, transport.now(), done);
                 came += 1;
-                // Room was made: what waits goes out before the next is taken in, so that neither side runs dry.
+                // Room was made: what waits goes out before the next is taken in, so that neither side runs
+                // dry.
                 if came % 4 == 0 {
                     self.fill(transport)?;
                 }
@@ -217,7 +220,8 @@ impl<K> Windowed<K> {
         Ok(())
     }
 
-    /// A process that takes no datagram for so long will take none: without an end to it, requests that wait to be sent wait forever.
+    /// A process that takes no datagram for so long will take none: without an end to it, requests that wait
+    /// to be sent wait forever.
     fn still_takes(&self, now: Duration) -> Result<(), TransportError> {
         let longest = STUCK.max(self.limits.timeout.saturating_mul(self.limits.retries.saturating_add(1)));
         match self.full_since {
@@ -300,7 +304,8 @@ impl<K> Windowed<K> {
     }
 }
 
-/// Is `mad` the response to `question` (or the request itself, come back), and not something else with the same number?
+/// Is `mad` the response to `question` (or the request itself, come back), and not something else with the
+/// same number?
 fn answers(question: &Mad, mad: &Mad, undelivered: bool) -> bool {
     let (asked, got) = (question.header(), mad.header());
     let method = match asked.method() {

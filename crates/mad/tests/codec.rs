@@ -94,8 +94,8 @@ macro_rules! all_layouts {
     };
 }
 
-/// Bits that mean one thing or another: the header's status is also a directed datagram's direction; one error correction counts
-/// blocks by VL where another has sums.
+/// Bits that mean one thing or another: the header's status is also a directed datagram's direction; one
+/// error correction counts blocks by VL where another has sums.
 fn one_of_two(structure: &str) -> bool {
     matches!(structure, "SmpHeader" | "ExtendedSpeedsCounters")
 }
@@ -131,7 +131,8 @@ proptest! {
         all_layouts!(check_all);
     }
 
-    /// Getters and setters of a few structures against the list of their fields, which is what tests of all fields go by.
+    /// Getters and setters of a few structures against the list of their fields, which is what tests of all
+    /// fields go by.
     #[test]
     fn what_is_set_is_got(lid: u16, key: u64, width in 0_u8..16, state in 0_u8..16, enforce: bool, index in 0_usize..40, port: u8) {
         let mut info = sm::PortInfo::default();

@@ -1,5 +1,5 @@
-//! One thread sends itself messages from one end point to another: what the engine costs without any line that moves between
-//! processors. Run it under `valgrind --tool=callgrind` to count instructions.
+//! One thread sends itself messages from one end point to another: what the engine costs without any line
+//! that moves between processors. Run it under `valgrind --tool=callgrind` to count instructions.
 //!
 //! usage: `alone [MESSAGES [BYTES]]`
 #![allow(clippy::print_stdout, reason = "an example prints")]

@@ -1,6 +1,8 @@
-//! Measures messages between two pinned processes, beside what the machine allows: one cache line there and back, and the bare ring.
+//! Measures messages between two pinned processes, beside what the machine allows: one cache line there and
+//! back, and the bare ring.
 //!
-//! usage: `pair [CPU CPU]` (default 0 1). Each value is the median of short blocks, which take turns with the blocks of its reference.
+//! usage: `pair [CPU CPU]` (default 0 1). Each value is the median of short blocks, which take turns with the
+//! blocks of its reference.
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
 use std::process::Command;
@@ -169,7 +171,8 @@ fn command(queue: &mut MessageQueue, peer: PeerId, job: Job) -> Outcome<()> {
     Ok(())
 }
 
-/// The times between the same place of each turn. Their median is not moved by the turns in which somebody else had the processor.
+/// The times between the same place of each turn. Their median is not moved by the turns in which somebody
+/// else had the processor.
 struct Laps(Vec<u64>);
 
 impl Laps {

@@ -64,7 +64,8 @@ impl Buffers {
         }
     }
 
-    /// Copies `len` bytes of a record, from `from` on, to `offset` on. Bytes that either side does not have are left out.
+    /// Copies `len` bytes of a record, from `from` on, to `offset` on. Bytes that either side does not have
+    /// are left out.
     #[inline]
     pub(crate) fn fill(&mut self, offset: usize, record: &Window<'_>, from: usize, len: usize) {
         match self {
@@ -181,8 +182,8 @@ impl Source for Buffers {
     }
 }
 
-/// Shows the parts of the pieces that make up `len` bytes from `offset` on: which of these bytes is the first, the piece, the place within
-/// it and how many. What lies outside is left out.
+/// Shows the parts of the pieces that make up `len` bytes from `offset` on: which of these bytes is the
+/// first, the piece, the place within it and how many. What lies outside is left out.
 fn each(pieces: &[Piece], offset: usize, len: usize, mut show: impl FnMut(usize, &Piece, usize, usize)) {
     let end = offset.saturating_add(len);
     let mut begin = 0;

@@ -9,7 +9,8 @@ use crate::matching::Envelope;
 pub enum Ended {
     /// A send: its memory belongs to the program again. Of a synchronous send: its receive has begun.
     Send,
-    /// A receive, with what the message said of itself; there is none if it failed before a message was found.
+    /// A receive, with what the message said of itself; there is none if it failed before a message was
+    /// found.
     Receive(Option<Envelope>),
 }
 

@@ -1,7 +1,8 @@
 //! An end point: sends and receives messages, and makes progress.
 //!
-//! Nothing happens by itself: a program (or what is above) calls [`Endpoint::progress`], which takes what has arrived and sends what
-//! waited for room. The end of an operation is told to a [`Sink`], in whatever call it happens.
+//! Nothing happens by itself: a program (or what is above) calls [`Endpoint::progress`], which takes what has
+//! arrived and sends what waited for room. The end of an operation is told to a [`Sink`], in whatever call it
+//! happens.
 
 mod arrive;
 mod death;
@@ -80,7 +81,8 @@ struct Core<O> {
     /// By [`Space`].
     /// Of receives that wait it has the numbers.
     matchers: [Matcher<u32, Arrived>; 2],
-    /// Receives that wait. They lie still until they end: a value that is moved while it is new costs more than a search.
+    /// Receives that wait. They lie still until they end: a value that is moved while it is new costs more
+    /// than a search.
     receives: Order<Receive>,
     /// Receives of many messages.
     many: Order<Many>,

@@ -1,8 +1,8 @@
 //! Which lanes are looked at in a turn.
 //!
-//! Those that lately had something are looked at each time (*hot*), of the others one a turn, so that a thousand peers that say nothing
-//! cost as much as one. A lane that has something becomes hot; a hot one that has had nothing for many turns while others had
-//! becomes cold again, unless only a few are hot.
+//! Those that lately had something are looked at each time (*hot*), of the others one a turn, so that a
+//! thousand peers that say nothing cost as much as one. A lane that has something becomes hot; a hot one that
+//! has had nothing for many turns while others had becomes cold again, unless only a few are hot.
 
 use crate::matching::PeerId;
 
@@ -71,7 +71,8 @@ impl<I> Inboxes<I> {
         }
     }
 
-    /// Looks at the hot ones and perhaps at a cold one: `look` says whether there was something. Whether there was anything.
+    /// Looks at the hot ones and perhaps at a cold one: `look` says whether there was something. Whether
+    /// there was anything.
     #[inline]
     pub(crate) fn turn(&mut self, mut look: impl FnMut(&mut Inbox<I>) -> bool) -> bool {
         let mut is_any = false;

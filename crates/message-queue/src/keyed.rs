@@ -37,7 +37,8 @@ const SLOTS: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Keyed<T> {
     order: Order<Entry<T>>,
-    /// A power of two of slots, at most half of them taken. A key lies in the first free slot from its hash on.
+    /// A power of two of slots, at most half of them taken. A key lies in the first free slot from its hash
+    /// on.
     slots: Vec<Slot>,
     keys: usize,
     /// The only thing there is, if it is not in the table yet: one that comes and goes alone costs no search.

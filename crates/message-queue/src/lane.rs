@@ -1,7 +1,7 @@
 //! What carries records from one end point to another, in their order and each once.
 //!
-//! On one machine this is a ring in shared memory ([`ring`]). A lane never waits; it reports that there is no room, or that the other
-//! side is wrong.
+//! On one machine this is a ring in shared memory ([`ring`]). A lane never waits; it reports that there is no
+//! room, or that the other side is wrong.
 
 mod ring;
 

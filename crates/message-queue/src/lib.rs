@@ -1,15 +1,18 @@
 //! Messages between end points, matched by source and tag: the engine below the interfaces for programs.
 //!
-//! **What it is for.** An [`Endpoint`] sends to others and receives from them, by the rules of MPI and libfabric. A short message
-//! goes into the receiver's ring in one cache line with the word that announces it; a long one is fetched by its receiver.
-//! [`MessageQueue`] adds requests that can be tested and waited for. An end point belongs to one thread at a time and takes no lock.
+//! **What it is for.** An [`Endpoint`] sends to others and receives from them, by the rules of MPI and
+//! libfabric. A short message goes into the receiver's ring in one cache line with the word that announces
+//! it; a long one is fetched by its receiver. [`MessageQueue`] adds requests that can be tested and waited
+//! for. An end point belongs to one thread at a time and takes no lock.
 //!
-//! **What it must never do.** Trust a word that a peer can write; wait inside a call that does not say so; let one peer's death, silence
-//! or greed keep another peer's messages from going on; allocate, hash for safety or enter the kernel for a short message.
+//! **What it must never do.** Trust a word that a peer can write; wait inside a call that does not say so;
+//! let one peer's death, silence or greed keep another peer's messages from going on; allocate, hash for
+//! safety or enter the kernel for a short message.
 //!
-//! **Where to start reading.** [`endpoint`] is the whole of it: `endpoint/send.rs` and `endpoint/arrive.rs` are the two ends of a message.
-//! [`matching`] decides which receive gets which message, `wire` is what lies in the rings, [`lane`] what carries it, [`meet`]
-//! how two end points find each other, `limits` how much is kept, `inboxes` who is listened to.
+//! **Where to start reading.** [`endpoint`] is the whole of it: `endpoint/send.rs` and `endpoint/arrive.rs`
+//! are the two ends of a message. [`matching`] decides which receive gets which message, `wire` is what lies
+//! in the rings, [`lane`] what carries it, [`meet`] how two end points find each other, `limits` how much is
+//! kept, `inboxes` who is listened to.
 #![forbid(unsafe_code)]
 
 pub mod buffers;

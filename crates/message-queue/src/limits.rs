@@ -39,7 +39,8 @@ impl Unexpected {
         }
     }
 
-    /// Whether one more message of the peer may be kept. `is_awaited`: a receive waits that a later message of the peer could go to.
+    /// Whether one more message of the peer may be kept. `is_awaited`: a receive waits that a later message
+    /// of the peer could go to.
     pub(crate) fn has_room(&self, peer: PeerId, bytes: usize, is_awaited: impl FnOnce() -> bool) -> bool {
         let bytes = bytes + ENTRY_BYTES;
         let of_peer = self.of_peer.get(peer as usize).copied().unwrap_or_default();
@@ -97,7 +98,8 @@ mod tests {
         assert!(!unexpected.has_room(7, 10, || false) && unexpected.has_room(7, 10, || true));
         assert!(unexpected.has_room(3, 10, || false));
         unexpected.add(3, 10);
-        // All together have reached the limit: a waiting receive does not help any more, but a new peer may have one.
+        // All together have reached the limit: a waiting receive does not help any more, but a new peer may
+        // have one.
         assert!(!unexpected.has_room(7, 10, || true) && !unexpected.has_room(3, 10, || true));
         assert!(unexpected.has_room(4, 10, || false));
         unexpected.remove(7, 10);

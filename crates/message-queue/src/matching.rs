@@ -1,11 +1,13 @@
 //! Which receive gets which message.
 //!
-//! The rules are those of MPI and of libfabric: a message goes to the receive that was posted first of all that match it; a receive takes
-//! the message that arrived first of all that match it, and messages of one sender arrive in the order in which they were sent. So a
-//! message never overtakes another of the same sender for the same receive.
+//! The rules are those of MPI and of libfabric: a message goes to the receive that was posted first of all
+//! that match it; a receive takes the message that arrived first of all that match it, and messages of one
+//! sender arrive in the order in which they were sent. So a message never overtakes another of the same
+//! sender for the same receive.
 //!
-//! Receives that name source and tag, and all messages, are found by them in a few steps however many wait. Receives with wildcards
-//! are looked through in their order; a number that each receive gets when it is posted decides which of two was first.
+//! Receives that name source and tag, and all messages, are found by them in a few steps however many wait.
+//! Receives with wildcards are looked through in their order; a number that each receive gets when it is
+//! posted decides which of two was first.
 
 use crate::keyed::{Key, Keyed};
 use crate::order::Order;
@@ -166,7 +168,8 @@ impl<R, M> Matcher<R, M> {
 }
 
 impl<R: Copy, M> Matcher<R, M> {
-    /// Takes the receive that a message goes to, if one waits. It goes on waiting in its place if `stays` says so.
+    /// Takes the receive that a message goes to, if one waits. It goes on waiting in its place if `stays`
+    /// says so.
     #[inline]
     pub(crate) fn take_receive(&mut self, envelope: &Envelope, stays: impl FnOnce(R) -> bool) -> Option<R> {
         let key = Key { source: envelope.source, tag: envelope.tag };

@@ -1,5 +1,6 @@
-//! Addresses of end points, as programs carry them from one process to another: 32 opaque bytes, all of one length, because Open MPI and
-//! MPICH keep the addresses of all processes in one array. Whatever is above may have names of its own, and map them to these.
+//! Addresses of end points, as programs carry them from one process to another: 32 opaque bytes, all of one
+//! length, because Open MPI and MPICH keep the addresses of all processes in one array. Whatever is above may
+//! have names of its own, and map them to these.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -74,7 +75,8 @@ impl Name {
     }
 }
 
-/// This start of this machine: the kernel's random number of it, of which eight bytes suffice to notice a wrong machine.
+/// This start of this machine: the kernel's random number of it, of which eight bytes suffice to notice a
+/// wrong machine.
 fn machine() -> [u8; 8] {
     static MACHINE: OnceLock<[u8; 8]> = OnceLock::new();
     *MACHINE.get_or_init(|| {

@@ -1,7 +1,7 @@
 //! Things in the order in which they came, each with a number under which it is found again.
 //!
-//! To add, to find by number and to remove take a few steps, however many there are; places are used again, so nothing is allocated once
-//! there were as many things as there are now.
+//! To add, to find by number and to remove take a few steps, however many there are; places are used again,
+//! so nothing is allocated once there were as many things as there are now.
 
 /// No place.
 pub(crate) const NONE: u32 = u32::MAX;

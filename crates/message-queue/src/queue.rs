@@ -203,7 +203,8 @@ impl<M: Meeting> MessageQueue<M> {
         }
     }
 
-    /// Waits until one of the requests has ended: which, and how. Of several that have ended, the first in the list.
+    /// Waits until one of the requests has ended: which, and how. Of several that have ended, the first in
+    /// the list.
     ///
     /// # Errors
     /// As [`MessageQueue::wait`]; [`Error::NoSuchRequest`] also if there are none.
@@ -291,7 +292,8 @@ impl<M: Meeting> MessageQueue<M> {
         self.endpoint.throw_away(claimed, &mut self.requests);
     }
 
-    /// Lets sends end and tells all peers that nothing follows, for `limit` at most: whether all of that was done.
+    /// Lets sends end and tells all peers that nothing follows, for `limit` at most: whether all of that was
+    /// done.
     pub fn close(mut self, limit: Duration) -> bool {
         self.endpoint.finish(limit, &mut self.requests)
     }

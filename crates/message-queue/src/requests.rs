@@ -39,7 +39,8 @@ enum Phase {
     Ended,
 }
 
-/// Its fields are written one by one, where they lie: a value that is moved while it is new costs more than the rest.
+/// Its fields are written one by one, where they lie: a value that is moved while it is new costs more than
+/// the rest.
 #[derive(Debug)]
 struct Place {
     generation: u32,

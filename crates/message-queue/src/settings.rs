@@ -5,22 +5,25 @@
 pub struct Settings {
     /// Memory of a ring for one direction between two end points: rounded up to a power of two.
     ///
-    /// With the 32 KiB of the default, 1,000 end points that have 20 active peers each take less than 1 GiB in all.
+    /// With the 32 KiB of the default, 1,000 end points that have 20 active peers each take less than 1 GiB
+    /// in all.
     pub ring_bytes: usize,
-    /// Longest message that goes through the ring in one record (*eager*); a longer one is offered to the receiver, which fetches it
-    /// (*rendezvous*). At most what a record of the ring takes.
+    /// Longest message that goes through the ring in one record (*eager*); a longer one is offered to the
+    /// receiver, which fetches it (*rendezvous*). At most what a record of the ring takes.
     pub eager_max_bytes: usize,
-    /// Whether offered messages are copied out of the sender's memory by the receiver, where the kernel allows it. Else they
-    /// go through the ring in parts.
+    /// Whether offered messages are copied out of the sender's memory by the receiver, where the kernel
+    /// allows it. Else they go through the ring in parts.
     pub reads_memory: bool,
-    /// Unexpected messages that are kept for all peers together: beyond, rings are read only as far as their next record is needed.
+    /// Unexpected messages that are kept for all peers together: beyond, rings are read only as far as their
+    /// next record is needed.
     pub unexpected: Bounds,
-    /// Unexpected messages that are kept for one peer: beyond, its ring is read only as far as its next record is needed, so it
-    /// has to wait, and nobody else has.
+    /// Unexpected messages that are kept for one peer: beyond, its ring is read only as far as its next
+    /// record is needed, so it has to wait, and nobody else has.
     ///
-    /// While a receive waits that a later message of this peer could go to, or an operation with it is under way, its ring is read on up
-    /// to the limit for all peers together: what is waited for may lie behind. At that limit it is waited for until the
-    /// program has received some of the messages before it; `stopped` names the peers.
+    /// While a receive waits that a later message of this peer could go to, or an operation with it is under
+    /// way, its ring is read on up to the limit for all peers together: what is waited for may lie behind. At
+    /// that limit it is waited for until the program has received some of the messages before it; `stopped`
+    /// names the peers.
     pub unexpected_per_peer: Bounds,
     /// Peers that may make themselves known.
     pub peers_max: u32,

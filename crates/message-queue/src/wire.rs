@@ -1,5 +1,5 @@
-//! What lies in the rings: records that begin with one word, the head. Both ends are processes of one machine, so words are in its own
-//! byte order.
+//! What lies in the rings: records that begin with one word, the head. Both ends are processes of one
+//! machine, so words are in its own byte order.
 //!
 //! | kind | meaning | id | then |
 //! |---|---|---|---|
@@ -10,8 +10,8 @@
 //! | `Part` | the next bytes of it | receiver's operation | the bytes |
 //! | `Bye` | the end point is closed: nothing follows | 0 | |
 //!
-//! The head of a message takes 16 bytes, or 24 with data: with up to 40 (32) bytes of payload it shares one cache line with the word
-//! that announces it.
+//! The head of a message takes 16 bytes, or 24 with data: with up to 40 (32) bytes of payload it shares one
+//! cache line with the word that announces it.
 
 use shm::window::Window;
 

@@ -1,4 +1,5 @@
-//! A process that is killed at any moment: what waits for it ends with an error, what it sent before is whole, and others go on.
+//! A process that is killed at any moment: what waits for it ends with an error, what it sent before is
+//! whole, and others go on.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::io::{BufRead, Write};

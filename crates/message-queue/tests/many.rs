@@ -86,7 +86,8 @@ fn messages_lie_one_behind_the_other_until_too_little_is_left() {
             }
             pair.until(4);
             let mut told = pair.told();
-            // The fifth has no receive. Which of the others ends last depends on the way: it is told that it was.
+            // The fifth has no receive. Which of the others ends last depends on the way: it is told that it
+            // was.
             let last = told.iter().position(|(.., ends_many)| *ends_many);
             assert_eq!(last, Some(3), "{told:?}");
             told.sort_by_key(|(_, tag, ..)| *tag);

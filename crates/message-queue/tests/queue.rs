@@ -1,4 +1,5 @@
-//! The end point as a program uses it, within one process: each call, each way of a message, and what it costs in memory.
+//! The end point as a program uses it, within one process: each call, each way of a message, and what it
+//! costs in memory.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -248,7 +249,8 @@ fn a_send_that_may_not_wait_is_refused_when_there_is_no_room() {
     }
 }
 
-/// Measured on pairs that there are: 1,000 end points with 20 active peers each have 20,000 rings, one for each direction of a pair.
+/// Measured on pairs that there are: 1,000 end points with 20 active peers each have 20,000 rings, one for
+/// each direction of a pair.
 #[test]
 fn a_thousand_end_points_with_twenty_peers_each_take_less_than_a_gibibyte() {
     let (mut a, mut b, to_b, to_a) = two(Settings::default());

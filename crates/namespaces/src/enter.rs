@@ -1,7 +1,8 @@
 //! Runs a command in a host.
 //!
-//! Two processes: the one that the user has started stays outside, so that it has the status of the command, and passes signals on; the
-//! other one is a process of the host from its first instruction on, and ends with the host.
+//! Two processes: the one that the user has started stays outside, so that it has the status of the command,
+//! and passes signals on; the other one is a process of the host from its first instruction on, and ends with
+//! the host.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{ErrorKind, Write};
@@ -28,8 +29,9 @@ const NOT_EXECUTABLE: u8 = 126;
 /// It could not be entered.
 const CANNOT: u8 = 4;
 
-/// Runs a command in a host of this cluster, in the same working directory if the host sees it: the exit status of the command, or 128
-/// and the signal that ended it. To be called while this process has one thread.
+/// Runs a command in a host of this cluster, in the same working directory if the host sees it: the exit
+/// status of the command, or 128 and the signal that ended it. To be called while this process has one
+/// thread.
 ///
 /// # Errors
 /// This process may not, or the host is gone.
@@ -100,8 +102,8 @@ pub(crate) fn inside(words: &[OsString]) -> u8 {
     if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE }
 }
 
-/// The search path of this process, in which the folder of this program comes last: commands of tieline are found there, as they were
-/// outside, by whatever path.
+/// The search path of this process, in which the folder of this program comes last: commands of tieline are
+/// found there, as they were outside, by whatever path.
 fn path_with_this_program() -> OsString {
     let mut path = std::env::var_os("PATH").unwrap_or_default();
     let own = std::env::current_exe().ok();

@@ -1,7 +1,8 @@
-//! The frames of a rail on their way between the hosts, each of which arrives when it is due: a process in place of the rail's bridge.
+//! The frames of a rail on their way between the hosts, each of which arrives when it is due: a process in
+//! place of the rail's bridge.
 //!
-//! It knows by the hardware address of a frame which host is meant, as [`ip`] gives these out. A frame is read whole, with what the kernel
-//! leaves undone of it, so long blocks are neither cut nor summed here.
+//! It knows by the hardware address of a frame which host is meant, as [`ip`] gives these out. A frame is
+//! read whole, with what the kernel leaves undone of it, so long blocks are neither cut nor summed here.
 
 use std::collections::VecDeque;
 use std::ffi::{CString, OsString};

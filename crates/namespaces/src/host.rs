@@ -1,5 +1,5 @@
-//! The first process of a host. It makes what the host has for itself, does what the hub orders, and waits for processes whose parents
-//! have ended, as the first process of a machine does.
+//! The first process of a host. It makes what the host has for itself, does what the hub orders, and waits
+//! for processes whose parents have ended, as the first process of a machine does.
 
 use std::ffi::OsString;
 use std::io::Write;

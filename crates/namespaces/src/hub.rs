@@ -1,7 +1,8 @@
-//! The process that holds the hosts: first process of a namespace in which all of theirs are, and owner of their bridge.
+//! The process that holds the hosts: first process of a namespace in which all of theirs are, and owner of
+//! their bridge.
 //!
-//! When it ends, however that happens, the kernel kills all of them, and with the last process of a namespace goes the namespace.
-//! So nothing has to be found and taken away afterwards but three files.
+//! When it ends, however that happens, the kernel kills all of them, and with the last process of a namespace
+//! goes the namespace. So nothing has to be found and taken away afterwards but three files.
 
 use std::ffi::OsString;
 use std::fs::File;

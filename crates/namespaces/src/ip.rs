@@ -58,8 +58,9 @@ pub(crate) fn bridges(rails: usize) -> Result<()> {
     batch(&lines.collect::<Vec<_>>())
 }
 
-/// Connects hosts to the bridge of a rail: `eth0`, or `eth1` and so on, in the network of each process, and an interface with the
-/// host's name here. Without a bridge a process forwards what they send ([`crate::forwarder`]): nothing else may speak there.
+/// Connects hosts to the bridge of a rail: `eth0`, or `eth1` and so on, in the network of each process, and
+/// an interface with the host's name here. Without a bridge a process forwards what they send
+/// ([`crate::forwarder`]): nothing else may speak there.
 pub(crate) fn connect(hosts: &[(String, u32)], rail: usize, has_bridge: bool) -> Result<()> {
     let bridge = on_rail("hub", rail);
     let lines = hosts.iter().enumerate().flat_map(|(index, (host, pid))| {
@@ -98,8 +99,9 @@ pub(crate) fn hardware_bytes(index: usize, rail: usize) -> [u8; 6] {
     [2, 0, 0, 0, number(rail), number(index + 1)]
 }
 
-/// A host's part of the network. It knows the hardware addresses of all others from the start: the kernel has one table for those that
-/// hosts ask each other for, of 1,024 entries for all namespaces together (`net.ipv4.neigh.default.gc_thresh3`), which 33 hosts fill.
+/// A host's part of the network. It knows the hardware addresses of all others from the start: the kernel has
+/// one table for those that hosts ask each other for, of 1,024 entries for all namespaces together
+/// (`net.ipv4.neigh.default.gc_thresh3`), which 33 hosts fill.
 pub(crate) fn addresses(rails: &[Range], index: usize, count: usize) -> Result<()> {
     let mut lines = vec!["link set lo up".to_owned()];
     for (rail, range) in rails.iter().enumerate() {

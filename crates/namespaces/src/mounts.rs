@@ -1,7 +1,8 @@
-//! What a host sees of the file system: all of the machine's, read-only, and directories of its own where programs write.
+//! What a host sees of the file system: all of the machine's, read-only, and directories of its own where
+//! programs write.
 //!
-//! Nothing that a host writes can be seen by another one, because there is no place where both can write. A socket in a file
-//! system is found by its file, so the same holds for sockets that have a path.
+//! Nothing that a host writes can be seen by another one, because there is no place where both can write. A
+//! socket in a file system is found by its file, so the same holds for sockets that have a path.
 
 use std::ffi::CStr;
 use std::os::fd::OwnedFd;
@@ -33,9 +34,11 @@ pub(crate) fn hides(path: &Path) -> Option<&'static str> {
     OWN.iter().map(|(place, _)| *place).find(|place| path.starts_with(place))
 }
 
-/// Gives this process, which has a mount namespace of its own, the file system of a host. `keep` stays visible wherever it is.
+/// Gives this process, which has a mount namespace of its own, the file system of a host. `keep` stays
+/// visible wherever it is.
 pub(crate) fn make_own(keep: &Path) -> Result<()> {
-    // Nothing that is mounted here from now on is seen outside, and nothing that is mounted outside is seen here.
+    // Nothing that is mounted here from now on is seen outside, and nothing that is mounted outside is seen
+    // here.
     let flags = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     mount_change("/", flags).map_err(failed("detach", "/"))?;
     let kept = if hides(keep).is_some() { Some(tree_of(keep)?) } else { None };

@@ -33,8 +33,8 @@ impl Range {
         Ipv4Addr::new(10, self.0, 0, 0)
     }
 
-    /// The first ones that no interface of this machine has an address of, so that no address means two things to its user: one for each
-    /// rail.
+    /// The first ones that no interface of this machine has an address of, so that no address means two
+    /// things to its user: one for each rail.
     pub(crate) fn free(rails: usize) -> Result<Vec<Self>> {
         if !(1..=RAILS_MAX).contains(&rails) {
             return Err(NamespacesError::Rails { rails });

@@ -9,7 +9,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 
-/// A process, as this machine's `/proc` names it: its number, and when it was started, in ticks since the machine was.
+/// A process, as this machine's `/proc` names it: its number, and when it was started, in ticks since the
+/// machine was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     /// Its number outside of all namespaces.

@@ -4,7 +4,8 @@ use std::str::FromStr;
 
 /// Most that is sent at once: a few of the largest blocks that the kernel hands to an interface in one piece.
 const BURST_BYTES_MIN: u64 = 256 * 1024;
-/// As much time the bucket may take to fill, in milliseconds, so that a timer of the kernel that is late costs no speed.
+/// As much time the bucket may take to fill, in milliseconds, so that a timer of the kernel that is late
+/// costs no speed.
 const FILL_MS: u64 = 4;
 /// How long a packet may wait before the next ones are dropped, in milliseconds.
 const WAIT_MS: u64 = 50;

@@ -1,7 +1,8 @@
 //! The files of hosts in namespaces: a lock that their hub holds while it lives, and a list of the hosts with
 //! their processes.
 //!
-//! Both are in the cluster's directory, so any process of root finds the hosts there, whoever has started them.
+//! Both are in the cluster's directory, so any process of root finds the hosts there, whoever has started
+//! them.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -43,8 +44,8 @@ pub struct Host {
 }
 
 impl Host {
-    /// The children of its first process, by their numbers outside: as long as nothing else was started on it, this is its node
-    /// manager.
+    /// The children of its first process, by their numbers outside: as long as nothing else was started on
+    /// it, this is its node manager.
     ///
     /// # Errors
     /// The host is gone, or the kernel does not name children (`CONFIG_PROC_CHILDREN`).
@@ -130,7 +131,8 @@ pub fn is_there(dir: &ClusterDir) -> bool {
     lock_path(dir).exists() || state_path(dir).exists()
 }
 
-/// The clusters below a runtime directory that have hosts, or something that is left of them, by name; and whether they run.
+/// The clusters below a runtime directory that have hosts, or something that is left of them, by name; and
+/// whether they run.
 pub fn clusters(root: &RuntimeRoot) -> Vec<(ClusterName, bool)> {
     let entries = std::fs::read_dir(&root.path).into_iter().flatten();
     let names = entries.filter_map(|entry| ClusterName::new(entry.ok()?.file_name().to_str()?).ok());

@@ -46,7 +46,8 @@ pub struct UpOptions {
     pub delay: Option<Delay>,
     /// How many frames do not arrive, in each direction, if not none.
     pub loss: Option<Loss>,
-    /// Whether programs inject the faults that `tieline link` asks for, no matter what the configuration contains.
+    /// Whether programs inject the faults that `tieline link` asks for, no matter what the configuration
+    /// contains.
     pub faults: bool,
     /// The configuration of all managers, if not the usual one.
     pub config: Option<PathBuf>,
@@ -100,10 +101,12 @@ impl Drop for Lease {
     }
 }
 
-/// Starts the hosts. If it fails, or this process ends before that, what it has started ends too, and nothing is left.
+/// Starts the hosts. If it fails, or this process ends before that, what it has started ends too, and nothing
+/// is left.
 ///
 /// # Errors
-/// This process may not, something that is needed is missing, the name is in use, or the hosts do not connect in time.
+/// This process may not, something that is needed is missing, the name is in use, or the hosts do not connect
+/// in time.
 pub fn up(options: &UpOptions, progress: &mut dyn FnMut(Progress)) -> Result<(UpReport, Lease)> {
     let began = Instant::now();
     plan::nodes(options.count)?;
@@ -200,7 +203,8 @@ impl Hub {
         let program = std::env::current_exe().map_err(NamespacesError::io("read", "/proc/self/exe"))?;
         let mut command = Command::new(&program);
         command.args(arguments.words([HUB.into()])).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
-        // A thread that has put its children elsewhere can start no threads any more: so it is none of this process's others.
+        // A thread that has put its children elsewhere can start no threads any more: so it is none of this
+        // process's others.
         let start = || {
             unshare(Namespaces::ProcessesOfChildren)
                 .map_err(|source| NamespacesError::Namespace { what: "a namespace of processes", source })?;

@@ -42,7 +42,8 @@ pub(crate) enum Said {
     Failed(String),
 }
 
-/// What a word of a command line says that is empty where there is nothing to say; `None`: it says something else.
+/// What a word of a command line says that is empty where there is nothing to say; `None`: it says something
+/// else.
 pub(crate) fn optional<T: FromStr>(word: &OsStr) -> Option<Option<T>> {
     Some(word.to_str()?).filter(|text| !text.is_empty()).map(str::parse).transpose().ok()
 }

@@ -20,8 +20,8 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Has the manager of `node`, which is on another host, run an agent, by way of the manager of `via` on this host. `name` is
-    /// what is shown of this program there. The two steps may take `limit` each.
+    /// Has the manager of `node`, which is on another host, run an agent, by way of the manager of `via` on
+    /// this host. `name` is what is shown of this program there. The two steps may take `limit` each.
     pub fn start(dir: &ClusterDir, via: NodeId, node: NodeId, name: &str, limit: Duration) -> Result<Self> {
         let mut client = BlockingClient::open(dir, via, name, false, limit)?;
         let (reply, descriptors) = client.ask(Request::StartAgent { node }, &[], limit)?;

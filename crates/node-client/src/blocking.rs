@@ -97,7 +97,8 @@ impl BlockingClient {
         }
     }
 
-    /// The next event; waits for it until `deadline`, which is `limit` after somebody began to wait for `what`.
+    /// The next event; waits for it until `deadline`, which is `limit` after somebody began to wait for
+    /// `what`.
     pub(crate) fn event(&mut self, what: &'static str, limit: Duration, deadline: Instant) -> Result<Event> {
         if let Some((event, _)) = self.events.pop_front() {
             return Ok(event);

@@ -21,7 +21,8 @@ use crate::registry::Registry;
 use crate::responsiveness::Responsiveness;
 use crate::runtime_dir::ClusterDir;
 
-/// First pause between two attempts to connect to something that is not there yet; doubles up to [`LONGEST_PAUSE`].
+/// First pause between two attempts to connect to something that is not there yet; doubles up to
+/// [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_micros(500);
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 
@@ -59,8 +60,8 @@ impl std::fmt::Debug for Client {
 }
 
 impl Client {
-    /// Attaches to a node and starts the library's thread, which calls `events` for all that happens. The callback may
-    /// use the client, but a long one delays the next event.
+    /// Attaches to a node and starts the library's thread, which calls `events` for all that happens. The
+    /// callback may use the client, but a long one delays the next event.
     pub fn attach(
         options: &AttachOptions,
         events: impl Fn(ClientEvent) + Send + Sync + 'static,
@@ -135,7 +136,8 @@ impl Client {
         self.handle.shared.is_attached()
     }
 
-    /// Asks anything, and waits for the answer at most [`DEFAULT_LIMIT`]; fails at once while the manager is gone.
+    /// Asks anything, and waits for the answer at most [`DEFAULT_LIMIT`]; fails at once while the manager is
+    /// gone.
     pub fn request(&self, body: Request, descriptors: &[BorrowedFd<'_>]) -> Result<(Reply, Vec<OwnedFd>)> {
         let answer = self.handle.shared.call(body, descriptors, DEFAULT_LIMIT, false)?;
         Ok((answer.reply, answer.descriptors))
@@ -167,8 +169,8 @@ impl Client {
         }
     }
 
-    /// A request that removes an object. A manager that is gone has lost the object, which is then not announced again, unless
-    /// others are connected to it. A silent manager is waited for only briefly.
+    /// A request that removes an object. A manager that is gone has lost the object, which is then not
+    /// announced again, unless others are connected to it. A silent manager is waited for only briefly.
     pub(crate) fn give_up(&self, body: Request) -> Result<()> {
         self.handle.shared.check_process()?;
         let limit = self.handle.shared.lock().responsiveness.detach_timeout();
@@ -218,8 +220,8 @@ impl Client {
         self.segment_of(answer)
     }
 
-    /// As [`Self::connect_segment`], but waits at most `limit` for the segment to exist and be available, for its node
-    /// to be reachable, and for a manager that is gone. The error is then the last one seen.
+    /// As [`Self::connect_segment`], but waits at most `limit` for the segment to exist and be available, for
+    /// its node to be reachable, and for a manager that is gone. The error is then the last one seen.
     pub fn connect_segment_within(
         &self,
         node: NodeId,

@@ -1,11 +1,11 @@
 //! The connection of an attached program with its manager: many threads send requests, one at a
 //! time reads for all.
 //!
-//! Waking a thread on another processor costs more than all the rest of a request, so a reply should wake the thread
-//! that waits for it and no other. A thread that sends a request while no other thread listens becomes the **listener**:
-//! it takes the socket out of the library thread's epoll set, receives for all threads until its own reply has come, and
-//! then passes the role to another waiting thread or back to the library's thread. Only the library's thread makes
-//! callbacks: a caller may hold locks that they need.
+//! Waking a thread on another processor costs more than all the rest of a request, so a reply should wake the
+//! thread that waits for it and no other. A thread that sends a request while no other thread listens becomes
+//! the **listener**: it takes the socket out of the library thread's epoll set, receives for all threads
+//! until its own reply has come, and then passes the role to another waiting thread or back to the library's
+//! thread. Only the library's thread makes callbacks: a caller may hold locks that they need.
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -193,8 +193,8 @@ impl Shared {
         state.armed = false;
     }
 
-    /// Sends a request, and waits for the reply until `limit` has passed. While the manager is gone: fails at once, or, if
-    /// `patient`, waits for its return within the limit.
+    /// Sends a request, and waits for the reply until `limit` has passed. While the manager is gone: fails at
+    /// once, or, if `patient`, waits for its return within the limit.
     pub(crate) fn call(
         &self,
         request: Request,
@@ -227,7 +227,8 @@ impl Shared {
         let waiter = Waiter::Thread { turn: turn.clone(), answer: None, listen: false };
         let waited = Waited { what, limit, deadline, heard_before: state.responsiveness.heard() };
         state.pending.insert(id, Pending { request, kept, waiter });
-        // Taken before sending, so that the reply finds this thread listening and the library's thread asleep.
+        // Taken before sending, so that the reply finds this thread listening and the library's thread
+        // asleep.
         let mut buffer = state.buffer.take();
         if buffer.is_some() {
             self.disarm(&mut state);
@@ -294,7 +295,8 @@ impl Shared {
         }
     }
 
-    /// Waits for one datagram and handles it. Any error ends the connection, and with it all pending requests.
+    /// Waits for one datagram and handles it. Any error ends the connection, and with it all pending
+    /// requests.
     fn listen(&self, socket: &Seqpacket, buffer: &mut [u8], limit: Duration) {
         match socket.receive(buffer) {
             Err(Errno::AGAIN) => {
@@ -339,8 +341,8 @@ impl Shared {
         }
     }
 
-    /// This process has no room for the descriptors of a reply: that request alone fails, and what the manager did for it is
-    /// undone.
+    /// This process has no room for the descriptors of a reply: that request alone fails, and what the
+    /// manager did for it is undone.
     fn descriptors_lost(
         &self,
         state: &mut State,

@@ -84,7 +84,8 @@ pub enum PlanError {
 
 /// A plan with the machine that it was measured on, as a file holds it.
 ///
-/// The file's lines: a header; `machine …`; `BYTES KERNEL`, for each class of sizes the longest copy and the kernel's name.
+/// The file's lines: a header; `machine …`; `BYTES KERNEL`, for each class of sizes the longest copy and the
+/// kernel's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanFile {
     /// Processor, microcode, caches and kernel, and whether it is a virtual machine.
@@ -149,7 +150,8 @@ fn word(id: KernelId) -> String {
     id.name().replace(' ', "-")
 }
 
-/// Follows the plan that the environment names, else that of the node manager, from the first attachment of this process on.
+/// Follows the plan that the environment names, else that of the node manager, from the first attachment of
+/// this process on.
 pub(crate) fn follow(page: &PageReader) {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -99,8 +99,8 @@ pub enum ClientError {
         /// How long was waited.
         limit: Duration,
     },
-    /// The manager of this program's node is not there at the moment. What is connected continues working, and an attached
-    /// program attaches again by itself.
+    /// The manager of this program's node is not there at the moment. What is connected continues working,
+    /// and an attached program attaches again by itself.
     #[error("the manager of node {node} has ended ({why}): start it with `tieline node start --node {node}`")]
     ManagerGone {
         /// The node.

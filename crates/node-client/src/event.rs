@@ -15,8 +15,8 @@ use crate::import::ImportId;
 pub enum Sender {
     /// Its pidfd: proof of death when it is readable.
     Descriptor(OwnedFd),
-    /// The descriptor did not come: as a rule this process had no room for it. The process's number, by the word of its
-    /// manager; 0 if it could not be seen from there.
+    /// The descriptor did not come: as a rule this process had no room for it. The process's number, by the
+    /// word of its manager; 0 if it could not be seen from there.
     Number(u32),
 }
 

@@ -7,7 +7,8 @@ use proto::ids::NodeId;
 use proto::wire::program::{ConnectionId, ImportSlot, Imported, Incarnation, LossReason};
 use shm::sync::{AtomicBool, Ordering};
 
-/// Names an import within its attachment, for the whole life of it (its slot changes when the manager is restarted).
+/// Names an import within its attachment, for the whole life of it (its slot changes when the manager is
+/// restarted).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ImportId(pub u64);
 
@@ -46,7 +47,8 @@ pub(crate) struct Inner {
     now: RwLock<Place>,
 }
 
-/// A connection to something of another node (or of this one). Cheap to clone; dropping it does not disconnect.
+/// A connection to something of another node (or of this one). Cheap to clone; dropping it does not
+/// disconnect.
 #[derive(Debug, Clone)]
 pub struct Import {
     pub(crate) inner: Arc<Inner>,
@@ -86,8 +88,8 @@ impl Import {
         self.inner.incarnation
     }
 
-    /// Whether the other end lives: no message, two loads; a lock besides once the manager has been restarted. `Free`: it
-    /// was given up with [`Client::disconnect`](crate::Client::disconnect).
+    /// Whether the other end lives: no message, two loads; a lock besides once the manager has been
+    /// restarted. `Free`: it was given up with [`Client::disconnect`](crate::Client::disconnect).
     pub fn state(&self) -> ImportState {
         // Acquire: pairs with the Release in `Import::move_to`.
         if !self.inner.moved.load(Ordering::Acquire) {

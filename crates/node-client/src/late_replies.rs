@@ -11,8 +11,8 @@ use crate::connection::{Pending, Waiter};
 use crate::error::{Result, io};
 use crate::seqpacket::Datagram;
 
-/// Changes that were requested from a manager that ended before its reply, in the order of the requests. It may have made
-/// them and told other nodes, so they are announced to the next manager as made.
+/// Changes that were requested from a manager that ended before its reply, in the order of the requests. It
+/// may have made them and told other nodes, so they are announced to the next manager as made.
 pub(crate) fn in_doubt(pending: &HashMap<RequestId, Pending>) -> Vec<Request> {
     let mut doubtful: Vec<_> = pending
         .iter()

@@ -1,14 +1,14 @@
 //! The client of the node manager, in each attached program.
 //!
-//! What it is for: attaching to a node ([`Client`]), requesting segments and interrupts of any node from its manager, and
-//! staying attached when the manager is restarted: the client announces the program's objects to the new manager and
-//! resumes the program's connections. No payload passes through this crate.
+//! What it is for: attaching to a node ([`Client`]), requesting segments and interrupts of any node from its
+//! manager, and staying attached when the manager is restarted: the client announces the program's objects to
+//! the new manager and resumes the program's connections. No payload passes through this crate.
 //!
-//! What it must never do: start more than one thread per attachment, need an async runtime, call back while it holds a
-//! lock, or let a manager's death affect existing connections.
+//! What it must never do: start more than one thread per attachment, need an async runtime, call back while
+//! it holds a lock, or let a manager's death affect existing connections.
 //!
-//! Where to start reading: [`Client`], then `connection` (which thread reads the socket), then `library` (re-attachment to a
-//! restarted manager). [`BlockingClient`] is the simplest client: one request at a time.
+//! Where to start reading: [`Client`], then `connection` (which thread reads the socket), then `library`
+//! (re-attachment to a restarted manager). [`BlockingClient`] is the simplest client: one request at a time.
 #![forbid(unsafe_code)]
 
 pub mod agent;

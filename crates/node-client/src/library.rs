@@ -30,8 +30,8 @@ const ATTEMPT_LIMIT: Duration = Duration::from_secs(5);
 const RESUME_PAUSE: Duration = Duration::from_millis(50);
 /// How long after the manager's return an import's node may stay unreachable until the import counts as lost.
 const RESUME_LIMIT: Duration = Duration::from_secs(10);
-/// Imports that are resumed at one time, below a manager's usual limit of pending requests; beyond that limit the manager
-/// refuses, and the request is repeated.
+/// Imports that are resumed at one time, below a manager's usual limit of pending requests; beyond that limit
+/// the manager refuses, and the request is repeated.
 const RESUMES_AT_ONCE: usize = 128;
 
 /// Runs until the attachment is closed.
@@ -112,8 +112,8 @@ fn listen(shared: &Shared) {
 fn deliver(shared: &Shared) {
     loop {
         let Some(event) = shared.lock().events.pop_front() else { return };
-        // A callback that panics has printed so on standard error. The program still needs events and a thread that re-attaches
-        // to its manager.
+        // A callback that panics has printed so on standard error. The program still needs events and a
+        // thread that re-attaches to its manager.
         let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (shared.sink)(event)));
     }
 }
@@ -246,7 +246,8 @@ fn reattach(shared: &Shared) -> Result<()> {
     }
 }
 
-/// Names the connections to an object, so that the death of an importer that goes unnoticed now is reported too.
+/// Names the connections to an object, so that the death of an importer that goes unnoticed now is reported
+/// too.
 fn resume_connections(
     shared: &Shared,
     client: &mut BlockingClient,

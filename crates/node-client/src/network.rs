@@ -1,4 +1,5 @@
-//! Objects of nodes on other hosts, which are reached over a network: both programs learn the other's end of the link here.
+//! Objects of nodes on other hosts, which are reached over a network: both programs learn the other's end of
+//! the link here.
 
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
@@ -91,7 +92,8 @@ impl Client {
         self.interrupt_of(answer).map(FoundInterrupt::Here)
     }
 
-    /// Connects to an object on another host, and learns the owner's end. Waits at most `limit`, as [`Self::find_segment`] does.
+    /// Connects to an object on another host, and learns the owner's end. Waits at most `limit`, as
+    /// [`Self::find_segment`] does.
     pub fn connect_by_network(
         &self,
         node: NodeId,
@@ -121,8 +123,8 @@ impl Client {
         self.order(Request::AnswerByNetwork { connection, end }, &[])
     }
 
-    /// Tells the manager which rails of a connection are not used, for the status. Nothing is told of an import that has not been taken up again
-    /// by a new manager: say it later once more.
+    /// Tells the manager which rails of a connection are not used, for the status. Nothing is told of an
+    /// import that has not been taken up again by a new manager: say it later once more.
     pub fn tell_rails(&self, import: ImportId, down: Vec<RailDown>) -> Result<()> {
         let Some(import) = self.slot_of(import) else { return Ok(()) };
         self.order(Request::TellRails { import, down }, &[])

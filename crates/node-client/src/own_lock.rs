@@ -1,7 +1,8 @@
 //! A lock that a forked child never waits for.
 //!
-//! A fork copies a lock as it is at that moment, but of the threads only the one that forks: a lock that the library's
-//! thread, or another of the program's, holds just then stays locked in the child forever. So a child gets nothing.
+//! A fork copies a lock as it is at that moment, but of the threads only the one that forks: a lock that the
+//! library's thread, or another of the program's, holds just then stays locked in the child forever. So a
+//! child gets nothing.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -20,8 +21,8 @@ impl<T> OwnLock<T> {
         Self { origin: Origin::here(), inner: Mutex::new(value) }
     }
 
-    /// Waits for its turn; nothing in a forked child. A holder that panicked is no obstacle: only values whose every
-    /// single change leaves them usable are kept in such a lock.
+    /// Waits for its turn; nothing in a forked child. A holder that panicked is no obstacle: only values
+    /// whose every single change leaves them usable are kept in such a lock.
     pub fn lock(&self) -> Option<MutexGuard<'_, T>> {
         (self.origin == Origin::here()).then(|| self.inner.lock().unwrap_or_else(PoisonError::into_inner))
     }

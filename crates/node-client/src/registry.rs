@@ -49,8 +49,8 @@ impl Registry {
         self.next
     }
 
-    /// Records the effect of a successful reply to `request` from the manager of node `own`. Returns the import, if the request
-    /// made one.
+    /// Records the effect of a successful reply to `request` from the manager of node `own`. Returns the
+    /// import, if the request made one.
     pub(crate) fn note(
         &mut self,
         own: NodeId,
@@ -142,8 +142,8 @@ impl Registry {
         }
     }
 
-    /// Removes an object while no manager is there to decide. Refused if the registry knows of connections to it, unless the
-    /// removal is forced.
+    /// Removes an object while no manager is there to decide. Refused if the registry knows of connections to
+    /// it, unless the removal is forced.
     pub(crate) fn give_up(&mut self, request: &Request) -> Result<(), Refusal> {
         if let Request::RemoveSegment { key, force: false } = request {
             let what = Imported::Segment(*key);

@@ -1,15 +1,16 @@
 //! How long a removal waits for its reply.
 //!
-//! A program that removes many objects while its manager is stopped or hangs must not wait the whole limit for each of them:
-//! after a request has timed out, further removals wait only briefly, until a message from the manager arrives. A removal
-//! whose reply is not waited for is carried out nevertheless, as soon as the manager reads it.
+//! A program that removes many objects while its manager is stopped or hangs must not wait the whole limit
+//! for each of them: after a request has timed out, further removals wait only briefly, until a message from
+//! the manager arrives. A removal whose reply is not waited for is carried out nevertheless, as soon as the
+//! manager reads it.
 
 use std::time::Duration;
 
 use crate::blocking::DEFAULT_LIMIT;
 
-/// How long a removal waits for a silent manager. Far more than a running manager takes; little for a program with many
-/// objects.
+/// How long a removal waits for a silent manager. Far more than a running manager takes; little for a program
+/// with many objects.
 pub(crate) const SILENT_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Whether the manager replies in time.
@@ -32,8 +33,9 @@ impl Responsiveness {
         self.heard
     }
 
-    /// A reply did not come within `limit`; `heard_before` is [`Self::heard`] from the beginning of the wait. A wait shorter
-    /// than [`SILENT_TIMEOUT`], or one during which other messages arrived, does not make the manager silent.
+    /// A reply did not come within `limit`; `heard_before` is [`Self::heard`] from the beginning of the wait.
+    /// A wait shorter than [`SILENT_TIMEOUT`], or one during which other messages arrived, does not make the
+    /// manager silent.
     pub(crate) fn time_out(&mut self, limit: Duration, heard_before: u64) {
         self.silent |= limit >= SILENT_TIMEOUT && self.heard == heard_before;
     }

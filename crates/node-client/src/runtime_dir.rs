@@ -59,7 +59,8 @@ pub enum RuntimeDirError {
         /// Ours.
         uid: u32,
     },
-    /// It was found, not named, and belongs to another user, who may have made it to be taken for this user's.
+    /// It was found, not named, and belongs to another user, who may have made it to be taken for this
+    /// user's.
     #[error(
         "{path}, where user {uid} looks for node managers, belongs to user {owner}: have that user or root remove it, or name \
          another directory with --runtime-dir or TIELINE_RUNTIME_DIR"
@@ -167,7 +168,8 @@ impl fmt::Display for ClusterName {
 pub struct RuntimeRoot {
     /// The path.
     pub path: PathBuf,
-    /// The user has named it: by the option or the environment. One that was not is believed only if it is the user's own or root's.
+    /// The user has named it: by the option or the environment. One that was not is believed only if it is
+    /// the user's own or root's.
     pub named: bool,
 }
 
@@ -259,8 +261,8 @@ impl ClusterDir {
         self.path.join(format!("node-{node}.log"))
     }
 
-    /// Nodes with a file of this ending (`sock`, `peer`, `lock`), ascending; dead managers leave theirs behind. None if
-    /// the directory does not exist.
+    /// Nodes with a file of this ending (`sock`, `peer`, `lock`), ascending; dead managers leave theirs
+    /// behind. None if the directory does not exist.
     pub fn nodes_with(&self, ending: &str) -> Result<Vec<NodeId>> {
         let entries = match std::fs::read_dir(&self.path) {
             Ok(entries) => entries,
@@ -273,7 +275,8 @@ impl ClusterDir {
         Ok(nodes)
     }
 
-    /// Whether a program may trust what it finds here, as [`Self::open`] does. A missing directory passes (nothing is found in it).
+    /// Whether a program may trust what it finds here, as [`Self::open`] does. A missing directory passes
+    /// (nothing is found in it).
     pub fn check_for_program(&self) -> Result<()> {
         self.open().map(drop)
     }

@@ -26,12 +26,14 @@ pub struct Seqpacket {
 pub struct Datagram {
     /// Bytes of it that lie in the buffer.
     pub len: usize,
-    /// All descriptors that came along (close-on-exec), in order: up to [`foreign::MOST_IN_MESSAGE`], more than any message of the
-    /// protocol has. A receiver of messages from others than the manager must make sure that closing them blocks nothing.
+    /// All descriptors that came along (close-on-exec), in order: up to [`foreign::MOST_IN_MESSAGE`], more
+    /// than any message of the protocol has. A receiver of messages from others than the manager must make
+    /// sure that closing them blocks nothing.
     pub descriptors: Vec<OwnedFd>,
     /// It was longer than the buffer; the rest is lost.
     pub truncated: bool,
-    /// More descriptors were sent than a message may carry, or this process had no room for some; these are closed.
+    /// More descriptors were sent than a message may carry, or this process had no room for some; these are
+    /// closed.
     pub descriptors_lost: bool,
 }
 
@@ -45,7 +47,8 @@ pub enum Wanted {
 }
 
 impl Seqpacket {
-    /// Connects to the listener at `path`. `AGAIN`: its backlog is full; `CONNREFUSED`: no process listens any more.
+    /// Connects to the listener at `path`. `AGAIN`: its backlog is full; `CONNREFUSED`: no process listens
+    /// any more.
     pub fn connect(path: &Path) -> Result<Self, Errno> {
         let socket = socket_with(
             AddressFamily::UNIX,
@@ -82,8 +85,9 @@ impl Seqpacket {
         }
     }
 
-    /// [`Self::send`] for a process that is not let in yet: without the descriptors if the other end takes none. A manager takes none
-    /// before it has welcomed a program (Linux 6.16 or later), and knows the program's process by its socket.
+    /// [`Self::send`] for a process that is not let in yet: without the descriptors if the other end takes
+    /// none. A manager takes none before it has welcomed a program (Linux 6.16 or later), and knows the
+    /// program's process by its socket.
     pub fn send_hello(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<(), Errno> {
         match self.send(bytes, descriptors) {
             Err(Errno::PERM) => self.send(bytes, &[]),
@@ -111,7 +115,8 @@ impl Seqpacket {
                 descriptors.extend(fds);
             }
         }
-        // A datagram of no bytes looks like the end of the stream; managers send none, so it counts as the end.
+        // A datagram of no bytes looks like the end of the stream; managers send none, so it counts as the
+        // end.
         if message.bytes == 0 && descriptors.is_empty() {
             return Ok(None);
         }
@@ -124,7 +129,8 @@ impl Seqpacket {
         }))
     }
 
-    /// Sleeps until the socket is ready (or broken, which counts as ready), at most for `limit`; false: it is not.
+    /// Sleeps until the socket is ready (or broken, which counts as ready), at most for `limit`; false: it is
+    /// not.
     pub fn wait(&self, wanted: Wanted, limit: Option<Duration>) -> Result<bool, Errno> {
         let flags = match wanted {
             Wanted::Read => PollFlags::IN,

@@ -1,5 +1,5 @@
-//! How long it takes to connect to a segment of another node and map it: request to the own manager, from there to the
-//! other one, and back. `connect FROM TO [COUNT]`, with the managers of both nodes running.
+//! How long it takes to connect to a segment of another node and map it: request to the own manager, from
+//! there to the other one, and back. `connect FROM TO [COUNT]`, with the managers of both nodes running.
 #![allow(clippy::print_stdout)]
 
 use std::error::Error;

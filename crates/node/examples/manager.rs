@@ -1,7 +1,8 @@
-//! Node managers without the `tieline` binary: the library's functions, called with as little around them as possible.
+//! Node managers without the `tieline` binary: the library's functions, called with as little around them as
+//! possible.
 //!
-//! `manager up 3`, `manager down`, `manager list`; `manager node run --id 4` is what `up` starts. The cluster and its place
-//! come from TIELINE_CLUSTER and TIELINE_RUNTIME_DIR.
+//! `manager up 3`, `manager down`, `manager list`; `manager node run --id 4` is what `up` starts. The cluster
+//! and its place come from TIELINE_CLUSTER and TIELINE_RUNTIME_DIR.
 #![allow(clippy::print_stdout)]
 
 use std::error::Error;

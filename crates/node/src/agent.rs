@@ -1,4 +1,5 @@
-//! The local end of an agent: the process that runs here, or the stream to the program that has asked for one elsewhere.
+//! The local end of an agent: the process that runs here, or the stream to the program that has asked for one
+//! elsewhere.
 //!
 //! What is kept for it is bounded by the machine of crate `proto`, which gives credit for what was taken.
 
@@ -21,7 +22,8 @@ use crate::runtime_dir::ClusterDir;
 
 /// The program that an agent is, in the folder of the manager's own.
 const PROGRAM: &str = "tieline-commands";
-/// What the manager's own environment gives to an agent: where libfabric and the configuration are found, and what they are told.
+/// What the manager's own environment gives to an agent: where libfabric and the configuration are found, and
+/// what they are told.
 const KEPT: [&str; 8] = [
     "HOME",
     "LD_LIBRARY_PATH",
@@ -103,7 +105,8 @@ impl LocalAgent {
         Ok((Self::new(ours, None), theirs.into()))
     }
 
-    /// Starts an agent of a node's manager. It has its input and output, and no other descriptor of this process.
+    /// Starts an agent of a node's manager. It has its input and output, and no other descriptor of this
+    /// process.
     pub(crate) fn start(dir: &ClusterDir, node: NodeId) -> std::io::Result<Self> {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_nonblocking(true)?;
@@ -197,7 +200,8 @@ impl LocalAgent {
         let mut flags = EventFlags::empty();
         flags.set(EventFlags::IN, has_room && !self.read_over);
         flags.set(EventFlags::OUT, !self.queue.is_empty());
-        // A program's end is always of interest; an agent has a pidfd, and its end would be reported for ever.
+        // A program's end is always of interest; an agent has a pidfd, and its end would be reported for
+        // ever.
         (self.process.is_none() || !flags.is_empty()).then_some(flags)
     }
 }

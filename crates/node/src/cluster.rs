@@ -1,7 +1,8 @@
 //! Starts, stops and lists the node managers of a cluster on this machine.
 //!
-//! Each manager is a process of its own, started from a given binary as `<binary> node run --id 4 …`. They are found by the
-//! cluster's directory alone, so any process of the user can continue with what another one began.
+//! Each manager is a process of its own, started from a given binary as `<binary> node run --id 4 …`. They
+//! are found by the cluster's directory alone, so any process of the user can continue with what another one
+//! began.
 
 mod launch;
 pub(crate) mod lease;
@@ -43,7 +44,8 @@ pub struct UpOptions {
     pub config: Option<PathBuf>,
     /// How long until all sessions have to be valid.
     pub limit: Duration,
-    /// If it fails, logs and other files of the managers stay, for a caller that examines them and removes the directory.
+    /// If it fails, logs and other files of the managers stay, for a caller that examines them and removes
+    /// the directory.
     pub keep_files: bool,
     /// Called now and then; once it returns true, everything begun is undone, and that is the error.
     pub stop: fn() -> bool,
@@ -86,7 +88,8 @@ pub struct UpReport {
     pub took: Duration,
 }
 
-/// The ids of `count` nodes from `first` on (by default 4): in fours, without the broadcast group, 260 after 248.
+/// The ids of `count` nodes from `first` on (by default 4): in fours, without the broadcast group, 260
+/// after 248.
 pub fn node_ids(count: usize, first: Option<NodeId>) -> Result<Vec<NodeId>> {
     let start = match first {
         Some(first) => first,
@@ -106,8 +109,8 @@ pub fn node_ids(count: usize, first: Option<NodeId>) -> Result<Vec<NodeId>> {
     Ok(ids)
 }
 
-/// Starts what does not run yet, and waits until all sessions between all nodes of the cluster are valid. If it fails, or this
-/// process ends before that, what it has started ends too.
+/// Starts what does not run yet, and waits until all sessions between all nodes of the cluster are valid. If
+/// it fails, or this process ends before that, what it has started ends too.
 pub fn up(options: &UpOptions, progress: &mut dyn FnMut(UpProgress)) -> Result<UpReport> {
     let began = Instant::now();
     let dir = &options.dir;
@@ -159,7 +162,8 @@ pub fn status(dir: &ClusterDir, node: NodeId) -> Result<NodeStatus> {
     status_of(&mut client, Request::Status, ASK_LIMIT)
 }
 
-/// Asks the manager of `node` for its state, by way of the manager of `via`, which is on this host. `limit` is for that of `node`.
+/// Asks the manager of `node` for its state, by way of the manager of `via`, which is on this host. `limit`
+/// is for that of `node`.
 pub fn status_by_way_of(dir: &ClusterDir, via: NodeId, node: NodeId, limit: Duration) -> Result<NodeStatus> {
     let mut client = BlockingClient::open(dir, via, "tieline status", false, ASK_LIMIT)?;
     status_of(&mut client, Request::StatusOf { node }, limit)

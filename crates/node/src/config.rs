@@ -1,6 +1,6 @@
-//! Configuration files: `/etc/tieline/*.toml`, then the user's `$XDG_CONFIG_HOME/tieline/*.toml`; a later file overrides
-//! an earlier one key by key. `TIELINE_CONFIG` or `--config` names a file (or a directory of them) to be read instead.
-//! A cluster with defaults needs none.
+//! Configuration files: `/etc/tieline/*.toml`, then the user's `$XDG_CONFIG_HOME/tieline/*.toml`; a later
+//! file overrides an earlier one key by key. `TIELINE_CONFIG` or `--config` names a file (or a directory of
+//! them) to be read instead. A cluster with defaults needs none.
 
 mod document;
 mod files;
@@ -76,13 +76,15 @@ pub struct Settings {
     pub id: Option<NodeId>,
     /// `[node] name`: what others see as the host.
     pub name: Option<String>,
-    /// `[node] rails`: addresses of this host that data to other hosts goes over; none: the one by which the others know it.
+    /// `[node] rails`: addresses of this host that data to other hosts goes over; none: the one by which the
+    /// others know it.
     pub rails: Vec<IpAddr>,
     /// `[manager] heartbeat_interval_ms`.
     pub heartbeat_interval: Duration,
     /// `[manager] heartbeat_limit_ms`.
     pub heartbeat_limit: Duration,
-    /// `[manager] resume_grace_ms`: how long after a start programs are waited for that outlived the last manager.
+    /// `[manager] resume_grace_ms`: how long after a start programs are waited for that outlived the last
+    /// manager.
     pub resume_grace: Duration,
     /// `[manager] max_…`.
     pub limits: LimitSettings,
@@ -94,10 +96,11 @@ pub struct Settings {
     pub faults: bool,
     /// `[access]`: who may attach besides the manager's user.
     pub attach: Access,
-    /// The plan that programs of the node copy by, as [`crate::copy_plan::at_start`] gives it; none: each program's own. In no file.
+    /// The plan that programs of the node copy by, as [`crate::copy_plan::at_start`] gives it; none: each
+    /// program's own. In no file.
     pub copy_plan: Option<Plan>,
-    /// Where the node's certificate is, if it has one ([`crate::hosts::directory`]); none: it talks to nodes of this host only. In
-    /// no file.
+    /// Where the node's certificate is, if it has one ([`crate::hosts::directory`]); none: it talks to nodes
+    /// of this host only. In no file.
     pub hosts: Option<PathBuf>,
 }
 
@@ -122,7 +125,8 @@ impl Default for Settings {
             id: None,
             name: None,
             rails: Vec::new(),
-            // A dead manager is noticed by its socket; heartbeats are for one that hangs, so they may be rare.
+            // A dead manager is noticed by its socket; heartbeats are for one that hangs, so they may be
+            // rare.
             heartbeat_interval: Duration::from_secs(1),
             heartbeat_limit: Duration::from_secs(5),
             // Programs look for their manager every half second at least.
@@ -145,14 +149,16 @@ impl Settings {
     }
 }
 
-/// The configuration that was named: `explicit`, else `TIELINE_CONFIG`. Absolute, since a daemon changes its directory.
+/// The configuration that was named: `explicit`, else `TIELINE_CONFIG`. Absolute, since a daemon changes its
+/// directory.
 pub fn named(explicit: Option<&Path>) -> Option<PathBuf> {
     let environment = std::env::var_os(ENV_CONFIG).filter(|value| !value.is_empty()).map(PathBuf::from);
     let path = explicit.map(Path::to_path_buf).or(environment)?;
     Some(std::path::absolute(&path).unwrap_or(path))
 }
 
-/// The files of a configuration, in the order in which they are read: that of a name, else the system's and the user's.
+/// The files of a configuration, in the order in which they are read: that of a name, else the system's and
+/// the user's.
 pub fn files(named: Option<&Path>) -> Result<Vec<PathBuf>, ConfigError> {
     match named {
         Some(path) if path.is_dir() => {
@@ -191,8 +197,8 @@ pub fn load_files(files: &[PathBuf]) -> Result<Settings, ConfigError> {
     Ok(settings)
 }
 
-/// Limits that fit the descriptors this process may have. Each program costs a socket and a pidfd, each segment a
-/// descriptor, each interrupt up to three, each other node a socket.
+/// Limits that fit the descriptors this process may have. Each program costs a socket and a pidfd, each
+/// segment a descriptor, each interrupt up to three, each other node a socket.
 pub fn limits(settings: &LimitSettings, descriptors: u64) -> Limits {
     // A quarter stays for sessions with other nodes, and for descriptors that are passing through.
     let share = |part: u64, cost: u64, most: u64| (descriptors * part / 100 / cost).clamp(4, most);

@@ -13,23 +13,24 @@ use rustix::io::Errno;
 use crate::descriptor::Held;
 use crate::in_flight::{InFlight, has_unread};
 
-/// More than this unread by another manager, and it is cut off: it does not read, and memory is not for it alone. It comes
-/// back with what it has, and nothing is lost.
+/// More than this unread by another manager, and it is cut off: it does not read, and memory is not for it
+/// alone. It comes back with what it has, and nothing is lost.
 const MAX_QUEUED_BYTES: usize = 1024 * 1024;
 const MAX_QUEUED_MESSAGES: usize = 4096;
 /// Descriptors in a queue are descriptors of this process.
 const MAX_QUEUED_DESCRIPTORS: usize = 512;
 /// Descriptors that another manager was sent and has not read; of programs, see [`InFlight`].
 const UNREAD_BY_MANAGER: usize = 128;
-/// More than this unread by a program, and it is crowded: its messages are not read any more, and no program can connect to it, so that neither
-/// it nor others add to what waits, until half of it is read.
+/// More than this unread by a program, and it is crowded: its messages are not read any more, and no program
+/// can connect to it, so that neither it nor others add to what waits, until half of it is read.
 const CROWDED_BYTES: usize = 256 * 1024;
 const CROWDED_MESSAGES: usize = 1024;
 const CROWDED_DESCRIPTORS: usize = 256;
-/// More descriptors than this wait for a program, and it is not listened to: what it asks for would wait as well, and descriptors
-/// of segments that are removed meanwhile would stay open.
+/// More descriptors than this wait for a program, and it is not listened to: what it asks for would wait as
+/// well, and descriptors of segments that are removed meanwhile would stay open.
 const QUIET_DESCRIPTORS: usize = 32;
-/// Pause after too many descriptors were in flight; there is no event when they are fewer. It doubles up to the longest.
+/// Pause after too many descriptors were in flight; there is no event when they are fewer. It doubles up to
+/// the longest.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 /// The time after which the log reports such a wait.
@@ -42,8 +43,9 @@ const CLOSING_LIMIT: Duration = Duration::from_secs(2);
 /// Whose connection it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Of {
-    /// A program: while it lives it is not cut off, however long it does not read. What is added meanwhile is bounded by
-    /// what it holds: an end for each of its connections, one word on each node and on each member of a group that it watches.
+    /// A program: while it lives it is not cut off, however long it does not read. What is added meanwhile is
+    /// bounded by what it holds: an end for each of its connections, one word on each node and on each member
+    /// of a group that it watches.
     Program,
     /// Another manager.
     Manager,
@@ -247,7 +249,8 @@ impl Connection {
         })
     }
 
-    /// Lets go of it, when it has been hung up. What a program has not read yet remains on its way, and is counted until it is read.
+    /// Lets go of it, when it has been hung up. What a program has not read yet remains on its way, and is
+    /// counted until it is read.
     pub(crate) fn end(mut self) {
         self.see_what_was_read();
         if self.unread > 0 && self.of == Of::Program {
@@ -281,7 +284,8 @@ impl Connection {
         }
     }
 
-    /// Whether so much waits that nothing may be added that can be held back; false again when half of it is read.
+    /// Whether so much waits that nothing may be added that can be held back; false again when half of it is
+    /// read.
     pub(crate) fn is_crowded(&self) -> bool {
         let messages = self.queue.len() - self.overtaken;
         let over = |percent: usize| {

@@ -1,7 +1,8 @@
-//! The plan of copies for this machine: measured once, by whichever node manager starts first, and kept in a file.
+//! The plan of copies for this machine: measured once, by whichever node manager starts first, and kept in a
+//! file.
 //!
-//! The file belongs to the machine, not to a cluster, so it lies in the runtime directory beside the clusters' directories. As a rule
-//! it goes with the next boot, as the processors of a virtual machine may.
+//! The file belongs to the machine, not to a cluster, so it lies in the runtime directory beside the
+//! clusters' directories. As a rule it goes with the next boot, as the processors of a virtual machine may.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -83,7 +84,8 @@ pub fn known(root: &Path) -> Result<(Plan, Origin)> {
     Ok((Source::Table.plan()?, Origin::Table))
 }
 
-/// The same, measured first if that has not happened on this machine. One process measures; others wait for it.
+/// The same, measured first if that has not happened on this machine. One process measures; others wait for
+/// it.
 ///
 /// # Errors
 /// What the environment names is no plan. That nothing can be measured is none.
@@ -192,7 +194,8 @@ fn keep(path: &Path, plan: &Plan) -> Result<()> {
     let text = PlanFile { machine: machine(), plan: *plan }.to_text();
     let new = path.with_extension("new");
     let write = || {
-        // Under the lock: what lies there was left by a process that was killed. A new file, as a link would lead elsewhere.
+        // Under the lock: what lies there was left by a process that was killed. A new file, as a link would
+        // lead elsewhere.
         let _ = std::fs::remove_file(&new);
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(&new)?;
         file.write_all(text.as_bytes())?;
@@ -204,7 +207,8 @@ fn keep(path: &Path, plan: &Plan) -> Result<()> {
     })
 }
 
-/// The lock under which one process measures. One that is stuck does not hold up others forever: then two measure.
+/// The lock under which one process measures. One that is stuck does not hold up others forever: then two
+/// measure.
 fn locked(path: &Path) -> Result<File> {
     let path = path.with_extension("lock");
     let failed = |source: std::io::Error| {
@@ -263,7 +267,8 @@ fn describe(cpuinfo: &str, kernel: &str, caches: CacheSizes, has: Features) -> S
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-/// What this process can have without anything being swapped or killed: by the system, and by its control group.
+/// What this process can have without anything being swapped or killed: by the system, and by its control
+/// group.
 fn free_memory_bytes() -> Option<u64> {
     let info = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = info.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;

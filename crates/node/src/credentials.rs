@@ -7,10 +7,11 @@ use rustix::io::Errno;
 
 /// User, group and process from SO_PEERCRED, and the supplementary groups of that process.
 ///
-/// The supplementary groups come from `/proc` (the option SO_PEERGROUPS is out of reach of safe code), which a process
-/// could have changed since it connected, or have left to another that got its number. So they count only if that
-/// process runs, in all respects, as the user and group that connected: such a process could as well have
-/// connected itself, or be traced by the one that did. In doubt there are none, which refuses rather than admits.
+/// The supplementary groups come from `/proc` (the option SO_PEERGROUPS is out of reach of safe code), which
+/// a process could have changed since it connected, or have left to another that got its number. So they
+/// count only if that process runs, in all respects, as the user and group that connected: such a process
+/// could as well have connected itself, or be traced by the one that did. In doubt there are none, which
+/// refuses rather than admits.
 pub(crate) fn of_peer(socket: impl AsFd) -> Result<Credentials, Errno> {
     let shm::socket::Peer { pid, uid, gid } = shm::socket::peer(socket.as_fd())?;
     let mut gids = vec![gid];

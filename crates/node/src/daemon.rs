@@ -216,8 +216,8 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Takes the node's lock, makes its sockets and its state page. From then on programs can connect; they are answered by
-    /// [`Self::run`].
+    /// Takes the node's lock, makes its sockets and its state page. From then on programs can connect; they
+    /// are answered by [`Self::run`].
     pub fn start(options: &DaemonOptions) -> Result<Self> {
         setup::start(options)
     }
@@ -265,7 +265,8 @@ impl Daemon {
             Key::Stop => self.stop_asked(),
             Key::Lease => self.lease_news(flags),
             Key::Program(conn) => {
-                // An end is reported also to the one that does not want to read: what waits is dropped then, and the rest is read.
+                // An end is reported also to the one that does not want to read: what waits is dropped then,
+                // and the rest is read.
                 let end = epoll::EventFlags::HUP | epoll::EventFlags::ERR;
                 if flags.intersects(end) && self.put_off.contains(&conn) {
                     return self.drop_program(conn);

@@ -12,10 +12,12 @@ use rustix::net::{AddressFamily, SocketType, sockopt};
 /// `f_type` of huge pages (HUGETLBFS_MAGIC, linux/magic.h).
 const HUGETLBFS_MAGIC: u64 = 0x9584_58f6;
 
-/// Examines a received descriptor. Its nature cannot change later: seals only grow, and sealed properties stay.
+/// Examines a received descriptor. Its nature cannot change later: seals only grow, and sealed properties
+/// stay.
 ///
-/// Nothing is called here that its sender could make sleep or take long, whatever it is: a file of a file system whose server does
-/// not answer, an epoll set of a million entries. So the first question is one that the kernel answers without asking any file.
+/// Nothing is called here that its sender could make sleep or take long, whatever it is: a file of a file
+/// system whose server does not answer, an epoll set of a million entries. So the first question is one that
+/// the kernel answers without asking any file.
 pub fn inspect(fd: BorrowedFd<'_>) -> DescriptorKind {
     // Only files in memory have seals (others return EINVAL): what follows asks no file server.
     if let Ok(seals) = fcntl_get_seals(fd) {
@@ -62,8 +64,8 @@ pub struct DescriptorTable {
     held: HashMap<FdToken, Held>,
     next: u64,
     closer: Closer,
-    /// Numbers from here on are for descriptors that are just arriving, a message's worth: without room the kernel would close
-    /// them in the receiving thread.
+    /// Numbers from here on are for descriptors that are just arriving, a message's worth: without room the
+    /// kernel would close them in the receiving thread.
     line: u64,
     limit: u64,
     /// Something has arrived there, and may still be open.
@@ -91,8 +93,8 @@ impl DescriptorTable {
         is_over
     }
 
-    /// Whether so many descriptors are open that a connection of which this one is should be refused: while such are being closed, the
-    /// reserve stays free.
+    /// Whether so many descriptors are open that a connection of which this one is should be refused: while
+    /// such are being closed, the reserve stays free.
     pub fn is_near_the_line(&mut self, fd: BorrowedFd<'_>) -> bool {
         let near = self.line - (self.limit / 16).min(NEAR).min(self.line / 2);
         self.is_over_the_line(fd) || u64::from(fd.as_raw_fd().unsigned_abs()) >= near
@@ -113,7 +115,8 @@ impl DescriptorTable {
         numbers.filter(|number| !is_open(*number)).take(wanted).count() == wanted
     }
 
-    /// Looks at descriptors that user `uid` sent, and keeps them. There are no more of them than a message of the protocol may have.
+    /// Looks at descriptors that user `uid` sent, and keeps them. There are no more of them than a message of
+    /// the protocol may have.
     pub fn admit(&mut self, descriptors: Vec<OwnedFd>, uid: u32) -> Vec<Descriptor> {
         let mut admitted = Vec::with_capacity(descriptors.len());
         for fd in descriptors {
@@ -237,7 +240,8 @@ mod tests {
         text.lines().find_map(|line| line.strip_prefix("syscr: ")?.parse().ok())
     }
 
-    /// To read `fdinfo` of an epoll set takes as long as it has entries, and sleeps while a thread of its maker holds its lock.
+    /// To read `fdinfo` of an epoll set takes as long as it has entries, and sleeps while a thread of its
+    /// maker holds its lock.
     #[test]
     fn no_file_is_asked_what_it_is() {
         let (Some(first), Some(second)) = (reads(), reads()) else {

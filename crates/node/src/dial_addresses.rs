@@ -1,6 +1,8 @@
-//! At which of its addresses a node of another host is dialled: the one at which it was reached last, and the others where that fails.
+//! At which of its addresses a node of another host is dialled: the one at which it was reached last, and the
+//! others where that fails.
 //!
-//! An attempt of the machine is one of each address, so that one rail that is cut costs no pause of the back-off.
+//! An attempt of the machine is one of each address, so that one rail that is cut costs no pause of the
+//! back-off.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -36,7 +38,8 @@ impl DialAddresses {
         dial.addresses.get(dial.nth).copied()
     }
 
-    /// The address that was dialled does not lead there: `None`, another one is to be dialled; else the attempt has failed for these reasons.
+    /// The address that was dialled does not lead there: `None`, another one is to be dialled; else the
+    /// attempt has failed for these reasons.
     pub(crate) fn failed(&mut self, node: NodeId, why: String) -> Option<String> {
         let dial = self.0.entry(node).or_default();
         dial.nth = (dial.nth + 1) % dial.addresses.len().max(1);

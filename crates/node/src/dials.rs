@@ -1,7 +1,7 @@
 //! Which nodes of other hosts are dialled now, and which wait.
 //!
-//! Addresses come from any member of the cluster, so many may lead nowhere. Few attempts at once go to nodes that never proved who they
-//! are. A node that has proved it is dialled at once.
+//! Addresses come from any member of the cluster, so many may lead nowhere. Few attempts at once go to nodes
+//! that never proved who they are. A node that has proved it is dialled at once.
 
 use std::collections::{BTreeSet, VecDeque};
 

@@ -1,8 +1,8 @@
 //! Restricts by file permissions which users can reach the socket for programs.
 //!
-//! Listed users are in an access control list. Where the file system has none, every user can connect and is refused by
-//! who it is. A user who has the manager hold more than it can close (see crate `foreign`) is shut out until that is closed:
-//! by the list, or, without one, together with all others.
+//! Listed users are in an access control list. Where the file system has none, every user can connect and is
+//! refused by who it is. A user who has the manager hold more than it can close (see crate `foreign`) is shut
+//! out until that is closed: by the list, or, without one, together with all others.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
@@ -70,7 +70,8 @@ impl Door {
         self.shut_out.iter().copied().collect()
     }
 
-    /// Shuts these users out and no others; with `all`, every user but the own one and root. Returns whether that is new.
+    /// Shuts these users out and no others; with `all`, every user but the own one and root. Returns whether
+    /// that is new.
     pub(crate) fn shut(&mut self, users: BTreeSet<u32>, all: bool) -> std::result::Result<bool, Errno> {
         if (&users, all) == (&self.shut_out, self.all_others_shut_out) {
             return Ok(false);

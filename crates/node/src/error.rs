@@ -163,7 +163,8 @@ pub enum NodeError {
 }
 
 impl NodeError {
-    /// Whether the user's input (configuration, environment, options) is wrong, rather than the state of the system.
+    /// Whether the user's input (configuration, environment, options) is wrong, rather than the state of the
+    /// system.
     pub fn is_usage(&self) -> bool {
         matches!(
             self,

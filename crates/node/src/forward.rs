@@ -14,16 +14,16 @@ use crate::relay::WORD;
 
 /// The program that a forward's process is, in the folder of the manager's own.
 const PROGRAM: &str = "tieline-commands";
-/// For so many seconds it goes on without a connection. A program may use a segment long after it has connected, and the relay is told when
-/// it ends; a manager connects at once.
+/// For so many seconds it goes on without a connection. A program may use a segment long after it has
+/// connected, and the relay is told when it ends; a manager connects at once.
 const IDLE_SECONDS_OF_PROGRAM: &str = "600";
 const IDLE_SECONDS_OF_MANAGER: &str = "30";
 
 /// A port of this host that nobody else may use as the port of an end point.
 ///
-/// libfabric knows who connects by the address from which the connection comes and the port of its own end point. What is forwarded
-/// comes from this host's address: a program of this host with that port, or another node's forwarded end point, would be
-/// taken for it.
+/// libfabric knows who connects by the address from which the connection comes and the port of its own end
+/// point. What is forwarded comes from this host's address: a program of this host with that port, or another
+/// node's forwarded end point, would be taken for it.
 #[derive(Debug)]
 pub(crate) struct Guard {
     at: SocketAddr,
@@ -35,7 +35,8 @@ impl Guard {
         let family = if at.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
         if bind(&socket, &at).is_err() {
-            // What a forward's connections leave behind for a minute is nobody's end point. Nobody else may share it with this.
+            // What a forward's connections leave behind for a minute is nobody's end point. Nobody else may
+            // share it with this.
             sockopt::set_socket_reuseaddr(&socket, true)?;
             bind(&socket, &at)?;
             sockopt::set_socket_reuseaddr(&socket, false)?;
@@ -125,7 +126,8 @@ impl LocalForward {
         let _ = rustix::io::write(&self.told, &[1]);
     }
 
-    /// No more connections are made to it. Its process finds that out, and ends when those that it has have ended.
+    /// No more connections are made to it. Its process finds that out, and ends when those that it has have
+    /// ended.
     pub(crate) fn drain(&mut self) {
         if let Some(listener) = self.listener.take() {
             // One that has ended needs none.

@@ -1,4 +1,5 @@
-//! Makes a cluster over several hosts: its authority, tokens, joining, and taking nodes out. What runs then is the [`crate::Daemon`].
+//! Makes a cluster over several hosts: its authority, tokens, joining, and taking nodes out. What runs then
+//! is the [`crate::Daemon`].
 
 mod address;
 mod leave;
@@ -168,7 +169,8 @@ pub enum HostsError {
 /// Result of this module.
 pub type Result<T> = std::result::Result<T, HostsError>;
 
-/// Where keys and certificates of a cluster are: `$XDG_CONFIG_HOME/tieline/hosts/NAME`, else under `~/.config`.
+/// Where keys and certificates of a cluster are: `$XDG_CONFIG_HOME/tieline/hosts/NAME`, else under
+/// `~/.config`.
 pub fn directory(cluster: &str) -> Option<PathBuf> {
     Some(places()?.join(cluster))
 }
@@ -349,8 +351,8 @@ pub struct Renewed {
     pub dir: PathBuf,
 }
 
-/// Renews the certificate of a node of this host: of the only one, if none is named. `host` is the authority's, with or without a
-/// port; none: this one.
+/// Renews the certificate of a node of this host: of the only one, if none is named. `host` is the
+/// authority's, with or without a port; none: this one.
 pub fn renew(cluster: &str, node: Option<NodeId>, host: Option<&str>, limit: Duration) -> Result<Renewed> {
     let (store, node) = own_node(cluster, node)?;
     let dir = store.path().to_owned();

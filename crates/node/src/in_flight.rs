@@ -1,8 +1,9 @@
 //! Limits the descriptors that programs were sent and have not read.
 //!
-//! The kernel counts them for the manager's user, over all its processes, and refuses more than a process may have open files
-//! (ETOOMANYREFS). A process that asks and does not read could have it refuse them to all. So each program, and each user, may have
-//! few; what is beyond that waits in the program's queue. The bounds are well below the usual limit of 1024 of a process.
+//! The kernel counts them for the manager's user, over all its processes, and refuses more than a process may
+//! have open files (ETOOMANYREFS). A process that asks and does not read could have it refuse them to all. So
+//! each program, and each user, may have few; what is beyond that waits in the program's queue. The bounds
+//! are well below the usual limit of 1024 of a process.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -43,9 +44,9 @@ impl InFlight {
 
     /// Whether `more` may be sent to a program of user `uid` that has not read `unread` yet.
     ///
-    /// The other users share a pool. One of them, and one program of a user, may have as many as are left for the rest: so however many do
-    /// not read, a newcomer finds some. A program that has read all may go into a second pool of that size, so that those of a user who do
-    /// not read don't stop the one who does.
+    /// The other users share a pool. One of them, and one program of a user, may have as many as are left for
+    /// the rest: so however many do not read, a newcomer finds some. A program that has read all may go into
+    /// a second pool of that size, so that those of a user who do not read don't stop the one who does.
     pub(crate) fn has_room(&self, uid: u32, unread: usize, more: usize) -> bool {
         let state = self.lock();
         let of_user = state.users.get(&uid).copied().unwrap_or(0);
@@ -125,7 +126,8 @@ mod tests {
 
     const OWN: u32 = 1000;
 
-    /// Programs of a user who read nothing and take what they get, `each` at a time: how many they have in the end.
+    /// Programs of a user who read nothing and take what they get, `each` at a time: how many they have in
+    /// the end.
     fn take_all(in_flight: &InFlight, uid: u32, programs: usize, each: usize) -> usize {
         let mut taken = 0;
         for _ in 0..programs {

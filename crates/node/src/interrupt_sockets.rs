@@ -1,15 +1,17 @@
 //! The sockets of pollable interrupts: one for the owner to receive, and one for each connected
 //! program to send.
 //!
-//! All are made here, so nothing that a program made is ever looked at, and none is shared: what an importer does to its own (shuts it,
-//! connects it elsewhere, changes its flags) is its own affair. The sending ones are born shut for reading, so nothing can ever wait in
-//! the queue of one of them, and closing it never waits.
+//! All are made here, so nothing that a program made is ever looked at, and none is shared: what an importer
+//! does to its own (shuts it, connects it elsewhere, changes its flags) is its own affair. The sending ones
+//! are born shut for reading, so nothing can ever wait in the queue of one of them, and closing it never
+//! waits.
 //!
-//! The receiving socket has a name in a directory that only the manager's user may enter: so no other user can connect to it, and a manager
-//! that is started anew finds it again, for as long as its owner has it.
+//! The receiving socket has a name in a directory that only the manager's user may enter: so no other user
+//! can connect to it, and a manager that is started anew finds it again, for as long as its owner has it.
 //!
-//! A pipe would not do, although each end can be opened anew: the kernel holds its lock while it copies what is written. A writer whose
-//! memory does not come (a file of a FUSE file system) has all other writers and the reader sleep, for as long as it likes.
+//! A pipe would not do, although each end can be opened anew: the kernel holds its lock while it copies what
+//! is written. A writer whose memory does not come (a file of a FUSE file system) has all other writers and
+//! the reader sleep, for as long as it likes.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -58,8 +60,8 @@ impl InterruptSockets {
         Self { dir, names: HashMap::new(), next: FIRST_TOKEN, closer: closer.clone() }
     }
 
-    /// The sockets of a new interrupt of user `uid`; `again`: of one that its owner had with an earlier manager. The error says what
-    /// could not be done.
+    /// The sockets of a new interrupt of user `uid`; `again`: of one that its owner had with an earlier
+    /// manager. The error says what could not be done.
     pub(crate) fn make(&mut self, uid: u32, incarnation: Incarnation, again: bool) -> Result<Made, Failure> {
         // Of the user too: no user takes the place of another one's socket by its number.
         let path = self.dir.join(format!("{uid}-{:016x}", incarnation.0));
@@ -128,8 +130,9 @@ impl Failure {
     }
 }
 
-/// Removes the sockets that no process has any more, of a node whose lock the caller holds. Root does so in directories of other users
-/// too: nothing but a socket in a directory of this user's own is touched, whatever a link leads to.
+/// Removes the sockets that no process has any more, of a node whose lock the caller holds. Root does so in
+/// directories of other users too: nothing but a socket in a directory of this user's own is touched,
+/// whatever a link leads to.
 pub(crate) fn remove_dead(dir: &ClusterDir, node: NodeId) {
     let path = directory(dir, node);
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;

@@ -1,14 +1,14 @@
 //! The node manager: names, permissions, descriptors, sessions and link state of one node.
 //!
-//! What it is for: the daemon behind `tieline node run` ([`Daemon`]), and the handling of whole clusters of them on one
-//! machine behind `tieline up` and `tieline down` ([`cluster`]). The decisions are made in crate `proto`; here are the
-//! sockets, the files, the processes.
+//! What it is for: the daemon behind `tieline node run` ([`Daemon`]), and the handling of whole clusters of
+//! them on one machine behind `tieline up` and `tieline down` ([`cluster`]). The decisions are made in crate
+//! `proto`; here are the sockets, the files, the processes.
 //!
-//! What it must never do: touch a byte of payload, wait for anybody (one thread serves all), or trust a descriptor that it
-//! has not looked at.
+//! What it must never do: touch a byte of payload, wait for anybody (one thread serves all), or trust a
+//! descriptor that it has not looked at.
 //!
-//! Where to start reading: [`daemon`], then its `inputs` and `outputs`; [`runtime_dir`] and [`lock`] say what lies where
-//! on disk and who may touch it.
+//! Where to start reading: [`daemon`], then its `inputs` and `outputs`; [`runtime_dir`] and [`lock`] say what
+//! lies where on disk and who may touch it.
 #![forbid(unsafe_code)]
 
 mod acl;

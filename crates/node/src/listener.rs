@@ -44,9 +44,10 @@ pub(crate) struct Accepted {
 }
 
 impl Listener {
-    /// Listens at `path`, in place of whatever is there: the caller holds the node's lock. The socket appears under
-    /// its name only when it listens already, so that who sees the name can connect. Without `sharing` it is for other managers,
-    /// which are of this user and send what their programs gave them. `descriptor_limit`: open files that this process may have.
+    /// Listens at `path`, in place of whatever is there: the caller holds the node's lock. The socket appears
+    /// under its name only when it listens already, so that who sees the name can connect. Without `sharing`
+    /// it is for other managers, which are of this user and send what their programs gave them.
+    /// `descriptor_limit`: open files that this process may have.
     pub(crate) fn bind(
         path: &Path,
         sharing: Option<&Sharing>,
@@ -62,7 +63,8 @@ impl Listener {
         let address = SocketAddrUnix::new(&early).map_err(fail("name the socket"))?;
         bind(&fd, &address).map_err(fail("create the socket"))?;
         let door = Door::make(path, &early, sharing.unwrap_or(&Sharing::default()))?;
-        // What is accepted is born like that; a process that is welcomed may send descriptors. Without it, closers have more to do.
+        // What is accepted is born like that; a process that is welcomed may send descriptors. Without it,
+        // closers have more to do.
         let keeps_out = sharing.is_some() && foreign::refuse_descriptors(&fd, true);
         // All that wait there may have to be closed, when their user is shut out.
         let backlog = (descriptor_limit / 16).clamp(LEAST_BACKLOG, MOST_BACKLOG);
@@ -90,7 +92,8 @@ impl Listener {
     }
 }
 
-/// What a socket is called until it listens: shorter than its name, so that the kernel's limit is not reached by it.
+/// What a socket is called until it listens: shorter than its name, so that the kernel's limit is not reached
+/// by it.
 pub(crate) fn early_name(path: &Path) -> PathBuf {
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or_default().to_string_lossy().replace("node-", "").as_str());
@@ -103,8 +106,8 @@ impl AsFd for Listener {
     }
 }
 
-/// A descriptor held back for the moment when there is none left: closed, it makes room to take a connection that would
-/// otherwise wake the loop forever, and to tell it why it is refused.
+/// A descriptor held back for the moment when there is none left: closed, it makes room to take a connection
+/// that would otherwise wake the loop forever, and to tell it why it is refused.
 #[derive(Debug)]
 pub(crate) struct Spare {
     fd: Option<OwnedFd>,
@@ -126,8 +129,8 @@ impl Spare {
         self.fd = None;
         match listener.accept(closer) {
             Ok(accepted) => accepted.refuse(refusal),
-            // The whole system has no descriptor left. The connection stays in the queue and would wake the loop again at
-            // once; there is no event when there is room.
+            // The whole system has no descriptor left. The connection stays in the queue and would wake the
+            // loop again at once; there is no event when there is room.
             Err(_) => std::thread::sleep(std::time::Duration::from_millis(5)),
         }
         // A refused connection is closed a moment later, by another thread.

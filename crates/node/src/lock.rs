@@ -127,7 +127,8 @@ impl NodeLock {
     }
 }
 
-/// The lock file, for reading. A process that has the directory may have put anything in its place: opening a pipe would wait for its writer.
+/// The lock file, for reading. A process that has the directory may have put anything in its place: opening a
+/// pipe would wait for its writer.
 fn open(dir: &ClusterDir, node: NodeId) -> std::io::Result<File> {
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     let file =

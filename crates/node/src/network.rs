@@ -1,4 +1,5 @@
-//! The network side of a manager: where it listens for managers of other hosts, and what it knows of their addresses.
+//! The network side of a manager: where it listens for managers of other hosts, and what it knows of their
+//! addresses.
 
 use std::collections::HashMap;
 use std::io::ErrorKind;
@@ -24,7 +25,8 @@ use crate::watch::Watch;
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 256;
-/// Connections that have not proved who they are, in all and from one address. One more, and the oldest of them is dropped.
+/// Connections that have not proved who they are, in all and from one address. One more, and the oldest of
+/// them is dropped.
 const STRANGERS_MAX: usize = 256;
 const STRANGERS_OF_ONE_MAX: usize = 32;
 
@@ -47,7 +49,8 @@ pub(crate) struct Network {
     pub(crate) news: News,
     /// When those who dial this node are told where it is.
     pub(crate) announcing: Announcing,
-    /// When the lists that the disk refused are stored again, and whether it has refused them since they were stored last.
+    /// When the lists that the disk refused are stored again, and whether it has refused them since they were
+    /// stored last.
     pub(crate) store_again_at: Option<Instant>,
     pub(crate) is_storing_refused: bool,
     /// The authority has revoked this node's own certificate.
@@ -87,8 +90,9 @@ impl Network {
         }))
     }
 
-    /// Listens at the addresses of the other rails as well, so that the session does not depend on one of them, and keeps all of them for the
-    /// others. What cannot be done is answered in words: the node does without.
+    /// Listens at the addresses of the other rails as well, so that the session does not depend on one of
+    /// them, and keeps all of them for the others. What cannot be done is answered in words: the node does
+    /// without.
     pub(crate) fn listen_on_rails(&mut self, rails: &[IpAddr]) -> Vec<String> {
         let own = self.identity.address;
         let mut warnings = Vec::new();
@@ -155,7 +159,8 @@ fn listen_at(address: SocketAddr) -> std::result::Result<TcpListener, rustix::io
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let fd = socket_with(family, SocketType::STREAM, flags, None)?;
     sockopt::set_socket_reuseaddr(&fd, true)?;
-    // The manager may start before the interface has its address, and stays when it is taken away and comes back.
+    // The manager may start before the interface has its address, and stays when it is taken away and comes
+    // back.
     let _ = sockopt::set_ip_freebind(&fd, true);
     bind(&fd, &address)?;
     listen(&fd, BACKLOG)?;

@@ -1,7 +1,9 @@
-//! News of the addresses of other hosts: kept, passed on and told to the machine once in a while, however often they come.
+//! News of the addresses of other hosts: kept, passed on and told to the machine once in a while, however
+//! often they come.
 //!
-//! Addresses come from any member of the cluster, and each news may have a node dialled. A member that changes its own all the time
-//! costs a file, a message to each host and an attempt to dial it each pause, and no more.
+//! Addresses come from any member of the cluster, and each news may have a node dialled. A member that
+//! changes its own all the time costs a file, a message to each host and an attempt to dial it each pause,
+//! and no more.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -40,8 +42,8 @@ impl News {
         self.any
     }
 
-    /// Of which nodes the machine is to be told, if the time for that has come. Who went meanwhile, by a revocation, is not told of: the
-    /// machine would keep it for good.
+    /// Of which nodes the machine is to be told, if the time for that has come. Who went meanwhile, by a
+    /// revocation, is not told of: the machine would keep it for good.
     pub(crate) fn take(&mut self, now: Instant, is_known: impl Fn(NodeId) -> bool) -> Option<Vec<NodeId>> {
         if !self.any || self.again_at.is_some_and(|at| at > now) {
             return None;

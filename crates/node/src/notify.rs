@@ -3,8 +3,8 @@
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// Sends `state` (`READY=1`, `STOPPING=1`) to the socket that NOTIFY_SOCKET names. Does nothing if it is not set; and a
-/// service manager that does not listen is no reason not to serve.
+/// Sends `state` (`READY=1`, `STOPPING=1`) to the socket that NOTIFY_SOCKET names. Does nothing if it is not
+/// set; and a service manager that does not listen is no reason not to serve.
 pub(crate) fn notify(state: &str) {
     let Some(name) = std::env::var_os("NOTIFY_SOCKET") else { return };
     let name = name.as_encoded_bytes();

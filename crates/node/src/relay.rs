@@ -1,10 +1,11 @@
-//! The process that forwards TCP connections for a manager that is a relay: from one node's host to one address.
+//! The process that forwards TCP connections for a manager that is a relay: from one node's host to one
+//! address.
 //!
-//! It has the listening socket as its standard input, as its standard output a pipe in which its manager says that somebody is about to connect, and
-//! no other descriptor of the manager. Per connection there are two threads with
-//! a buffer each: a reader that is slow stops who writes to it, and nothing else. It ends with its manager, and when it has had no
-//! connection for a while. Its manager, which has the socket too, shuts it down when there is nothing to connect to any more: then it
-//! ends with its connections.
+//! It has the listening socket as its standard input, as its standard output a pipe in which its manager says
+//! that somebody is about to connect, and no other descriptor of the manager. Per connection there are two
+//! threads with a buffer each: a reader that is slow stops who writes to it, and nothing else. It ends with
+//! its manager, and when it has had no connection for a while. Its manager, which has the socket too, shuts
+//! it down when there is nothing to connect to any more: then it ends with its connections.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -47,7 +48,8 @@ struct Forwarding {
     read: AtomicU64,
 }
 
-/// Whether these are the words by which a manager starts a relay's process; then it has run, and this is its exit status.
+/// Whether these are the words by which a manager starts a relay's process; then it has run, and this is its
+/// exit status.
 pub fn is_relay(words: &[OsString]) -> Option<u8> {
     if words.get(1)? != WORD {
         return None;
@@ -122,7 +124,8 @@ fn is_told(mut told: &File) -> bool {
     told.read(&mut [0; 64]).is_ok_and(|read| read > 0)
 }
 
-/// The socket was shut down: until all connections have ended, or what is left of them was of no use for long.
+/// The socket was shut down: until all connections have ended, or what is left of them was of no use for
+/// long.
 fn drain(forwarding: &Arc<Forwarding>) {
     let mut read = forwarding.read.load(Ordering::Relaxed);
     let mut ends_at = Instant::now() + Duration::from_millis(UNACKNOWLEDGED_MS.into());
@@ -170,7 +173,8 @@ pub(crate) fn connect_from(source: IpAddr, target: SocketAddr) -> std::io::Resul
     sockopt::set_tcp_user_timeout(&fd, CONNECT_MS)?;
     // The other end knows this connection by that address.
     bind(&fd, &SocketAddr::new(source, 0))?;
-    // The port that it has got is free for the manager's guards of end points, then and when the connection has ended.
+    // The port that it has got is free for the manager's guards of end points, then and when the connection
+    // has ended.
     sockopt::set_socket_reuseaddr(&fd, true)?;
     connect(&fd, &target)?;
     Ok(fd.into())

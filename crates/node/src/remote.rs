@@ -16,8 +16,8 @@ use trust::channel::{Channel, ChannelError, Event, HANDSHAKE_LIMIT, PIECE_BYTES}
 const QUEUED_BYTES_MAX: usize = 1024 * 1024;
 /// Pieces taken from one connection before the others get their turn.
 const PIECES_AT_ONCE: usize = 4;
-/// What was sent and is not acknowledged for so long breaks the connection: it is dialled again, which finds a network that is
-/// back sooner than the kernel's own repetitions, whose pauses double.
+/// What was sent and is not acknowledged for so long breaks the connection: it is dialled again, which finds
+/// a network that is back sooner than the kernel's own repetitions, whose pauses double.
 const UNACKNOWLEDGED_MS: u32 = 10_000;
 /// How long a connection that is to be closed may take to send what was said last.
 const CLOSING_LIMIT: Duration = Duration::from_secs(2);

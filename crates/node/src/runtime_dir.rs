@@ -21,8 +21,9 @@ use crate::lock::NodeLock;
 pub struct Sharing {
     /// Members of this group.
     pub gid: Option<u32>,
-    /// Single users: by an access control list. Where the file system has none, the directory is opened for all to look into and the
-    /// socket for all to connect, and the manager decides by the kernel's word on who it is.
+    /// Single users: by an access control list. Where the file system has none, the directory is opened for
+    /// all to look into and the socket for all to connect, and the manager decides by the kernel's word on
+    /// who it is.
     pub uids: Vec<u32>,
 }
 
@@ -102,7 +103,8 @@ fn prepare_root(dir: &ClusterDir, sharing: &Sharing) -> Result<()> {
     Ok(())
 }
 
-/// Where a link in the place of a named directory leads, if this user or root has made the link: it is their word then.
+/// Where a link in the place of a named directory leads, if this user or root has made the link: it is their
+/// word then.
 fn own_link(path: &Path) -> Result<Option<PathBuf>> {
     match std::fs::symlink_metadata(path) {
         Ok(there) if there.is_symlink() && is_own_or_root(there.uid()) => std::fs::canonicalize(path)
@@ -130,7 +132,8 @@ struct Directory {
 }
 
 impl Directory {
-    /// Opens it; makes it first if nothing is there. A link in its place is not followed: another user may have put it there.
+    /// Opens it; makes it first if nothing is there. A link in its place is not followed: another user may
+    /// have put it there.
     fn made(path: &Path, mode: u32) -> Result<Self> {
         let failed = |what| move |source| RuntimeDirError::Io { what, path: path.into(), source };
         let is_new = match std::fs::DirBuilder::new().mode(mode).create(path) {
@@ -188,7 +191,8 @@ impl Directory {
         })
     }
 
-    /// Lets group and listed users look into the directory; what it allows others already, for other managers in it, stays.
+    /// Lets group and listed users look into the directory; what it allows others already, for other managers
+    /// in it, stays.
     fn open_for(&self, mode: u32, sharing: &Sharing) -> Result<()> {
         let file = self.opened()?;
         let before = acl::users_of_open(&file);
@@ -226,8 +230,8 @@ fn not_given(path: &Path, errno: Errno) -> RuntimeDirError {
     RuntimeDirError::Io { what: "give to the group under [access]", path: path.into(), source: errno.into() }
 }
 
-/// Removes what the manager that last held this lock left. Sockets of interrupts stay while their owners have them: they continue with the
-/// next manager.
+/// Removes what the manager that last held this lock left. Sockets of interrupts stay while their owners have
+/// them: they continue with the next manager.
 pub fn remove_files(dir: &ClusterDir, node: NodeId, lock: &NodeLock) {
     debug_assert_eq!(lock.node(), node);
     for path in [dir.socket(node), dir.peer_socket(node)].into_iter().flatten() {

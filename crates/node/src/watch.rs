@@ -1,5 +1,6 @@
-//! Watches the cluster's directory for managers that appear, and for own files that are removed; and the directory of the cluster's keys,
-//! where commands of this host and its other managers write. One inotify instance for both: a user has few of them.
+//! Watches the cluster's directory for managers that appear, and for own files that are removed; and the
+//! directory of the cluster's keys, where commands of this host and its other managers write. One inotify
+//! instance for both: a user has few of them.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

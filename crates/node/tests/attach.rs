@@ -199,7 +199,8 @@ fn a_flood_of_descriptors_leaves_none_behind() {
     for count in [1, 4, 5, 200] {
         let raw = Raw::hello(&place, 4);
         send_with(&raw.socket, &request, &vec![region.fd(); count]).unwrap();
-        // One that is not wanted is refused or passed over; more than a message may have closes the connection.
+        // One that is not wanted is refused or passed over; more than a message may have closes the
+        // connection.
         let answer = raw.receive();
         if count > 4 {
             assert!(matches!(answer, Some(ToProgram::Rejected(_))), "{count}: {answer:?}");

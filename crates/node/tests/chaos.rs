@@ -1,4 +1,5 @@
-//! Managers that are killed again and again under programs that continue asking: nobody hangs, nothing is lost, nothing stays.
+//! Managers that are killed again and again under programs that continue asking: nobody hangs, nothing is
+//! lost, nothing stays.
 
 // Helpers of tests are tests, which clippy cannot see.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -21,7 +22,8 @@ fn child_role() {
     support::child_role(|role, _| panic!("{role}"));
 }
 
-/// Connects, looks, disconnects, until told to stop. Every failure has to be one that a manager's death explains.
+/// Connects, looks, disconnects, until told to stop. Every failure has to be one that a manager's death
+/// explains.
 fn visit(client: &Client, id: u32, done: &AtomicBool, visits: &AtomicU64) {
     while !done.load(Ordering::Relaxed) {
         match client.connect_segment(node(8), segment(id)) {

@@ -42,13 +42,15 @@ fn child_role() {
             let mut talker = command.spawn().unwrap();
             talker.wait().unwrap();
         }
-        // Inherits a socket and, once somebody has connected, never reads, and asks for more than the manager can answer in the time.
+        // Inherits a socket and, once somebody has connected, never reads, and asks for more than the manager
+        // can answer in the time.
         _ => {
             let socket = Seqpacket::from_fd(std::io::stdin().as_fd().try_clone_to_owned().unwrap());
             let status = encode(&ToManager::Request { id: 2, body: Request::Status }).unwrap();
             socket.send(&create(1), &[memory().fd()]).unwrap();
             let mut buffer = vec![0; MAX_DATAGRAM_BYTES];
-            // The answer, and that somebody has connected: an owner for which much waits is connected to no more.
+            // The answer, and that somebody has connected: an owner for which much waits is connected to no
+            // more.
             for _ in 0..2 {
                 while socket.receive(&mut buffer).is_err() {
                     std::thread::sleep(Duration::from_millis(1));

@@ -1,5 +1,5 @@
-//! Directories that nobody has named: believed only if they are the user's own or root's. And who listens in them.
-//! Only root can play several users; else these are skipped.
+//! Directories that nobody has named: believed only if they are the user's own or root's. And who listens in
+//! them. Only root can play several users; else these are skipped.
 
 // Helpers of tests are tests, which clippy cannot see.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]

@@ -1,4 +1,5 @@
-//! `init` of one cluster by several processes at once, and by one that is killed: there is one whole authority, or none.
+//! `init` of one cluster by several processes at once, and by one that is killed: there is one whole
+//! authority, or none.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
 
 use std::path::Path;

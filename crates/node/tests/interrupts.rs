@@ -1,4 +1,5 @@
-//! The sockets of pollable interrupts: whose they are, what others can do to them, and what a restart leaves of them.
+//! The sockets of pollable interrupts: whose they are, what others can do to them, and what a restart leaves
+//! of them.
 // Helpers of tests are tests, which clippy cannot see.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 

@@ -1,4 +1,5 @@
-//! What an interrupted or failed `up` leaves (nothing), managers whose lives depend on another process, and hung ones.
+//! What an interrupted or failed `up` leaves (nothing), managers whose lives depend on another process, and
+//! hung ones.
 // Helpers of tests are tests, which clippy cannot see.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -151,7 +152,8 @@ fn a_manager_that_dies_silently_is_said_to_have_said_nothing() {
     assert!(error.contains("exit status: 3") && error.contains("(nothing: its log"), "{error}");
 }
 
-/// Stops a process, and waits until none of its threads runs any more: the signal alone lets them continue for a moment.
+/// Stops a process, and waits until none of its threads runs any more: the signal alone lets them continue
+/// for a moment.
 fn stop(pid: Pid) {
     kill_process(pid, Signal::STOP).unwrap();
     let tasks = PathBuf::from(format!("/proc/{}/task", pid.as_raw_pid()));

@@ -80,7 +80,8 @@ fn sharing_opens_exactly_what_it_says() {
     assert_eq!((mode(place.dir().path()), mode(&place.dir().socket(node(4)).unwrap())), (0o750, 0o660));
     assert_eq!(mode(&place.dir().peer_socket(node(4)).unwrap()), 0o600);
     drop(group);
-    // Single users stand in a list, whose mask the mode shows in place of the group; without lists everybody may connect.
+    // Single users stand in a list, whose mask the mode shows in place of the group; without lists everybody
+    // may connect.
     let users = start(Access { uids: vec![12345], gid: None });
     let modes = (mode(place.dir().path()), mode(&place.dir().socket(node(4)).unwrap()));
     assert!([(0o750, 0o660), (0o755, 0o666)].contains(&modes), "{modes:?}");

@@ -1,5 +1,5 @@
-//! Users who send descriptors whose closing sleeps: they cost the manager a thread of their own, and nobody else anything.
-//! Only root can play several users; else these are skipped.
+//! Users who send descriptors whose closing sleeps: they cost the manager a thread of their own, and nobody
+//! else anything. Only root can play several users; else these are skipped.
 
 // Helpers of tests are tests, which clippy cannot see.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
@@ -64,7 +64,8 @@ fn hold<T>(_held: &T) {
     let _ = std::io::stdin().read(&mut [0]);
 }
 
-/// Messages of one who is not welcome, with all that is known to make closing sleep, to connections that are closed or not.
+/// Messages of one who is not welcome, with all that is known to make closing sleep, to connections that are
+/// closed or not.
 fn attack_unheard(place: &Place) -> Vec<impl Sized> {
     let null = std::fs::File::open("/dev/null").unwrap();
     let mut held = Vec::new();
@@ -109,8 +110,8 @@ fn attack_unheard(place: &Place) -> Vec<impl Sized> {
     held
 }
 
-/// Closes one's own copy. A process that closes the last one sleeps: if the manager was quicker, that is here, and the thread does not
-/// end before the release.
+/// Closes one's own copy. A process that closes the last one sleeps: if the manager was quicker, that is
+/// here, and the thread does not end before the release.
 fn give_up(fd: OwnedFd) -> std::thread::JoinHandle<()> {
     std::thread::spawn(move || drop(fd))
 }
@@ -393,7 +394,8 @@ fn a_manager_ends_although_something_cannot_be_closed() {
     let_go(attack);
 }
 
-/// Runs a role as a user in namespaces of its own, after commands that root gives there. None: this system does not allow that.
+/// Runs a role as a user in namespaces of its own, after commands that root gives there. None: this system
+/// does not allow that.
 fn confined(
     place: &Place,
     namespaces: &str,

@@ -1,4 +1,5 @@
-//! Other users: who may attach, and what the others are told. Only root can play several users; else these are skipped.
+//! Other users: who may attach, and what the others are told. Only root can play several users; else these
+//! are skipped.
 
 // Helpers of tests are tests, which clippy cannot see.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]

@@ -12,7 +12,8 @@ pub struct EndpointCard {
     pub address: Vec<u8>,
 }
 
-/// Memory that peers may reach. A process that has the card can reach the memory: it goes only to whom the owner lets in.
+/// Memory that peers may reach. A process that has the card can reach the memory: it goes only to whom the
+/// owner lets in.
 #[derive(Clone, PartialEq, Eq)]
 pub struct MemoryCard {
     /// The provider's key.

@@ -25,11 +25,13 @@ use crate::spin::Spin;
 /// How an end point waits.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
-    /// How long a wait looks for its end at most before the thread sleeps: less if that is without success, see `spin`.
+    /// How long a wait looks for its end at most before the thread sleeps: less if that is without success,
+    /// see `spin`.
     pub spin: Duration,
     /// How long an operation may take; then it ends with [`OfiError::TimedOut`], and the peer has failed.
     pub give_up_after: Duration,
-    /// How long a rail may confirm nothing at least, while others do, before another one carries what it has; longer if it is slow.
+    /// How long a rail may confirm nothing at least, while others do, before another one carries what it has;
+    /// longer if it is slow.
     pub rail_silence: Duration,
 }
 
@@ -60,7 +62,8 @@ pub(crate) struct Inside {
 }
 
 impl Inside {
-    /// Not a forked child, which must neither wait for locks that other threads held at the fork nor close what is its parent's.
+    /// Not a forked child, which must neither wait for locks that other threads held at the fork nor close
+    /// what is its parent's.
     pub(crate) fn is_own(&self) -> bool {
         std::process::id() == self.process
     }
@@ -69,7 +72,8 @@ impl Inside {
 impl Drop for Inside {
     fn drop(&mut self) {
         if !self.is_own() {
-            // In a forked child there is no such thread, and to close the connections would end those of the parent.
+            // In a forked child there is no such thread, and to close the connections would end those of the
+            // parent.
             std::mem::forget((Arc::clone(&self.engine), self.thread.take()));
             return;
         }
@@ -146,8 +150,8 @@ impl Endpoint {
         Ok(Exported { inside: Arc::clone(&self.0), card })
     }
 
-    /// Adds a peer by its card. Both ends call this with the same random `session` ([`random_u64`]); messages of other sessions are
-    /// dropped. The name is for messages. Nothing is sent yet.
+    /// Adds a peer by its card. Both ends call this with the same random `session` ([`random_u64`]); messages
+    /// of other sessions are dropped. The name is for messages. Nothing is sent yet.
     pub fn connect(&self, name: &str, card: &EndpointCard, session: u64) -> Result<Peer> {
         let engine = &self.0.engine;
         if card.provider != engine.port.provider() {
@@ -170,8 +174,8 @@ impl Endpoint {
         self.bell_with(None)
     }
 
-    /// A doorbell that is asked: `answer` gets what peers ask with and says what they are told, on any thread that makes progress, as the
-    /// action of [`Self::bell_calling`].
+    /// A doorbell that is asked: `answer` gets what peers ask with and says what they are told, on any thread
+    /// that makes progress, as the action of [`Self::bell_calling`].
     pub fn bell_answering(
         &self,
         answer: impl Fn(&[u8]) -> [u64; ANSWER_WORDS] + Send + Sync + 'static,
@@ -179,18 +183,20 @@ impl Endpoint {
         self.bell_with(Some(Action::Answer(Box::new(answer))))
     }
 
-    /// The same, which also calls `action` each time: on any thread that makes progress, so it must neither wait nor use an end
-    /// point.
+    /// The same, which also calls `action` each time: on any thread that makes progress, so it must neither
+    /// wait nor use an end point.
     pub fn bell_calling(&self, action: impl Fn() + Send + Sync + 'static) -> Result<Bell> {
         self.bell_with(Some(Action::Call(Box::new(action))))
     }
 
-    /// A doorbell that is rung by data alone: `take` gets it on any thread that makes progress, as the action of [`Self::bell_calling`].
+    /// A doorbell that is rung by data alone: `take` gets it on any thread that makes progress, as the action
+    /// of [`Self::bell_calling`].
     pub fn bell_taking(&self, take: impl Fn(&[u8]) -> Delivery + Send + Sync + 'static) -> Result<Bell> {
         self.bell_with(Some(Action::Take(Box::new(take))))
     }
 
-    /// A doorbell of a connection over several rails, for messages that have numbers and for questions about rails.
+    /// A doorbell of a connection over several rails, for messages that have numbers and for questions about
+    /// rails.
     pub fn bell_numbered(&self, owner: &Arc<OwnerRails>) -> Result<Bell> {
         self.bell_with(Some(Action::Numbered(Arc::clone(owner))))
     }
@@ -217,8 +223,8 @@ impl Endpoint {
     }
 }
 
-/// Memory that peers reach; withdrawn when dropped. What was under way then may still land in the region, which stays mapped until the
-/// end point is closed.
+/// Memory that peers reach; withdrawn when dropped. What was under way then may still land in the region,
+/// which stays mapped until the end point is closed.
 #[derive(Debug)]
 pub struct Exported {
     inside: Arc<Inside>,
@@ -276,8 +282,8 @@ impl BellState {
         }
     }
 
-    /// Data has come, with its number if it has one; `None` if this doorbell takes none. `carry_out` does what the data asks for of
-    /// memory.
+    /// Data has come, with its number if it has one; `None` if this doorbell takes none. `carry_out` does
+    /// what the data asks for of memory.
     pub(crate) fn take(
         &self,
         number: u64,

@@ -23,14 +23,15 @@ use crate::replies::Replies;
 use crate::slots::{Kind, SLOTS_OF_A_PEER, Slots, timed_out};
 use crate::spin::Spin;
 
-/// A provider that has no room says so at once and announces nothing when it has: it is asked again after this time.
+/// A provider that has no room says so at once and announces nothing when it has: it is asked again after
+/// this time.
 const ASK_AGAIN: Duration = Duration::from_micros(200);
 /// A provider may need several calls from a socket that is readable to a completion.
 const ROUNDS_IDLE: u32 = 4;
 const ROUNDS_MAX: u32 = 1000;
 const FIRST_REPLY_SLOT: usize = SEND_SLOTS + RECEIVE_SLOTS;
-/// A thread of the program that begins many operations in a row reads completions itself, once in so many: the progress thread, which
-/// wakes for each, would interrupt it as often.
+/// A thread of the program that begins many operations in a row reads completions itself, once in so many:
+/// the progress thread, which wakes for each, would interrupt it as often.
 const LOOK_EVERY: u32 = 4;
 const ECANCELED: i32 = fabric_sys::constants::FI_ECANCELED;
 
@@ -113,8 +114,8 @@ impl Engine {
         count
     }
 
-    /// Deals with messages that this host has received, here and in other threads. How the peer's session ends comes by another way,
-    /// which may be faster.
+    /// Deals with messages that this host has received, here and in other threads. How the peer's session
+    /// ends comes by another way, which may be faster.
     pub(crate) fn deal_with_what_came(&self) {
         // A peer that sends without end is not waited for.
         let mut rounds = 0..ROUNDS_MAX;
@@ -125,8 +126,9 @@ impl Engine {
         drop(self.reading.write());
     }
 
-    /// Makes progress until `ready`, which is called often, and not again once it has said so; `false` if that takes longer than the
-    /// settings allow. Spins first, then sleeps, at most `longest_sleep` without a look.
+    /// Makes progress until `ready`, which is called often, and not again once it has said so; `false` if
+    /// that takes longer than the settings allow. Spins first, then sleeps, at most `longest_sleep` without a
+    /// look.
     #[inline]
     pub(crate) fn wait_until(
         &self,
@@ -223,7 +225,8 @@ impl Engine {
         Err(OfiError::Gone { peer: peer.name.clone(), reason: "another rail takes over".to_owned() })
     }
 
-    /// Posts the operation of a claimed slot, again while the provider has no room. If it fails, the slot is given back.
+    /// Posts the operation of a claimed slot, again while the provider has no room. If it fails, the slot is
+    /// given back.
     #[inline]
     pub(crate) fn post(
         &self,
@@ -255,7 +258,8 @@ impl Engine {
         Err(peer.failed_by(error))
     }
 
-    /// Posts the operation of a claimed slot, if the provider has room now; if not, or if it fails, the slot is given back.
+    /// Posts the operation of a claimed slot, if the provider has room now; if not, or if it fails, the slot
+    /// is given back.
     pub(crate) fn post_if_room(
         &self,
         slot: usize,
@@ -318,7 +322,8 @@ impl Engine {
         Err(peer.failed_by(timed_out(peer, kind, limit_ms, "the peer did not respond")))
     }
 
-    /// Waits for a reply for at most that long. The slot stays the caller's, and the peer has not failed if there is none.
+    /// Waits for a reply for at most that long. The slot stays the caller's, and the peer has not failed if
+    /// there is none.
     pub(crate) fn wait_for_answer(
         &self,
         slot: usize,

@@ -1,7 +1,8 @@
 //! Puts threads to sleep until a completion arrives, and the progress thread for short times.
 //!
-//! One thread at most sleeps on the provider's descriptor, the first that has to sleep: it wakes when something comes in, without another
-//! thread between. All others sleep on a condition. The progress thread takes the descriptor when nobody else does.
+//! One thread at most sleeps on the provider's descriptor, the first that has to sleep: it wakes when
+//! something comes in, without another thread between. All others sleep on a condition. The progress thread
+//! takes the descriptor when nobody else does.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -55,8 +56,8 @@ impl Events {
     /// Something has ended: sleepers look again.
     #[inline]
     pub(crate) fn wake(&self) {
-        // Orders what has ended before the looks at `sleepers` and `is_kick_wanted`; pairs with their changes in `sleep` and `poll`, which
-        // come before the looks there.
+        // Orders what has ended before the looks at `sleepers` and `is_kick_wanted`; pairs with their changes
+        // in `sleep` and `poll`, which come before the looks there.
         fence(Ordering::SeqCst);
         if self.sleepers.load(Ordering::SeqCst) > 0 {
             self.wake_sleepers();
@@ -82,7 +83,8 @@ impl Events {
         }
     }
 
-    /// A thread of the program sleeps until the descriptor is readable or something has ended; answers whether it is `ready` before.
+    /// A thread of the program sleeps until the descriptor is readable or something has ended; answers
+    /// whether it is `ready` before.
     pub(crate) fn poll(
         &self,
         _poller: &MutexGuard<'_, ()>,
@@ -100,7 +102,8 @@ impl Events {
         is_ready
     }
 
-    /// Whether the thread that has the right to sleep on the provider's descriptor is kicked when something has ended.
+    /// Whether the thread that has the right to sleep on the provider's descriptor is kicked when something
+    /// has ended.
     pub(crate) fn wants_kick(&self, is_wanted: bool) {
         self.is_kick_wanted.store(is_wanted, Ordering::SeqCst);
     }
@@ -165,7 +168,8 @@ impl Events {
         self.is_napping.store(false, Ordering::SeqCst);
     }
 
-    /// The progress thread leaves the descriptor to a thread that has slept on it for a while already, until that has woken.
+    /// The progress thread leaves the descriptor to a thread that has slept on it for a while already, until
+    /// that has woken.
     pub(crate) fn long_nap(&self) {
         self.is_nap_long.store(true, Ordering::SeqCst);
         self.nap(LONGEST_POLL);

@@ -34,7 +34,8 @@ pub(crate) struct Info {
     raw: NonNull<fi_info>,
 }
 
-// SAFETY: plain memory of one owner. After it is made it is only read through `&self`, or passed to calls of libfabric that copy it.
+// SAFETY: plain memory of one owner. After it is made it is only read through `&self`, or passed to calls of
+// libfabric that copy it.
 unsafe impl Send for Info {}
 // SAFETY: as above.
 unsafe impl Sync for Info {}
@@ -73,7 +74,8 @@ impl InfoList {
         let mut infos = Vec::new();
         let mut next = self.0.raw.as_ptr();
         while let Some(raw) = NonNull::new(next) {
-            // SAFETY: an element of the list, which lives as long as `self`; the call copies this element alone.
+            // SAFETY: an element of the list, which lives as long as `self`; the call copies this element
+            // alone.
             let copy = unsafe {
                 next = (*raw.as_ptr()).next;
                 (self.0.library.fi_dupinfo)(raw.as_ptr())
@@ -104,7 +106,8 @@ fn hints(library: &'static Library, provider: Option<&CStr>) -> Option<Info> {
     if !info.is_complete() {
         return None;
     }
-    // SAFETY: owned here and complete. The name is a copy by the C allocator, with which `fi_freeinfo` frees it.
+    // SAFETY: owned here and complete. The name is a copy by the C allocator, with which `fi_freeinfo` frees
+    // it.
     unsafe {
         let info = info.raw.as_ptr();
         (*info).caps = CAPABILITIES;

@@ -1,12 +1,13 @@
 //! The link between machines: remote memory and doorbells over any provider of libfabric.
 //!
-//! What it is for: an [`Endpoint`] reaches the memory of its peers by put and get, rings their doorbells by messages, and carries out
-//! atomic operations that peers ask for. [`OfiMemory`] is remote memory as every link has it. Which provider is used:
-//! [`provider`].
+//! What it is for: an [`Endpoint`] reaches the memory of its peers by put and get, rings their doorbells by
+//! messages, and carries out atomic operations that peers ask for. [`OfiMemory`] is remote memory as every
+//! link has it. Which provider is used: [`provider`].
 //!
-//! What it must never do: wait without limit; let a stranger's message or a peer's death do more than end what concerns that peer;
-//! need libfabric before a program opens an end point. It speaks no control protocol: cards ([`card`]) and sessions come from outside,
-//! over a connection that knows its other end. On the wire of a provider everything is plain text.
+//! What it must never do: wait without limit; let a stranger's message or a peer's death do more than end
+//! what concerns that peer; need libfabric before a program opens an end point. It speaks no control
+//! protocol: cards ([`card`]) and sessions come from outside, over a connection that knows its other end. On
+//! the wire of a provider everything is plain text.
 //!
 //! Where to start reading: [`endpoint`], then `engine`; unsafe code is in `handles` and `port`.
 #![deny(unsafe_code)]

@@ -1,11 +1,14 @@
-//! The messages between end points: doorbells, data for the owner's program, and atomic operations and stores that the owner carries out.
+//! The messages between end points: doorbells, data for the owner's program, and atomic operations and stores
+//! that the owner carries out.
 //!
-//! All have the same length, but for the data that follows two kinds. Whatever comes in is decoded or dropped; nothing in a message is
-//! trusted before the session and the memory that it names have been looked up.
+//! All have the same length, but for the data that follows two kinds. Whatever comes in is decoded or
+//! dropped; nothing in a message is trusted before the session and the memory that it names have been looked
+//! up.
 
 /// Bytes of every message, without data.
 pub(crate) const MESSAGE_BYTES: usize = 56;
-/// Bytes of data of one message at most: as many as the longest message of the SISCI API has (8,176), and then whole lines.
+/// Bytes of data of one message at most: as many as the longest message of the SISCI API has (8,176), and
+/// then whole lines.
 pub const DATA_BYTES_MAX: usize = 8192;
 /// Begins every message; its last byte is the version.
 const MAGIC: u32 = 0x744c_4601;

@@ -1,7 +1,8 @@
 //! A peer: put, get, doorbells, atomic operations on what it has exported.
 //!
-//! The first failure of anything that goes to a peer is the peer's: all that follows fails with the same error, and
-//! [`Peer::barrier`] tells it. What was put before may or may not have arrived. A new [`Peer`] begins anew.
+//! The first failure of anything that goes to a peer is the peer's: all that follows fails with the same
+//! error, and [`Peer::barrier`] tells it. What was put before may or may not have arrived. A new [`Peer`]
+//! begins anew.
 
 mod question;
 mod queue;
@@ -42,7 +43,8 @@ pub(crate) struct Piece {
     pub(crate) address: u64,
 }
 
-/// Pieces as long as a slot. The card and the caller's check of the range keep them within an address space; the owner checks them again.
+/// Pieces as long as a slot. The card and the caller's check of the range keep them within an address space;
+/// the owner checks them again.
 pub(crate) fn pieces(card: &MemoryCard, offset: usize, len: usize) -> impl Iterator<Item = Piece> + use<> {
     let start = card.base.wrapping_add(offset as u64);
     (0..len).step_by(SEND_SLOT_BYTES).map(move |at| Piece {
@@ -63,7 +65,8 @@ impl Peer {
         self.state.failure.get().cloned()
     }
 
-    /// Tells that it is gone, which the control plane may know before the provider: a process that waits for it gets an error now.
+    /// Tells that it is gone, which the control plane may know before the provider: a process that waits for
+    /// it gets an error now.
     pub fn lost(&self, reason: &str) {
         self.state.fail(&OfiError::Gone { peer: self.state.name.clone(), reason: reason.to_owned() });
         self.inside.engine.events.wake();
@@ -78,8 +81,8 @@ impl Peer {
         if self.keeps(order) { Ok(()) } else { self.barrier() }
     }
 
-    /// Begins to write a block; the caller has checked the range. `from` may be changed when it returns; the block is there for sure
-    /// after the next [`Peer::barrier`]. Blocks of one thread arrive in their order.
+    /// Begins to write a block; the caller has checked the range. `from` may be changed when it returns; the
+    /// block is there for sure after the next [`Peer::barrier`]. Blocks of one thread arrive in their order.
     #[inline]
     pub fn put(&self, card: &MemoryCard, offset: usize, from: &[u8]) -> Result<()> {
         self.put_pieces(card, offset, from.len(), |memory, piece| {
@@ -107,7 +110,8 @@ impl Peer {
         let is_ordered = self.keeps(FI_ORDER_WAW);
         let _at_work = engine.at_work();
         for piece in pieces(card, offset, len) {
-            // In order: when the last piece is there, so are the others, and their slots need not wait for the peer's word.
+            // In order: when the last piece is there, so are the others, and their slots need not wait for
+            // the peer's word.
             let is_last = piece.at + piece.len == len;
             let end = if is_last || !is_ordered { WriteEnd::Arrived } else { WriteEnd::SlotFree };
             let target = Target { address: piece.address, len: piece.len, key: card.key };
@@ -122,8 +126,9 @@ impl Peer {
         Ok(())
     }
 
-    /// Begins to write a chunk, if there is room for it now: it is confirmed by itself, and in no order with others. If it is to be kept,
-    /// its slot stays as it is when it fails. Answers the slot and the number of its operation.
+    /// Begins to write a chunk, if there is room for it now: it is confirmed by itself, and in no order with
+    /// others. If it is to be kept, its slot stays as it is when it fails. Answers the slot and the number of
+    /// its operation.
     pub(crate) fn try_put_chunk(
         &self,
         card: &MemoryCard,
@@ -200,7 +205,8 @@ impl Peer {
         result
     }
 
-    /// Waits for a slot only if it has none itself: threads that each keep some and wait for more would wait for each other.
+    /// Waits for a slot only if it has none itself: threads that each keep some and wait for more would wait
+    /// for each other.
     fn begin_get(
         &self,
         card: &MemoryCard,
@@ -246,8 +252,9 @@ impl Peer {
         self.send(Kind::Ring, |_| Body::Ring { bell, number: 0 }, &[]).map(drop)
     }
 
-    /// Waits until the peer has dealt with all doorbells that were rung: a session that ends may overtake the last of them, because its
-    /// end is told by another way. A reply to a later message says so; it is about memory that nobody has.
+    /// Waits until the peer has dealt with all doorbells that were rung: a session that ends may overtake the
+    /// last of them, because its end is told by another way. A reply to a later message says so; it is about
+    /// memory that nobody has.
     pub fn confirm_rings(&self) -> Result<()> {
         // Acquire: pairs with the Release in `ring`.
         if !self.inside.is_own() || !self.state.has_rung.swap(false, Ordering::Acquire) {
@@ -259,8 +266,8 @@ impl Peer {
         self.request(Kind::Atomic, nobody, &[]).map(drop)
     }
 
-    /// Gives data to the program that has made `bell`, and waits for what becomes of it. Blocks that this thread has put before are there
-    /// when it gets the data.
+    /// Gives data to the program that has made `bell`, and waits for what becomes of it. Blocks that this
+    /// thread has put before are there when it gets the data.
     pub fn deliver(&self, bell: u64, data: &[u8]) -> Result<Delivery> {
         if data.len() > DATA_BYTES_MAX {
             return Ok(Delivery::TooLong);
@@ -273,7 +280,8 @@ impl Peer {
         }
     }
 
-    /// Rings a doorbell, with a number by which the owner knows whether it has counted it. Nothing must have been put before.
+    /// Rings a doorbell, with a number by which the owner knows whether it has counted it. Nothing must have
+    /// been put before.
     #[inline]
     pub(crate) fn trigger(&self, bell: u64, number: u64) -> Result<()> {
         self.send(Kind::Trigger, |_| Body::Ring { bell, number }, &[]).map(drop)
@@ -342,8 +350,8 @@ impl Peer {
         self.atomic(card, offset, Width::Eight, AtomicOp::FetchAdd { add })
     }
 
-    /// Has stores carried out at the owner, by its processor, in their order: as many as one message carries. Blocks that this
-    /// thread has put before are there by then, and the stores are there when this returns.
+    /// Has stores carried out at the owner, by its processor, in their order: as many as one message carries.
+    /// Blocks that this thread has put before are there by then, and the stores are there when this returns.
     pub(crate) fn store_part(&self, card: &MemoryCard, part: &[u8]) -> Result<()> {
         self.ordered_after_puts(FI_ORDER_SAW)?;
         let (memory, len) = (card.token, part.len() as u32);

@@ -1,9 +1,10 @@
-//! An open end point of libfabric with its queue, and the memory that it may touch, behind functions that are safe to call in any
-//! order.
+//! An open end point of libfabric with its queue, and the memory that it may touch, behind functions that are
+//! safe to call in any order.
 //!
-//! Buffers of operations are *slots* of memory that belongs to the port and lives until the end point is closed: so an operation that
-//! nobody waits for any more can end whenever it likes. A slot carries one operation at a time, which is checked. Memory that peers
-//! reach stays mapped until the port is closed, also when it is withdrawn: a provider may still be receiving into it.
+//! Buffers of operations are *slots* of memory that belongs to the port and lives until the end point is
+//! closed: so an operation that nobody waits for any more can end whenever it likes. A slot carries one
+//! operation at a time, which is checked. Memory that peers reach stays mapped until the port is closed, also
+//! when it is withdrawn: a provider may still be receiving into it.
 #![allow(unsafe_code)]
 
 mod closing;
@@ -40,7 +41,8 @@ use crate::random::random_u64;
 pub(crate) use closing::{Closed, Closing};
 pub(crate) use operations::{Target, WriteEnd};
 
-/// Slots for operations of this side, and the bytes of each: enough under way for a network's bandwidth times its delay.
+/// Slots for operations of this side, and the bytes of each: enough under way for a network's bandwidth times
+/// its delay.
 pub(crate) const SEND_SLOTS: usize = 32;
 pub(crate) const SEND_SLOT_BYTES: usize = 64 * 1024;
 /// Slots for messages that come in, and the bytes of each.
@@ -130,8 +132,8 @@ pub(crate) struct Port {
     closing: Arc<Closing>,
 }
 
-// SAFETY: the domain was opened as FI_THREAD_SAFE: all its objects may be used by any threads at once. A context is written by
-// libfabric only while `posted` of its slot is set, and by nobody else.
+// SAFETY: the domain was opened as FI_THREAD_SAFE: all its objects may be used by any threads at once. A
+// context is written by libfabric only while `posted` of its slot is set, and by nobody else.
 unsafe impl Send for Port {}
 // SAFETY: as above.
 unsafe impl Sync for Port {}
@@ -192,7 +194,8 @@ impl Port {
         let contexts = (0..SLOTS).map(|_| Context(UnsafeCell::new(fi_context2::zeroed()))).collect();
         let posted = (0..SLOTS).map(|_| AtomicBool::new(false)).collect();
         let mut opening = Opening { library, provider: &provider, open: Vec::new() };
-        // SAFETY: `info` is live, and every other pointer is one to a local place or to an object that was opened before.
+        // SAFETY: `info` is live, and every other pointer is one to a local place or to an object that was
+        // opened before.
         let (fabric, domain, av, cq, ep, wait_fd) = unsafe {
             let mut fabric = null_mut();
             let failed = (library.fi_fabric)((*info.as_ptr()).fabric_attr, &raw mut fabric, null_mut());
@@ -288,7 +291,8 @@ impl Port {
         Ok(bytes)
     }
 
-    /// Adds a peer's address. The provider reads as many bytes as its addresses have: they must be as many as the own ones.
+    /// Adds a peer's address. The provider reads as many bytes as its addresses have: they must be as many as
+    /// the own ones.
     pub(crate) fn insert(&self, address: &[u8]) -> Result<Address> {
         let own = self.address()?;
         // Names of `shm` and the like have no fixed length; they end with a zero byte.
@@ -306,7 +310,8 @@ impl Port {
             return Err(OfiError::BadCard { what: "an endpoint address", len: address.len(), why });
         }
         let mut inserted = FI_ADDR_UNSPEC;
-        // SAFETY: a live address vector; an address of the length that this provider reads; a place for the answer.
+        // SAFETY: a live address vector; an address of the length that this provider reads; a place for the
+        // answer.
         let count = unsafe {
             fi_av_insert(self.av.as_ptr(), address.as_ptr().cast(), 1, &raw mut inserted, 0, null_mut())
         };
@@ -330,7 +335,8 @@ impl Port {
         Ok(MemoryCard { key, token, base, size_bytes: window.len() as u64 })
     }
 
-    /// Peers no longer reach it. What is on its way may still land in it: the region stays mapped until the port is closed.
+    /// Peers no longer reach it. What is on its way may still land in it: the region stays mapped until the
+    /// port is closed.
     pub(crate) fn withdraw(&self, token: u64) {
         let mut registered = self.registered.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(entry) = registered.iter_mut().find(|entry| entry.token == token)
@@ -353,7 +359,8 @@ impl Port {
         for _ in 0..8 {
             let key = if is_key_ours { random_u64()? & key_mask } else { 0 };
             let mut registration = null_mut();
-            // SAFETY: a live domain; memory that stays mapped until the port is closed (its slots, or a region that `export` keeps).
+            // SAFETY: a live domain; memory that stays mapped until the port is closed (its slots, or a
+            // region that `export` keeps).
             failed = unsafe {
                 let start = window.as_ptr().cast::<c_void>();
                 fi_mr_reg(

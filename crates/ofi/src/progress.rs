@@ -1,9 +1,10 @@
-//! The thread that makes progress while the program computes: it lets puts of peers complete where a provider's progress is manual,
-//! rings doorbells and carries out atomic operations.
+//! The thread that makes progress while the program computes: it lets puts of peers complete where a
+//! provider's progress is manual, rings doorbells and carries out atomic operations.
 //!
-//! It sleeps on the provider's descriptor. While threads of the program make progress themselves it leaves them the work, so that two
-//! threads do not wake for each completion. It looks after them again after [`NAP`], and after ever longer times while it finds one at work
-//! each time: on a virtual machine a look takes some 20 µs of the processor that the other thread may be on.
+//! It sleeps on the provider's descriptor. While threads of the program make progress themselves it leaves
+//! them the work, so that two threads do not wake for each completion. It looks after them again after
+//! [`NAP`], and after ever longer times while it finds one at work each time: on a virtual machine a look
+//! takes some 20 µs of the processor that the other thread may be on.
 
 use std::time::{Duration, Instant};
 
@@ -12,14 +13,16 @@ use shm::sync::{Ordering, spin_loop};
 use crate::engine::Engine;
 use crate::spin::Spin;
 
-/// How long the work is left to others without a look, and how often a provider without a descriptor is asked.
+/// How long the work is left to others without a look, and how often a provider without a descriptor is
+/// asked.
 const NAP: Duration = Duration::from_micros(100);
-/// The same while a thread of the program is found at work each time. A peer's put may wait so long when that thread ends its work, and no
-/// longer than the thread has been at it.
+/// The same while a thread of the program is found at work each time. A peer's put may wait so long when that
+/// thread ends its work, and no longer than the thread has been at it.
 const LONGEST_NAP: Duration = Duration::from_micros(1600);
 /// How long it sleeps at most while the provider has no room for something.
 const ROOM_NAP: Duration = Duration::from_millis(1);
-/// After so many naps in a row because a thread of the program has the descriptor the next one lasts until that has woken.
+/// After so many naps in a row because a thread of the program has the descriptor the next one lasts until
+/// that has woken.
 const NAPS: u32 = 16;
 /// After something has ended the next is often near: how long at most it is looked for before sleep.
 const SPIN: Duration = Duration::from_micros(20);
@@ -32,7 +35,8 @@ pub(crate) fn run(engine: &Engine) {
     // Since when nothing has ended, and how long to look on.
     let mut idle: Option<(Instant, Duration)> = None;
     while !engine.is_stopping.load(Ordering::Acquire) {
-        // Before a look at the queue: a thread of the program may have been interrupted while it holds the provider's locks.
+        // Before a look at the queue: a thread of the program may have been interrupted while it holds the
+        // provider's locks.
         let now = engine.others_work.load(Ordering::Relaxed);
         let is_left_to_others = now != seen && !engine.events.has_sleepers();
         seen = now;

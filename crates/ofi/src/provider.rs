@@ -12,10 +12,11 @@ use crate::handles::{Info, InfoList};
 pub struct Wanted {
     /// A provider's name as libfabric has it (`tcp;ofi_rxm`, `verbs;ofi_rxm`, `psm3`); else the best one.
     pub provider: Option<String>,
-    /// The own address to be used, for providers that have internet addresses; else that of the first interface that leaves the
-    /// machine.
+    /// The own address to be used, for providers that have internet addresses; else that of the first
+    /// interface that leaves the machine.
     pub source: Option<IpAddr>,
-    /// The named provider alone. Else libfabric's answer to a part of a name counts, too: `tcp;ofi_rxm` for `tcp`.
+    /// The named provider alone. Else libfabric's answer to a part of a name counts, too: `tcp;ofi_rxm` for
+    /// `tcp`.
     pub is_exact: bool,
 }
 
@@ -36,14 +37,16 @@ pub struct Offer {
     pub is_ipv4: bool,
 }
 
-/// Providers from the best to the last, if none is named. Hardware comes first. Those that are not here are used only if they are
-/// named: `sockets` (superseded), `shm` (never leaves the machine, where link `shm` is better), `udp;ofi_rxd`, hooks and rails of
-/// libfabric's own. Tested here: `tcp;ofi_rxm`, `net`, `sockets` and `shm` of 1.17; hardware is untested.
+/// Providers from the best to the last, if none is named. Hardware comes first. Those that are not here are
+/// used only if they are named: `sockets` (superseded), `shm` (never leaves the machine, where link `shm` is
+/// better), `udp;ofi_rxd`, hooks and rails of libfabric's own. Tested here: `tcp;ofi_rxm`, `net`, `sockets`
+/// and `shm` of 1.17; hardware is untested.
 pub const RANKS: [&str; 10] =
     ["cxi", "efa", "opx", "psm3", "psm2", "verbs;ofi_rxm", "tcp", "tcp;ofi_rxm", "net", "verbs;ofi_rxd"];
 
-/// tieline's own provider (`libtieline-fi.so`), which stands on this crate: libfabric finds it in this process, too, if `FI_PROVIDER_PATH`
-/// is set. A link that used it would go in a circle, so it is never used, not even by name or below another provider.
+/// tieline's own provider (`libtieline-fi.so`), which stands on this crate: libfabric finds it in this
+/// process, too, if `FI_PROVIDER_PATH` is set. A link that used it would go in a circle, so it is never used,
+/// not even by name or below another provider.
 const OWN: &str = "tieline";
 
 /// All that is offered with remote memory access and messages, in the order of preference.

@@ -1,14 +1,17 @@
 //! Several peers that lead to one owner, each over a network interface of its own: one link.
 //!
-//! A block longer than a chunk goes over all of them at once, each chunk over the rail that will have carried it first. All else goes
-//! over one rail, the first one until it fails, as soon as all rails have confirmed their chunks. So what programs rely on of one
-//! [`Peer`] holds: blocks of one thread arrive in their order, a doorbell rings and an atomic operation is carried out after them, a
-//! barrier waits for all. With one rail each call is that of the peer.
+//! A block longer than a chunk goes over all of them at once, each chunk over the rail that will have carried
+//! it first. All else goes over one rail, the first one until it fails, as soon as all rails have confirmed
+//! their chunks. So what programs rely on of one [`Peer`] holds: blocks of one thread arrive in their order,
+//! a doorbell rings and an atomic operation is carried out after them, a barrier waits for all. With one rail
+//! each call is that of the peer.
 //!
-//! A rail that fails is closed at the owner, what was not confirmed is sent again over the others, and it is opened again
-//! ([`Rails::recovering`]). Its failure is the link's if it is the only one. If a short put was under way on it, which must not be done a
-//! second time, the link is suspended until the program resumes it ([`suspension`]). Atomic operations have numbers, by which the owner carries each out once
-//! ([`orders`]). Interrupts have no memory: all that they send has numbers, and is sent again ([`outbox`], [`inbox`]). docs/adr/0015 has the reasons.
+//! A rail that fails is closed at the owner, what was not confirmed is sent again over the others, and it is
+//! opened again ([`Rails::recovering`]). Its failure is the link's if it is the only one. If a short put was
+//! under way on it, which must not be done a second time, the link is suspended until the program resumes it
+//! ([`suspension`]). Atomic operations have numbers, by which the owner carries each out once ([`orders`]).
+//! Interrupts have no memory: all that they send has numbers, and is sent again ([`outbox`], [`inbox`]).
+//! docs/adr/0015 has the reasons.
 
 mod choice;
 mod core;
@@ -78,15 +81,16 @@ impl From<Arc<Peer>> for Rails {
 }
 
 impl Rails {
-    /// All lead to the same owner. Those after [`RAILS_MAX`] are left out; `None`: there is none. The first failure of any rail is that of
-    /// the link.
+    /// All lead to the same owner. Those after [`RAILS_MAX`] are left out; `None`: there is none. The first
+    /// failure of any rail is that of the link.
     pub fn new(lanes: Vec<Arc<Peer>>) -> Option<Self> {
         let first = Arc::clone(lanes.first()?);
         Some(Self::of(lanes, first, None))
     }
 
-    /// The same, which goes on without rails that fail, and uses them again when they are back; those that have
-    /// failed already are tried as well. It leads to one piece of memory or one interrupt alone: a new end point has another key.
+    /// The same, which goes on without rails that fail, and uses them again when they are back; those that
+    /// have failed already are tried as well. It leads to one piece of memory or one interrupt alone: a new
+    /// end point has another key.
     pub fn recovering(lanes: Vec<Arc<Peer>>, recover: Recover) -> Option<Self> {
         let first = Arc::clone(lanes.first()?);
         let is_possible = lanes.len() > 1;
@@ -117,7 +121,8 @@ impl Rails {
         self.0.reduced()
     }
 
-    /// Does what is no long block over the rail for that, when what was put before has arrived over all of them.
+    /// Does what is no long block over the rail for that, when what was put before has arrived over all of
+    /// them.
     #[inline]
     pub(crate) fn over_lead<T>(&self, act: impl FnMut(&Lead<'_>) -> Result<T>) -> Result<T> {
         let _no_chunks = self.0.others_are_done()?;

@@ -1,9 +1,9 @@
 //! Replies to requests of peers: which slots they have, and which wait for room.
 //!
-//! A slot that receives is never used for a reply, so a peer whose address takes nothing does not stop what others send. One address
-//! has at most [`SLOTS_OF_AN_ADDRESS`] replies under way. A reply for which the provider has no room gives its slot back and waits in
-//! memory. At most [`WAITING_OF_AN_ADDRESS`] replies to one address wait: a peer has no more requests under way, unless it breaks the
-//! rules.
+//! A slot that receives is never used for a reply, so a peer whose address takes nothing does not stop what
+//! others send. One address has at most [`SLOTS_OF_AN_ADDRESS`] replies under way. A reply for which the
+//! provider has no room gives its slot back and waits in memory. At most [`WAITING_OF_AN_ADDRESS`] replies to
+//! one address wait: a peer has no more requests under way, unless it breaks the rules.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -103,7 +103,8 @@ impl Replies {
         });
     }
 
-    /// The reply of this slot has ended. What is sent next, and out of which slot: to the same address, or to the one whose turn it is.
+    /// The reply of this slot has ended. What is sent next, and out of which slot: to the same address, or to
+    /// the one whose turn it is.
     pub(crate) fn ended(&self, slot: usize) -> Option<(usize, Reply)> {
         self.with(|inner| {
             let had_none = inner.free.is_empty();

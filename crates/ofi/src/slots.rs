@@ -1,10 +1,10 @@
 //! Which operation has which send slot, and how it ended.
 //!
-//! A lock per slot is taken when an operation begins and when it ends: some 20 ns each without contention, of the 20 µs that the
-//! fastest provider without hardware takes.
+//! A lock per slot is taken when an operation begins and when it ends: some 20 ns each without contention, of
+//! the 20 µs that the fastest provider without hardware takes.
 //!
-//! A peer has at most half of the slots, so that one that freezes leaves room for the others. Two that freeze do not: their slots are
-//! free again when the provider gives up on them, or the end point is closed.
+//! A peer has at most half of the slots, so that one that freezes leaves room for the others. Two that freeze
+//! do not: their slots are free again when the provider gives up on them, or the end point is closed.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -32,7 +32,7 @@ pub(crate) enum Kind {
     Data,
     /// The same, and it may be asked again: nothing is changed by it.
     Question,
-    /// A doorbell whose number tells the owner whether it has counted it: nobody waits, and it may be lost or rung again.
+    /// A doorbell with a number, by which the owner counts it once: nobody waits, and it may be lost.
     Trigger,
     /// Data with such a number: somebody waits for the reply, and it may be sent again.
     Message,
@@ -238,7 +238,7 @@ impl Slots {
         true
     }
 
-    /// How a waited-for operation ended; `None` while it continues. The slot is still the caller's afterwards.
+    /// How a waited-for operation ended; `None` while it continues. The slot stays the caller's.
     pub(crate) fn outcome(&self, slot: usize) -> Option<Result<Option<Answer>>> {
         let inner = self.inner(slot);
         let wants_reply = matches!(&inner.operation, Some((_, kind)) if kind.wants_reply());
@@ -296,7 +296,7 @@ impl Slots {
         kinds.any(|(its, kind)| its.number == peer.number && kind.is_done_once())
     }
 
-    /// Whether other peers have long transfers under way, which may take a while, and for which somebody still waits.
+    /// Whether other peers have long transfers under way for which somebody still waits.
     pub(crate) fn has_long_of_others(&self, peer: &PeerState) -> bool {
         let is_long = |slot: &Slot| {
             let inner = slot.inner.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,8 +1,9 @@
 //! How long a wait spins before the thread sleeps, learnt from the duration of earlier waits.
 //!
-//! A spin that met its end allows the next one four times the time that it took, at least. Several in a row without success halve the time: a
-//! single one may be the fault of a peer that was interrupted, and to sleep for it makes the next wait of the peer longer, too. One that has
-//! come down to nothing is tried again now and then, ever more rarely. `shm`'s spin does so for looks at a word; a look at a provider's queue costs a
+//! A spin that met its end allows the next one four times the time that it took, at least. Several in a row
+//! without success halve the time: a single one may be the fault of a peer that was interrupted, and to sleep
+//! for it makes the next wait of the peer longer, too. One that has come down to nothing is tried again now
+//! and then, ever more rarely. `shm`'s spin does so for looks at a word; a look at a provider's queue costs a
 //! thousand times as much, and several threads share what was learnt.
 
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Data for the program at the other end: what comes, in which order, and what becomes of data that cannot be taken.
+//! Data for the program at the other end: what comes, in which order, and what becomes of data that cannot be
+//! taken.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use std::sync::{Arc, Mutex};

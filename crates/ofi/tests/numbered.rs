@@ -1,5 +1,5 @@
-//! Triggers and messages over rails whose end points at the owner are closed at any moment: each is carried out once. Both ends are in this
-//! process, on loopback.
+//! Triggers and messages over rails whose end points at the owner are closed at any moment: each is carried
+//! out once. Both ends are in this process, on loopback.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
 use std::sync::mpsc::{Receiver, Sender, channel};

@@ -1,5 +1,5 @@
-//! A link over rails goes on without one whose end point at the owner is closed in the middle of transfers, and takes it back: both ends
-//! in this process, on loopback.
+//! A link over rails goes on without one whose end point at the owner is closed in the middle of transfers,
+//! and takes it back: both ends in this process, on loopback.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -219,7 +219,8 @@ fn another_rail_takes_over_from_the_first_one_while_nothing_is_under_way() {
     assert_eq!(link.failure().map(|error| error.to_string()), None);
 }
 
-/// Two threads add and a third one stores, while one rail after the other is closed under them, the one that carries all this too.
+/// Two threads add and a third one stores, while one rail after the other is closed under them, the one that
+/// carries all this too.
 #[test]
 fn atomic_operations_and_stores_are_carried_out_once_when_rails_are_closed_under_them() {
     const ADDS: u64 = 3_000;
@@ -302,8 +303,8 @@ fn stand_still(end_point: &Endpoint, link: &Rails) -> (Bell, Sender<()>) {
     (stops, goes_on)
 }
 
-/// The owner's end point of the first rail stands still while an order is under way to it, and goes on after the order was sent
-/// again over the other rail: what comes late is not carried out a second time.
+/// The owner's end point of the first rail stands still while an order is under way to it, and goes on after
+/// the order was sent again over the other rail: what comes late is not carried out a second time.
 #[test]
 fn an_order_that_comes_late_over_a_rail_that_stood_still_does_nothing() {
     let Some((owner, link, cards)) = link(2) else { return };
@@ -331,9 +332,11 @@ fn an_order_that_comes_late_over_a_rail_that_stood_still_does_nothing() {
     assert_eq!(link.failure().map(|error| error.to_string()), None);
 }
 
-/// Whatever is put next goes over the link; what a failed rail leaves in doubt is told once, and nothing lands late.
+/// Whatever is put next goes over the link; what a failed rail leaves in doubt is told once, and nothing
+/// lands late.
 ///
-/// Two words count up: the second follows the first. An owner that finds the second has found the first, whatever is in doubt.
+/// Two words count up: the second follows the first. An owner that finds the second has found the first,
+/// whatever is in doubt.
 #[test]
 fn short_puts_under_a_rail_that_is_closed_are_in_doubt_and_the_link_goes_on() {
     for rails in [2, 3] {
@@ -400,8 +403,8 @@ fn short_puts_under_a_rail_that_is_closed_are_in_doubt_and_the_link_goes_on() {
     }
 }
 
-/// The owner's end point of the rail stands still under a put. The link is not resumed before that end point is closed: what it still
-/// has lands before that, and not on what is put afterwards.
+/// The owner's end point of the rail stands still under a put. The link is not resumed before that end point
+/// is closed: what it still has lands before that, and not on what is put afterwards.
 #[test]
 fn a_link_in_doubt_is_not_resumed_while_a_put_may_land_late() {
     let settings = Settings { give_up_after: Duration::from_secs(2), ..Settings::default() };

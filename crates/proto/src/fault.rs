@@ -1,7 +1,7 @@
 //! The faults that an administrator may inject into a link.
 //!
-//! Faults are asked for by `tieline link`, kept by the node manager, shown to the programs of the node in its state page,
-//! and carried out by each of them on what it puts and gets (crate `link`, module `hook`).
+//! Faults are asked for by `tieline link`, kept by the node manager, shown to the programs of the node in its
+//! state page, and carried out by each of them on what it puts and gets (crate `link`, module `hook`).
 
 use std::fmt;
 

@@ -1,49 +1,56 @@
 //! The state machine of a node manager: attached programs, objects, permissions, connections.
 //!
-//! A pure state machine. The driver (crate `node`) feeds it connections, decoded messages and time, and carries out
-//! what it puts out. Descriptors are tokens: the driver has already examined each one and passes its kind.
+//! A pure state machine. The driver (crate `node`) feeds it connections, decoded messages and time, and
+//! carries out what it puts out. Descriptors are tokens: the driver has already examined each one and passes
+//! its kind.
 //!
 //! # Words
-//! An *object* is a segment, a copy of a group, or an interrupt. A *connection* is counted by the exporter (the manager of the
-//! node where the object lives) and is called an *export* there; the same connection is an *import* at the manager of the
-//! program that connected. A node connects to its own objects in the same way, without a session.
+//! An *object* is a segment, a copy of a group, or an interrupt. A *connection* is counted by the exporter
+//! (the manager of the node where the object lives) and is called an *export* there; the same connection is
+//! an *import* at the manager of the program that connected. A node connects to its own objects in the same
+//! way, without a session.
 //!
 //! # Decisions
-//! - **A program's socket closes**: its objects are withdrawn (importers see `OwnerDied`), its imports are released
-//!   (`Released{died: true}`). A broken rule (a message that cannot be decoded, descriptors too many) closes its socket.
-//!   A descriptor that is *missing* only refuses that request: it may have been lost at this process's descriptor limit, which
-//!   is no reason to take everything from the program.
-//! - **A session is lost**: requests under way fail with `Unreachable`, and programs are told nothing: the link word stays up and
-//!   imports and exports stay, because data continues. Messages that could not be sent are kept, and sent when the session returns.
-//! - **A session returns**: the importer's side resumes every connection, the exporter's side notes which. With the
-//!   same incarnation, the importer's first heartbeat ends its list; with another one its programs need time to re-attach,
-//!   so it has [`ManagerConfig::resume_grace`]. What was not resumed by then is over (`Disconnected{died: true}`).
-//!   Group members follow the same rule.
-//! - **A manager ends in order**: everything of its node is over at once: the link word goes down (`Event::Link`), imports are
-//!   `NodeLost`, exports disconnected, members gone.
-//! - **This manager was restarted**: programs re-attach and name their objects again, under the same incarnations. A `Resume` for an
-//!   object that is not there yet waits until the grace is over. While a session is down, `ResumeImport` is granted at
-//!   once and verified when the session returns; a node that is not even seen within the grace has gone (`NodeLost`).
-//!   Owners name their connections with `ResumeExport`, so that the death of an importer in the gap is reported too: at once
-//!   if it can be proved (the process is not there; its own manager confirms it), else when the grace is over.
+//! - **A program's socket closes**: its objects are withdrawn (importers see `OwnerDied`), its imports are
+//!   released (`Released{died: true}`). A broken rule (a message that cannot be decoded, descriptors too
+//!   many) closes its socket. A descriptor that is *missing* only refuses that request: it may have been lost
+//!   at this process's descriptor limit, which is no reason to take everything from the program.
+//! - **A session is lost**: requests under way fail with `Unreachable`, and programs are told nothing: the
+//!   link word stays up and imports and exports stay, because data continues. Messages that could not be sent
+//!   are kept, and sent when the session returns.
+//! - **A session returns**: the importer's side resumes every connection, the exporter's side notes which.
+//!   With the same incarnation, the importer's first heartbeat ends its list; with another one its programs
+//!   need time to re-attach, so it has [`ManagerConfig::resume_grace`]. What was not resumed by then is over
+//!   (`Disconnected{died: true}`). Group members follow the same rule.
+//! - **A manager ends in order**: everything of its node is over at once: the link word goes down
+//!   (`Event::Link`), imports are `NodeLost`, exports disconnected, members gone.
+//! - **This manager was restarted**: programs re-attach and name their objects again, under the same
+//!   incarnations. A `Resume` for an object that is not there yet waits until the grace is over. While a
+//!   session is down, `ResumeImport` is granted at once and verified when the session returns; a node that is
+//!   not even seen within the grace has gone (`NodeLost`). Owners name their connections with `ResumeExport`,
+//!   so that the death of an importer in the gap is reported too: at once if it can be proved (the process is
+//!   not there; its own manager confirms it), else when the grace is over.
 //! - **A connection is resumed by the process that made it** and by no other (see `judge`).
-//! - **A program that does not read** (it is stopped, or slow) is not cut off: new connections to its objects are refused meanwhile
-//!   (`OwnerBusy`), so that no other program decides how much waits for it.
-//!   Until the grace is over a re-attached data interrupt takes no new producers (`NotAvailable`), because the numbers of the old
-//!   ones are not all known yet.
-//! - **A connection from before a restart** continues when its importer resumes it, and is announced to its owner once more unless
-//!   the owner has named it first: no matter which side is right about what has happened in between, both sides then know the same.
-//! - **A manager that was itself held up** (a timer is served late) extends its time-outs: the reply is probably in its sockets.
-//! - **Connection numbers** are never used again: 48 bits of a sequence that starts at a place drawn from the manager's
-//!   incarnation, then 16 bits for the producer's number. So a `Resume` for a number of this manager's own life that is
-//!   not in the table has been ended here, and one from before the restart can be distinguished from it.
+//! - **A program that does not read** (it is stopped, or slow) is not cut off: new connections to its objects
+//!   are refused meanwhile (`OwnerBusy`), so that no other program decides how much waits for it. Until the
+//!   grace is over a re-attached data interrupt takes no new producers (`NotAvailable`), because the numbers
+//!   of the old ones are not all known yet.
+//! - **A connection from before a restart** continues when its importer resumes it, and is announced to its
+//!   owner once more unless the owner has named it first: no matter which side is right about what has
+//!   happened in between, both sides then know the same.
+//! - **A manager that was itself held up** (a timer is served late) extends its time-outs: the reply is
+//!   probably in its sockets.
+//! - **Connection numbers** are never used again: 48 bits of a sequence that starts at a place drawn from the
+//!   manager's incarnation, then 16 bits for the producer's number. So a `Resume` for a number of this
+//!   manager's own life that is not in the table has been ended here, and one from before the restart can be
+//!   distinguished from it.
 //!
 //! # Bounds
-//! Every table has a limit, in [`Limits`] or as a constant beside the table. Every message costs O(log n), plus what it sets in
-//! motion.
+//! Every table has a limit, in [`Limits`] or as a constant beside the table. Every message costs O(log n),
+//! plus what it sets in motion.
 //!
-//! Where to start reading: [`Manager::handle`], then `requests` (what programs ask for), `exports` and `imports`, `peers` (with `handshake` and
-//! `peer_protocol`), `resume` and `judge`.
+//! Where to start reading: [`Manager::handle`], then `requests` (what programs ask for), `exports` and
+//! `imports`, `peers` (with `handshake` and `peer_protocol`), `resume` and `judge`.
 
 mod admin;
 mod admission;
@@ -271,10 +278,12 @@ impl Manager {
         }
     }
 
-    /// Lets time pass: heartbeats, limits, retries. Call when [`Self::next_timeout`] is due; harmless at other times.
+    /// Lets time pass: heartbeats, limits, retries. Call when [`Self::next_timeout`] is due; harmless at
+    /// other times.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.now = self.now.max(now);
-        // Each timer that is due fires once; one that it sets anew for this very moment waits for the next call.
+        // Each timer that is due fires once; one that it sets anew for this very moment waits for the next
+        // call.
         for (timer, due) in self.timers.take_due(self.now) {
             if self.now.since(due) < self.config.heartbeat_interval {
                 self.fire(timer);
@@ -298,7 +307,8 @@ impl Manager {
         }
     }
 
-    /// This process was held up: what the timer guards against has perhaps happened in time, and waits in its sockets.
+    /// This process was held up: what the timer guards against has perhaps happened in time, and waits in its
+    /// sockets.
     fn fire_late(&mut self, timer: Timer) {
         let more = match timer {
             // Sessions have a rule of their own.
@@ -325,7 +335,8 @@ impl Manager {
         self.out.push_back(Output::Log { level, text });
     }
 
-    /// It has ended in an orderly way: what it gives back belongs to programs that may continue with the next manager of this node.
+    /// It has ended in an orderly way: what it gives back belongs to programs that may continue with the next
+    /// manager of this node.
     pub fn has_stopped(&self) -> bool {
         self.stopped
     }

@@ -1,15 +1,16 @@
 //! The state machine of a session: is the manager of the other node alive?
 //!
-//! One [`Session`] per other node. The manager with the higher node id dials, the other one waits. Both say hello as soon as
-//! the connection stands; the session is valid when an acceptable hello has come. From then on both send a heartbeat at each
-//! interval, and a side that receives nothing at all for the limit considers the session lost.
+//! One [`Session`] per other node. The manager with the higher node id dials, the other one waits. Both say
+//! hello as soon as the connection stands; the session is valid when an acceptable hello has come. From then
+//! on both send a heartbeat at each interval, and a side that receives nothing at all for the limit considers
+//! the session lost.
 //!
 //! Decisions:
-//! - A silent connection is *kept*: a peer that was stopped in a debugger sends again on the same socket, and nothing has
-//!   been lost on it. It is still probed, ever more rarely, as two sides that were both suspended must not wait for each other. A broken connection is dialled again with a bounded exponential back-off.
+//! - A silent connection is *kept*: a peer that was stopped in a debugger sends again on the same socket, and
+//!   nothing has been lost on it. It is still probed, ever more rarely, as two sides that were both suspended
+//!   must not wait for each other. A broken connection is dialled again with a bounded exponential back-off.
 //! - A manager that was held up itself gives its peers one more interval: their messages may wait.
-//! - After a goodbye or a refusal dialling continues at the slowest pace, so that nothing depends on seeing the other
-//!   manager's socket appear at the right moment.
+//! - After a goodbye or a refusal it dials at the slowest pace: nothing depends on a socket that appears.
 //! - A connection with an acceptable hello replaces the one before it, whichever incarnation it comes from.
 
 mod other_way;

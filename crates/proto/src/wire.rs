@@ -1,9 +1,9 @@
 //! Messages of the control plane: one per datagram, over SOCK_SEQPACKET.
 //!
 //! A datagram is [`MAGIC`], [`PROTOCOL_VERSION`] and the postcard encoding of one message
-//! (<https://postcard.jamesmunns.com/wire-format>). Descriptors travel beside it (SCM_RIGHTS), in the order that the
-//! message's documentation gives. The first message in each direction is a hello; a peer of another version is
-//! answered with a refusal that names both versions.
+//! (<https://postcard.jamesmunns.com/wire-format>). Descriptors travel beside it (SCM_RIGHTS), in the order
+//! that the message's documentation gives. The first message in each direction is a hello; a peer of another
+//! version is answered with a refusal that names both versions.
 
 pub mod agent;
 pub mod network;
@@ -27,8 +27,8 @@ pub const MAX_DESCRIPTORS: usize = 4;
 /// Longest name (of a program, a host, a cluster) in bytes.
 pub const MAX_NAME_BYTES: usize = 64;
 
-/// Whether a character of a name may go to a terminal and into a log: it does not control the terminal, nor the order or visibility
-/// of what is around it.
+/// Whether a character of a name may go to a terminal and into a log: it does not control the terminal, nor
+/// the order or visibility of what is around it.
 pub fn is_printable(c: char) -> bool {
     let hidden =
         matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');

@@ -1,7 +1,8 @@
-//! The seeded random generator of this project: SplitMix64, the same numbers on every machine and in every version.
+//! The seeded random generator of this project: SplitMix64, the same numbers on every machine and in every
+//! version.
 //!
-//! What it is for: faults on purpose, tests, samples and shuffles that a seed repeats exactly. A published crate may
-//! change its numbers with a version; results that name a seed must not change.
+//! What it is for: faults on purpose, tests, samples and shuffles that a seed repeats exactly. A published
+//! crate may change its numbers with a version; results that name a seed must not change.
 //!
 //! What it must never do: make secrets.
 //!
@@ -21,8 +22,8 @@ pub const fn mix(value: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// `SplitMix64` (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014). It passes the usual
-/// batteries, needs one word of state, and is short enough to be repeated in another language.
+/// `SplitMix64` (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014). It passes the
+/// usual batteries, needs one word of state, and is short enough to be repeated in another language.
 #[derive(Debug, Clone)]
 pub struct SplitMix64(u64);
 

@@ -12,10 +12,11 @@ use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Attribute, Data, DeriveInput, Error, Fields, Result, parse_macro_input, parse_quote};
 
-/// Implements `shm::Shareable` for a `#[repr(C)]` or `#[repr(transparent)]` struct of shareable fields without padding.
+/// Implements `shm::Shareable` for a `#[repr(C)]` or `#[repr(transparent)]` struct of shareable fields
+/// without padding.
 ///
-/// Refused: enums and unions (a peer may write any bit pattern), structs without a fixed layout, packed structs,
-/// structs with padding, fields that are not shareable.
+/// Refused: enums and unions (a peer may write any bit pattern), structs without a fixed layout, packed
+/// structs, structs with padding, fields that are not shareable.
 #[proc_macro_derive(Shareable)]
 pub fn derive_shareable(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
@@ -27,7 +28,8 @@ fn expand(mut input: DeriveInput) -> Result<TokenStream> {
     let fields = fields_of(&input)?;
     let types: Vec<_> = fields.iter().map(|field| field.ty.clone()).collect();
 
-    // For a struct with parameters the promise is a bound; without, it is an assertion that points at the field.
+    // For a struct with parameters the promise is a bound; without, it is an assertion that points at the
+    // field.
     for parameter in input.generics.type_params_mut() {
         parameter.bounds.push(parse_quote!(::shm::Shareable));
     }
@@ -48,13 +50,14 @@ fn expand(mut input: DeriveInput) -> Result<TokenStream> {
             0 #(+ ::core::mem::size_of::<#types>())*,
         );
     };
-    // A struct without parameters is checked where it is defined, by naming the constant; a generic one when a
-    // reference to it is made, because only then its fields are known.
+    // A struct without parameters is checked where it is defined, by naming the constant; a generic one when
+    // a reference to it is made, because only then its fields are known.
     let check_now = input.generics.params.is_empty().then(|| {
         quote! { const _: () = <#name as ::shm::Shareable>::CHECKED; }
     });
     Ok(quote! {
-        // SAFETY: the layout is fixed, every field is shareable and there is no padding: the constant checks it.
+        // SAFETY: the layout is fixed, every field is shareable and there is no padding: the constant checks
+        // it.
         unsafe impl #impl_generics ::shm::Shareable for #name #type_generics #where_clause {
             const CHECKED: () = { #checks };
         }

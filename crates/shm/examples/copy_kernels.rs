@@ -1,7 +1,7 @@
 //! Prints how fast every copy kernel is on this machine, by size, and what the plan chooses.
 //!
-//! Kernels alternate in blocks on the same buffers, so that a moved virtual processor disturbs all of them alike; the
-//! figure is the median over the blocks.
+//! Kernels alternate in blocks on the same buffers, so that a moved virtual processor disturbs all of them
+//! alike; the figure is the median over the blocks.
 
 // A table is what this program is for.
 #![allow(clippy::print_stdout)]
@@ -24,8 +24,8 @@ struct Side {
 impl Side {
     fn run(&self, target: &Region, source: &Region) {
         let size = source.size_bytes().min(target.size_bytes());
-        // SAFETY: two regions of this program, so two mappings that do not overlap, both at least `size` long; only
-        // available kernels are listed.
+        // SAFETY: two regions of this program, so two mappings that do not overlap, both at least `size`
+        // long; only available kernels are listed.
         unsafe {
             match self.kernel {
                 Some(kernel) => kernel.run(target.as_ptr(), source.as_ptr(), size),
@@ -60,7 +60,8 @@ fn main() -> Result<(), shm::Error> {
     Ok(())
 }
 
-/// Another order in every block, because a kernel that bypasses the cache leaves its successor a cold destination.
+/// Another order in every block, because a kernel that bypasses the cache leaves its successor a cold
+/// destination.
 fn shuffle(order: &mut [usize], random: &mut u64) {
     for last in (1..order.len()).rev() {
         *random ^= *random << 13;

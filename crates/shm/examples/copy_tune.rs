@@ -1,4 +1,5 @@
-//! Times all copy kernels on this machine, and prints the times by size and temperature with the plan that follows.
+//! Times all copy kernels on this machine, and prints the times by size and temperature with the plan that
+//! follows.
 
 // A table is what this program is for.
 #![allow(clippy::print_stdout)]

@@ -1,10 +1,12 @@
-//! How many small records a second go through the record ring, between two pinned threads, every payload read.
+//! How many small records a second go through the record ring, between two pinned threads, every payload
+//! read.
 //!
 //! `cargo run --release -p shm --example ring_rate [-- BLOCKS [RECORDS_PER_BLOCK [CAPACITY_BYTES [RECORD_BYTES]]]]`
 //!
-//! Blocks of the two kinds alternate, so that a disturbance meets both: one `push` per record, and batches of 16. Beside
-//! them the half round trip of one record through two rings. A block in which either thread had to wait for its processor
-//! (others were running there) says nothing and is left out; how many were left is printed.
+//! Blocks of the two kinds alternate, so that a disturbance meets both: one `push` per record, and batches
+//! of 16. Beside them the half round trip of one record through two rings. A block in which either thread had
+//! to wait for its processor (others were running there) says nothing and is left out; how many were left is
+//! printed.
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a measuring program")]
 
 use shm::cpu::pin_current_thread;

@@ -21,13 +21,13 @@ pub struct Clock {
     pub ticks_per_ns: f64,
     /// Its inverse, so that converting is a multiplication.
     pub ns_per_tick: f64,
-    /// Root mean square distance of the calibration's points from the line, in nanoseconds: how far a single reading
-    /// of the two clocks disagrees.
+    /// Root mean square distance of the calibration's points from the line, in nanoseconds: how far a single
+    /// reading of the two clocks disagrees.
     pub residual_ns: f64,
     /// How long the calibration took, in nanoseconds.
     pub calibrated_for_ns: u64,
-    /// Step in which the counter advances, in ticks (what divides all distances between readings): no digit below it
-    /// means anything.
+    /// Step in which the counter advances, in ticks (what divides all distances between readings): no digit
+    /// below it means anything.
     pub step_ticks: u64,
     /// Cost of one reading, in ticks (median).
     pub cost_ticks: u64,
@@ -51,7 +51,8 @@ pub enum Source {
 }
 
 impl Clock {
-    /// Compares the counter with CLOCK_MONOTONIC_RAW for `duration_ns` nanoseconds (at least 1 ms), without sleeping.
+    /// Compares the counter with CLOCK_MONOTONIC_RAW for `duration_ns` nanoseconds (at least 1 ms), without
+    /// sleeping.
     #[must_use]
     pub fn calibrate(duration_ns: u64) -> Self {
         calibrate::calibrate(duration_ns)
@@ -90,7 +91,8 @@ impl Clock {
     }
 }
 
-/// A value that is computed once and never waited for: a thread that comes while another one computes, computes its own.
+/// A value that is computed once and never waited for: a thread that comes while another one computes,
+/// computes its own.
 struct Once {
     state: AtomicU8,
     clock: UnsafeCell<MaybeUninit<Clock>>,
@@ -100,8 +102,8 @@ const UNSET: u8 = 0;
 const BEING_WRITTEN: u8 = 1;
 const SET: u8 = 2;
 
-// SAFETY: the cell is written by the one thread that moved the state from UNSET to BEING_WRITTEN, and read only after
-// SET was seen, which is final.
+// SAFETY: the cell is written by the one thread that moved the state from UNSET to BEING_WRITTEN, and read
+// only after SET was seen, which is final.
 unsafe impl Sync for Once {}
 
 static GLOBAL: Once = Once { state: AtomicU8::new(UNSET), clock: UnsafeCell::new(MaybeUninit::uninit()) };

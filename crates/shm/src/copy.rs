@@ -1,8 +1,9 @@
 //! Copies with the kernel that suits the size and the processor.
 //!
-//! [`copy`] makes short copies with a few moves on the spot and asks the [`Plan`] for longer ones. [`measure()`] finds the plan of
-//! a machine: it times the [`kernels`] with a [`CopyTimer`], and [`Timings`] chooses. All kernels tolerate that somebody else writes the bytes at the same time: the
-//! copy is then a mixture of old and new bytes, nothing worse.
+//! [`copy`] makes short copies with a few moves on the spot and asks the [`Plan`] for longer ones.
+//! [`measure()`] finds the plan of a machine: it times the [`kernels`] with a [`CopyTimer`], and [`Timings`]
+//! chooses. All kernels tolerate that somebody else writes the bytes at the same time: the copy is then a
+//! mixture of old and new bytes, nothing worse.
 
 mod classes;
 mod measure;
@@ -139,8 +140,8 @@ fn kernels_of(has: Features) -> [Kernel; KERNELS] {
 /// Kernels that bypass the cache end with the fence that makes a later Release store publish their bytes.
 ///
 /// # Safety
-/// `src` must be valid for reads of `len` bytes and `dst` for writes, and they must not overlap. Others may write to
-/// either at the same time if it is shared memory.
+/// `src` must be valid for reads of `len` bytes and `dst` for writes, and they must not overlap. Others may
+/// write to either at the same time if it is shared memory.
 #[inline(always)]
 pub unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) {
     if len <= INLINE_BYTES_MAX {
@@ -176,7 +177,7 @@ const RUN_SLOTS: usize = KernelId::Avx512Stream as usize + 1;
 /// As [`copy`](fn@copy).
 #[inline(never)]
 unsafe fn libc_memcpy(dst: *mut u8, src: *const u8, len: usize) {
-    // SAFETY: the caller's promise. The call is opaque to the compiler: the pointers and the length come from outside a
-    // function that is never inlined.
+    // SAFETY: the caller's promise. The call is opaque to the compiler: the pointers and the length come from
+    // outside a function that is never inlined.
     unsafe { core::ptr::copy_nonoverlapping(src, dst, len) }
 }

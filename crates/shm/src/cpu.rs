@@ -56,7 +56,8 @@ pub fn allowed_cpus() -> Result<AllowedCpus> {
         .map_err(|errno| Error::System { what: "sched_getaffinity", errno })
 }
 
-/// How many processors of this machine are online, whoever may use them; `None` where the kernel does not tell.
+/// How many processors of this machine are online, whoever may use them; `None` where the kernel does not
+/// tell.
 #[must_use]
 pub fn online_count() -> Option<usize> {
     let mut buffer = [0; 1024];
@@ -95,7 +96,8 @@ pub fn restore_current_thread(cpus: &AllowedCpus) -> Result<()> {
         .map_err(|errno| Error::System { what: "sched_setaffinity", errno })
 }
 
-/// The processor on which this thread runs at this moment. It may be another one when the call returns, unless pinned.
+/// The processor on which this thread runs at this moment. It may be another one when the call returns,
+/// unless pinned.
 #[must_use]
 pub fn current_cpu() -> usize {
     rustix::thread::sched_getcpu()

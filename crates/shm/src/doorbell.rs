@@ -3,15 +3,15 @@
 //! A doorbell is two words of shared memory:
 //!
 //! - `signal`, a counter that ringers increase and the waiter sleeps on;
-//! - `armed`, written by the waiter alone: [`ASLEEP`] while it sleeps on `signal`, [`WANTS_EVENTFD`] while it waits for a
-//!   descriptor to become readable. It may lie in memory that ringers can only read.
+//! - `armed`, written by the waiter alone: [`ASLEEP`] while it sleeps on `signal`, [`WANTS_EVENTFD`] while it
+//!   waits for a descriptor to become readable. It may lie in memory that ringers can only read.
 //!
-//! The waiter arms, looks again, sleeps; a ringer increases `signal` and makes a system call only if the waiter is armed.
-//! Either the waiter's second look sees what the ringer did, or the ringer sees that it is armed. There may be many
-//! ringers and must be one waiter at a time.
+//! The waiter arms, looks again, sleeps; a ringer increases `signal` and makes a system call only if the
+//! waiter is armed. Either the waiter's second look sees what the ringer did, or the ringer sees that it is
+//! armed. There may be many ringers and must be one waiter at a time.
 //!
-//! Nothing here is trusted: whatever a hostile ringer writes into `signal` is a spurious wake-up, and a hostile waiter's
-//! `armed` costs its ringers a system call.
+//! Nothing here is trusted: whatever a hostile ringer writes into `signal` is a spurious wake-up, and a
+//! hostile waiter's `armed` costs its ringers a system call.
 
 mod spin;
 #[cfg(all(test, not(loom)))]
@@ -70,8 +70,9 @@ impl<'a> Ringer<'a> {
     /// The same so many times at once: for a waiter that counts. With 0 the waiter sees nothing new.
     #[inline]
     pub fn ring_times(&self, times: u32) -> Rang {
-        // Release: pairs with the Acquire of Waiter::value and of the looks in Waiter::wait. Sequentially consistent,
-        // because it must come before the look at `armed`: see `arm`, which does the same the other way round.
+        // Release: pairs with the Acquire of Waiter::value and of the looks in Waiter::wait. Sequentially
+        // consistent, because it must come before the look at `armed`: see `arm`, which does the same the
+        // other way round.
         self.signal.fetch_add(times, Ordering::SeqCst);
         store_load_fence();
         match self.armed.load(Ordering::SeqCst) {
@@ -80,8 +81,9 @@ impl<'a> Ringer<'a> {
         }
     }
 
-    /// Rings only if the waiter is armed, and otherwise leaves `signal` alone: for a waiter that examines something
-    /// else than `signal` (see [`Waiter::wait_until`]), which the caller has changed before with a plain store.
+    /// Rings only if the waiter is armed, and otherwise leaves `signal` alone: for a waiter that examines
+    /// something else than `signal` (see [`Waiter::wait_until`]), which the caller has changed before with a
+    /// plain store.
     ///
     /// The price is one full fence instead of an atomic addition.
     #[inline]
@@ -100,8 +102,9 @@ impl<'a> Ringer<'a> {
         if state == WANTS_EVENTFD {
             return Rang::Eventfd;
         }
-        // A value that means nothing can only come from a hostile waiter: one system call too many is all it gets.
-        // All sleepers, not one: a hostile ringer that sleeps on the same word must not take the waiter's wake-up.
+        // A value that means nothing can only come from a hostile waiter: one system call too many is all it
+        // gets. All sleepers, not one: a hostile ringer that sleeps on the same word must not take the
+        // waiter's wake-up.
         futex::wake(self.signal, i32::MAX.unsigned_abs());
         Rang::Sleeper
     }
@@ -133,7 +136,8 @@ impl<'a> Waiter<'a> {
         Self { signal, armed }
     }
 
-    /// The value of `signal` now: take it, look for work, and if there is none wait for a change of this value.
+    /// The value of `signal` now: take it, look for work, and if there is none wait for a change of this
+    /// value.
     #[inline]
     #[must_use]
     pub fn value(&self) -> u32 {
@@ -153,8 +157,8 @@ impl<'a> Waiter<'a> {
         self.wait_until(spin, deadline, || self.value() != seen)
     }
 
-    /// The part of a wait that does not sleep: whether `ready` came to be while it paid to look. For callers that need
-    /// something costly, such as a deadline, only if they have to sleep.
+    /// The part of a wait that does not sleep: whether `ready` came to be while it paid to look. For callers
+    /// that need something costly, such as a deadline, only if they have to sleep.
     #[inline]
     pub fn spin_until(&self, spin: &mut Spin, mut ready: impl FnMut() -> bool) -> bool {
         spin.run(&mut ready)
@@ -163,7 +167,8 @@ impl<'a> Waiter<'a> {
     /// Waits until `ready` returns true: for ringers that change something else first and then call
     /// [`Ringer::ring_if_armed`] (or [`Ringer::ring`]).
     ///
-    /// `ready` must look with Acquire at what the ringers change. It is called many times and last before the return.
+    /// `ready` must look with Acquire at what the ringers change. It is called many times and last before the
+    /// return.
     pub fn wait_until(
         &self,
         spin: &mut Spin,
@@ -202,21 +207,24 @@ impl<'a> Waiter<'a> {
         }
     }
 
-    /// Asks ringers to write to the eventfd from now on. Look for work afterwards: what came before is not announced.
+    /// Asks ringers to write to the eventfd from now on. Look for work afterwards: what came before is not
+    /// announced.
     pub fn arm_eventfd(&self) {
         self.arm(WANTS_EVENTFD);
     }
 
     /// Ends [`Waiter::arm_eventfd`].
     pub fn disarm(&self) {
-        // Relaxed: a ringer that still sees the old value makes one system call too many, and nothing hangs on it.
+        // Relaxed: a ringer that still sees the old value makes one system call too many, and nothing hangs
+        // on it.
         self.armed.store(AWAKE, Ordering::Relaxed);
     }
 
     fn arm(&self, how: u32) {
         self.armed.store(how, Ordering::Relaxed);
-        // Orders the store before the caller's next look; pairs with the sequentially consistent addition (or fence) of
-        // the ringer. Whichever comes first, either the look sees the ringer's change or the ringer sees the armed word.
+        // Orders the store before the caller's next look; pairs with the sequentially consistent addition (or
+        // fence) of the ringer. Whichever comes first, either the look sees the ringer's change or the ringer
+        // sees the armed word.
         fence(Ordering::SeqCst);
     }
 }

@@ -206,7 +206,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// Turns the error of a call that makes a descriptor into [`Error::DescriptorLimit`] where that is the reason.
+    /// Turns the error of a call that makes a descriptor into [`Error::DescriptorLimit`] where that is the
+    /// reason.
     pub(crate) fn of_new_descriptor(what: &'static str, errno: Errno) -> Self {
         match errno {
             Errno::MFILE => {

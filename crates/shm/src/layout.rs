@@ -5,7 +5,8 @@ use core::ops::Deref;
 
 /// Distance in bytes at which two words do not disturb each other.
 ///
-/// Twice a cache line: processors fetch lines in pairs, so two neighbours are one for the purpose of false sharing.
+/// Twice a cache line: processors fetch lines in pairs, so two neighbours are one for the purpose of false
+/// sharing.
 pub const LINE_BYTES: usize = 128;
 
 /// A value with [`LINE_BYTES`] to itself, so that writing it disturbs no reader of anything else.
@@ -25,15 +26,17 @@ impl<T> Deref for CacheLine<T> {
     }
 }
 
-// SAFETY: the value is shareable, it lies at offset 0 by repr(C), and the rest of the line is padding which is never
-// read nor written through a reference to this type (it is only ever used in place, never moved into shared memory).
+// SAFETY: the value is shareable, it lies at offset 0 by repr(C), and the rest of the line is padding which
+// is never read nor written through a reference to this type (it is only ever used in place, never moved into
+// shared memory).
 unsafe impl<T: Shareable> Shareable for CacheLine<T> {
     const CHECKED: () = T::CHECKED;
 }
 
 const _: () = assert!(size_of::<CacheLine<u8>>() == LINE_BYTES && align_of::<CacheLine<u8>>() == LINE_BYTES);
 
-/// The smallest multiple of `align_bytes` (a power of two) that is not below `value`, or `None` if there is none.
+/// The smallest multiple of `align_bytes` (a power of two) that is not below `value`, or `None` if there is
+/// none.
 #[must_use]
 pub const fn round_up(value: usize, align_bytes: usize) -> Option<usize> {
     debug_assert!(align_bytes.is_power_of_two());

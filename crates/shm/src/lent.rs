@@ -1,7 +1,8 @@
 //! Memory of the program that is lent to an operation for some time.
 //!
-//! An operation that goes on after the call that began it (a receive that waits for its message) needs memory that the program promises
-//! to leave alone until the operation has ended. The promise is made once, where a [`Piece`] is made; what is done with it is checked.
+//! An operation that goes on after the call that began it (a receive that waits for its message) needs memory
+//! that the program promises to leave alone until the operation has ended. The promise is made once, where a
+//! [`Piece`] is made; what is done with it is checked.
 
 use crate::window::Window;
 
@@ -12,15 +13,17 @@ pub struct Piece {
     len: usize,
 }
 
-// SAFETY: the memory belongs to the operation, not to a thread: whoever made the piece has promised that nobody else uses it.
+// SAFETY: the memory belongs to the operation, not to a thread: whoever made the piece has promised that
+// nobody else uses it.
 unsafe impl Send for Piece {}
 
 impl Piece {
     /// Lends `len` bytes from `start`.
     ///
     /// # Safety
-    /// Until the operation that gets the piece has ended, the bytes can be read, and written if something is to be received into
-    /// them; nobody else writes them, and nobody else reads them if something is received into them.
+    /// Until the operation that gets the piece has ended, the bytes can be read, and written if something is
+    /// to be received into them; nobody else writes them, and nobody else reads them if something is received
+    /// into them.
     #[inline]
     #[must_use]
     pub unsafe fn new(start: *mut u8, len: usize) -> Self {
@@ -58,19 +61,22 @@ impl Piece {
         self.start
     }
 
-    /// Copies up to `len` bytes of a window, from `from` on, to `offset` on. What either side does not have is left out.
+    /// Copies up to `len` bytes of a window, from `from` on, to `offset` on. What either side does not have
+    /// is left out.
     #[inline]
     pub fn fill(&self, offset: usize, window: &Window<'_>, from: usize, len: usize) {
         let len = self.within(offset, len);
         if len > 0 {
-            // SAFETY: the range lies in the memory that was lent to be written to, and nobody else uses it meanwhile.
+            // SAFETY: the range lies in the memory that was lent to be written to, and nobody else uses it
+            // meanwhile.
             let bytes = unsafe { core::slice::from_raw_parts_mut(self.start.add(offset), len) };
             // A window that is too short leaves the bytes alone: its user has checked its length before.
             let _ = window.get(from, bytes);
         }
     }
 
-    /// Copies up to `len` bytes from `offset` on into a window, to `to` on. What either side does not have is left out.
+    /// Copies up to `len` bytes from `offset` on into a window, to `to` on. What either side does not have is
+    /// left out.
     #[inline]
     pub fn put_into(&self, offset: usize, len: usize, window: &Window<'_>, to: usize) {
         let len = self.within(offset, len);
@@ -87,7 +93,8 @@ impl Piece {
     pub fn write(&self, offset: usize, bytes: &[u8]) {
         let len = self.within(offset, bytes.len());
         if len > 0 {
-            // SAFETY: the range lies in the memory that was lent to be written to, and cannot overlap a slice.
+            // SAFETY: the range lies in the memory that was lent to be written to, and cannot overlap a
+            // slice.
             unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.add(offset), len) };
         }
     }
@@ -97,7 +104,8 @@ impl Piece {
     pub fn read(&self, offset: usize, bytes: &mut [u8]) {
         let len = self.within(offset, bytes.len());
         if len > 0 {
-            // SAFETY: the range lies in the memory that was lent to be read, and cannot overlap a slice that can be written.
+            // SAFETY: the range lies in the memory that was lent to be read, and cannot overlap a slice that
+            // can be written.
             unsafe { core::ptr::copy_nonoverlapping(self.start.add(offset), bytes.as_mut_ptr(), len) };
         }
     }

@@ -1,15 +1,18 @@
-//! Memory that several processes share: regions, rings, doorbells, copy kernels and the clock that measures them.
+//! Memory that several processes share: regions, rings, doorbells, copy kernels and the clock that measures
+//! them.
 //!
-//! **What it is for.** All unsafe memory code of the project lives here, behind types whose safe functions cannot be
-//! made to read or write outside a region, whatever the other side of the region does.
+//! **What it is for.** All unsafe memory code of the project lives here, behind types whose safe functions
+//! cannot be made to read or write outside a region, whatever the other side of the region does.
 //!
-//! **What it must never do.** Trust a word that a peer can write: every index read from shared memory is checked once and
-//! then used. It must not need `std` or an allocator, so that it can run inside a foreign process; it must not make
-//! a system call, take a lock or divide between two messages; it must not give anything a name in the file system.
+//! **What it must never do.** Trust a word that a peer can write: every index read from shared memory is
+//! checked once and then used. It must not need `std` or an allocator, so that it can run inside a foreign
+//! process; it must not make a system call, take a lock or divide between two messages; it must not give
+//! anything a name in the file system.
 //!
-//! **Where to start reading.** [`region`] makes and opens memory, [`window`] reads and writes its bytes, [`shareable`]
-//! names the types that may lie in it, [`doorbell`] wakes the other side, [`ring`] moves messages. [`copy`](mod@copy) and
-//! [`clock`] are the base of all of them. Anything atomic comes from [`sync`], which loom can replace.
+//! **Where to start reading.** [`region`] makes and opens memory, [`window`] reads and writes its bytes,
+//! [`shareable`] names the types that may lie in it, [`doorbell`] wakes the other side, [`ring`] moves
+//! messages. [`copy`](mod@copy) and [`clock`] are the base of all of them. Anything atomic comes from
+//! [`sync`], which loom can replace.
 //!
 //! ```
 //! use shm::region::{Region, RegionOptions};

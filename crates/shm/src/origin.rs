@@ -1,7 +1,7 @@
 //! Detects with one load that a forked child uses what its parent attached.
 //!
-//! A page that the kernel wipes in every forked child (`MADV_WIPEONFORK`, madvise(2), Linux 4.14) holds the process's
-//! number. The child finds 0 there and writes its own.
+//! A page that the kernel wipes in every forked child (`MADV_WIPEONFORK`, madvise(2), Linux 4.14) holds the
+//! process's number. The child finds 0 there and writes its own.
 
 use core::ptr::{null_mut, without_provenance_mut};
 
@@ -30,8 +30,8 @@ impl Origin {
         if page.is_null() || page == UNSUPPORTED {
             return Self(slow_pid(page));
         }
-        // SAFETY: neither null nor the marker, so it is what `make_page` stored: the start of a mapped, aligned page that
-        // is never unmapped; a forked child inherits the mapping and finds it wiped.
+        // SAFETY: neither null nor the marker, so it is what `make_page` stored: the start of a mapped,
+        // aligned page that is never unmapped; a forked child inherits the mapping and finds it wiped.
         let word = unsafe { &*page };
         match word.load(Ordering::Relaxed) {
             0 => Self(mark(word)),
@@ -75,7 +75,8 @@ fn make_page() {
         // Out of memory now; the next call tries again.
         return;
     };
-    // SAFETY: the range is the mapping just made; the advice changes what a forked child sees of it, nothing here.
+    // SAFETY: the range is the mapping just made; the advice changes what a forked child sees of it, nothing
+    // here.
     let wiped = unsafe { madvise(page, PAGE_BYTES, Advice::LinuxWipeOnFork) };
     let made = if wiped.is_ok() { page.cast::<AtomicU32>() } else { UNSUPPORTED };
     // Release: pairs with the Acquire in `Origin::here`.

@@ -5,8 +5,9 @@ use core::ffi::CStr;
 use rustix::fd::{AsRawFd, FromRawFd, OwnedFd};
 use rustix::io::Errno;
 
-/// Every frame begins with a `struct virtio_net_hdr` of so many bytes: where a checksum has to go, and how long the packets are into which
-/// the frame will be cut. It must stand in front of a frame that is sent, too.
+/// Every frame begins with a `struct virtio_net_hdr` of so many bytes: where a checksum has to go, and how
+/// long the packets are into which the frame will be cut. It must stand in front of a frame that is sent,
+/// too.
 pub const HEADER_BYTES: usize = 10;
 
 /// Socket option: frames have that header. Linux 2.6.27.
@@ -14,8 +15,8 @@ const PACKET_VNET_HDR: libc::c_int = 15;
 /// Socket option: what leaves through the interface is not received. Linux 4.20.
 const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
 
-/// A socket that receives every frame that arrives at an interface of this thread's network, and sends frames through it. It does not
-/// wait. Needs CAP_NET_RAW.
+/// A socket that receives every frame that arrives at an interface of this thread's network, and sends frames
+/// through it. It does not wait. Needs CAP_NET_RAW.
 ///
 /// # Errors
 /// The error of the kernel: `NODEV` if there is no such interface, `PERM` without the right.

@@ -1,8 +1,9 @@
 //! Proof that a process has ended, by a pidfd and never by its PID; and threads with signals
 //! blocked ([`SignalsBlocked`]).
 //!
-//! A number (pid) may belong to another process a moment later, and a time-out proves nothing about a process that is only
-//! slow. A [`PidFd`] names one process forever, and the kernel makes it readable when all its threads are gone.
+//! A number (pid) may belong to another process a moment later, and a time-out proves nothing about a process
+//! that is only slow. A [`PidFd`] names one process forever, and the kernel makes it readable when all its
+//! threads are gone.
 
 mod inheritance;
 mod memory;
@@ -33,7 +34,8 @@ use rustix::time::Timespec;
 #[derive(Debug)]
 pub struct PidFd(OwnedFd);
 
-/// Shows that a process had ended when this value was made. Only [`PidFd::proof_of_death`] and [`DeadProof::of_number`] make one.
+/// Shows that a process had ended when this value was made. Only [`PidFd::proof_of_death`] and
+/// [`DeadProof::of_number`] make one.
 #[derive(Debug)]
 pub struct DeadProof {
     // Private, so that nobody else can make one.
@@ -54,13 +56,14 @@ impl PidFd {
     /// # Errors
     /// The error of the kernel.
     pub fn of_this() -> core::result::Result<Self, Errno> {
-        // The plain call comes second: tools that examine programs (valgrind before 3.21) do not know it, and say so loudly.
+        // The plain call comes second: tools that examine programs (valgrind before 3.21) do not know it, and
+        // say so loudly.
         let plain = |_| rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty());
         own_by_socket().or_else(plain).map(Self)
     }
 
-    /// A descriptor of the process that has this number now. Only for a process that cannot have been replaced: an
-    /// unreaped child of the caller, or one that is otherwise known to live.
+    /// A descriptor of the process that has this number now. Only for a process that cannot have been
+    /// replaced: an unreaped child of the caller, or one that is otherwise known to live.
     ///
     /// # Errors
     /// [`Error::DescriptorLimit`]; [`Error::NewDescriptor`], for instance if there is no such process.
@@ -72,10 +75,12 @@ impl PidFd {
 
     /// Takes a received descriptor, if it is one of a process.
     ///
-    /// It does not say of which process: compare [`PidFd::pid_of`] with the credentials of the sender's socket.
+    /// It does not say of which process: compare [`PidFd::pid_of`] with the credentials of the sender's
+    /// socket.
     ///
     /// # Errors
-    /// [`Error::NotProcess`]: something else, or the descriptor of a single thread, which ends before its process does.
+    /// [`Error::NotProcess`]: something else, or the descriptor of a single thread, which ends before its
+    /// process does.
     pub fn from_fd(fd: OwnedFd) -> Result<Self> {
         // The kernel marks a descriptor of a single thread (PIDFD_THREAD) with O_EXCL.
         let flags = rustix::fs::fcntl_getfl(&fd).map_err(|_| Error::NotProcess)?;
@@ -111,17 +116,20 @@ impl PidFd {
     }
 }
 
-/// A descriptor of this process, as the process at the other end of a socket that has both ends here. Linux 6.5.
+/// A descriptor of this process, as the process at the other end of a socket that has both ends here. Linux
+/// 6.5.
 fn own_by_socket() -> core::result::Result<OwnedFd, Errno> {
     let (end, _other) = socketpair(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
     crate::socket::peer_process(end.as_fd())
 }
 
 impl DeadProof {
-    /// Proof that a process has ended of which nothing is known but its number, or `None` while that is not certain.
+    /// Proof that a process has ended of which nothing is known but its number, or `None` while that is not
+    /// certain.
     ///
-    /// The number must once have been the process's in this PID namespace. A process that has the number now and lives prevents the
-    /// proof; and while this process may open no file, so does a dead one whose parent has not noticed.
+    /// The number must once have been the process's in this PID namespace. A process that has the number now
+    /// and lives prevents the proof; and while this process may open no file, so does a dead one whose parent
+    /// has not noticed.
     #[must_use]
     pub fn of_number(number: u32) -> Option<Self> {
         let pid = i32::try_from(number).ok().and_then(Pid::from_raw)?;

@@ -1,8 +1,9 @@
 //! Memory that can be handed to another process as a descriptor.
 //!
-//! A region is a memory file without a name in any file system, sealed so that nobody can take the memory away from
-//! under those who mapped it. [`Region::create`] makes one, the descriptor travels over a UNIX socket, and
-//! [`Region::open`] checks what arrived: it trusts neither a size nor a promise that came with it.
+//! A region is a memory file without a name in any file system, sealed so that nobody can take the memory
+//! away from under those who mapped it. [`Region::create`] makes one, the descriptor travels over a UNIX
+//! socket, and [`Region::open`] checks what arrived: it trusts neither a size nor a promise that came with
+//! it.
 
 mod available;
 mod create;
@@ -62,7 +63,8 @@ pub struct RegionOptions<'a> {
     pub numa_node: Option<u32>,
     /// When memory is allocated.
     pub reserve: Reserve,
-    /// Whether only the mapping that is made with it can ever write: any other process that maps its descriptor can only read.
+    /// Whether only the mapping that is made with it can ever write: any other process that maps its
+    /// descriptor can only read.
     pub read_only_for_others: bool,
 }
 
@@ -98,31 +100,35 @@ pub struct Region {
 
 // SAFETY: the mapping belongs to the process, not to a thread, and is removed only by Drop.
 unsafe impl Send for Region {}
-// SAFETY: all access through &Region is checked and either atomic or tolerant of concurrent writers (see Window).
+// SAFETY: all access through &Region is checked and either atomic or tolerant of concurrent writers (see
+// Window).
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// Makes a region and maps it for reading and writing. Its bytes are zero. It is sealed against a change of its size and
-    /// against further seals: a process that is given its descriptor could otherwise seal all others out.
+    /// Makes a region and maps it for reading and writing. Its bytes are zero. It is sealed against a change
+    /// of its size and against further seals: a process that is given its descriptor could otherwise seal all
+    /// others out.
     ///
     /// # Errors
     /// [`Error::Empty`], [`Error::BadName`], [`Error::TooLarge`] (before anything is allocated),
-    /// [`Error::NoHugePages`], [`Error::HugePagesUnsupported`], [`Error::DescriptorLimit`], [`Error::LockLimit`],
-    /// [`Error::NoSuchNumaNode`], [`Error::NumaUnsupported`], or [`Error::Create`] with the kernel's reason.
+    /// [`Error::NoHugePages`], [`Error::HugePagesUnsupported`], [`Error::DescriptorLimit`],
+    /// [`Error::LockLimit`], [`Error::NoSuchNumaNode`], [`Error::NumaUnsupported`], or [`Error::Create`] with
+    /// the kernel's reason.
     pub fn create(options: &RegionOptions<'_>) -> Result<Self> {
         create::create(options)
     }
 
     /// Maps a region of another process, from a descriptor that is not trusted.
     ///
-    /// Its size is the one that the kernel reports: a whole number of pages, at least what its creator asked for.
+    /// Its size is the one that the kernel reports: a whole number of pages, at least what its creator asked
+    /// for.
     ///
     /// # Errors
-    /// [`Error::NotMemory`], [`Error::NotSealed`], [`Error::WrongSize`]; [`Error::ReadOnly`] if it should be mapped for
-    /// writing and its owner sealed it; [`Error::System`] if the kernel does not map it.
+    /// [`Error::NotMemory`], [`Error::NotSealed`], [`Error::WrongSize`]; [`Error::ReadOnly`] if it should be
+    /// mapped for writing and its owner sealed it; [`Error::System`] if the kernel does not map it.
     pub fn open(fd: OwnedFd, access: MapAccess) -> Result<Self> {
-        // Only memory files have seals, so this also says that it is one. The seals come first: after them the size
-        // cannot change any more.
+        // Only memory files have seals, so this also says that it is one. The seals come first: after them
+        // the size cannot change any more.
         let seals = rustix::fs::fcntl_get_seals(&fd).map_err(|_| Error::NotMemory)?;
         for (seal, missing) in [(SealFlags::SHRINK, "shrinking"), (SealFlags::GROW, "growing")] {
             if !seals.contains(seal) {
@@ -194,7 +200,8 @@ impl Region {
         unsafe { Window::from_raw(self.start.as_ptr(), self.size_bytes, self.access) }
     }
 
-    /// The shareable type at `offset` (bytes). In a read-only region only load from it: a store ends the process.
+    /// The shareable type at `offset` (bytes). In a read-only region only load from it: a store ends the
+    /// process.
     ///
     /// # Errors
     /// [`Error::OutOfRange`], [`Error::Misaligned`].
@@ -221,11 +228,12 @@ impl Drop for Region {
     fn drop(&mut self) {
         let only_in = self.only_in_pid.load(Ordering::Relaxed);
         if only_in != 0 && only_in != Origin::here().pid() {
-            // A forked child: the mapping stayed with the parent, and the range may hold something else by now.
+            // A forked child: the mapping stayed with the parent, and the range may hold something else by
+            // now.
             return;
         }
-        // SAFETY: the range is exactly this mapping, and every borrow of it has ended with `self`. It cannot fail for a
-        // range that was returned by mmap.
+        // SAFETY: the range is exactly this mapping, and every borrow of it has ended with `self`. It cannot
+        // fail for a range that was returned by mmap.
         let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.mapped_bytes) };
     }
 }

@@ -6,15 +6,16 @@
 //! | [`byte`](mod@byte) | one | no | streams, as sockets carry them |
 //! | [`many`] | many, of one user | yes | requests from anybody to one consumer |
 //!
-//! **Trust.** A peer may be wrong or hostile. Every index, length and state that it can write is checked once and then
-//! used; a bad one is a typed error, and the ring is finished for the side that found it. With one producer, each side
-//! has its own region, which the other can only read, so neither can do more than lie.
+//! **Trust.** A peer may be wrong or hostile. Every index, length and state that it can write is checked once
+//! and then used; a bad one is a typed error, and the ring is finished for the side that found it. With one
+//! producer, each side has its own region, which the other can only read, so neither can do more than lie.
 //!
-//! **Waiting.** Nothing here waits. Each ring provides the words of a doorbell and a cheap look to be made after arming it.
+//! **Waiting.** Nothing here waits. Each ring provides the words of a doorbell and a cheap look to be made
+//! after arming it.
 //!
-//! **Where to start.** `control` describes how data lies in memory, `writer` and `reader` hold the protocol of the
-//! one-producer rings, `many::state` that of the other. These run on any memory (`words`), so that loom can check every
-//! interleaving of them; what is around them maps regions and gives types to errors.
+//! **Where to start.** `control` describes how data lies in memory, `writer` and `reader` hold the protocol
+//! of the one-producer rings, `many::state` that of the other. These run on any memory (`words`), so that
+//! loom can check every interleaving of them; what is around them maps regions and gives types to errors.
 #![cfg_attr(loom, allow(dead_code, reason = "under loom only the algorithms exist, not the regions"))]
 
 mod control;

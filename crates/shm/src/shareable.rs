@@ -4,9 +4,9 @@ use crate::sync::{AtomicI64, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUs
 
 /// Marks types of which a reference may point into shared memory.
 ///
-/// Derive it: the macro checks that the type is a `#[repr(C)]` (or `transparent`) struct, that every field is shareable
-/// and that there is no padding. Plain integers are not shareable, because a reference promises that they do not change;
-/// use atomics, and arrays of atomics for reserved space.
+/// Derive it: the macro checks that the type is a `#[repr(C)]` (or `transparent`) struct, that every field is
+/// shareable and that there is no padding. Plain integers are not shareable, because a reference promises
+/// that they do not change; use atomics, and arrays of atomics for reserved space.
 ///
 /// ```
 /// use shm::{Shareable, sync::{AtomicU32, AtomicU64}};
@@ -77,15 +77,17 @@ use crate::sync::{AtomicI64, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUs
 ///
 /// # Safety
 ///
-/// Every bit pattern must be a valid value; all access through a shared reference must be atomic; there must be no
-/// pointer, reference or descriptor in it; its layout must be the same in every program built from this source.
+/// Every bit pattern must be a valid value; all access through a shared reference must be atomic; there must
+/// be no pointer, reference or descriptor in it; its layout must be the same in every program built from this
+/// source.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` may not lie in shared memory",
     label = "not shareable",
     note = "only atomics of `shm::sync`, arrays of shareable types and `#[derive(Shareable)] #[repr(C)]` structs may; a plain integer can change under a reference, a pointer means nothing in another process"
 )]
 pub unsafe trait Shareable: Sync {
-    /// The derive's checks; named wherever a reference into shared memory is made, so that they are always evaluated.
+    /// The derive's checks; named wherever a reference into shared memory is made, so that they are always
+    /// evaluated.
     #[doc(hidden)]
     const CHECKED: () = ();
 }
@@ -94,8 +96,9 @@ pub use shm_derive::Shareable;
 
 macro_rules! shareable_atomics {
     ($($atomic:ty),*) => {$(
-        // SAFETY: an atomic integer has no padding, takes every bit pattern and is only accessed atomically. (Under
-        // loom it is a stand-in on the heap; no region can be made there, so it never lies in shared memory.)
+        // SAFETY: an atomic integer has no padding, takes every bit pattern and is only accessed atomically.
+        // (Under loom it is a stand-in on the heap; no region can be made there, so it never lies in shared
+        // memory.)
         unsafe impl Shareable for $atomic {}
     )*};
 }

@@ -3,12 +3,14 @@
 use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::io::Errno;
 
-/// Socket option: a descriptor of the process at the other end. The same on all processors that this runs on. Linux 6.5.
+/// Socket option: a descriptor of the process at the other end. The same on all processors that this runs on.
+/// Linux 6.5.
 const SO_PEERPIDFD: libc::c_int = 77;
 /// Socket option: whether messages to the socket may carry descriptors. Likewise. Linux 6.16.
 const SO_PASSRIGHTS: libc::c_int = 83;
 
-/// Has the kernel refuse messages to this UNIX socket that carry descriptors (EPERM for the sender), or take them again.
+/// Has the kernel refuse messages to this UNIX socket that carry descriptors (EPERM for the sender), or take
+/// them again.
 ///
 /// # Errors
 /// The error of the kernel: `NOPROTOOPT` before Linux 6.16.
@@ -27,7 +29,8 @@ pub fn refuse_descriptors(socket: BorrowedFd<'_>, refuse: bool) -> Result<(), Er
     if result == 0 { Ok(()) } else { Err(last_error()) }
 }
 
-/// A descriptor of the process at the other end of a connected UNIX socket: of the one that connected, or that began to listen.
+/// A descriptor of the process at the other end of a connected UNIX socket: of the one that connected, or
+/// that began to listen.
 ///
 /// # Errors
 /// The error of the kernel: `NOPROTOOPT` before Linux 6.5, `SRCH` if that process is gone.
@@ -62,14 +65,16 @@ pub struct Peer {
     pub gid: u32,
 }
 
-/// The process that connected, or began to listen (SO_PEERCRED). rustix has a function for it whose process can't be 0.
+/// The process that connected, or began to listen (SO_PEERCRED). rustix has a function for it whose process
+/// can't be 0.
 ///
 /// # Errors
 /// The error of the kernel.
 pub fn peer(socket: BorrowedFd<'_>) -> Result<Peer, Errno> {
     let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
     let mut size = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: both pointers lead to values of this frame, and `size` says how large the first is; all its bytes may have any value.
+    // SAFETY: both pointers lead to values of this frame, and `size` says how large the first is; all its
+    // bytes may have any value.
     let result = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),
@@ -85,14 +90,15 @@ pub fn peer(socket: BorrowedFd<'_>) -> Result<Peer, Errno> {
     Ok(Peer { pid: u32::try_from(peer.pid).unwrap_or(0), uid: peer.uid, gid: peer.gid })
 }
 
-/// How much of what was sent on a connected UNIX socket is not read yet, in bytes as the kernel counts them: 0 when all is read, or
-/// when the other end is closed.
+/// How much of what was sent on a connected UNIX socket is not read yet, in bytes as the kernel counts them:
+/// 0 when all is read, or when the other end is closed.
 ///
 /// # Errors
 /// The error of the kernel.
 pub fn unread_bytes(socket: BorrowedFd<'_>) -> Result<usize, Errno> {
     let mut bytes: libc::c_int = 0;
-    // SAFETY: of a socket, this request (SIOCOUTQ has the same number) writes one int, which the pointer leads to; so it does of a terminal.
+    // SAFETY: of a socket, this request (SIOCOUTQ has the same number) writes one int, which the pointer
+    // leads to; so it does of a terminal.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
     if result == 0 { Ok(usize::try_from(bytes).unwrap_or(0)) } else { Err(last_error()) }
 }

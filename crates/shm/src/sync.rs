@@ -1,8 +1,8 @@
 //! All atomics of the project, which loom can replace.
 //!
-//! Built with `--cfg loom`, the same names are loom's: every interleaving that the memory model allows is then tried.
-//! Words that never take part in a protocol between threads (the copy plan, the calibrated clock) use [`plain`], which is
-//! always the processor's.
+//! Built with `--cfg loom`, the same names are loom's: every interleaving that the memory model allows is
+//! then tried. Words that never take part in a protocol between threads (the copy plan, the calibrated clock)
+//! use [`plain`], which is always the processor's.
 
 #[cfg(not(loom))]
 pub use core::sync::atomic::{
@@ -32,8 +32,8 @@ pub fn spin_loop() {
 
 /// Orders a sequentially consistent read-modify-write (or store) before a later sequentially consistent load.
 ///
-/// By the language both already take part in one total order, so natively this costs nothing. loom treats sequentially
-/// consistent accesses as acquire and release only, so there the order is stated by a fence.
+/// By the language both already take part in one total order, so natively this costs nothing. loom treats
+/// sequentially consistent accesses as acquire and release only, so there the order is stated by a fence.
 #[inline]
 pub fn store_load_fence() {
     #[cfg(loom)]

@@ -1,9 +1,9 @@
 //! The model checker's stacks are used again.
 //!
-//! It maps a stack for each thread of each execution and unmaps it at its end, and a search has some hundred thousand executions: more
-//! than half of its time went to the kernel, into mapping, page faults and unmapping. Neither it nor the library of its coroutines can
-//! be told to keep them. In this build alone its calls of `mmap` and `munmap` come here instead of to the C library, which knows its
-//! own by other names.
+//! It maps a stack for each thread of each execution and unmaps it at its end, and a search has some hundred
+//! thousand executions: more than half of its time went to the kernel, into mapping, page faults and
+//! unmapping. Neither it nor the library of its coroutines can be told to keep them. In this build alone its
+//! calls of `mmap` and `munmap` come here instead of to the C library, which knows its own by other names.
 
 use core::ffi::{c_int, c_void};
 use std::sync::{Mutex, PoisonError};

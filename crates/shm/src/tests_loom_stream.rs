@@ -1,8 +1,9 @@
 //! The calls of crate `stream` on atomics, in every interleaving that the memory model allows.
 //!
-//! Its own tests search the protocol as a whole, with stores that are delayed; here its races run with the orderings that it names:
-//! publishing against going to sleep, opening against withdrawing, revoking against reading, a write to the kernel against opening.
-//! Nobody really sleeps: a process that would is left there, armed, and then what was written must be in the kernel by the end, where it wakes.
+//! Its own tests search the protocol as a whole, with stores that are delayed; here its races run with the
+//! orderings that it names: publishing against going to sleep, opening against withdrawing, revoking against
+//! reading, a write to the kernel against opening. Nobody really sleeps: a process that would is left there,
+//! armed, and then what was written must be in the kernel by the end, where it wakes.
 
 use crate::sync::{AtomicU64, Ordering, fence, store_load_fence};
 use loom::sync::{Arc, Mutex};
@@ -248,7 +249,8 @@ impl Memory for Call<'_> {
     }
 
     fn unlock(&mut self, lock: Word) -> Result<(), Asleep> {
-        // Release: the next taker's Acquire sees what was done under the lock, every load's what was stored before.
+        // Release: the next taker's Acquire sees what was done under the lock, every load's what was stored
+        // before.
         self.stream.word(lock).store(0, Ordering::Release);
         Ok(())
     }

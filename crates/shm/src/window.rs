@@ -8,8 +8,8 @@ use core::marker::PhantomData;
 
 /// A range of shared bytes, borrowed from a [`Region`](crate::region::Region).
 ///
-/// Every access is checked against the range. The bytes may change at any time, so they are never lent out as a slice:
-/// they are copied in and out, or reached as atomics.
+/// Every access is checked against the range. The bytes may change at any time, so they are never lent out as
+/// a slice: they are copied in and out, or reached as atomics.
 #[derive(Clone, Copy, Debug)]
 pub struct Window<'a> {
     start: *mut u8,
@@ -18,8 +18,8 @@ pub struct Window<'a> {
     _region: PhantomData<&'a ()>,
 }
 
-// SAFETY: a window is a pointer to memory that stays mapped for 'a whichever thread uses it; every access through it is
-// either atomic or one of the copies that tolerate concurrent writers (see `copy`).
+// SAFETY: a window is a pointer to memory that stays mapped for 'a whichever thread uses it; every access
+// through it is either atomic or one of the copies that tolerate concurrent writers (see `copy`).
 unsafe impl Send for Window<'_> {}
 // SAFETY: as above; there is no unsynchronised state in the window itself.
 unsafe impl Sync for Window<'_> {}
@@ -38,8 +38,8 @@ macro_rules! loads_and_stores {
         #[inline]
         pub fn $load(&self, offset: usize) -> Result<$integer> {
             let at = self.at(offset, size_of::<$integer>())?;
-            // SAFETY: the bytes lie in the window and stay mapped; the type takes any alignment and any bit pattern, and
-            // a volatile read assumes nothing about memory that others write.
+            // SAFETY: the bytes lie in the window and stay mapped; the type takes any alignment and any bit
+            // pattern, and a volatile read assumes nothing about memory that others write.
             Ok(unsafe { at.cast::<Unaligned<$integer>>().read_volatile() }.0)
         }
 
@@ -50,7 +50,8 @@ macro_rules! loads_and_stores {
         #[inline]
         pub fn $store(&self, offset: usize, value: $integer) -> Result<()> {
             let at = self.at_mut(offset, size_of::<$integer>())?;
-            // SAFETY: the bytes lie in the window, stay mapped and are writable; the type takes any alignment.
+            // SAFETY: the bytes lie in the window, stay mapped and are writable; the type takes any
+            // alignment.
             unsafe { at.cast::<Unaligned<$integer>>().write_volatile(Unaligned(value)) };
             Ok(())
         }
@@ -61,8 +62,8 @@ impl<'a> Window<'a> {
     /// A window over mapped memory.
     ///
     /// # Safety
-    /// `len` bytes from `start` must stay mapped for `'a`, writable if `access` says so, and no Rust reference to
-    /// non-atomic data may exist into them.
+    /// `len` bytes from `start` must stay mapped for `'a`, writable if `access` says so, and no Rust
+    /// reference to non-atomic data may exist into them.
     #[inline]
     #[must_use]
     pub unsafe fn from_raw(start: *mut u8, len: usize, access: MapAccess) -> Self {
@@ -115,17 +116,18 @@ impl<'a> Window<'a> {
 
     /// Copies `bytes` to `offset`, with the fastest kernel for that size.
     ///
-    /// When it returns, a later Release store by this thread publishes the bytes (copies that bypass the cache end
-    /// with the fence that this needs).
+    /// When it returns, a later Release store by this thread publishes the bytes (copies that bypass the
+    /// cache end with the fence that this needs).
     ///
     /// # Errors
     /// [`Error::OutOfRange`], [`Error::ReadOnly`].
-    // Always: a short copy is a few moves, and a call whose result goes through memory would cost more than they do.
+    // Always: a short copy is a few moves, and a call whose result goes through memory would cost more than
+    // they do.
     #[inline(always)]
     pub fn put(&self, offset: usize, bytes: &[u8]) -> Result<()> {
         let at = self.at_mut(offset, bytes.len())?;
-        // SAFETY: both ranges are valid for that many bytes; `bytes` is a Rust slice, which cannot overlap shared memory
-        // (nothing ever lends that out as a slice).
+        // SAFETY: both ranges are valid for that many bytes; `bytes` is a Rust slice, which cannot overlap
+        // shared memory (nothing ever lends that out as a slice).
         unsafe { copy::copy(at, bytes.as_ptr(), bytes.len()) };
         Ok(())
     }
@@ -145,7 +147,8 @@ impl<'a> Window<'a> {
         Ok(())
     }
 
-    /// Copies `len` bytes at `from_offset` of this window to `to_offset` of another, which may be of the same region.
+    /// Copies `len` bytes at `from_offset` of this window to `to_offset` of another, which may be of the same
+    /// region.
     ///
     /// # Errors
     /// [`Error::OutOfRange`], [`Error::ReadOnly`] (of the destination).
@@ -174,7 +177,8 @@ impl<'a> Window<'a> {
         Ok(())
     }
 
-    /// Takes the lines of `len` bytes from `offset` out of all caches, where that [can be done](copy::EVICTS): for measurements.
+    /// Takes the lines of `len` bytes from `offset` out of all caches, where that [can be
+    /// done](copy::EVICTS): for measurements.
     ///
     /// # Errors
     /// [`Error::OutOfRange`].
@@ -218,8 +222,8 @@ impl<'a> Window<'a> {
         if !at.addr().is_multiple_of(align_of::<T>()) {
             return Err(Error::Misaligned { offset, align: align_of::<T>() });
         }
-        // SAFETY: in bounds, aligned, mapped for 'a; Shareable says that every bit pattern is a valid T, which is only
-        // accessed atomically.
+        // SAFETY: in bounds, aligned, mapped for 'a; Shareable says that every bit pattern is a valid T,
+        // which is only accessed atomically.
         Ok(unsafe { &*at.cast::<T>() })
     }
 

@@ -111,7 +111,8 @@ impl Fenced {
     fn new(usable_bytes: usize) -> Self {
         let page = rustix::param::page_size();
         let usable_bytes = usable_bytes.next_multiple_of(page);
-        // SAFETY: new mappings at an address that the kernel chooses; the protection is of pages of that mapping.
+        // SAFETY: new mappings at an address that the kernel chooses; the protection is of pages of that
+        // mapping.
         unsafe {
             let (both, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
             let all = rustix::mm::mmap_anonymous(std::ptr::null_mut(), usable_bytes + 2 * page, both, flags)

@@ -40,7 +40,8 @@ fn only_a_dead_process_is_proven_dead() {
     assert!(pidfd.proof_of_death().is_none());
 
     child.kill().unwrap();
-    // Until it is a zombie: its parent has not asked for its status yet, so its number cannot be anybody else's.
+    // Until it is a zombie: its parent has not asked for its status yet, so its number cannot be anybody
+    // else's.
     let exited = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     rustix::process::waitid(rustix::process::WaitId::Pid(pid(&child)), exited).unwrap();
     assert_eq!(pidfd.has_exited(), Ok(true));

@@ -1,4 +1,5 @@
-//! A hostile peer writes into every word that it can write: typed errors, never a panic, a hang or a wild access.
+//! A hostile peer writes into every word that it can write: typed errors, never a panic, a hang or a wild
+//! access.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests, with helpers outside test functions")]
 

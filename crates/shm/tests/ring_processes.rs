@@ -1,6 +1,7 @@
 //! The rings between processes, some of which are killed.
 //!
-//! The tests marked as ignored are what runs in the child processes; without their environment they do nothing.
+//! The tests marked as ignored are what runs in the child processes; without their environment they do
+//! nothing.
 #![cfg(not(loom))]
 #![allow(
     clippy::unwrap_used,
@@ -129,8 +130,8 @@ fn child_claims_and_waits_to_be_killed() {
     unreachable!("the parent kills this process");
 }
 
-/// Killed for real between claim and commit: what it had sent stays, its claim is found by the kernel's word that the
-/// process is dead, and what others sent behind it arrives.
+/// Killed for real between claim and commit: what it had sent stays, its claim is found by the kernel's word
+/// that the process is dead, and what others sent behind it arrives.
 #[test]
 fn a_producer_killed_between_claim_and_commit() {
     must_end(|| {
@@ -176,7 +177,8 @@ fn child_sends_until_it_is_killed() {
     }
 }
 
-/// Killed anywhere: the ring never stops for good, and each process's messages arrive in order and without a hole.
+/// Killed anywhere: the ring never stops for good, and each process's messages arrive in order and without a
+/// hole.
 #[test]
 fn producers_killed_at_any_point() {
     must_end(|| {
@@ -250,7 +252,8 @@ fn flags_of_rings() -> Vec<String> {
 fn a_ring_is_not_inherited_by_a_fork() {
     let (producer, consumer) = record::pair(512).unwrap();
     let (many, one) = shm::ring::many::pair(2, 48).unwrap();
-    // Other tests of this process may have rings, too, some of them mapped a moment ago and not yet kept from children.
+    // Other tests of this process may have rings, too, some of them mapped a moment ago and not yet kept from
+    // children.
     let mut flags = flags_of_rings();
     let is_kept = |line: &String| line.split(' ').any(|flag| flag == "dc");
     for _ in 0..100 {

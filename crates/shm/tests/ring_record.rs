@@ -264,8 +264,8 @@ fn sizes_and_limits() {
     assert_eq!(pair(1).unwrap().0.max_record_bytes(), 512 / 2 - 8);
     assert_eq!(pair(513).unwrap().0.max_record_bytes(), 1024 / 2 - 8);
     assert!(matches!(ProducerHalf::create(usize::MAX), Err(shm::Error::TooLarge { .. })));
-    // Per-connection structures stay small: they are what a node with many connections is made of. They are aligned, so
-    // that two ends that lie side by side have no line in common.
+    // Per-connection structures stay small: they are what a node with many connections is made of. They are
+    // aligned, so that two ends that lie side by side have no line in common.
     assert!(size_of::<Producer>() <= 256, "{}", size_of::<Producer>());
     assert!(size_of::<Consumer>() <= 256, "{}", size_of::<Consumer>());
     assert!(align_of::<Producer>() >= 128 && align_of::<Consumer>() >= 128);

@@ -1,7 +1,7 @@
 //! State of this process alone: a forked child does not find what its parent made.
 //!
-//! A child inherits the values of statics, but neither the threads that use them nor all the memory that they name; a lock among them
-//! may be held for ever. What is kept in an [`Own`] begins anew in the child.
+//! A child inherits the values of statics, but neither the threads that use them nor all the memory that they
+//! name; a lock among them may be held for ever. What is kept in an [`Own`] begins anew in the child.
 
 use std::ptr::null_mut;
 
@@ -37,7 +37,8 @@ impl<T: Sync> Own<T> {
         self.entry().filter(|entry| entry.origin == Origin::here()).map(|entry| &entry.value)
     }
 
-    /// The value, which the first call in a process makes. Of several threads that make one at the same time, one is kept.
+    /// The value, which the first call in a process makes. Of several threads that make one at the same time,
+    /// one is kept.
     pub(crate) fn get_or_make(&self, make: impl FnOnce() -> T) -> &'static T {
         if let Some(value) = self.get() {
             return value;

@@ -25,7 +25,8 @@ pub struct Connection {
     pub local: SocketAddr,
     /// The other end.
     pub remote: SocketAddr,
-    /// Bytes that have come, and bytes that were given to be sent; none from a kernel that does not count them.
+    /// Bytes that have come, and bytes that were given to be sent; none from a kernel that does not count
+    /// them.
     pub bytes: Option<(u64, u64)>,
 }
 

@@ -42,8 +42,8 @@ pub fn variables(
     Ok(start.environment.iter().filter_map(pair).collect())
 }
 
-/// Where the library is: what the variable names, else beside the program, which has one of the paths `own`, else where an
-/// installation puts it.
+/// Where the library is: what the variable names, else beside the program, which has one of the paths `own`,
+/// else where an installation puts it.
 pub fn library(named: Option<&OsStr>, own: &[PathBuf]) -> Result<PathBuf, LaunchError> {
     let named = named.filter(|named| !named.is_empty());
     let named = named.map(|named| std::path::absolute(named).unwrap_or_else(|_| named.into()));
@@ -53,8 +53,8 @@ pub fn library(named: Option<&OsStr>, own: &[PathBuf]) -> Result<PathBuf, Launch
     Ok(if named.is_some() { found } else { std::fs::canonicalize(&found).unwrap_or(found) })
 }
 
-/// A path by which the library can be named to the dynamic linker: its own, or else that of a link in `folder`, a private directory.
-/// Its own too if there can be no such link; then no program can be entered.
+/// A path by which the library can be named to the dynamic linker: its own, or else that of a link in
+/// `folder`, a private directory. Its own too if there can be no such link; then no program can be entered.
 #[must_use]
 pub fn sayable(library: PathBuf, folder: &Path) -> PathBuf {
     let said = |path: &Path| can_be_said(path.as_os_str().as_bytes());
@@ -64,7 +64,8 @@ pub fn sayable(library: PathBuf, folder: &Path) -> PathBuf {
     link(&library, folder).unwrap_or(library)
 }
 
-/// A link whose name differs from library to library, so that those of two installations leave each other alone.
+/// A link whose name differs from library to library, so that those of two installations leave each other
+/// alone.
 fn link(library: &Path, folder: &Path) -> Option<PathBuf> {
     use std::hash::{DefaultHasher, Hash, Hasher};
     entry::counting::private_folder(folder.as_os_str().as_bytes()).ok()?;

@@ -22,11 +22,13 @@ pub struct Counted {
     pub unrecorded: u64,
     /// It has executed another program since: what is open may be closed.
     pub left: bool,
-    /// What the program's calls have moved through the kernel, by the reason why the connection was on TCP then.
+    /// What the program's calls have moved through the kernel, by the reason why the connection was on TCP
+    /// then.
     pub kernel: Vec<(Reason, Moved)>,
     /// What its calls have taken from rings, and put into them.
     pub rings: Moved,
-    /// What this process has given from rings to the kernel: of bytes that it has put there, or another holder of the connection.
+    /// What this process has given from rings to the kernel: of bytes that it has put there, or another
+    /// holder of the connection.
     pub returned: u64,
     /// Of what its calls have given to the kernel beside a ring: how much because the reader slept.
     pub asleep: u64,
@@ -69,11 +71,13 @@ pub struct Connection {
     pub reason: Option<Reason>,
     /// What the process's calls have moved on it.
     pub moved: Moved,
-    /// Neither of it nor of an earlier connection that had this record a byte went through a ring and stayed there.
+    /// Neither of it nor of an earlier connection that had this record a byte went through a ring and stayed
+    /// there.
     pub rings_unused: bool,
 }
 
-/// Has a file at this place: the one that is there, or a new one. With `fresh`, always a new one, in the place of an old one.
+/// Has a file at this place: the one that is there, or a new one. With `fresh`, always a new one, in the
+/// place of an old one.
 pub fn create(path: &Path, fresh: bool) -> Result<()> {
     entry::counting::create(path.as_os_str().as_bytes(), fresh)
 }
@@ -147,8 +151,8 @@ impl Slot<'_> {
         Reason::ALL.get(record::reason(self.word(record + record::DESCRIPTOR))).copied()
     }
 
-    /// Through the kernel, for this reason: what is told in the head, and what records have counted since. A record of no known reason
-    /// counts with the first.
+    /// Through the kernel, for this reason: what is told in the head, and what records have counted since. A
+    /// record of no known reason counts with the first.
     fn kernel(&self, reason: Reason) -> Moved {
         let told = Moved {
             bytes_in: self.word(head::KERNEL_IN + reason as usize),

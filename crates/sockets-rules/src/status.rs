@@ -60,7 +60,8 @@ pub struct Process {
     pub unrecorded: u64,
     /// What its calls have moved on all of them.
     pub moved: Moved,
-    /// Of those bytes, how many the kernel never carried: what was taken from rings, and what was put there and not handed back.
+    /// Of those bytes, how many the kernel never carried: what was taken from rings, and what was put there
+    /// and not handed back.
     pub through_memory: Moved,
     /// Both ways together.
     pub bytes_past_kernel: u64,
@@ -87,8 +88,8 @@ pub struct Connection {
     pub remote: Option<SocketAddr>,
     /// Why it is on TCP; [`MET`] if it has rings and no byte went through them.
     pub reason: &'static str,
-    /// Of such a connection: the processor that both ends have to share, as they may run on no other; none if there are more, or it is not
-    /// known.
+    /// Of such a connection: the processor that both ends have to share, as they may run on no other; none if
+    /// there are more, or it is not known.
     pub only_processor: Option<u32>,
     /// What the process's calls have moved on it.
     pub moved: Moved,
@@ -126,8 +127,8 @@ fn tally(all: impl Iterator<Item = Tally>) -> Vec<Tally> {
     sums
 }
 
-/// Of what each process has put into rings, how much was not handed back. Another holder of a connection may have done that: then it is
-/// taken from what the process had that has most left, so that the sum is right.
+/// Of what each process has put into rings, how much was not handed back. Another holder of a connection may
+/// have done that: then it is taken from what the process had that has most left, so that the sum is right.
 fn kept_in_rings(counted: &[Counted]) -> Vec<u64> {
     let mut kept: Vec<u64> =
         counted.iter().map(|it| it.rings.bytes_out.saturating_sub(it.returned)).collect();
@@ -202,8 +203,9 @@ fn process(
     }
 }
 
-/// Whether a process of this number runs and has the file mapped. The number alone may be another process's by now.
-/// A process whose memory may not be looked at is believed, and so is each one where the kernel shows no memory at all.
+/// Whether a process of this number runs and has the file mapped. The number alone may be another process's
+/// by now. A process whose memory may not be looked at is believed, and so is each one where the kernel shows
+/// no memory at all.
 fn is_running(pid: u32, inode: u64) -> bool {
     match std::fs::read(format!("/proc/{pid}/maps")) {
         // Names in it may be of any bytes.
@@ -468,7 +470,8 @@ mod tests {
         assert!(none.summary().contains("no process") && none.details().contains("no running process"));
     }
 
-    /// If a process hands bytes back, the processes that put bytes into rings have as many less, and none has less than zero.
+    /// If a process hands bytes back, the processes that put bytes into rings have as many less, and none has
+    /// less than zero.
     #[test]
     fn what_another_holder_hands_back_is_taken_from_who_has_most() {
         let put = |bytes_out, returned| Counted {

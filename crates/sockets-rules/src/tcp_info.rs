@@ -10,11 +10,12 @@ const NOT_SENT_AT: usize = 144;
 const BYTES_SENT_AT: usize = 200;
 const BYTES_RETRANSMITTED_AT: usize = 208;
 
-/// States in which the other end's end has come, which counts as a byte: TIME_WAIT, CLOSE, CLOSE_WAIT, LAST_ACK, CLOSING. (CLOSE is also where a
-/// reset ends without one; then a byte is missing here.)
+/// States in which the other end's end has come, which counts as a byte: TIME_WAIT, CLOSE, CLOSE_WAIT,
+/// LAST_ACK, CLOSING. (CLOSE is also where a reset ends without one; then a byte is missing here.)
 const END_RECEIVED: [u8; 5] = [6, 7, 8, 9, 11];
 
-/// Bytes that have come, and bytes that were given to be sent. None before Linux 4.19, which did not count all of it.
+/// Bytes that have come, and bytes that were given to be sent. None before Linux 4.19, which did not count
+/// all of it.
 // Inlined: the library in the program is linked from its own code alone.
 #[inline]
 #[must_use]

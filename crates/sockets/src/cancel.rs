@@ -23,7 +23,8 @@ pub(crate) fn is_any() -> bool {
     ANY.load(Ordering::Relaxed) != 0
 }
 
-/// Before a call of the program in which the C library looks whether its thread was cancelled. It may not come back: nothing may be held here.
+/// Before a call of the program in which the C library looks whether its thread was cancelled. It may not
+/// come back: nothing may be held here.
 #[inline(always)]
 pub(crate) fn point() {
     if ANY.load(Ordering::Relaxed) != 0 {
@@ -37,7 +38,8 @@ fn looks() {
     static TEST: Slot<unsafe extern "C-unwind" fn()> = Slot::new();
     const NAME: Name = Name::new(c"pthread_testcancel");
     if let Some(test) = TEST.of_the_c_library(NAME) {
-        // SAFETY: takes nothing. It unwinds as the program's own call does, from a place where nothing has been done yet.
+        // SAFETY: takes nothing. It unwinds as the program's own call does, from a place where nothing has
+        // been done yet.
         unsafe { test() };
     }
 }

@@ -1,15 +1,18 @@
-//! Finds the next definition of a name behind this library, in the order in which the dynamic linker searches.
+//! Finds the next definition of a name behind this library, in the order in which the dynamic linker
+//! searches.
 //!
-//! Not `dlsym(RTLD_NEXT)`: that may allocate, takes the loader's locks, and interposers are called from within `malloc`, in signal
-//! handlers and in the child of a fork whose other threads held those locks. This walk reads what the loader has laid down, and
-//! ends at the objects that were there when the program started, which are never unloaded. It works before any constructor ran.
+//! Not `dlsym(RTLD_NEXT)`: that may allocate, takes the loader's locks, and interposers are called from
+//! within `malloc`, in signal handlers and in the child of a fork whose other threads held those locks. This
+//! walk reads what the loader has laid down, and ends at the objects that were there when the program
+//! started, which are never unloaded. It works before any constructor ran.
 
 use core::arch::{asm, global_asm};
 use core::ffi::{CStr, c_char};
 
 use crate::sync::{AtomicPtr, Ordering};
 
-// Weak: each loader has one of the two. With one that has neither, nothing is found, and interposers make their system calls themselves.
+// Weak: each loader has one of the two. With one that has neither, nothing is found, and interposers make
+// their system calls themselves.
 global_asm!(".weak _r_debug", ".weak _dl_debug_addr", ".weak __environ", ".hidden _DYNAMIC");
 
 /// A loaded object, as the loader lays it down for debuggers.
@@ -63,8 +66,8 @@ const TYPE_IFUNC: u8 = 10;
 /// In an address: the function only shares its name with the C library's.
 pub(crate) const FOREIGN: usize = 1 << 63;
 
-/// How the files of those begin whose functions of these names do what the C library's do: itself, in its parts, and sanitizers. One text,
-/// as a list would hold addresses.
+/// How the files of those begin whose functions of these names do what the C library's do: itself, in its
+/// parts, and sanitizers. One text, as a list would hold addresses.
 const OF_THE_C_LIBRARY: &[u8] = b"libc.so. libc-2. libc.musl- libpthread.so. libpthread-2. librt.so. librt-2. libutil.so.1 libutil-2. \
     libdl.so. libdl-2. ld-linux ld-musl- ld-2. libasan.so libtsan.so liblsan.so libubsan.so libhwasan.so libclang_rt. ";
 
@@ -113,13 +116,15 @@ fn debug() -> *const Debug {
         asm!("mov {}, qword ptr [rip + _dl_debug_addr@GOTPCREL]", out(reg) other, options(nostack, readonly));
     }
     if debug.is_null() && !other.is_null() {
-        // SAFETY: musl's loader keeps the address of the same structure there; it enters children of programs that are entered.
+        // SAFETY: musl's loader keeps the address of the same structure there; it enters children of programs
+        // that are entered.
         return unsafe { *other };
     }
     debug
 }
 
-/// Whether an object is loaded whose file's name begins like this. For the constructor: later objects may be unloaded meanwhile.
+/// Whether an object is loaded whose file's name begins like this. For the constructor: later objects may be
+/// unloaded meanwhile.
 pub(crate) fn is_loaded(beginning: &[u8]) -> bool {
     let debug = debug();
     // SAFETY: the loader's list, which nobody changes while constructors run.
@@ -137,8 +142,9 @@ pub(crate) fn is_loaded(beginning: &[u8]) -> bool {
     false
 }
 
-/// The address of the next definition of a name behind this library; 0 if there is none. With [`FOREIGN`] where it is a library's that the
-/// program needs: such a one has functions of its own under these names, while one that was preloaded stands in for the C library's.
+/// The address of the next definition of a name behind this library; 0 if there is none. With [`FOREIGN`]
+/// where it is a library's that the program needs: such a one has functions of its own under these names,
+/// while one that was preloaded stands in for the C library's.
 ///
 /// # Safety
 /// The name must end with 0, and the hash be its own.
@@ -327,7 +333,8 @@ impl Tables {
         // SAFETY: a dynamic section ends with an entry 0.
         unsafe {
             while !entry.is_null() && (*entry).tag != 0 {
-                // Some loaders add the base to what lies in memory, some do not, and none does for the kernel's own object.
+                // Some loaders add the base to what lies in memory, some do not, and none does for the
+                // kernel's own object.
                 let value = (*entry).value;
                 let address = if value < object.base { value + object.base } else { value };
                 match (*entry).tag {
@@ -372,7 +379,8 @@ impl Tables {
             // SAFETY: as above.
             byte = unsafe { byte.add(1) };
         }
-        // SAFETY: the layout of the table is System V's: two words, a bucket each, and chains that end with 0.
+        // SAFETY: the layout of the table is System V's: two words, a bucket each, and chains that end
+        // with 0.
         unsafe {
             let (buckets, symbols) = (*self.old_hash, *self.old_hash.add(1));
             if buckets == 0 {
@@ -402,8 +410,8 @@ impl Tables {
     /// All must be the tables of one loaded object.
     unsafe fn look_up(&self, base: usize, name: *const u8, hash: u32) -> usize {
         let table = self.gnu_hash;
-        // SAFETY: the layout of the table is the linker's: four words, the filter, a bucket each, and chains that end with an odd
-        // hash.
+        // SAFETY: the layout of the table is the linker's: four words, the filter, a bucket each, and chains
+        // that end with an odd hash.
         unsafe {
             let (buckets, first, words, shift) = (*table, *table.add(1), *table.add(2), *table.add(3));
             if buckets == 0 || words == 0 {

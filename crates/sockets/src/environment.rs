@@ -1,7 +1,8 @@
 //! Reads the launcher's settings from the environment before the program changes it; and the
 //! constructor.
 //!
-//! Everything works without it: interposers that are called earlier find what they need themselves, and there are no statistics.
+//! Everything works without it: interposers that are called earlier find what they need themselves, and there
+//! are no statistics.
 
 use core::cell::UnsafeCell;
 use core::ffi::{c_char, c_int};
@@ -32,16 +33,16 @@ const LIBURING: &[u8] = b"liburing.so";
 /// How the library's file is named, wherever it lies.
 const OWN_NAMES: [&[u8]; 2] = [b"libtieline-sockets.so", b"libtieline_sockets.so"];
 
-// SAFETY: the section holds pointers to functions of this signature, which the loader calls once each, with the program's own
-// arguments. `start` needs nothing that has to be set up first, and shows nothing to the program but what it was told to take out
-// of the environment.
+// SAFETY: the section holds pointers to functions of this signature, which the loader calls once each, with
+// the program's own arguments. `start` needs nothing that has to be set up first, and shows nothing to the
+// program but what it was told to take out of the environment.
 #[used]
 #[cfg(not(test))]
 #[unsafe(link_section = ".init_array")]
 static START: unsafe extern "C" fn(c_int, *mut *mut c_char, *mut *mut c_char) = start;
 
-// SAFETY: the section holds pointers to functions without arguments, which are called once each when the program ends. `end` only
-// reads and writes the library's own memory, and asks the kernel.
+// SAFETY: the section holds pointers to functions without arguments, which are called once each when the
+// program ends. `end` only reads and writes the library's own memory, and asks the kernel.
 #[used]
 #[cfg(not(test))]
 #[unsafe(link_section = ".fini_array")]
@@ -65,7 +66,8 @@ unsafe extern "C" fn start(_: c_int, _: *mut *mut c_char, environment: *mut *mut
     if environment.is_null() {
         return;
     }
-    // SAFETY: the program's environment: pointers to texts, with a null pointer at its end. There is one thread.
+    // SAFETY: the program's environment: pointers to texts, with a null pointer at its end. There is one
+    // thread.
     unsafe {
         // Under a filter of system calls the file could not be looked at.
         if let Some(path) = find(environment, STATISTICS)

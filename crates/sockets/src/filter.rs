@@ -1,12 +1,13 @@
 //! Whether the process was started with a filter of system calls (seccomp), which may end it for a
 //! call that the program does not make.
 //!
-//! So it is found out with calls that the loader has made just before: a filter that forbids these lets no program start.
+//! So it is found out with calls that the loader has made just before: a filter that forbids these lets no
+//! program start.
 
 use crate::raw;
 
-/// More than `/proc/self/status` has before the line that is looked for, with names of any length and 64 groups or so; what stands
-/// behind that is not read, and then there is taken to be a filter.
+/// More than `/proc/self/status` has before the line that is looked for, with names of any length and 64
+/// groups or so; what stands behind that is not read, and then there is taken to be a filter.
 const BYTES: usize = 4096;
 
 /// What stands before the kind of filter, and the kind that is none.

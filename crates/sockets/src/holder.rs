@@ -1,8 +1,8 @@
 //! The names of processes in locks, which other holders of the connection read.
 //!
-//! A number of a process means something within one namespace of them only (pid_namespaces(7)). So a process has its number there only if it is
-//! known to be in the same namespace as the process that has first used rings, of which it is a child; any other name proves nothing of
-//! its holder, and is nobody else's.
+//! A number of a process means something within one namespace of them only (pid_namespaces(7)). So a process
+//! has its number there only if it is known to be in the same namespace as the process that has first used
+//! rings, of which it is a child; any other name proves nothing of its holder, and is nobody else's.
 
 use core::mem::MaybeUninit;
 

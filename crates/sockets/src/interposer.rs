@@ -1,10 +1,11 @@
 //! What an interposer is: a function with the name and arguments of the C library's, which finds the next
 //! definition and passes the program's call to it.
 //!
-//! So whatever the next definition does, it does to the program's call: a thread may be cancelled in it, a sanitizer checks
-//! its arguments, errno is its. Unwinding (a cancelled thread) passes through interposers, which therefore hold nothing that would
-//! have to be given back. Functions with a variable number of arguments are declared with as many as any call has: registers of
-//! arguments that a caller did not give hold anything, and what gets them does not look.
+//! So whatever the next definition does, it does to the program's call: a thread may be cancelled in it, a
+//! sanitizer checks its arguments, errno is its. Unwinding (a cancelled thread) passes through interposers,
+//! which therefore hold nothing that would have to be given back. Functions with a variable number of
+//! arguments are declared with as many as any call has: registers of arguments that a caller did not give
+//! hold anything, and what gets them does not look.
 
 use core::arch::naked_asm;
 use core::ffi::CStr;
@@ -15,13 +16,15 @@ use crate::raw;
 use crate::state;
 use crate::sync::{AtomicUsize, Ordering};
 
-/// The next definition of a name, found at its first use. `F` is the type of a pointer to the function; `HOT` is its place in the line that
-/// each interposer reads, if it has one there.
+/// The next definition of a name, found at its first use. `F` is the type of a pointer to the function; `HOT`
+/// is its place in the line that each interposer reads, if it has one there.
 ///
-/// It holds no pointer that the loader would have to relocate: interposers are called before it has. So each use says the name again.
+/// It holds no pointer that the loader would have to relocate: interposers are called before it has. So each
+/// use says the name again.
 #[repr(C)]
 pub(crate) struct Slot<F, const HOT: usize = COLD> {
-    /// 0 until it was looked for; with [`FOREIGN`] if it is not the C library's function. The first field: stubs read it.
+    /// 0 until it was looked for; with [`FOREIGN`] if it is not the C library's function. The first field:
+    /// stubs read it.
     address: AtomicUsize,
     function: PhantomData<F>,
 }
@@ -29,7 +32,8 @@ pub(crate) struct Slot<F, const HOT: usize = COLD> {
 /// No place there.
 pub(crate) const COLD: usize = usize::MAX;
 
-/// A name, which ends with 0, and its hash. Two numbers: in registers, so that no list of them lies in memory.
+/// A name, which ends with 0, and its hash. Two numbers: in registers, so that no list of them lies in
+/// memory.
 #[derive(Clone, Copy)]
 pub(crate) struct Name {
     text: *const u8,
@@ -87,8 +91,8 @@ impl<F: Copy, const HOT: usize> Slot<F, HOT> {
         Some(unsafe { core::mem::transmute_copy(&address) })
     }
 
-    /// Where a stub goes on that does not know yet: to `body`, which notes the call, or past it to a function that only shares its name
-    /// with the C library's.
+    /// Where a stub goes on that does not know yet: to `body`, which notes the call, or past it to a function
+    /// that only shares its name with the C library's.
     pub(crate) fn way(&self, name: Name, body: usize) -> usize {
         let address = self.find(name);
         if address & FOREIGN == 0 { body } else { address & !FOREIGN }
@@ -111,7 +115,8 @@ impl<F: Copy, const HOT: usize> Slot<F, HOT> {
                 address = crate::planted::instead(name.text, address);
             }
             if address & FOREIGN != 0 {
-                // Somebody's own functions under the C library's names: what is done by them nobody here understands.
+                // Somebody's own functions under the C library's names: what is done by them nobody here
+                // understands.
                 state::shares_memory();
             }
             self.address.store(address, Ordering::Relaxed);
@@ -130,8 +135,9 @@ pub(crate) struct Registers {
     pub(crate) arguments: [usize; 6],
 }
 
-/// Asks the function in r11 where to go on, and goes there with all registers and the stack as they were: to whoever gets the call
-/// it looks as if the program had made it. The function gets a pointer to [`Registers`].
+/// Asks the function in r11 where to go on, and goes there with all registers and the stack as they were: to
+/// whoever gets the call it looks as if the program had made it. The function gets a pointer to
+/// [`Registers`].
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn ask() {
     naked_asm!(
@@ -239,12 +245,14 @@ pub(crate) fn nothing() -> isize {
     -1
 }
 
-/// Defines interposers: `fn name(arguments) -> result, MISSING; |next| BODY`. MISSING is `as NUMBER` (the system call that does the
-/// same) or `else VALUE` (fails with ENOSYS). BODY is safe code; `next` takes the arguments.
+/// Defines interposers: `fn name(arguments) -> result, MISSING; |next| BODY`. MISSING is `as NUMBER` (the
+/// system call that does the same) or `else VALUE` (fails with ENOSYS). BODY is safe code; `next` takes the
+/// arguments.
 ///
-/// What the program calls is a stub, which jumps to the body. With `quick any` behind MISSING it jumps straight to
-/// the next definition where nothing is to be noted of the descriptor, the first argument, because it is known to be no connection of TCP: that
-/// way is short, reads two lines of the cache and leaves nothing to return to. `hot` is the place of the next definition among the commonest.
+/// What the program calls is a stub, which jumps to the body. With `quick any` behind MISSING it jumps
+/// straight to the next definition where nothing is to be noted of the descriptor, the first argument,
+/// because it is known to be no connection of TCP: that way is short, reads two lines of the cache and leaves
+/// nothing to return to. `hot` is the place of the next definition among the commonest.
 macro_rules! interposers {
     ($(fn $name:ident($($arg:ident: $ty:ty),* $(,)?) -> $ret:ty, $how:ident $what:expr $(, quick $which:ident $(hot $hot:literal)?)?; |$next:ident| $body:expr)*) => {$(
         /// As in the C library.

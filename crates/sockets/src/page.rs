@@ -1,15 +1,16 @@
 //! The counters that `tieline sockets stat` reads.
 //!
-//! When a process first uses a connection it takes a slot in the file that the launcher made, and counts there. Without a file, without
-//! a free slot, on a file system that could run full under a mapping: it counts in memory of its own, and there are no statistics.
+//! When a process first uses a connection it takes a slot in the file that the launcher made, and counts
+//! there. Without a file, without a free slot, on a file system that could run full under a mapping: it
+//! counts in memory of its own, and there are no statistics.
 //!
-//! A byte is counted once at each end, when the call that moved it is known to have: what the kernel moved behind the program's own call, what went
-//! through a ring under that ring's lock. Counters of bytes only grow, also where a record changes hands, so no thread can undo what another
-//! one counts.
+//! A byte is counted once at each end, when the call that moved it is known to have: what the kernel moved
+//! behind the program's own call, what went through a ring under that ring's lock. Counters of bytes only
+//! grow, also where a record changes hands, so no thread can undo what another one counts.
 //!
-//! The constructor maps the file, whole: then there is one thread, and nobody who could close, copy or inherit the descriptor that
-//! this takes. It is the only one that the library ever has for all of a process; two ends that meet ([`crate::rings::pair`]) have a few
-//! for as long as that takes.
+//! The constructor maps the file, whole: then there is one thread, and nobody who could close, copy or
+//! inherit the descriptor that this takes. It is the only one that the library ever has for all of a process;
+//! two ends that meet ([`crate::rings::pair`]) have a few for as long as that takes.
 
 mod file;
 
@@ -54,11 +55,13 @@ static EVER_TAKEN: AtomicUsize = AtomicUsize::new(0);
 #[inline(always)]
 fn word_of(slot: *mut AtomicU64, at: usize) -> &'static AtomicU64 {
     let at = if at < layout::SLOT_WORDS { at } else { 0 };
-    // SAFETY: a slot is `OWN`, or lies in the file that the constructor mapped, which stays mapped for good. `at` lies in it.
+    // SAFETY: a slot is `OWN`, or lies in the file that the constructor mapped, which stays mapped for good.
+    // `at` lies in it.
     unsafe { &*slot.add(at) }
 }
 
-/// A word of the numbers, to count bytes or connections in: the process has a slot from here on, if it can have one.
+/// A word of the numbers, to count bytes or connections in: the process has a slot from here on, if it can
+/// have one.
 #[inline(always)]
 fn word(at: usize) -> &'static AtomicU64 {
     let slot = state::slot();
@@ -71,8 +74,8 @@ fn present(at: usize) -> &'static AtomicU64 {
     word_of(if slot.is_null() { OWN.as_ptr().cast_mut() } else { slot }, at)
 }
 
-/// Adds, where only the holder of a lock counts: in one instruction, so that a signal handler of this thread, which may have the lock as well, is not
-/// undone. Others would be.
+/// Adds, where only the holder of a lock counts: in one instruction, so that a signal handler of this thread,
+/// which may have the lock as well, is not undone. Others would be.
 #[inline(always)]
 fn add_alone(word: &AtomicU64, number: u64) {
     // SAFETY: the word's own address.
@@ -96,7 +99,8 @@ fn at_first() -> Reason {
     if environment::has_rings() { Reason::NotYet } else { Reason::WithoutRings }
 }
 
-/// Counts bytes that a call of the program has moved through the kernel. Of a connection without a record all are counted together.
+/// Counts bytes that a call of the program has moved through the kernel. Of a connection without a record all
+/// are counted together.
 #[inline(always)]
 pub(crate) fn kernel(record: u16, direction: Direction, bytes: u64) {
     let at = match (direction, is_recorded(record)) {
@@ -136,7 +140,8 @@ pub(crate) fn returned(record: u16, bytes: u64) {
     add(at, bytes);
 }
 
-/// Counts bytes that were given to the kernel beside a ring, because their reader slept: they are counted with others of the kernel, too.
+/// Counts bytes that were given to the kernel beside a ring, because their reader slept: they are counted
+/// with others of the kernel, too.
 pub(crate) fn asleep(record: u16, bytes: u64) {
     let at = if is_recorded(record) { place(record) + record::ASLEEP } else { head::ASLEEP };
     add(at, bytes);
@@ -159,7 +164,8 @@ pub(crate) fn used_before() {
     word(head::REASONS + at_first() as usize).fetch_sub(1, Ordering::Relaxed);
 }
 
-/// Whether a connection has a record. Only those that are taken are looked at: a short connection would pay for a look at all.
+/// Whether a connection has a record. Only those that are taken are looked at: a short connection would pay
+/// for a look at all.
 pub(crate) fn is_known(cookie: u64) -> bool {
     TAKEN.iter().enumerate().any(|(at, taken)| {
         let mut left = taken.load(Ordering::Relaxed);
@@ -179,7 +185,8 @@ pub(crate) fn is_recorded(record: u16) -> bool {
     usize::from(record).wrapping_sub(1) < layout::RECORDS
 }
 
-/// The process is about to execute something else, which goes on counting where this one ends; or that has failed.
+/// The process is about to execute something else, which goes on counting where this one ends; or that has
+/// failed.
 pub(crate) fn leaving(is_leaving: bool) {
     if FILE_SLOT.load(Ordering::Relaxed) != 0 {
         present(head::LEFT).store(u64::from(is_leaving), Ordering::Relaxed);
@@ -201,8 +208,8 @@ pub(crate) fn give_room() {
     }
 }
 
-/// A record for a connection: its number plus one. What was moved before it had one is shown with it, and counted elsewhere; a connection of
-/// which a record is there already `is_copy`.
+/// A record for a connection: its number plus one. What was moved before it had one is shown with it, and
+/// counted elsewhere; a connection of which a record is there already `is_copy`.
 pub(crate) fn take(fd: c_int, cookie: u64, before: [u64; 2], is_copy: bool) -> u16 {
     for (at, words) in TAKEN.iter().enumerate() {
         loop {
@@ -247,7 +254,8 @@ fn counted(at: usize) -> [u64; 2] {
     [sum([record::KERNEL_IN, record::MEMORY_IN]), sum([record::KERNEL_OUT, record::PUT])]
 }
 
-/// What a record's connection has moved through the kernel stands with the reason for that in the head, before the record says another one.
+/// What a record's connection has moved through the kernel stands with the reason for that in the head,
+/// before the record says another one.
 fn tell(slot: *mut AtomicU64, record: u16) {
     let at = place(record);
     let reason = record::reason(word_of(slot, at + record::DESCRIPTOR).load(Ordering::Relaxed));
@@ -259,8 +267,8 @@ fn tell(slot: *mut AtomicU64, record: u16) {
         (record::KERNEL_OUT, record::TOLD_OUT, head::KERNEL_OUT),
     ] {
         let counted = word_of(slot, at + counter).load(Ordering::Relaxed);
-        // Of two threads that do this at once each tells what the other one has not. In this order a reader who looks in between misses
-        // some, and sees none twice.
+        // Of two threads that do this at once each tells what the other one has not. In this order a reader
+        // who looks in between misses some, and sees none twice.
         let before = word_of(slot, at + told).fetch_max(counted, Ordering::Relaxed);
         if counted > before {
             word_of(slot, by_reason + reason).fetch_add(counted - before, Ordering::Relaxed);

@@ -2,7 +2,8 @@
 //! that tests can show that they notice each. The build has the feature `planted`; an installed
 //! library has none of this.
 //!
-//! A mistake is a wrong next definition: the interposer calls it instead of the real one, which it calls itself.
+//! A mistake is a wrong next definition: the interposer calls it instead of the real one, which it calls
+//! itself.
 
 use core::ffi::CStr;
 
@@ -12,7 +13,8 @@ use crate::interposer::{get_errno, set_errno};
 use crate::raw;
 use crate::sync::{AtomicUsize, Ordering};
 
-/// The name of the chosen one; 0 for none. It lies in the environment, which is not changed before the first call.
+/// The name of the chosen one; 0 for none. It lies in the environment, which is not changed before the first
+/// call.
 static CHOSEN: AtomicUsize = AtomicUsize::new(0);
 /// Counts calls, for mistakes that happen now and then.
 static CALLS: AtomicUsize = AtomicUsize::new(0);
@@ -31,8 +33,8 @@ fn is_chosen(plant: &str) -> bool {
         })
 }
 
-/// One byte, read by itself: comparisons of neighbouring bytes with a text that is known at compile time are joined into a call of
-/// the C library's `bcmp`, which the library is linked without.
+/// One byte, read by itself: comparisons of neighbouring bytes with a text that is known at compile time are
+/// joined into a call of the C library's `bcmp`, which the library is linked without.
 fn byte_of(byte: &u8) -> u8 {
     // SAFETY: a live reference.
     unsafe { core::ptr::from_ref(byte).read_volatile() }

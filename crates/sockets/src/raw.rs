@@ -10,8 +10,8 @@ compile_error!("the sockets library is written for Linux on x86-64");
 /// A system call; what comes back is the result, or an error number below zero.
 ///
 /// # Safety
-/// As the call itself: its pointers must be good for what the kernel does with them, and it must not take away what the program
-/// uses.
+/// As the call itself: its pointers must be good for what the kernel does with them, and it must not take
+/// away what the program uses.
 #[inline]
 pub(crate) unsafe fn call(number: libc::c_long, a: [usize; 6]) -> isize {
     let result: isize;
@@ -34,7 +34,8 @@ pub(crate) fn peek(address: usize) -> Option<u64> {
     peek_at(address, &mut word).then_some(word[0])
 }
 
-/// Reads the program's memory, if there is as much at this address: the kernel does it, so nothing can go wrong.
+/// Reads the program's memory, if there is as much at this address: the kernel does it, so nothing can go
+/// wrong.
 pub(crate) fn peek_at<T: Number>(address: usize, into: &mut [T]) -> bool {
     if !crate::state::may_ask() {
         return false;
@@ -117,8 +118,9 @@ pub(crate) fn is_limited(what: libc::__rlimit_resource_t) -> bool {
     limit(what) != libc::RLIM_INFINITY
 }
 
-/// Makes a call that writes to a file of this library's own. Who passes the limit of sizes is sent a signal, which ends the program (setrlimit(2)); the limit
-/// may have been lowered since it was asked. So the signal is kept back, and taken if it has come.
+/// Makes a call that writes to a file of this library's own. Who passes the limit of sizes is sent a signal,
+/// which ends the program (setrlimit(2)); the limit may have been lowered since it was asked. So the signal
+/// is kept back, and taken if it has come.
 pub(crate) fn within_limit(write: impl FnOnce() -> isize) -> isize {
     /// Bytes of a set of signals.
     const BYTES: usize = 8;

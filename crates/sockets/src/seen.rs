@@ -35,7 +35,8 @@ fn moved(fd: c_int, bytes: isize, direction: page::Direction) {
     }
 }
 
-/// Whether a call with these flags takes what it gets from the stream: not what it only looks at, nor what is beside the stream.
+/// Whether a call with these flags takes what it gets from the stream: not what it only looks at, nor what is
+/// beside the stream.
 #[inline(always)]
 pub(crate) fn takes(flags: c_int) -> bool {
     flags & (libc::MSG_PEEK | libc::MSG_ERRQUEUE) == 0
@@ -102,8 +103,9 @@ pub(crate) fn accepted(listener: c_int, fd: c_int) -> c_int {
     fd
 }
 
-/// A socket is about to be connected. One that is loses its other end by an address without a family (connect(2)); any other address
-/// changes nothing, and the kernel is to refuse it for the connection that it knows.
+/// A socket is about to be connected. One that is loses its other end by an address without a family
+/// (connect(2)); any other address changes nothing, and the kernel is to refuse it for the connection that it
+/// knows.
 pub(crate) fn connecting(fd: c_int, address: *const sockaddr, length: socklen_t) {
     if rings::conn::of(fd).is_some() && is_without_family(address, length) {
         unusual(fd);
@@ -170,7 +172,8 @@ pub(crate) fn needs_room() {
     }
 }
 
-/// A descriptor is about to be closed or replaced. Before the call: as soon as it is done, another thread may get the number.
+/// A descriptor is about to be closed or replaced. Before the call: as soon as it is done, another thread may
+/// get the number.
 pub(crate) fn closing(fd: c_int) {
     if !state::outside() {
         rings::leave::closing(fd);
@@ -223,11 +226,13 @@ pub(crate) fn cloning(flags: u64) {
     if has(libc::CLONE_THREAD) {
         return;
     }
-    // Before the memory is lent: a later interposer of this thread would be taken for the return from the call.
+    // Before the memory is lent: a later interposer of this thread would be taken for the return from the
+    // call.
     note(Note::Forked);
     forking();
     if !has(libc::CLONE_VM) && !state::outside() {
-        // As a fork. Before the call: an interposer that comes back from it would not know in which of the two it does.
+        // As a fork. Before the call: an interposer that comes back from it would not know in which of the
+        // two it does.
         rings::pair::shared();
         state::shares_descriptors();
         if has(libc::CLONE_FILES) {
@@ -240,7 +245,8 @@ pub(crate) fn cloning(flags: u64) {
             if !state::outside() {
                 // It executes another program, which gets the connections that are not closed then.
                 rings::leave::executing(false);
-                // The child may keep those that would be closed, under another number; and this thread sleeps until it has gone.
+                // The child may keep those that would be closed, under another number; and this thread sleeps
+                // until it has gone.
                 rings::leave::settle();
                 state::shares_descriptors();
             }
@@ -285,7 +291,8 @@ pub(crate) fn unusual(fd: c_int) {
     }
 }
 
-/// Whether the other end of a connection has ended and left bytes in the ring: nobody returns them to the kernel any more.
+/// Whether the other end of a connection has ended and left bytes in the ring: nobody returns them to the
+/// kernel any more.
 pub(crate) fn is_left(fd: c_int) -> bool {
     !state::outside() && rings::leave::is_left(fd)
 }
@@ -330,7 +337,8 @@ pub(crate) unsafe fn registers(
     unsafe { rings::epoll::controls(epoll, what, fd, event, next) }
 }
 
-/// The program has asked for an error of this descriptor: there may have been one, which nobody is told again.
+/// The program has asked for an error of this descriptor: there may have been one, which nobody is told
+/// again.
 pub(crate) fn told(fd: c_int) {
     if !state::outside()
         && let Some(conn) = rings::conn::ready(fd)
@@ -359,7 +367,8 @@ pub(crate) fn measured(fd: c_int) {
     }
 }
 
-/// The C library is about to move bytes of this descriptor in a thread of its own; none if nobody knows of which.
+/// The C library is about to move bytes of this descriptor in a thread of its own; none if nobody knows of
+/// which.
 pub(crate) fn moves_unseen(fd: Option<c_int>) {
     note(Note::Moved);
     match fd {
@@ -375,7 +384,8 @@ pub(crate) fn stops() {
     }
 }
 
-/// The user or what it may is about to change: who it was had the rings. Connections that it makes from then on are another's.
+/// The user or what it may is about to change: who it was had the rings. Connections that it makes from then
+/// on are another's.
 pub(crate) fn confining() {
     note(Note::Confined);
     if !state::outside() {
@@ -396,7 +406,8 @@ pub(crate) fn shutting_down(fd: c_int, how: c_int) {
     if !state::outside()
         && let Some(known) = rings::conn::known(fd)
     {
-        // What is in the ring can still be read, as what the kernel holds. Of one that is closed meanwhile nothing is shut down.
+        // What is in the ring can still be read, as what the kernel holds. Of one that is closed meanwhile
+        // nothing is shut down.
         let _ = known.moving(|conn| {
             if how != libc::SHUT_RD {
                 rings::leave::shutting_down(conn, fd);
@@ -421,7 +432,8 @@ pub(crate) unsafe fn asked(fd: c_int, request: libc::c_ulong, argument: *mut c_i
     }
     // SAFETY: the caller's promise.
     unsafe { *argument = rings::io::unread(fd, *argument) };
-    // Perhaps one of many. Behind the look at the ring: what this process returns, its own other end would have in neither count.
+    // Perhaps one of many. Behind the look at the ring: what this process returns, its own other end would
+    // have in neither count.
     rings::leave::visits();
 }
 
@@ -432,8 +444,9 @@ pub(crate) fn found_nothing() {
     }
 }
 
-/// This process is about to sleep until a child ends, or only asks whether one has (`is_short`): nobody else returns what it has
-/// written. (What a parent does first after a `vfork`, when nothing else: it is back in its memory.)
+/// This process is about to sleep until a child ends, or only asks whether one has (`is_short`): nobody else
+/// returns what it has written. (What a parent does first after a `vfork`, when nothing else: it is back in
+/// its memory.)
 pub(crate) fn waits_for_child(is_short: bool) {
     if is_short {
         found_nothing();

@@ -1,11 +1,13 @@
 //! Whose memory this is: the process's own, a child's that shares it for a moment, or a child's
 //! copy.
 //!
-//! One word, read at each interposer. It lies on a page that the kernel empties in the child of any fork, also of one that no interposer saw
-//! (`forkpty`, a system call in assembly), so a child finds 0 there and begins anew.
+//! One word, read at each interposer. It lies on a page that the kernel empties in the child of any fork,
+//! also of one that no interposer saw (`forkpty`, a system call in assembly), so a child finds 0 there and
+//! begins anew.
 //!
-//! The child of a `vfork` runs in its parent's memory with descriptors of its own: what it closes its parent keeps. It must
-//! change nothing here. While a thread is between `vfork` and its return from it, each interposer asks the kernel which process it is in.
+//! The child of a `vfork` runs in its parent's memory with descriptors of its own: what it closes its parent
+//! keeps. It must change nothing here. While a thread is between `vfork` and its return from it, each
+//! interposer asks the kernel which process it is in.
 
 use crate::raw;
 use crate::sync::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -16,14 +18,16 @@ pub(crate) const RUNNING: u32 = 1;
 /// Each of those.
 const ONE_CHILD: u32 = 2;
 
-/// What each interposer reads, in one page and mostly one line of the cache: after a system call little of what is the program's is left
-/// there, and each further line costs more than all that an interposer computes.
+/// What each interposer reads, in one page and mostly one line of the cache: after a system call little of
+/// what is the program's is left there, and each further line costs more than all that an interposer
+/// computes.
 #[repr(C, align(4096))]
 pub(crate) struct Wiped {
     word: AtomicU32,
     /// When entries of the table were last doubted; see [`table`].
     epoch: AtomicU32,
-    /// Where is counted: the slot in the statistics file, or the process's own memory; null until bytes are counted. See [`page`].
+    /// Where is counted: the slot in the statistics file, or the process's own memory; null until bytes are
+    /// counted. See [`page`].
     slot: AtomicPtr<AtomicU64>,
     /// Where the next definitions of the commonest calls are; see [`crate::interposer`].
     next: [AtomicUsize; HOT],
@@ -62,16 +66,19 @@ static OWNER: AtomicU32 = AtomicU32::new(0);
 /// One that could not be asked for its number.
 const UNKNOWN: u32 = u32::MAX;
 
-/// Threads that called `vfork` and have not been seen since, by the address that each has for itself. Their children have the same.
+/// Threads that called `vfork` and have not been seen since, by the address that each has for itself. Their
+/// children have the same.
 static FORKERS: [AtomicUsize; 128] = [const { AtomicUsize::new(0) }; 128];
 
-/// Set once the program has a filter of system calls: it may end the process for a call that the program itself never makes.
+/// Set once the program has a filter of system calls: it may end the process for a call that the program
+/// itself never makes.
 static FILTERED: AtomicU32 = AtomicU32::new(0);
 
 /// Whether nothing may be noted, because this is not the process that the table describes.
 #[inline]
 pub(crate) fn outside() -> bool {
-    // Relaxed, as all in this file: what one process or thread must see of another here, the kernel orders (fork, vfork).
+    // Relaxed, as all in this file: what one process or thread must see of another here, the kernel orders
+    // (fork, vfork).
     WIPED.word.load(Ordering::Relaxed) != RUNNING && is_outside()
 }
 
@@ -100,7 +107,8 @@ fn is_outside() -> bool {
     false
 }
 
-/// The address that this thread has for itself: the first word of its block, which the psABI wants to hold its own address.
+/// The address that this thread has for itself: the first word of its block, which the psABI wants to hold
+/// its own address.
 pub(crate) fn thread() -> usize {
     let own: usize;
     // SAFETY: every thread of a program with a C library has such a block.
@@ -113,7 +121,8 @@ fn process() -> u32 {
     if may_ask() { raw::getpid() } else { UNKNOWN }
 }
 
-/// A process begins: its first interposer or constructor, or the first in a child with its own copy of the memory.
+/// A process begins: its first interposer or constructor, or the first in a child with its own copy of the
+/// memory.
 fn begin() {
     if OWNER.load(Ordering::Relaxed) == 0 && crate::filter::is_inherited() {
         FILTERED.store(1, Ordering::Relaxed);
@@ -140,7 +149,8 @@ fn begin() {
     let _ = WIPED.word.compare_exchange(0, RUNNING, Ordering::Relaxed, Ordering::Relaxed);
 }
 
-/// Has the kernel empty the page in the child of any fork. Where it cannot, only forks that an interposer sees are known.
+/// Has the kernel empty the page in the child of any fork. Where it cannot, only forks that an interposer
+/// sees are known.
 fn wipe_on_fork() {
     let start = (&raw const WIPED) as usize;
     // SAFETY: the page holds nothing but the word, which may become 0 in a child.
@@ -186,7 +196,8 @@ pub(crate) fn lends_memory() {
     table::give_up();
 }
 
-/// A process will share this memory for good, or a thread will have descriptors of its own: one table can't describe both.
+/// A process will share this memory for good, or a thread will have descriptors of its own: one table can't
+/// describe both.
 pub(crate) fn shares_memory() {
     if !outside() {
         crate::rings::leave::everything();
@@ -202,12 +213,14 @@ pub(crate) fn jumps() {
     JUMPED.store(1, Ordering::Relaxed);
 }
 
-/// Whether it has. Without that, what a signal handler has interrupted goes on, on whichever stack the thread is by now.
+/// Whether it has. Without that, what a signal handler has interrupted goes on, on whichever stack the thread
+/// is by now.
 pub(crate) fn has_jumped() -> bool {
     JUMPED.load(Ordering::Relaxed) != 0
 }
 
-/// The program sets a filter of system calls, or a child does that has its memory. Who is who can't be asked from now on.
+/// The program sets a filter of system calls, or a child does that has its memory. Who is who can't be asked
+/// from now on.
 pub(crate) fn filtered() {
     FILTERED.store(1, Ordering::Relaxed);
     if WIPED.word.load(Ordering::Relaxed) > RUNNING {
@@ -230,7 +243,8 @@ pub(crate) fn epoch() -> u32 {
     WIPED.epoch.load(Ordering::Relaxed)
 }
 
-/// Begins another epoch: later by so many, or with a bit set for good. Of two threads that do so at once neither undoes the other's.
+/// Begins another epoch: later by so many, or with a bit set for good. Of two threads that do so at once
+/// neither undoes the other's.
 pub(crate) fn next_epoch(later: u32, bit: u32) -> u32 {
     let epoch = EPOCH.fetch_add(later, Ordering::Relaxed).wrapping_add(later) | bit;
     EPOCH.fetch_or(bit, Ordering::Relaxed);
@@ -269,8 +283,8 @@ pub(crate) fn set_slot(slot: *mut AtomicU64) {
     WIPED.slot.store(slot, Ordering::Relaxed);
 }
 
-/// How often descriptors of this process have got another holder, as a tag that is never 0: a connection that was made under another
-/// one may have holders that are not known.
+/// How often descriptors of this process have got another holder, as a tag that is never 0: a connection that
+/// was made under another one may have holders that are not known.
 static HOLDERS: AtomicU32 = AtomicU32::new(1);
 
 pub(crate) fn holders() -> u8 {
@@ -280,7 +294,8 @@ pub(crate) fn holders() -> u8 {
 /// A child was made, which has all descriptors.
 pub(crate) fn shares_descriptors() {
     if HOLDERS.fetch_add(1, Ordering::Relaxed).wrapping_add(1).is_multiple_of(TAGS) {
-        // From here on tags come again: what was made under one before is not to be taken for the process's own.
+        // From here on tags come again: what was made under one before is not to be taken for the process's
+        // own.
         table::stay_all();
     }
 }

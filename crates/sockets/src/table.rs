@@ -1,12 +1,14 @@
 //! The kind of each descriptor.
 //!
-//! A fixed array indexed by the number, in memory that is touched where it is used. An entry is a word (what it is, how often
-//! the number has been something new, when that was last known to be so, and which record counts it) and the socket's cookie, which
-//! the kernel gives to each socket once and which is the same for all its descriptors in all processes.
+//! A fixed array indexed by the number, in memory that is touched where it is used. An entry is a word (what
+//! it is, how often the number has been something new, when that was last known to be so, and which record
+//! counts it) and the socket's cookie, which the kernel gives to each socket once and which is the same for
+//! all its descriptors in all processes.
 //!
-//! Interposers that make or close descriptors write entries. What they can't see (a system call in assembly, the C library's own) is
-//! found out by the cookie: an event after which such a thing is likely begins a new epoch, and an entry from an older one is
-//! asked for again when it is next used. An empty entry means that nothing is known, never that there is nothing.
+//! Interposers that make or close descriptors write entries. What they can't see (a system call in assembly,
+//! the C library's own) is found out by the cookie: an event after which such a thing is likely begins a new
+//! epoch, and an entry from an older one is asked for again when it is next used. An empty entry means that
+//! nothing is known, never that there is nothing.
 
 mod early;
 mod glance;
@@ -121,8 +123,9 @@ fn entry(fd: c_int) -> Option<&'static Entry> {
     usize::try_from(fd).ok().and_then(|at| TABLE.get(at))
 }
 
-// Relaxed in all of this file: an entry's word changes as one, the cookie beside it is written before the word names an epoch and
-// is only compared, and what a thread knows of a descriptor that another one made, it knows from there.
+// Relaxed in all of this file: an entry's word changes as one, the cookie beside it is written before the
+// word names an epoch and is only compared, and what a thread knows of a descriptor that another one made, it
+// knows from there.
 
 /// The epoch as entries keep it; 0, which is none, once the table was given up.
 fn epoch() -> u16 {
@@ -139,7 +142,8 @@ fn holds(word: Word) -> bool {
 pub(crate) fn doubt() {
     // After two thousand million doubts it is given up.
     if state::next_epoch(1, 0) as u16 <= 1 {
-        // From here on epochs come again, and the first two are kept as one: what is from those before is from none.
+        // From here on epochs come again, and the first two are kept as one: what is from those before is
+        // from none.
         for fd in 0..HIGHEST.load(Ordering::Relaxed) {
             change(fd as c_int, |word| Word { epoch: 0, ..word });
         }
@@ -211,7 +215,8 @@ pub(crate) fn stay_all() {
     }
 }
 
-/// Changes what is known of a number, unless it becomes something else meanwhile. What does not change is not written.
+/// Changes what is known of a number, unless it becomes something else meanwhile. What does not change is not
+/// written.
 fn change(fd: c_int, how: impl Fn(Word) -> Word) {
     let Some(entry) = entry(fd) else { return };
     let word = entry.word.load(Ordering::Relaxed);
@@ -296,7 +301,8 @@ fn begins(fd: c_int, entry: &Entry, known: Word) -> bool {
     rings::pair::begin(fd, entry.cookie.load(Ordering::Relaxed), known.record, is_own(known))
 }
 
-/// As [`used`], by a child that borrows this memory and has descriptors of its own, of which nothing is known here.
+/// As [`used`], by a child that borrows this memory and has descriptors of its own, of which nothing is known
+/// here.
 #[cold]
 pub(crate) fn used_outside(fd: c_int, direction: page::Direction, bytes: u64) {
     if state::may_ask() && ask_kind(fd) == Kind::Tcp {

@@ -1,5 +1,5 @@
-//! What can be tested without a program to be in: the table, the walk, messages, the environment. The rest is tested in
-//! programs, in the folder `tests/sockets`.
+//! What can be tested without a program to be in: the table, the walk, messages, the environment. The rest is
+//! tested in programs, in the folder `tests/sockets`.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -1,9 +1,10 @@
 //! Handing back: from the ring to the kernel.
 //!
-//! - *Revoking*: readers are asked to leave the ring alone ([`Word::Revoke`], fence); once none holds their lock, none will take a byte.
-//! - *Handing back*, while no reader takes any: [`Word::SwitchOver`] moves to where the unread bytes will have been given to the kernel, then
-//!   [`Word::Path`] says so, then [`Word::Base`] makes them void in the ring, then the kernel gets them. How many it has got is always
-//!   `Cut` less what the kernel counts.
+//! - *Revoking*: readers are asked to leave the ring alone ([`Word::Revoke`], fence); once none holds their
+//!   lock, none will take a byte.
+//! - *Handing back*, while no reader takes any: [`Word::SwitchOver`] moves to where the unread bytes will
+//!   have been given to the kernel, then [`Word::Path`] says so, then [`Word::Base`] makes them void in the
+//!   ring, then the kernel gets them. How many it has got is always `Cut` less what the kernel counts.
 
 use crate::words::unread;
 use crate::write::{Occasion, Own, Write, ends};
@@ -26,7 +27,8 @@ impl Write {
         }
     }
 
-    /// A reader was stopped at work: nothing that is written may overtake what is in the ring, but an end may.
+    /// A reader was stopped at work: nothing that is written may overtake what is in the ring, but an end
+    /// may.
     #[inline]
     fn excused<M: Memory>(&mut self, m: &mut M) -> Result<Step, M::Stop> {
         match self.occasion {
@@ -106,7 +108,8 @@ impl Write {
                     return self.wait_for_kernel(m);
                 }
                 Sent::Broken => {
-                    // Another thread has shut it down since: readers find the rest in the ring, if they know where it begins.
+                    // Another thread has shut it down since: readers find the rest in the ring, if they know
+                    // where it begins.
                     given::stays(m, given)?;
                     return self.refused(m);
                 }
@@ -114,7 +117,8 @@ impl Write {
         }
     }
 
-    /// The connection is dead, or its writing half was shut down. The path stays as it is: it says that not all is in the kernel.
+    /// The connection is dead, or its writing half was shut down. The path stays as it is: it says that not
+    /// all is in the kernel.
     #[inline]
     fn refused<M: Memory>(&mut self, m: &mut M) -> Result<Step, M::Stop> {
         ends(m, if self.is_published { Outcome::Moved(self.moved) } else { Outcome::Unreturned })

@@ -1,7 +1,8 @@
 //! The position of a connection by the kernel's own counters, correct for all readers and writers.
 //!
 //! Measured on Linux 6.18 over loopback: `tcpi_bytes_received` counts a FIN as one byte, `SIOCINQ` does not;
-//! `tcpi_bytes_acked` counts a FIN and, at the end that connected, the SYN; `SIOCOUTQ` counts an unacknowledged FIN.
+//! `tcpi_bytes_acked` counts a FIN and, at the end that connected, the SYN; `SIOCOUTQ` counts an
+//! unacknowledged FIN.
 
 /// `TCP_ESTABLISHED` to `TCP_CLOSING` of `tcpi_state`, as the kernel numbers them.
 mod state {
@@ -14,17 +15,18 @@ mod state {
 
 /// Bytes that this end's readers, all of them, have taken from the kernel.
 ///
-/// `state` and `received` are `tcpi_state` and `tcpi_bytes_received` of one `TCP_INFO`, `unread` is `SIOCINQ`. They are two
-/// calls, between which bytes may arrive: ask for `TCP_INFO` again behind `SIOCINQ`, and start over if it changed.
+/// `state` and `received` are `tcpi_state` and `tcpi_bytes_received` of one `TCP_INFO`, `unread` is
+/// `SIOCINQ`. They are two calls, between which bytes may arrive: ask for `TCP_INFO` again behind `SIOCINQ`,
+/// and start over if it changed.
 ///
-/// `None`: the connection is closed (as after a reset) with bytes unread, and whether a FIN is among the received is not to be
-/// told; or the numbers contradict each other.
+/// `None`: the connection is closed (as after a reset) with bytes unread, and whether a FIN is among the
+/// received is not to be told; or the numbers contradict each other.
 #[must_use]
 pub fn taken(state: u8, received: u64, unread: u64) -> Option<u64> {
     let fin = match state {
         state::TIME_WAIT | state::CLOSE_WAIT | state::LAST_ACK | state::CLOSING => 1,
-        // With nothing unread a FIN makes the sum one too high, and then everything before it has been taken: a position
-        // behind the end compares as the end does.
+        // With nothing unread a FIN makes the sum one too high, and then everything before it has been taken:
+        // a position behind the end compares as the end does.
         state::CLOSE if unread > 0 => return None,
         _ => 0,
     };
@@ -33,12 +35,12 @@ pub fn taken(state: u8, received: u64, unread: u64) -> Option<u64> {
 
 /// Bytes that this end's writers, all of them, have given to the kernel.
 ///
-/// `acked` is `tcpi_bytes_acked` of `TCP_INFO`, `unacked` is `SIOCOUTQ`: two calls as above, so ask again and start over if
-/// `acked` changed. `extra` comes from [`extra_acked`]. Not to be asked after the writing half was shut down: the FIN is among
-/// the unacknowledged, then among the acknowledged.
+/// `acked` is `tcpi_bytes_acked` of `TCP_INFO`, `unacked` is `SIOCOUTQ`: two calls as above, so ask again and
+/// start over if `acked` changed. `extra` comes from [`extra_acked`]. Not to be asked after the writing half
+/// was shut down: the FIN is among the unacknowledged, then among the acknowledged.
 ///
-/// `tcpi_bytes_sent` less `tcpi_bytes_retrans` would need no `extra`, but bytes whose sending failed (a firewall) are counted
-/// again when they are sent.
+/// `tcpi_bytes_sent` less `tcpi_bytes_retrans` would need no `extra`, but bytes whose sending failed (a
+/// firewall) are counted again when they are sent.
 ///
 /// `None`: the numbers contradict each other.
 #[must_use]
@@ -46,8 +48,9 @@ pub fn written(acked: u64, unacked: u64, extra: u64) -> Option<u64> {
     acked.checked_sub(extra)?.checked_add(unacked)
 }
 
-/// What `tcpi_bytes_acked` counts too many: 1 for the SYN at the end that connected, else 0. Asked when the two ends meet, while
-/// nothing is unacknowledged: `received` is what the other end's `tcpi_bytes_received` says then.
+/// What `tcpi_bytes_acked` counts too many: 1 for the SYN at the end that connected, else 0. Asked when the
+/// two ends meet, while nothing is unacknowledged: `received` is what the other end's `tcpi_bytes_received`
+/// says then.
 ///
 /// `None`: bytes are on their way, or something else is odd. Ask again later, and use no ring until then.
 #[must_use]

@@ -1,18 +1,19 @@
 //! The number of bytes given to the kernel, which a writer publishes before it ends with bytes in
 //! the ring.
 //!
-//! A connection that both ends have closed and one that was reset look the same to a reader: the kernel tells of a reset once, to
-//! whoever asks first, and its counters do not tell a FIN from a byte. With what was given known, all of it has come if just that was
-//! received, or that and a FIN; then the bytes of the ring join on, and what follows them is the end. Else bytes are lost, and it is
-//! an error.
+//! A connection that both ends have closed and one that was reset look the same to a reader: the kernel tells
+//! of a reset once, to whoever asks first, and its counters do not tell a FIN from a byte. With what was
+//! given known, all of it has come if just that was received, or that and a FIN; then the bytes of the ring
+//! join on, and what follows them is the end. Else bytes are lost, and it is an error.
 //!
-//! - While the ring is the path, [`Word::SwitchOver`] says it: the kernel was given nothing since the ring was opened. Whoever takes bytes back
-//!   changes that, but revokes before, and waits for the reader's lock.
-//! - Else [`Word::Given`] does. It is said under the writers' lock. Others who have the writing end may go on behind it, so whoever gives
-//!   more takes it back before: with the lock, or counted in [`Word::Plain`] before the look at it. Who says it looks at that count, and
-//!   asks the kernel again, behind a fence: one of the two sees the other.
-//! - A reader looks at it behind the kernel's last word, that the connection is closed. What was received by then was given behind the
-//!   taking back.
+//! - While the ring is the path, [`Word::SwitchOver`] says it: the kernel was given nothing since the ring
+//!   was opened. Whoever takes bytes back changes that, but revokes before, and waits for the reader's lock.
+//! - Else [`Word::Given`] does. It is said under the writers' lock. Others who have the writing end may go on
+//!   behind it, so whoever gives more takes it back before: with the lock, or counted in [`Word::Plain`]
+//!   before the look at it. Who says it looks at that count, and asks the kernel again, behind a fence: one
+//!   of the two sees the other.
+//! - A reader looks at it behind the kernel's last word, that the connection is closed. What was received by
+//!   then was given behind the taking back.
 
 use crate::words::unread;
 use crate::{Held, Memory, Shared, Taken, Word, Written, path};
@@ -29,7 +30,8 @@ pub fn say<M: Memory>(m: &mut M, capacity: u64) -> Result<(), M::Stop> {
     {
         m.store(Word::Given, given.saturating_add(1))?;
         m.fence()?;
-        // What goes back goes with the lock alone: whoever is counted then looks at the path, and gives nothing.
+        // What goes back goes with the lock alone: whoever is counted then looks at the path, and gives
+        // nothing.
         let is_back = path::is_back(m.load(Word::Path)?);
         let is_at_rest = (is_back || m.load(Word::Plain)? == 0) && m.written()? == Written::Bytes(given);
         if !is_at_rest {
@@ -39,7 +41,8 @@ pub fn say<M: Memory>(m: &mut M, capacity: u64) -> Result<(), M::Stop> {
     m.unlock(Word::WriteLock)
 }
 
-/// Whether something is unread, and the switch-over offset does not say what the kernel was given. With the lock.
+/// Whether something is unread, and the switch-over offset does not say what the kernel was given. With the
+/// lock.
 #[inline]
 fn is_left<M: Memory>(m: &mut M, capacity: u64) -> Result<bool, M::Stop> {
     let way = m.load(Word::Path)?;
@@ -65,7 +68,8 @@ pub(crate) fn take_back<S: Shared>(shared: &mut S) -> Result<(), S::Stop> {
     Ok(())
 }
 
-/// What was given in all, if all of it is among the `received` of a connection that is closed. With the readers' lock.
+/// What was given in all, if all of it is among the `received` of a connection that is closed. With the
+/// readers' lock.
 #[inline]
 fn all_of<S: Shared>(shared: &mut S, received: u64) -> Result<Option<u64>, S::Stop> {
     let given = match shared.load(Word::Path)? {

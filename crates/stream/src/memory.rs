@@ -3,14 +3,14 @@
 
 use crate::Word;
 
-/// The words that both ends share, one step at a time. In programs these are atomics; in tests also loom's atomics, and a world in which
-/// every interleaving is tried.
+/// The words that both ends share, one step at a time. In programs these are atomics; in tests also loom's
+/// atomics, and a world in which every interleaving is tried.
 ///
-/// Every load is an Acquire (or sequentially consistent) one, every store a Release one; counts are changed by sequentially consistent
-/// read-modify-writes.
+/// Every load is an Acquire (or sequentially consistent) one, every store a Release one; counts are changed
+/// by sequentially consistent read-modify-writes.
 pub trait Shared {
-    /// Why a step was not made: then the call ends at once with this, its locks as they are. Programs that carry out each step have
-    /// [`core::convert::Infallible`] here.
+    /// Why a step was not made: then the call ends at once with this, its locks as they are. Programs that
+    /// carry out each step have [`core::convert::Infallible`] here.
     type Stop;
 
     /// Loads a word.
@@ -29,7 +29,8 @@ pub trait Shared {
     fn fence(&mut self) -> Result<(), Self::Stop>;
 }
 
-/// What a reading process keeps for itself of being parked ([`crate::park`]). Each step is sequentially consistent.
+/// What a reading process keeps for itself of being parked ([`crate::park`]). Each step is sequentially
+/// consistent.
 pub trait Process: Shared {
     /// Whether it counts as asleep for longer than a call; 0 if not.
     fn parked(&mut self) -> Result<u64, Self::Stop>;
@@ -58,21 +59,25 @@ pub trait Entry {
 
 /// What else a call may do: take locks, copy bytes of the ring, ask the kernel, wait.
 pub trait Memory: Shared {
-    /// Takes a lock of the own end by a sequentially consistent read-modify-write; the lock of a holder that is proven dead is free.
+    /// Takes a lock of the own end by a sequentially consistent read-modify-write; the lock of a holder that
+    /// is proven dead is free.
     fn lock(&mut self, lock: Word) -> Result<Locked, Self::Stop>;
 
-    /// From here on the interrupted call cannot [`advance`](Memory::advance) a position that it has loaded. Only with [`Locked::Nested`].
+    /// From here on the interrupted call cannot [`advance`](Memory::advance) a position that it has loaded.
+    /// Only with [`Locked::Nested`].
     fn interrupts(&mut self) -> Result<(), Self::Stop>;
 
-    /// With the lock, what the caller keeps from call to call: of a write [`Write::head`](crate::write::Write::head), of a read
-    /// [`Read::reached`](crate::read::Read::reached). `given` is what it was when the call was made. Asked before any byte is put or taken: if the
-    /// stream has ended meanwhile, the call stops here.
+    /// With the lock, what the caller keeps from call to call: of a write
+    /// [`Write::head`](crate::write::Write::head), of a read [`Read::reached`](crate::read::Read::reached).
+    /// `given` is what it was when the call was made. Asked before any byte is put or taken: if the stream
+    /// has ended meanwhile, the call stops here.
     #[inline(always)]
     fn kept(&mut self, given: u64) -> Result<u64, Self::Stop> {
         Ok(given)
     }
 
-    /// What comes next is rare: a memory for short calls alone stops here, and nothing behind this is compiled for it. No step.
+    /// What comes next is rare: a memory for short calls alone stops here, and nothing behind this is
+    /// compiled for it. No step.
     #[inline(always)]
     fn rare(&mut self) -> Result<(), Self::Stop> {
         Ok(())
@@ -81,12 +86,13 @@ pub trait Memory: Shared {
     /// Releases it.
     fn unlock(&mut self, lock: Word) -> Result<(), Self::Stop>;
 
-    /// Waits until the other end's lock is free (or its holder proven dead): who holds it is at work, and through in a moment.
+    /// Waits until the other end's lock is free (or its holder proven dead): who holds it is at work, and
+    /// through in a moment.
     fn wait_until_free(&mut self, lock: Word) -> Result<Free, Self::Stop>;
 
-    /// Moves a position that only the holder of its lock moves: [`Word::Tail`] behind bytes that were put, [`Word::Head`] behind bytes
-    /// that were taken. False: since it was loaded a call of a signal handler of this thread has moved it, or has said that it
-    /// [`interrupts`](Memory::interrupts); nothing was stored.
+    /// Moves a position that only the holder of its lock moves: [`Word::Tail`] behind bytes that were put,
+    /// [`Word::Head`] behind bytes that were taken. False: since it was loaded a call of a signal handler of
+    /// this thread has moved it, or has said that it [`interrupts`](Memory::interrupts); nothing was stored.
     fn advance(&mut self, position: Word, from: u64, to: u64) -> Result<bool, Self::Stop>;
 
     /// Copies bytes of the caller to this position of the ring.
@@ -95,7 +101,8 @@ pub trait Memory: Shared {
     /// Copies ring bytes from this position to the caller's buffer.
     fn take(&mut self, at: u64, len: u64) -> Result<(), Self::Stop>;
 
-    /// Whether the call has an inline copy of so many bytes ([`crate::inline`]): it may be made or taken. No step.
+    /// Whether the call has an inline copy of so many bytes ([`crate::inline`]): it may be made or taken. No
+    /// step.
     #[inline(always)]
     fn has_inline(&self, _len: u64) -> bool {
         false
@@ -134,8 +141,9 @@ pub trait Memory: Shared {
     /// Asks whether the kernel surely takes so many bytes at once, for as long as it is given nothing else.
     fn takes_all(&mut self, len: u64) -> Result<bool, Self::Stop>;
 
-    /// Asks what the kernel holds for the reader, taking nothing, not even an error (`FIONREAD`; if that says nothing, `poll`, and
-    /// `FIONREAD` again if it says readable; never `recv`, which takes the error also with `MSG_PEEK`).
+    /// Asks what the kernel holds for the reader, taking nothing, not even an error (`FIONREAD`; if that says
+    /// nothing, `poll`, and `FIONREAD` again if it says readable; never `recv`, which takes the error also
+    /// with `MSG_PEEK`).
     fn held(&mut self) -> Result<Held, Self::Stop>;
 
     /// Reads at most so many bytes from the kernel, without waiting; 0 if it had none.
@@ -153,7 +161,8 @@ pub trait Memory: Shared {
 pub enum Locked {
     /// It was free.
     Fresh,
-    /// A call of the same thread holds it, which is interrupted by the signal handler that makes this one. It stays the holder.
+    /// A call of the same thread holds it, which is interrupted by the signal handler that makes this one. It
+    /// stays the holder.
     Nested,
 }
 
@@ -173,7 +182,8 @@ pub enum Taken {
     Bytes(u64),
     /// Its counters do not say.
     Unknown,
-    /// The connection is closed: nothing more comes. Its counters do not say whether a FIN is among the `received`.
+    /// The connection is closed: nothing more comes. Its counters do not say whether a FIN is among the
+    /// `received`.
     Closed {
         /// What has come, bytes and a FIN.
         received: u64,
@@ -206,8 +216,9 @@ pub enum Held {
     End,
     /// No bytes, and an error.
     Error,
-    /// No bytes, and the connection is closed: by a reset, of which the kernel may have told somebody already, as it does once, or by both ends. What
-    /// has come in all, bytes and a FIN, tells which ([`crate::given`]).
+    /// No bytes, and the connection is closed: by a reset, of which the kernel may have told somebody
+    /// already, as it does once, or by both ends. What has come in all, bytes and a FIN, tells which
+    /// ([`crate::given`]).
     Closed {
         /// Nothing more comes.
         received: u64,
@@ -228,17 +239,18 @@ pub enum Sent {
 /// What a call waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Wait {
-    /// The kernel has bytes, an end or an error to read. The readers have said that they sleep, so everything comes that way: the
-    /// program's own blocking call does.
+    /// The kernel has bytes, an end or an error to read. The readers have said that they sleep, so everything
+    /// comes that way: the program's own blocking call does.
     Readable,
     /// The kernel takes bytes.
     Writable,
-    /// Readers, who are awake, take bytes of the ring ([`Word::Head`] moves): a short while, spinning. [`Woken::Timer`] when it was
-    /// long enough.
+    /// Readers, who are awake, take bytes of the ring ([`Word::Head`] moves): a short while, spinning.
+    /// [`Woken::Timer`] when it was long enough.
     Room,
-    /// The writer, who is at work, hands bytes back, or the kernel delivers what comes before the ring's bytes: a short while, spinning
-    /// or sleeping. Look at [`Word::Revoke`] and [`Word::Path`] meanwhile, without the lock: a reader that takes its lock all the time
-    /// starves the writer that waits for it. [`Woken::Timer`] when it was too long (readers take it as a reason to look).
+    /// The writer, who is at work, hands bytes back, or the kernel delivers what comes before the ring's
+    /// bytes: a short while, spinning or sleeping. Look at [`Word::Revoke`] and [`Word::Path`] meanwhile,
+    /// without the lock: a reader that takes its lock all the time starves the writer that waits for it.
+    /// [`Woken::Timer`] when it was too long (readers take it as a reason to look).
     Return,
 }
 
@@ -262,6 +274,7 @@ pub enum Woken {
     Hangup,
     /// The caller's timer: the call does what it does then, and may sleep again.
     Timer,
-    /// A signal handler ran, or the call's own time-out passed: the call ends with [`crate::Outcome::WouldBlock`].
+    /// A signal handler ran, or the call's own time-out passed: the call ends with
+    /// [`crate::Outcome::WouldBlock`].
     Stop,
 }

@@ -1,8 +1,9 @@
 //! Opening: from the kernel to the ring.
 //!
-//! Nothing of the ring is unread and nobody writes to the kernel meanwhile ([`crate::plain`]), so what the kernel was given is where the
-//! ring's bytes will stand. And it has room for all that the ring may hold: what has to go back then goes at once, and not only with
-//! further calls of the writer, who may never make one.
+//! Nothing of the ring is unread and nobody writes to the kernel meanwhile ([`crate::plain`]), so what the
+//! kernel was given is where the ring's bytes will stand. And it has room for all that the ring may hold:
+//! what has to go back then goes at once, and not only with further calls of the writer, who may never make
+//! one.
 
 use crate::words::unread;
 use crate::write::{Own, Write, ends};
@@ -18,7 +19,8 @@ impl Write {
         let head = m.load(Word::Head)?;
         match unread(head, own.base, own.tail, self.capacity) {
             Some(unread) if unread.is_empty() => {}
-            // Bytes before those of the kernel are unread: another switch-over offset would stand before the first.
+            // Bytes before those of the kernel are unread: another switch-over offset would stand before the
+            // first.
             Some(_) => return ends(m, Outcome::Kernel),
             None => return ends(m, Outcome::Corrupt),
         }

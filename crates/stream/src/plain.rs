@@ -1,13 +1,14 @@
 //! A write that goes to the kernel by the program's own call, which may wait there, so it cannot
 //! hold the writers' lock.
 //!
-//! It counts itself in [`Word::Plain`] and then looks whether the kernel still is the path. Who opens the ring says so in
-//! [`Word::Opening`] and then looks at the count: one of the two sees the other, so the kernel's count of what it was given stands
-//! still while the ring is opened.
+//! It counts itself in [`Word::Plain`] and then looks whether the kernel still is the path. Who opens the
+//! ring says so in [`Word::Opening`] and then looks at the count: one of the two sees the other, so the
+//! kernel's count of what it was given stands still while the ring is opened.
 
 use crate::{Shared, Word, given, path};
 
-/// Writes to the kernel: `send` is the program's call. `None`: the path has changed, and nothing was sent; begin the write again.
+/// Writes to the kernel: `send` is the program's call. `None`: the path has changed, and nothing was sent;
+/// begin the write again.
 #[inline(always)]
 pub fn write<S: Shared, R>(
     shared: &mut S,

@@ -2,14 +2,17 @@
 //!
 //! The order of the looks is the protocol:
 //!
-//! - The lock is taken by a sequentially consistent operation, and only then [`Word::Revoke`] is looked at: either the writer that
-//!   revokes sees the lock, or this reader sees the revoke.
-//! - [`Word::Tail`] before [`Word::SwitchOver`]: whoever sees a byte of the ring sees the switch-over offset that it stands behind.
-//! - While the ring is revoked the writer publishes, hands back and opens between two looks. Then of its words only [`Word::SwitchOver`] is
-//!   used, which was looked at last: the kernel's bytes before it come next. A withdrawn consent changes nothing for readers: whoever
-//!   reads in the library may take what is in the ring.
-//! - What the kernel holds is counted before the ring is looked at. Whatever the writer put into the ring before it gave the counted bytes
-//!   (or the end) to the kernel is then visible; not more than was counted is read.
+//! - The lock is taken by a sequentially consistent operation, and only then [`Word::Revoke`] is looked at:
+//!   either the writer that revokes sees the lock, or this reader sees the revoke.
+//! - [`Word::Tail`] before [`Word::SwitchOver`]: whoever sees a byte of the ring sees the switch-over offset
+//!   that it stands behind.
+//! - While the ring is revoked the writer publishes, hands back and opens between two looks. Then of its
+//!   words only [`Word::SwitchOver`] is used, which was looked at last: the kernel's bytes before it come
+//!   next. A withdrawn consent changes nothing for readers: whoever reads in the library may take what is in
+//!   the ring.
+//! - What the kernel holds is counted before the ring is looked at. Whatever the writer put into the ring
+//!   before it gave the counted bytes (or the end) to the kernel is then visible; not more than was counted
+//!   is read.
 
 use crate::words::{Span, unread};
 use crate::{Held, Memory, Outcome, Slept, Step, Wait, Woken, Word, consent, given};
@@ -36,15 +39,18 @@ pub struct Read {
     purpose: Purpose,
     /// This call is seen by the library, and so may those after it be.
     opens: bool,
-    /// The highest switch-over offset that is known to have been reached. It stays true whatever happens, so it is kept between calls.
+    /// The highest switch-over offset that is known to have been reached. It stays true whatever happens, so
+    /// it is kept between calls.
     reached: u64,
     /// A wait ended because the other end hung up.
     is_hung_up: bool,
     /// What the kernel held, once that was counted: under the lock, which is held since.
     held: Option<Held>,
-    /// The kernel has told of the end: its FIN is among what was received, also if a reset has followed since.
+    /// The kernel has told of the end: its FIN is among what was received, also if a reset has followed
+    /// since.
     is_finished: bool,
-    /// How often the connection was closed between the count of what the kernel holds and the look at what was taken of it.
+    /// How often the connection was closed between the count of what the kernel holds and the look at what
+    /// was taken of it.
     closed_meanwhile: u8,
 }
 
@@ -74,8 +80,9 @@ enum Next {
 const CLOSED_MEANWHILE_MOST: u8 = 2;
 
 impl Read {
-    /// A read of at most `want` bytes (not 0) through a ring of `capacity` bytes. With `opens` the writer may use the ring from now on.
-    /// `reached` is what [`Read::reached`] said after an earlier call in this process, else 0.
+    /// A read of at most `want` bytes (not 0) through a ring of `capacity` bytes. With `opens` the writer may
+    /// use the ring from now on. `reached` is what [`Read::reached`] said after an earlier call in this
+    /// process, else 0.
     #[inline(always)]
     #[must_use]
     pub fn new(capacity: u64, want: u64, may_wait: bool, opens: bool, reached: u64) -> Self {
@@ -152,15 +159,16 @@ impl Read {
             // Bytes that are not due, of a writer that may never come to the end of its work.
             Held::Bytes(_) if !self.may_wait && look.revoke != 0 => self.looks_for_hangup(m),
             _ if !self.may_wait => self.ends(m, Outcome::WouldBlock),
-            // Somebody is at work, who does not know whether anybody sleeps. Or bytes of the ring are unread, and those that come
-            // before them are on their way in the kernel: who slept there would take more than those, or nothing once another reader
-            // took them.
+            // Somebody is at work, who does not know whether anybody sleeps. Or bytes of the ring are unread,
+            // and those that come before them are on their way in the kernel: who slept there would take more
+            // than those, or nothing once another reader took them.
             _ if look.revoke != 0 || held != Held::Nothing || most < u64::MAX => self.wait_for_return(m),
             _ => self.sleep(m, look),
         }
     }
 
-    /// What comes next, by a look that was made behind the count of what the kernel holds, if that was counted.
+    /// What comes next, by a look that was made behind the count of what the kernel holds, if that was
+    /// counted.
     #[inline(always)]
     fn next<M: Memory>(&mut self, m: &mut M, look: Look) -> Result<Next, M::Stop> {
         let is_over = matches!(self.held, Some(Held::End | Held::Error));
@@ -192,9 +200,10 @@ impl Read {
         Ok(if due.is_empty() { Next::Kernel { most: u64::MAX } } else { Next::Ring(due) })
     }
 
-    /// The connection is closed, with bytes unread, and it cannot be told how many were taken. What the writer has done before it closed
-    /// its end is visible to the next look: with a count of what the kernel holds now that decides. Where it does not, the writer died at
-    /// work, and the order of what is left cannot be told: the connection ends here.
+    /// The connection is closed, with bytes unread, and it cannot be told how many were taken. What the
+    /// writer has done before it closed its end is visible to the next look: with a count of what the kernel
+    /// holds now that decides. Where it does not, the writer died at work, and the order of what is left
+    /// cannot be told: the connection ends here.
     #[cold]
     fn not_told(&mut self) -> Next {
         match self.held {
@@ -211,8 +220,8 @@ impl Read {
     #[inline]
     fn before_switch_over(&self, look: Look, missing: u64) -> Next {
         match self.held {
-            // An honest kernel delivers what was written before a FIN: the writer died while it handed back, and the last of the ring is
-            // what did not get through.
+            // An honest kernel delivers what was written before a FIN: the writer died while it handed back,
+            // and the last of the ring is what did not get through.
             Some(Held::End) => match look.tail.checked_sub(missing) {
                 Some(from) if missing <= self.capacity => {
                     Next::Ring(Span { from: from.max(look.head), to: look.tail })
@@ -258,8 +267,8 @@ impl Read {
         }
     }
 
-    /// As [`Self::wait_for_return`], without waiting: a writer that has finished or is dead returns nothing more, and what there is comes
-    /// next.
+    /// As [`Self::wait_for_return`], without waiting: a writer that has finished or is dead returns nothing
+    /// more, and what there is comes next.
     #[cold]
     fn looks_for_hangup<M: Memory>(&mut self, m: &mut M) -> Result<Step, M::Stop> {
         self.unlock(m)?;
@@ -278,8 +287,8 @@ impl Read {
         }
     }
 
-    /// Sleeps in the kernel. The count of sleepers comes before the look behind which they do; a writer publishes and then looks at the
-    /// count: one of the two sees the other.
+    /// Sleeps in the kernel. The count of sleepers comes before the look behind which they do; a writer
+    /// publishes and then looks at the count: one of the two sees the other.
     #[inline]
     fn sleep<M: Memory>(&mut self, m: &mut M, look: Look) -> Result<Step, M::Stop> {
         self.unlock(m)?;

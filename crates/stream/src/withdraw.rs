@@ -1,9 +1,10 @@
 //! Withdrawing: before a reader does what the library cannot see (stdio, exec, passing the
 //! descriptor), everything returns to the kernel.
 //!
-//! Only the writer can give ring bytes to the kernel, so this waits for it, as long as the caller's timer lets it. If nothing is unread
-//! it does not wait: the writer may sleep, and what it writes next it writes to the kernel. A caller that gets [`Outcome::Unreturned`]
-//! has the choice between another wait and a reset; going on would lose bytes.
+//! Only the writer can give ring bytes to the kernel, so this waits for it, as long as the caller's timer
+//! lets it. If nothing is unread it does not wait: the writer may sleep, and what it writes next it writes to
+//! the kernel. A caller that gets [`Outcome::Unreturned`] has the choice between another wait and a reset;
+//! going on would lose bytes.
 
 use crate::words::unread;
 use crate::{Memory, Outcome, Slept, Step, Wait, Woken, Word, consent, path};
@@ -27,7 +28,8 @@ impl Withdraw {
         Self { capacity, consent: consent::WITHDRAWN, is_stored: false, is_last_look: false }
     }
 
-    /// The same, of a reader that stays in the library ([`consent::SEEN`]): what does not come back it reads from the ring.
+    /// The same, of a reader that stays in the library ([`consent::SEEN`]): what does not come back it reads
+    /// from the ring.
     #[inline]
     #[must_use]
     pub fn seen(self) -> Self {
@@ -49,8 +51,9 @@ impl Withdraw {
         let tail = m.load(Word::Tail)?;
         let head = m.load(Word::Head)?;
         match unread(head, base, tail, self.capacity) {
-            // Nothing is unread, unless it is being handed back since the path was looked at. If the path is still the ring, and
-            // empty: a writer that puts bytes there from here on looks at the consent after it.
+            // Nothing is unread, unless it is being handed back since the path was looked at. If the path is
+            // still the ring, and empty: a writer that puts bytes there from here on looks at the consent
+            // after it.
             Some(left) if left.is_empty() => match m.load(Word::Path)? == way {
                 true => Ok(Step::Ends(Outcome::Withdrawn)),
                 false => Ok(Step::Again),

@@ -1,7 +1,7 @@
 //! The words that both ends share, and the checks on them.
 
-/// A word in shared memory. The first ten lie in the region of the writing end, the others in that of the reading end; each end's
-/// region is read-only to the other. Positions and numbers never go back, flags do.
+/// A word in shared memory. The first ten lie in the region of the writing end, the others in that of the
+/// reading end; each end's region is read-only to the other. Positions and numbers never go back, flags do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Word {
@@ -15,11 +15,13 @@ pub enum Word {
     Path,
     /// Not 0: the writer takes unread ring bytes back; readers leave the ring alone.
     Revoke,
-    /// Not 0: somebody is opening the ring, so writes to the kernel without the lock have to wait. Of the writing end alone.
+    /// Not 0: somebody is opening the ring, so writes to the kernel without the lock have to wait. Of the
+    /// writing end alone.
     Opening,
     /// How many writes to the kernel without the lock are under way. Of the writing end alone.
     Plain,
-    /// How many bytes the kernel was given in all, plus 1, while some stay in the ring although this end may end; else 0 ([`crate::given`]).
+    /// How many bytes the kernel was given in all, plus 1, while some stay in the ring although this end may
+    /// end; else 0 ([`crate::given`]).
     Given,
     /// Where the message begins of which there is an inline copy ([`inline`]), or [`inline::NOTHING`].
     InlineAt,
@@ -29,7 +31,8 @@ pub enum Word {
     Head,
     /// Whether the writer may use the ring: a [`consent`].
     Consent,
-    /// How many readers sleep in the kernel, where only what goes through the kernel wakes them: not 0 means that the ring is not used.
+    /// How many readers sleep in the kernel, where only what goes through the kernel wakes them: not 0 means
+    /// that the ring is not used.
     Asleep,
     /// The readers' lock: 0 if free.
     ReadLock,
@@ -47,12 +50,13 @@ impl Word {
     }
 }
 
-/// Values of [`Word::InlineAt`], which is the sequence of a sequence lock around the inline copy: a copy of the last message in the cache
-/// line of [`Word::Tail`], so that the reader of a small message waits for one line instead of two.
+/// Values of [`Word::InlineAt`], which is the sequence of a sequence lock around the inline copy: a copy of
+/// the last message in the cache line of [`Word::Tail`], so that the reader of a small message waits for one
+/// line instead of two.
 ///
-/// Positions of published messages never come again, so one that was found before and after the bytes were copied proves that they are
-/// that message's. The reader looks behind its look at the tail: at that moment the message at this position was the last one, so all
-/// that it may take of the ring is in the copy.
+/// Positions of published messages never come again, so one that was found before and after the bytes were
+/// copied proves that they are that message's. The reader looks behind its look at the tail: at that moment
+/// the message at this position was the last one, so all that it may take of the ring is in the copy.
 ///
 /// H.-J. Boehm, "Can seqlocks get along with programming language memory models?", MSPC 2012, for the fences.
 pub mod inline {
@@ -96,8 +100,8 @@ pub mod consent {
     pub const OPEN: u64 = 1;
     /// A reader is about to read in a way that the library does not see: hand everything back.
     pub const WITHDRAWN: u64 = 2;
-    /// Readers stay in the library, but wait in a way that it does not see: hand everything back. What cannot go back they find in the
-    /// ring.
+    /// Readers stay in the library, but wait in a way that it does not see: hand everything back. What cannot
+    /// go back they find in the ring.
     pub const SEEN: u64 = 3;
 }
 

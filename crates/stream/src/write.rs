@@ -1,23 +1,28 @@
 //! One write call, and the other occasions on which the library runs in the writer's process.
 //!
-//! What may be killed between any two steps: each word alone commits something, and whoever takes the lock next goes on from the words.
+//! What may be killed between any two steps: each word alone commits something, and whoever takes the lock
+//! next goes on from the words.
 //!
-//! - *Opening* ([`crate::open`]): the ring is empty, [`Word::SwitchOver`] is what the kernel has got so far, then [`Word::Path`] says ring, then
-//!   (behind a fence) the consent is looked at once more: either this sees a withdrawal, or the withdrawer sees the path.
-//! - *Revoking* and *handing back* ([`crate::back`]): readers are asked to leave the ring alone; once none holds their lock, none will
-//!   take a byte, and what is unread is given to the kernel.
+//! - *Opening* ([`crate::open`]): the ring is empty, [`Word::SwitchOver`] is what the kernel has got so far,
+//!   then [`Word::Path`] says ring, then (behind a fence) the consent is looked at once more: either this
+//!   sees a withdrawal, or the withdrawer sees the path.
+//! - *Revoking* and *handing back* ([`crate::back`]): readers are asked to leave the ring alone; once none
+//!   holds their lock, none will take a byte, and what is unread is given to the kernel.
 //!
-//! So whatever the kernel gets, bytes or the end, comes when nothing is unread in the ring, and a reader past the library finds the whole
-//! stream in the kernel. The one exception is a reader that was stopped (by a debugger, say) while it held the lock: the ring's bytes
-//! stay then, no bytes overtake them, and if an end does, the readers' rule keeps the order.
+//! So whatever the kernel gets, bytes or the end, comes when nothing is unread in the ring, and a reader past
+//! the library finds the whole stream in the kernel. The one exception is a reader that was stopped (by a
+//! debugger, say) while it held the lock: the ring's bytes stay then, no bytes overtake them, and if an end
+//! does, the readers' rule keeps the order.
 //!
-//! Nobody sleeps while ring bytes are unread: readers sleep in the kernel, where only what it carries wakes them. So a writer looks at
-//! [`Word::Asleep`] before it uses the ring and, behind a fence, after it has published; and before its own process sleeps it revokes.
+//! Nobody sleeps while ring bytes are unread: readers sleep in the kernel, where only what it carries wakes
+//! them. So a writer looks at [`Word::Asleep`] before it uses the ring and, behind a fence, after it has
+//! published; and before its own process sleeps it revokes.
 
 use crate::words::unread;
 use crate::{Locked, Memory, Outcome, Slept, Step, Wait, Woken, Word, consent, inline, path};
 
-/// Messages of so many bytes and less are put into the ring whole, if they fit into an empty one: as many as a pipe takes whole.
+/// Messages of so many bytes and less are put into the ring whole, if they fit into an empty one: as many as
+/// a pipe takes whole.
 pub const WHOLE: u64 = 4096;
 
 /// On which occasion the library is called.
@@ -54,7 +59,8 @@ pub struct Write {
     want: u64,
     /// No more bytes than that are put into the ring at once.
     piece: u64,
-    /// Whether the ring may be opened: the caller's policy (long enough on this connection, nothing difficult about it).
+    /// Whether the ring may be opened: the caller's policy (long enough on this connection, nothing difficult
+    /// about it).
     may_open: bool,
     /// A wait has ended in a way after which waiting for the reader is over.
     is_overdue: bool,
@@ -76,8 +82,8 @@ pub(crate) struct Own {
 }
 
 impl Write {
-    /// A call with `want` bytes (0 where the occasion is no write). `head` is what [`Write::head`] said after an earlier call in this
-    /// process, else 0.
+    /// A call with `want` bytes (0 where the occasion is no write). `head` is what [`Write::head`] said after
+    /// an earlier call in this process, else 0.
     #[inline(always)]
     #[must_use]
     pub fn new(occasion: Occasion, capacity: u64, want: u64, may_open: bool, head: u64) -> Self {
@@ -103,15 +109,16 @@ impl Write {
         self.head
     }
 
-    /// The same call, which leaves no more than `limit` bytes (not 0) unread in the ring: as many as the kernel surely takes at once.
+    /// The same call, which leaves no more than `limit` bytes (not 0) unread in the ring: as many as the
+    /// kernel surely takes at once.
     #[inline(always)]
     #[must_use]
     pub fn limited(self, limit: u64) -> Self {
         Self { limit: limit.min(self.capacity), ..self }
     }
 
-    /// The same call, which shows readers no more than `piece` bytes (not 0) at once, and ends then: they copy the first of a large write
-    /// while the next are being written.
+    /// The same call, which shows readers no more than `piece` bytes (not 0) at once, and ends then: they
+    /// copy the first of a large write while the next are being written.
     #[inline(always)]
     #[must_use]
     pub fn in_pieces(self, piece: u64) -> Self {
@@ -132,8 +139,8 @@ impl Write {
         self.is_published
     }
 
-    /// The same call when the caller has seen that the other end hung up: whether it still reads is for the kernel to find out, so the
-    /// bytes go there.
+    /// The same call when the caller has seen that the other end hung up: whether it still reads is for the
+    /// kernel to find out, so the bytes go there.
     #[inline]
     #[must_use]
     pub fn hung_up(self) -> Self {
@@ -166,9 +173,10 @@ impl Write {
         }
     }
 
-    /// A call of a signal handler, between two steps of a call of the same thread, which may be copying bytes to behind the tail. It must not
-    /// publish them once these here are under way, nor may anything else be put there before it has noticed: so these go through
-    /// the kernel, and the interrupted call fails to advance the tail and begins again.
+    /// A call of a signal handler, between two steps of a call of the same thread, which may be copying bytes
+    /// to behind the tail. It must not publish them once these here are under way, nor may anything else be
+    /// put there before it has noticed: so these go through the kernel, and the interrupted call fails to
+    /// advance the tail and begins again.
     #[cold]
     fn nested<M: Memory>(&mut self, m: &mut M, own: Own) -> Result<Step, M::Stop> {
         self.may_open = false;
@@ -194,7 +202,8 @@ impl Write {
         self.with_consent(m, own, is_asleep)
     }
 
-    /// The reader's count changes with every read, so its cache line is only fetched when the ring seems too full.
+    /// The reader's count changes with every read, so its cache line is only fetched when the ring seems too
+    /// full.
     #[inline(always)]
     pub(crate) fn with_consent<M: Memory>(
         &mut self,
@@ -243,7 +252,8 @@ impl Write {
             .map_or(0, |unread| self.limit.saturating_sub(unread.len()))
     }
 
-    /// The room below which nothing is put into the ring: a small message goes whole, as through the kernel, which several writers rely on.
+    /// The room below which nothing is put into the ring: a small message goes whole, as through the kernel,
+    /// which several writers rely on.
     #[inline(always)]
     fn least(&self) -> u64 {
         if self.want <= WHOLE { self.want.min(self.limit) } else { 1 }
@@ -350,7 +360,8 @@ pub(crate) fn ends<M: Memory>(m: &mut M, outcome: Outcome) -> Result<Step, M::St
     Ok(Step::Ends(outcome))
 }
 
-/// Makes the copy of a message of `len` bytes at position `at`, which is not published yet; or voids that of the last one.
+/// Makes the copy of a message of `len` bytes at position `at`, which is not published yet; or voids that of
+/// the last one.
 #[inline(always)]
 fn put_inline_copy<M: Memory>(m: &mut M, at: u64, len: u64) -> Result<(), M::Stop> {
     if !m.has_inline(len) {

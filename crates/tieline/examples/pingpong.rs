@@ -1,7 +1,8 @@
 //! Request and response by plain stores: two threads, a line of one segment, no system call in between.
 //!
-//! The request and its response lie in one cache line, so that one transfer of that line carries each message. A program
-//! that lets the two lie in different segments pays about twice as much; `tieline bench scipp` measures both.
+//! The request and its response lie in one cache line, so that one transfer of that line carries each
+//! message. A program that lets the two lie in different segments pays about twice as much;
+//! `tieline bench scipp` measures both.
 #![allow(clippy::print_stdout)]
 
 use std::time::{Duration, Instant};

@@ -1,8 +1,9 @@
 //! Segments that other programs of this node share ([`Segment::share`](crate::Segment::share)),
 //! used as own segments.
 //!
-//! Unlike a [`RemoteSegment`](crate::RemoteSegment) of one's own node it does not depend on the segment's availability, which
-//! an attached program may change as well. The memory stays while it is held, also when its owner is gone.
+//! Unlike a [`RemoteSegment`](crate::RemoteSegment) of one's own node it does not depend on the segment's
+//! availability, which an attached program may change as well. The memory stays while it is held, also when
+//! its owner is gone.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -118,7 +119,8 @@ impl AttachedSegment {
         self.events.cancel();
     }
 
-    /// Ends the attachment while others may still hold this: its owner may then remove the segment. Again it does nothing.
+    /// Ends the attachment while others may still hold this: its owner may then remove the segment. Again it
+    /// does nothing.
     pub fn detach(&self) -> Result<()> {
         Ok(self.node.client().disconnect(&self.import)?)
     }

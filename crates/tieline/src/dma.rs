@@ -1,7 +1,8 @@
 //! DMA queues: vectors of block copies between a local and a remote segment.
 //!
-//! By default the caller copies, in `post`, `poll` and `wait`: waking a thread costs more than copying a page. A queue with
-//! an engine thread copies there instead, and can call back. An abort takes effect between two entries.
+//! By default the caller copies, in `post`, `poll` and `wait`: waking a thread costs more than copying a
+//! page. A queue with an engine thread copies there instead, and can call back. An abort takes effect between
+//! two entries.
 
 mod phase;
 
@@ -19,8 +20,8 @@ use crate::remote::{RemoteInner, RemoteSegment, forked};
 use crate::segment::{Segment, SegmentMemory};
 use phase::Phase;
 
-/// How much one call of `post` or `poll` copies before it returns. Small vectors finish within `post`; a large one
-/// lets the caller do something else in between.
+/// How much one call of `post` or `poll` copies before it returns. Small vectors finish within `post`; a
+/// large one lets the caller do something else in between.
 const SLICE_BYTES: usize = 1 << 20;
 
 /// Most entries of a queue.
@@ -216,8 +217,8 @@ impl DmaQueue {
         Ok(Self { origin: Origin::here(), inner, engine })
     }
 
-    /// Adds a vector of entries, all between the same two segments. Checks every range now, so that a bad entry is an
-    /// error here and not halfway through a transfer.
+    /// Adds a vector of entries, all between the same two segments. Checks every range now, so that a bad
+    /// entry is an error here and not halfway through a transfer.
     pub fn gather(
         &self,
         local: &Segment,
@@ -317,10 +318,12 @@ impl DmaQueue {
         self.inner.state()
     }
 
-    /// Waits until the queue has ended. On a queue that has ended already (or never started) it returns at once.
+    /// Waits until the queue has ended. On a queue that has ended already (or never started) it returns at
+    /// once.
     ///
     /// # Errors
-    /// The error that stopped the copies, or [`Error::TimedOut`]: the copies then continue (with the next call, or in the engine).
+    /// The error that stopped the copies, or [`Error::TimedOut`]: the copies then continue (with the next
+    /// call, or in the engine).
     pub fn wait(&self, timeout: Option<Duration>) -> Result<DmaState> {
         self.check_origin()?;
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
@@ -346,8 +349,8 @@ impl DmaQueue {
         }
     }
 
-    /// Stops the copies after the entry in progress, also if another thread posts them at this moment. Does nothing to a
-    /// queue that has ended.
+    /// Stops the copies after the entry in progress, also if another thread posts them at this moment. Does
+    /// nothing to a queue that has ended.
     pub fn abort(&self) -> DmaState {
         if self.check_origin().is_err() {
             return self.inner.state();
@@ -384,7 +387,8 @@ impl DmaQueue {
 }
 
 impl Drop for DmaQueue {
-    /// Posted copies of a queue with an engine are aborted and waited for: the segments may go away after this.
+    /// Posted copies of a queue with an engine are aborted and waited for: the segments may go away after
+    /// this.
     fn drop(&mut self) {
         if self.origin != Origin::here() {
             // The engine stayed behind in the parent: waiting for it here would never end.

@@ -129,8 +129,8 @@ struct ImportSink {
 }
 
 impl ImportSink {
-    /// The event, if the link was taken down or up since the last time. A manager that is away reports nothing about the
-    /// link, and the end of an import has an event of its own.
+    /// The event, if the link was taken down or up since the last time. A manager that is away reports
+    /// nothing about the link, and the end of an import has an event of its own.
     fn change(&mut self) -> Option<RemoteEvent> {
         let operational = self.import.state() != ImportState::Suspended;
         let changed = std::mem::replace(&mut self.operational, operational) != operational;

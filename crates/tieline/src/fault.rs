@@ -1,8 +1,9 @@
 //! Carries out in this program the faults that an administrator injects (`tieline link`).
 //!
-//! Only on nodes that were started with faults: their programs put crate `link`'s injector around every link, which examines
-//! the node's state page before each operation; and when a link goes down, the library's thread makes what is mapped over
-//! it lead nowhere, so that raw stores notice, too. Programs of other nodes pay nothing for any of this.
+//! Only on nodes that were started with faults: their programs put crate `link`'s injector around every link,
+//! which examines the node's state page before each operation; and when a link goes down, the library's
+//! thread makes what is mapped over it lead nowhere, so that raw stores notice, too. Programs of other nodes
+//! pay nothing for any of this.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -37,8 +38,8 @@ pub(crate) struct Mapped {
 }
 
 impl Mapped {
-    /// Whether stores through its maps are lost. The link may be up again already: the thread that puts the memory back comes a
-    /// moment later.
+    /// Whether stores through its maps are lost. The link may be up again already: the thread that puts the
+    /// memory back comes a moment later.
     pub(crate) fn leads_nowhere(&self) -> bool {
         *self.detached.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -2,19 +2,21 @@
 //!
 //! What may be relied on:
 //!
-//! - A put or store to the group is carried out on the copy of every member that the writer knows, before the call
-//!   returns. After [`Group::barrier`] it is visible to all of them.
-//! - Two puts of one writer reach each member in their order. Puts of two writers to the same bytes may end differently
-//!   in different copies; use one writer per word, or an order of your own.
+//! - A put or store to the group is carried out on the copy of every member that the writer knows, before the
+//!   call returns. After [`Group::barrier`] it is visible to all of them.
+//! - Two puts of one writer reach each member in their order. Puts of two writers to the same bytes may end
+//!   differently in different copies; use one writer per word, or an order of your own.
 //! - A store of a member into its own copy ([`GroupMember::window`]) stays local.
 //! - A member that joins later starts with zeroes, and gets what is put after the writer has noticed it:
 //!   [`Group::members`] lists them. There is no history.
 //! - A member that dies is left out from the next put on; [`Delivered`] has the number of members reached.
-//! - A member on another host whose connection fails is left out like one that died, and connected again with the next
-//!   write: it may lack what was put since the last barrier. Its copy's words are stored by its owner's processor.
-//! - A write waits for a member on another host that is being connected, two seconds at most, and once only: one that does not
-//!   respond is left out until it does. All others have got the write before.
-//! - A member whose copy does not take a put, because it is smaller, makes it an error; all others have got it.
+//! - A member on another host whose connection fails is left out like one that died, and connected again with
+//!   the next write: it may lack what was put since the last barrier. Its copy's words are stored by its
+//!   owner's processor.
+//! - A write waits for a member on another host that is being connected, two seconds at most, and once only:
+//!   one that does not respond is left out until it does. All others have got the write before.
+//! - A member whose copy does not take a put, because it is smaller, makes it an error; all others have got
+//!   it.
 
 mod copies;
 
@@ -89,8 +91,9 @@ pub struct Group {
     shared: Arc<Shared>,
 }
 
-/// Writes to every copy. One that does not take it (it is smaller than the others, say) keeps no other member from being
-/// reached. Returns the members that are gone or whose connection `has_ended`, and the first other error.
+/// Writes to every copy. One that does not take it (it is smaller than the others, say) keeps no other member
+/// from being reached. Returns the members that are gone or whose connection `has_ended`, and the first other
+/// error.
 fn write_to_all<'a, C: 'a>(
     copies: impl IntoIterator<Item = (&'a NodeId, &'a C)>,
     mut write: impl FnMut(&C) -> Result<()>,
@@ -123,8 +126,8 @@ impl Group {
         self.shared.lock().ok_or_else(|| forked(format_args!("group {}", self.group)))
     }
 
-    /// Searches for members if it is time to. Costs one load when nothing changed. Members on other hosts are connected by threads of
-    /// their own.
+    /// Searches for members if it is time to. Costs one load when nothing changed. Members on other hosts are
+    /// connected by threads of their own.
     fn search(&self) -> Result<MutexGuard<'_, Copies>> {
         let mut copies = self.lock()?;
         let version = self.members.version();
@@ -142,8 +145,8 @@ impl Group {
         Ok(copies)
     }
 
-    /// Whether a member is connected now. One that is not is no error of the writer: it is tried again with a later write, until it
-    /// is reached or its departure is announced.
+    /// Whether a member is connected now. One that is not is no error of the writer: it is tried again with a
+    /// later write, until it is reached or its departure is announced.
     fn reach(&self, copies: &mut Copies, member: NodeId, version: u64) -> bool {
         if copies.is_connecting(member) {
             return false;
@@ -264,8 +267,8 @@ impl Group {
         self.each(|copy| copy.store_u32(offset, value))
     }
 
-    /// Has stores carried out, in their order, in the copies that cannot be mapped: those on other hosts. They are there when this
-    /// returns.
+    /// Has stores carried out, in their order, in the copies that cannot be mapped: those on other hosts.
+    /// They are there when this returns.
     pub fn store_all_unmapped(&self, stores: &Stores) -> Result<Delivered> {
         let is_mapped = |copy: &RemoteSegment| copy.capabilities().has(Capabilities::MAP);
         self.each(|copy| if is_mapped(copy) { Ok(()) } else { copy.store_all(stores) })

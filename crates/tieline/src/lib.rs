@@ -1,11 +1,11 @@
 //! The Rust API: programs write straight into each other's memory.
 //!
-//! What it is for: a program attaches to its [`Node`], creates [`Segment`]s that others may reach, connects to
-//! [`RemoteSegment`]s, and then loads, stores, copies ([`RemoteSegment::put`], [`DmaQueue`]) and rings ([`Interrupt`])
-//! without the node manager in between.
+//! What it is for: a program attaches to its [`Node`], creates [`Segment`]s that others may reach, connects
+//! to [`RemoteSegment`]s, and then loads, stores, copies ([`RemoteSegment::put`], [`DmaQueue`]) and rings
+//! ([`Interrupt`]) without the node manager in between.
 //!
-//! What it must never do: allocate, lock or enter the kernel between two messages; crash, hang or lose a byte because the
-//! other side is wrong, dead or hostile.
+//! What it must never do: allocate, lock or enter the kernel between two messages; crash, hang or lose a byte
+//! because the other side is wrong, dead or hostile.
 //!
 //! Where to start reading: [`node`], then [`segment`] and [`remote`]; `examples/hello.rs` is a whole program.
 //!

@@ -42,7 +42,8 @@ pub fn own_last(nodes: &mut Vec<NodeId>, own: NodeId) {
 }
 
 impl Node {
-    /// The nodes of the cluster that a name means, as this node's manager knows them; none if it means nothing.
+    /// The nodes of the cluster that a name means, as this node's manager knows them; none if it means
+    /// nothing.
     pub fn nodes_by_name(&self, name: &str) -> Result<Named> {
         let status = self.status()?;
         let own = (status.info.node, status.info.host.as_str());

@@ -1,9 +1,9 @@
 //! This program's side of the link to other hosts (`ofi`): its end points, the memory and doorbells that
 //! peers reach, and the peers that this program reaches.
 //!
-//! An end point is opened when it is first needed: a program that connects to no other host, and to which none connects, neither
-//! loads libfabric nor has its threads. What a peer asks for is dealt with by a thread of its own, because opening an end point
-//! takes long, and the library's thread must not wait.
+//! An end point is opened when it is first needed: a program that connects to no other host, and to which
+//! none connects, neither loads libfabric nor has its threads. What a peer asks for is dealt with by a thread
+//! of its own, because opening an end point takes long, and the library's thread must not wait.
 
 mod doorbells;
 mod ends;
@@ -35,7 +35,8 @@ use ends::{Ends, Role};
 use exposed::AllExposed;
 use jobs::{Job, Jobs, Queue, Request, queue};
 
-/// How long one of several rails may take to respond when a program connects. One that needs longer is not used at first.
+/// How long one of several rails may take to respond when a program connects. One that needs longer is not
+/// used at first.
 const RAIL_LIMIT: Duration = Duration::from_secs(1);
 
 /// Memory of this program that other hosts may reach.
@@ -397,9 +398,9 @@ fn split_control(key: &[u8]) -> (&[u8], Option<u64>) {
     }
 }
 
-/// A peer over each rail, with what opens the object there. One that does not respond has failed then and is tried again later: a rail that
-/// is cut already does not stand in the way of those that are not. Where that is not possible the first one is taken as it is, and others
-/// are left out.
+/// A peer over each rail, with what opens the object there. One that does not respond has failed then and is
+/// tried again later: a rail that is cut already does not stand in the way of those that are not. Where that
+/// is not possible the first one is taken as it is, and others are left out.
 fn lanes(
     to: NodeId,
     end_points: &[Endpoint],
@@ -433,8 +434,8 @@ fn name_of_rail(node: NodeId, nth: usize) -> String {
     if nth == 0 { format!("node {node}") } else { format!("node {node} (rail {})", nth + 1) }
 }
 
-/// Tells the manager, on a thread of its own: a manager that does not answer holds up no rail. `false`: it has not answered yet what it was
-/// told before.
+/// Tells the manager, on a thread of its own: a manager that does not answer holds up no rail. `false`: it
+/// has not answered yet what it was told before.
 fn tell_rails(
     client: Option<&WeakClient>,
     is_busy: &Arc<AtomicBool>,

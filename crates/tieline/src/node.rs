@@ -57,7 +57,8 @@ impl Node {
         Self::attach_over(options, Arc::new(ShmLink::default()))
     }
 
-    /// Attaches, with a link of one's own (for instance [`link::injector::FaultInjector`]) between this program and all memory.
+    /// Attaches, with a link of one's own (for instance [`link::injector::FaultInjector`]) between this
+    /// program and all memory.
     pub fn attach_over(options: &NodeOptions, link: Arc<dyn Link>) -> Result<Self> {
         let (events, maps) = (Arc::new(Registry::default()), Arc::new(Maps::default()));
         let network = Arc::new(Network::default());
@@ -130,8 +131,8 @@ impl Node {
         Ok(self.inner.client.status()?)
     }
 
-    /// Does something to the link to `peer`, at this end: what `tieline link` does. All but taking it down and up needs a node
-    /// that was started with faults. Only the user of the node's manager may.
+    /// Does something to the link to `peer`, at this end: what `tieline link` does. All but taking it down
+    /// and up needs a node that was started with faults. Only the user of the node's manager may.
     pub fn change_link(&self, peer: NodeId, change: LinkChange) -> Result<()> {
         Ok(self.inner.client.change_link(peer, change)?)
     }
@@ -157,7 +158,8 @@ impl Node {
         AttachedSegment::attach(self, id, timeout)
     }
 
-    /// Connects to a segment; waits up to `timeout` for the node and the segment to be there. Zero: an error at once.
+    /// Connects to a segment; waits up to `timeout` for the node and the segment to be there. Zero: an error
+    /// at once.
     pub fn connect_segment(&self, node: NodeId, id: SegmentId, timeout: Duration) -> Result<RemoteSegment> {
         RemoteSegment::connect(self, node, SegmentKey::Segment(id), timeout)
     }
@@ -202,7 +204,8 @@ impl Node {
         DmaQueue::new(max_entries, false)
     }
 
-    /// Makes a DMA queue with an engine thread: copies continue beside the program, and callbacks are possible.
+    /// Makes a DMA queue with an engine thread: copies continue beside the program, and callbacks are
+    /// possible.
     pub fn dma_engine(&self, max_entries: usize) -> Result<DmaQueue> {
         DmaQueue::new(max_entries, true)
     }
@@ -212,7 +215,8 @@ impl Node {
         GroupMember::join(self, group, size_bytes)
     }
 
-    /// Makes this node's copy of a group, which is reached once its [`GroupMember::segment`] is made available.
+    /// Makes this node's copy of a group, which is reached once its [`GroupMember::segment`] is made
+    /// available.
     pub fn create_group_copy(&self, group: GroupId, size_bytes: usize) -> Result<GroupMember> {
         GroupMember::create(self, group, size_bytes)
     }

@@ -6,8 +6,8 @@ use proto::ids::{InterruptNo, NodeId, SegmentId};
 use proto::wire::program::Access;
 use shm::region::{PageSize, Reserve};
 
-/// How to attach. The default: the only node of the cluster `default`, or what `TIELINE_NODE`, `TIELINE_CLUSTER` and
-/// `TIELINE_RUNTIME_DIR` say.
+/// How to attach. The default: the only node of the cluster `default`, or what `TIELINE_NODE`,
+/// `TIELINE_CLUSTER` and `TIELINE_RUNTIME_DIR` say.
 #[derive(Debug, Clone, Default)]
 pub struct NodeOptions {
     /// The node on this machine.
@@ -33,8 +33,8 @@ pub struct SegmentOptions {
     pub lock: bool,
     /// Place it on this NUMA node.
     pub numa_node: Option<u32>,
-    /// When its memory is allocated: at once, so that a lack of it is an error and not a signal in the middle of a store; or,
-    /// for the one that has a use for the memory later, [`Reserve::Lazy`].
+    /// When its memory is allocated: at once, so that a lack of it is an error and not a signal in the middle
+    /// of a store; or, for the one that has a use for the memory later, [`Reserve::Lazy`].
     pub reserve: Reserve,
     /// The users that may connect besides this one.
     pub access: Access,

@@ -123,14 +123,16 @@ impl RemoteInner {
             return Err(forked(self.key));
         }
         match self.import.state() {
-            // Free: the manager was restarted and has not taken the import up again. Nothing is known, so nothing is reported.
+            // Free: the manager was restarted and has not taken the import up again. Nothing is known, so
+            // nothing is reported.
             ImportState::Alive | ImportState::Free => Ok(()),
             ImportState::Suspended => Err(LinkError::Down { node: self.peer }.into()),
             ImportState::Ended(reason) => Err(self.gone(reason)),
         }
     }
 
-    /// Before it is mapped, which takes no link: what is stored over one that is down is a matter of [`Sequence`].
+    /// Before it is mapped, which takes no link: what is stored over one that is down is a matter of
+    /// [`Sequence`].
     fn check_mappable(&self) -> Result<()> {
         match self.check_usable() {
             Err(Error::Link(LinkError::Down { .. })) => Ok(()),
@@ -144,7 +146,8 @@ impl RemoteInner {
     }
 }
 
-/// Used in a forked child, which has inherited the memory of its parent's things but not the right to use them.
+/// Used in a forked child, which has inherited the memory of its parent's things but not the right to use
+/// them.
 #[cold]
 pub(crate) fn forked(what: impl std::fmt::Display) -> Error {
     Error::Forked { what: what.to_string() }
@@ -164,7 +167,8 @@ pub(crate) fn check_link(import: &Import, peer: NodeId) -> Result<()> {
 pub(crate) fn lost(import: &Import) -> Option<LossReason> {
     match import.state() {
         ImportState::Ended(reason) => Some(reason),
-        // Free: the manager was restarted and has not taken the import up again. Nothing is known, so nothing is reported.
+        // Free: the manager was restarted and has not taken the import up again. Nothing is known, so nothing
+        // is reported.
         ImportState::Alive | ImportState::Free | ImportState::Suspended => None,
     }
 }
@@ -207,7 +211,8 @@ impl RemoteSegment {
         }
     }
 
-    /// Connects to a segment of another host. A program there that does not respond is waited for as long as the managers do.
+    /// Connects to a segment of another host. A program there that does not respond is waited for as long as
+    /// the managers do.
     pub(crate) fn connect_to(
         node: &Node,
         peer: NodeId,
@@ -283,33 +288,35 @@ impl RemoteSegment {
         self.inner.check_usable()
     }
 
-    /// The failure that ended a connection to another host; nothing for one of this host. All that goes over it fails with the same
-    /// error from then on, and what was put since the last [`Self::barrier`] may be missing: connect again, or, after
-    /// [`LinkError::InDoubt`], [`Self::resume`] it.
+    /// The failure that ended a connection to another host; nothing for one of this host. All that goes over
+    /// it fails with the same error from then on, and what was put since the last [`Self::barrier`] may be
+    /// missing: connect again, or, after [`LinkError::InDoubt`], [`Self::resume`] it.
     pub fn connection_failure(&self) -> Option<Error> {
         self.inner.failure()
     }
 
-    /// Lets a connection over several rails go on after [`LinkError::InDoubt`]: one of them failed while a short put was under way on
-    /// it, so what was put since the last [`Self::barrier`], by whichever thread, may be missing and is to be put again. When this
-    /// returns, nothing of before arrives any more. Without such an error it does nothing.
+    /// Lets a connection over several rails go on after [`LinkError::InDoubt`]: one of them failed while a
+    /// short put was under way on it, so what was put since the last [`Self::barrier`], by whichever thread,
+    /// may be missing and is to be put again. When this returns, nothing of before arrives any more. Without
+    /// such an error it does nothing.
     ///
     /// # Errors
-    /// The connection has ended: connect again. Or the failed rail was not closed within that time: try again.
+    /// The connection has ended: connect again. Or the failed rail was not closed within that time: try
+    /// again.
     pub fn resume(&self, timeout: Duration) -> Result<()> {
         self.inner.check_usable()?;
         let Some(far) = &self.inner.far else { return Ok(()) };
         Ok(far.resume(timeout).map_err(|error| OfiMemory::error(error, self.inner.peer))?)
     }
 
-    /// The rails to another host that are not used at present, because they failed while they were. The others carry everything, and these
-    /// are used again when they respond.
+    /// The rails to another host that are not used at present, because they failed while they were. The
+    /// others carry everything, and these are used again when they respond.
     pub fn reduced_rails(&self) -> Vec<ReducedRail> {
         self.inner.far.as_ref().map(|rails| reduced(rails)).unwrap_or_default()
     }
 
-    /// Ends the connection now, which otherwise ends with the last of its maps, sequences and transfers: the owner need not
-    /// wait for those. Their memory stays; stores to it reach no other program.
+    /// Ends the connection now, which otherwise ends with the last of its maps, sequences and transfers: the
+    /// owner need not wait for those. Their memory stays; stores to it reach no other program.
     pub fn disconnect(&self) -> Result<()> {
         Ok(self.inner.node.client().disconnect(&self.inner.import)?)
     }
@@ -330,7 +337,8 @@ impl RemoteSegment {
         Ok(PartialRemoteMap { map, _inner: Arc::clone(&self.inner) })
     }
 
-    /// Writes a block. When it returns, `from` may be changed; [`Self::barrier`] makes sure that it has arrived.
+    /// Writes a block. When it returns, `from` may be changed; [`Self::barrier`] makes sure that it has
+    /// arrived.
     pub fn put(&self, offset: usize, from: &[u8]) -> Result<()> {
         self.inner.check_usable()?;
         Ok(self.inner.memory.put(offset, from)?)
@@ -365,7 +373,8 @@ impl RemoteSegment {
         Sequence::start(&self.inner)
     }
 
-    /// Adds to the 4 bytes at `offset` (a multiple of 4); returns the previous value. Atomic also against the owner's atomics.
+    /// Adds to the 4 bytes at `offset` (a multiple of 4); returns the previous value. Atomic also against the
+    /// owner's atomics.
     pub fn fetch_add_u32(&self, offset: usize, add: u32) -> Result<u32> {
         self.inner.check_usable()?;
         Ok(self.inner.memory.fetch_add_u32(offset, add)?)
@@ -389,8 +398,8 @@ impl RemoteSegment {
         Ok(self.inner.memory.compare_swap_u64(offset, expected, new)?)
     }
 
-    /// Stores the 4 bytes at `offset` (a multiple of 4) at once and whole. A program that polls them finds what this thread has put
-    /// before.
+    /// Stores the 4 bytes at `offset` (a multiple of 4) at once and whole. A program that polls them finds
+    /// what this thread has put before.
     pub fn store_u32(&self, offset: usize, value: u32) -> Result<()> {
         self.inner.check_usable()?;
         Ok(self.inner.memory.store_u32(offset, value)?)
@@ -438,7 +447,8 @@ impl RemoteMap {
         Ok(self.inner.memory.map()?)
     }
 
-    /// The first byte, for programs that do their own loads and stores. Valid for [`Self::size_bytes`] while the map lives.
+    /// The first byte, for programs that do their own loads and stores. Valid for [`Self::size_bytes`] while
+    /// the map lives.
     pub fn as_ptr(&self) -> Result<*mut u8> {
         Ok(self.window()?.as_ptr())
     }

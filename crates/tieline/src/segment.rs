@@ -1,8 +1,9 @@
 //! Segments: memory of this program that programs of other nodes may reach.
 //!
-//! Life cycle: create (the id is taken and the memory is there) → prepare → make available (others may connect) →
-//! withdraw (no new connections; on request the old ones end) → remove. Dropping a segment removes it by force: a process that was
-//! connected keeps its mapping, sees [`LossReason::Removed`](crate::LossReason), and harms no other program with it.
+//! Life cycle: create (the id is taken and the memory is there) → prepare → make available (others may
+//! connect) → withdraw (no new connections; on request the old ones end) → remove. Dropping a segment removes
+//! it by force: a process that was connected keeps its mapping, sees
+//! [`LossReason::Removed`](crate::LossReason), and harms no other program with it.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, MutexGuard};
@@ -245,15 +246,15 @@ impl Segment {
         &self.memory
     }
 
-    /// The state as this program set it; in a forked child, the state at the fork. Programs that share it may have
-    /// brought it elsewhere since.
+    /// The state as this program set it; in a forked child, the state at the fork. Programs that share it may
+    /// have brought it elsewhere since.
     pub fn state(&self) -> SegmentState {
         let index = usize::from(self.state.load(Ordering::Relaxed));
         SegmentState::ALL.get(index).copied().unwrap_or(SegmentState::Created)
     }
 
-    /// Makes it ready for the adapter. On shared memory nothing is left to do for it; the step exists because other
-    /// links register memory here. May be repeated.
+    /// Makes it ready for the adapter. On shared memory nothing is left to do for it; the step exists because
+    /// other links register memory here. May be repeated.
     pub fn prepare(&self) -> Result<()> {
         let _turn = self.turn()?;
         if self.state() == SegmentState::Created {
@@ -266,9 +267,10 @@ impl Segment {
     pub fn make_available(&self) -> Result<()> {
         let _turn = self.turn()?;
         self.check_there("make it available before removing it")?;
-        // What this process announces does not count for itself. It announces its use so that no importer can keep another one from
-        // telling: a lock that many can hold keeps out the lock that one alone can hold. If it has lost that to a descriptor that
-        // it closed, another process may have such a lock by now, which must not keep the segment from being available.
+        // What this process announces does not count for itself. It announces its use so that no importer can
+        // keep another one from telling: a lock that many can hold keeps out the lock that one alone can
+        // hold. If it has lost that to a descriptor that it closed, another process may have such a lock by
+        // now, which must not keep the segment from being available.
         let _ = self.memory.region().tell_use(true);
         self.node.client().set_available(self.key, true, false)?;
         self.set_state(SegmentState::Available);
@@ -276,7 +278,8 @@ impl Segment {
     }
 
     /// Lets other programs of this node and of the same user attach to it with
-    /// [`Node::attach_segment`](crate::Node::attach_segment), whether it is available or not, until it is removed.
+    /// [`Node::attach_segment`](crate::Node::attach_segment), whether it is available or not, until it is
+    /// removed.
     pub fn share(&self) -> Result<()> {
         let _turn = self.turn()?;
         self.check_there("share it before removing it")?;
@@ -310,15 +313,16 @@ impl Segment {
         Ok(())
     }
 
-    /// Removes it. Without `force` it is an error while a program is connected, and the segment is returned unharmed.
+    /// Removes it. Without `force` it is an error while a program is connected, and the segment is returned
+    /// unharmed.
     // The large error is the segment itself: a process that may not remove it continues to use it.
     #[allow(clippy::result_large_err)]
     pub fn remove(self, force: bool) -> std::result::Result<(), (Self, Error)> {
         self.close(force).map_err(|error| (self, error))
     }
 
-    /// As [`Self::remove`], for a program that shares it: it cannot be found any more, its memory stays while it is held. The second
-    /// removal of a segment is an error.
+    /// As [`Self::remove`], for a program that shares it: it cannot be found any more, its memory stays while
+    /// it is held. The second removal of a segment is an error.
     pub fn close(&self, force: bool) -> Result<()> {
         let _turn = self.turn()?;
         self.check_there("create it again")?;
@@ -328,8 +332,9 @@ impl Segment {
         Ok(())
     }
 
-    /// Whether any connection has announced that it uses the memory ([`RemoteSegment::tell_use`](crate::RemoteSegment::tell_use)): of
-    /// other processes, or of this one's node. Not known for a forked child.
+    /// Whether any connection has announced that it uses the memory
+    /// ([`RemoteSegment::tell_use`](crate::RemoteSegment::tell_use)): of other processes, or of this one's
+    /// node. Not known for a forked child.
     pub fn is_used(&self) -> Result<bool> {
         let _turn = self.turn()?;
         let region = self.memory.region();
@@ -350,7 +355,8 @@ impl Segment {
 
 impl Drop for Segment {
     fn drop(&mut self) {
-        // What was removed already may have a successor of the same name. A manager that is away forgets it by itself.
+        // What was removed already may have a successor of the same name. A manager that is away forgets it
+        // by itself.
         if self.state() != SegmentState::Removed {
             drop(self.node.client().remove_segment(self.key, true));
             self.node.network().take_back(Imported::Segment(self.key), &self.reachable);

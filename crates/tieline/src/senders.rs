@@ -1,10 +1,12 @@
 //! The programs that may send to a data interrupt: pidfds of the producers, held only while they
 //! may be needed.
 //!
-//! The library's thread writes it as producers come and go, so that nothing grows while the owner does not read it.
+//! The library's thread writes it as producers come and go, so that nothing grows while the owner does not
+//! read it.
 //!
-//! A producer whose descriptor found no room in this process is known by its number. A number proves less: only together
-//! with the manager's word that the producer is gone does it count, and the next producer with this number may delay the proof.
+//! A producer whose descriptor found no room in this process is known by its number. A number proves less:
+//! only together with the manager's word that the producer is gone does it count, and the next producer with
+//! this number may delay the proof.
 
 use std::collections::BTreeMap;
 use std::sync::MutexGuard;
@@ -76,7 +78,8 @@ impl Senders {
     pub(crate) fn arrived(&self, producer: u16, connection: ConnectionId, sender: Sender) {
         let (Some(process), Some(mut state)) = (Process::of(sender), self.lock()) else { return };
         let again = state.living.get(&producer).is_some_and(|(known, _)| *known == connection);
-        // Announced again by a restarted manager: a descriptor that there is already is worth more than a number.
+        // Announced again by a restarted manager: a descriptor that there is already is worth more than a
+        // number.
         if !(again && matches!(process, Process::Number(_))) {
             state.living.insert(producer, (connection, process));
         }
@@ -106,8 +109,8 @@ impl Senders {
         state.living.get(&producer)?.1.proof_unasked()
     }
 
-    /// Whether the number belongs to a producer that was introduced and may still claim or have claimed. Not of one that is gone
-    /// and whose death will never be confirmed.
+    /// Whether the number belongs to a producer that was introduced and may still claim or have claimed. Not
+    /// of one that is gone and whose death will never be confirmed.
     pub(crate) fn knows(&self, producer: u16) -> bool {
         let Some(state) = self.lock() else { return false };
         let dying = |(known, process): &(u16, Process)| *known == producer && process.can_be_seen();

@@ -32,7 +32,8 @@ struct Seen {
     incarnation: u64,
     generation: u64,
     up: bool,
-    /// Stores vanished: on nodes with faults, from a moment after the link went down to a moment after it was up again.
+    /// Stores vanished: on nodes with faults, from a moment after the link went down to a moment after it was
+    /// up again.
     detached: bool,
 }
 
@@ -42,8 +43,8 @@ impl Seen {
         Ok(Self { incarnation, generation: link.generation, up: link.up, detached: remote.leads_nowhere() })
     }
 
-    /// Whether stores may be missing. A manager that was restarted begins to count anew (from 0, before its first session
-    /// with that node): its death is no failure of the link.
+    /// Whether stores may be missing. A manager that was restarted begins to count anew (from 0, before its
+    /// first session with that node): its death is no failure of the link.
     fn failed_since(self, earlier: Self) -> bool {
         if self.detached || earlier.detached {
             return true;
@@ -63,8 +64,9 @@ impl Sequence {
         Ok(Self { seen: Seen::now(remote)?, remote: Arc::clone(remote) })
     }
 
-    /// Says what happened since the start or the last check, and starts anew. A connection to another host that has failed stays
-    /// [`SequenceStatus::Retriable`]: connect again, or [resume](crate::RemoteSegment::resume) it where that is possible.
+    /// Says what happened since the start or the last check, and starts anew. A connection to another host
+    /// that has failed stays [`SequenceStatus::Retriable`]: connect again, or
+    /// [resume](crate::RemoteSegment::resume) it where that is possible.
     pub fn check(&mut self) -> Result<SequenceStatus> {
         if let Some(reason) = self.remote.lost() {
             return Ok(SequenceStatus::Lost(reason));

@@ -1,9 +1,10 @@
-//! How long waits may spin before they sleep: `TIELINE_SPIN_US`, else twice what waking a sleeper costs here and now.
+//! How long waits may spin before they sleep: `TIELINE_SPIN_US`, else twice what waking a sleeper costs here
+//! and now.
 //!
-//! Spinning for as long as a wake-up costs never makes a wait cost more than twice the better of the two choices
-//! (Karlin et al., "Empirical studies of competitive spinning for a shared-memory multiprocessor", SOSP 1991). The cost
-//! differs by a factor of ten between machines, so it is measured, once in each process that makes an interrupt: about
-//! 4 ms. Each wait then learns for itself, below this ceiling.
+//! Spinning for as long as a wake-up costs never makes a wait cost more than twice the better of the two
+//! choices (Karlin et al., "Empirical studies of competitive spinning for a shared-memory multiprocessor",
+//! SOSP 1991). The cost differs by a factor of ten between machines, so it is measured, once in each process
+//! that makes an interrupt: about 4 ms. Each wait then learns for itself, below this ceiling.
 
 use std::ffi::OsString;
 
@@ -21,8 +22,8 @@ const BELIEVED_NS: std::ops::RangeInclusive<u64> = 4_000..=100_000;
 
 /// A spin for a new waiter.
 pub(crate) fn new_spin() -> Result<Spin> {
-    // No lock and no `OnceLock`: a child forked while another thread measures would wait for that thread forever. Two
-    // threads that come first at the same time both measure; either figure will do.
+    // No lock and no `OnceLock`: a child forked while another thread measures would wait for that thread
+    // forever. Two threads that come first at the same time both measure; either figure will do.
     static IS_SET: AtomicU8 = AtomicU8::new(0);
     if IS_SET.load(Ordering::Relaxed) == 0 {
         set_ceiling().map_err(Error::Invalid)?;

@@ -1,6 +1,7 @@
-//! Our tables beside OpenSM's on the same damaged fabric: `route_rivals FABRIC PERCENT SEED DIRECTORY [ENGINE…]`, where the fabric is
-//! a word of [`fabric`], the radix of a tree of three levels, or a file.
-//! Needs `opensm` and `ibsim`; each engine's run is bounded by `timeout`.
+//! Our tables beside OpenSM's on the same damaged fabric:
+//! `route_rivals FABRIC PERCENT SEED DIRECTORY [ENGINE…]`, where the fabric is a word of [`fabric`], the
+//! radix of a tree of three levels, or a file. Needs `opensm` and `ibsim`; each engine's run is bounded by
+//! `timeout`.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use std::fmt::Write as _;
@@ -122,7 +123,8 @@ fn rival(graph: &Graph, directory: &Path, engine: &str) -> Option<(Tables, f64)>
     Some((tables, took))
 }
 
-/// The fabrics by their words: `small/trunks`, `large/two-levels-with-an-island` and so on are those of [`halls`]; a number is the radix of a fat tree of three levels, and anything else is a file.
+/// The fabrics by their words: `small/trunks`, `large/two-levels-with-an-island` and so on are those of
+/// [`halls`]; a number is the radix of a fat tree of three levels, and anything else is a file.
 fn fabric(word: &str) -> Graph {
     let link = LinkSpec::EDR4X;
     let tree = |radix, levels| FatTree::new(radix, levels);

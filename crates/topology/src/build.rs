@@ -1,7 +1,7 @@
 //! Well-known shapes of any size.
 //!
-//! Names and GUIDs depend on the parameters alone: the same call makes the same graph. Switches come first, those next to
-//! hosts before others, then the hosts in the order of their numbers.
+//! Names and GUIDs depend on the parameters alone: the same call makes the same graph. Switches come first,
+//! those next to hosts before others, then the hosts in the order of their numbers.
 
 use crate::counted;
 use crate::graph::{Graph, GraphBuilder, GraphError, Kind, NodeIx, NodeSpec};
@@ -91,7 +91,8 @@ struct Maker {
     hosts: u64,
 }
 
-/// GUIDs are in a range that is assigned to no manufacturer (the second bit of the first byte), and the same every time.
+/// GUIDs are in a range that is assigned to no manufacturer (the second bit of the first byte), and the same
+/// every time.
 const GUIDS: u64 = 0x0254_4c00_0000_0000;
 
 impl Maker {

@@ -1,8 +1,8 @@
 //! Draws a fabric as SVG, deterministically and without external files.
 //!
-//! The place of a switch follows from the [recognised](crate::recognise) shape: trees level by level, dragonflies
-//! group by group, grids along their directions, anything else by springs or on a circle. Hosts are a block of small marks
-//! under their switch. Each node has a title with its name and GUID.
+//! The place of a switch follows from the [recognised](crate::recognise) shape: trees level by level,
+//! dragonflies group by group, grids along their directions, anything else by springs or on a circle. Hosts
+//! are a block of small marks under their switch. Each node has a title with its name and GUID.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -107,7 +107,8 @@ fn host_spot((x, y): (f64, f64), index: usize, of: usize, cell: &Cell) -> (f64, 
     (x + (column as f64 - (wide as f64 - 1.0) / 2.0) * pitch, y + BOX / 2.0 + gap + row * PITCH)
 }
 
-/// Cables between switches as one line a pair, the wider the more there are; hosts' cables where there are few.
+/// Cables between switches as one line a pair, the wider the more there are; hosts' cables where there are
+/// few.
 fn cables(
     graph: &Graph,
     spots: &BTreeMap<NodeIx, (f64, f64)>,

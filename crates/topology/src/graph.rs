@@ -1,9 +1,9 @@
 //! A fabric: nodes, their ports, and the cables between ports.
 //!
-//! Columns instead of records: a node is a [`NodeIx`], a port is a [`PortIx`], and what is known of them is in one array
-//! per fact. The ports of a node are consecutive, so that the array of peers is the graph's adjacency in compressed rows.
-//! What never changes after a fault (names, GUIDs, the layout of ports) is shared between a graph and its
-//! [`without`](Graph::without).
+//! Columns instead of records: a node is a [`NodeIx`], a port is a [`PortIx`], and what is known of them is
+//! in one array per fact. The ports of a node are consecutive, so that the array of peers is the graph's
+//! adjacency in compressed rows. What never changes after a fault (names, GUIDs, the layout of ports) is
+//! shared between a graph and its [`without`](Graph::without).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -202,8 +202,8 @@ impl Graph {
         (guid != 0 && self.node_guid(found) == guid).then_some(found)
     }
 
-    /// Ports of a node: one index per number from 0 to its count of ports. Number 0 is a switch's management port, and of
-    /// other nodes nothing.
+    /// Ports of a node: one index per number from 0 to its count of ports. Number 0 is a switch's management
+    /// port, and of other nodes nothing.
     #[must_use]
     pub fn ports(&self, node: NodeIx) -> PortRange {
         PortRange(self.fixed.first_port[node.index()]..self.fixed.first_port[node.index() + 1])
@@ -292,9 +292,9 @@ impl Graph {
         self.ports(node).filter_map(|port| self.peer(port).map(|peer| (port, peer)))
     }
 
-    /// This graph without these cables (named by either end) and without all cables of these nodes. Indices stay what they
-    /// are: the nodes are still there, marked as [dead](Self::is_dead). A switch takes along its
-    /// [aggregation node](Self::is_aggregation), which is part of it.
+    /// This graph without these cables (named by either end) and without all cables of these nodes. Indices
+    /// stay what they are: the nodes are still there, marked as [dead](Self::is_dead). A switch takes along
+    /// its [aggregation node](Self::is_aggregation), which is part of it.
     ///
     /// # Panics
     /// If an index is not of this graph.

@@ -1,12 +1,12 @@
 //! Finds the leaf switches of a tree, and the levels of all others.
 //!
-//! Most leaves have many hosts, and that shows them. A switch with few is judged by what hangs from it: the top of a tree joins
-//! pieces that have nothing in common below it, and each of its cables leads down to other leaves; all cables of a leaf lead to
-//! switches that reach the same leaves. So a leaf of one host is a leaf, and a spine with a node for storage or management is
-//! none, also where cables are missing.
+//! Most leaves have many hosts, and that shows them. A switch with few is judged by what hangs from it: the
+//! top of a tree joins pieces that have nothing in common below it, and each of its cables leads down to
+//! other leaves; all cables of a leaf lead to switches that reach the same leaves. So a leaf of one host is a
+//! leaf, and a spine with a node for storage or management is none, also where cables are missing.
 //!
-//! The rank of a switch is its distance from the leaves, unless its cables contradict: where leaves hang from the top (an island
-//! of storage), the top is next to them and stands no lower for that.
+//! The rank of a switch is its distance from the leaves, unless its cables contradict: where leaves hang from
+//! the top (an island of storage), the top is next to them and stands no lower for that.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, VecDeque};
@@ -17,8 +17,9 @@ pub(crate) const FAR: u32 = u32::MAX;
 const FEW: u32 = 4;
 /// Rounds of judging: each can uncover switches behind those that it found. More levels than any tree has.
 const ROUNDS: usize = 8;
-/// From how many neighbours each leaf below is reached on average when a switch is itself a leaf. One is a switch of the top,
-/// which reaches each leaf by one of its cables; a leaf with two cables up reaches each by two.
+/// From how many neighbours each leaf below is reached on average when a switch is itself a leaf. One is a
+/// switch of the top, which reaches each leaf by one of its cables; a leaf with two cables up reaches each by
+/// two.
 const SHARED: f64 = 1.5;
 
 /// Which switches are leaves, by the hosts at each and the switches beside each.
@@ -36,7 +37,8 @@ pub(crate) fn leaves(hosts: &[u32], beside: &[Vec<u32>]) -> Vec<bool> {
     leaf
 }
 
-/// The hosts of the switch where the middle host hangs: switches with few, however many there are, do not change it.
+/// The hosts of the switch where the middle host hangs: switches with few, however many there are, do not
+/// change it.
 fn usual(hosts: &[u32]) -> u32 {
     let mut counts: Vec<u32> = hosts.iter().copied().filter(|count| *count > 0).collect();
     counts.sort_unstable();
@@ -64,8 +66,9 @@ pub(crate) fn ranks(hosts: &[u32], beside: &[Vec<u32>]) -> (Vec<u32>, Vec<bool>)
     (rank, leaf)
 }
 
-/// Moves switches to where more of their neighbours are one rank away, those with the most that are not first, as long as any
-/// gains. A tree gains nothing, and of a graph that is none each switch stays between its neighbours.
+/// Moves switches to where more of their neighbours are one rank away, those with the most that are not
+/// first, as long as any gains. A tree gains nothing, and of a graph that is none each switch stays between
+/// its neighbours.
 fn settle(rank: &mut [u32], leaf: &[bool], beside: &[Vec<u32>]) {
     let wrong = |rank: &[u32], at: usize, own: u32| {
         beside[at].iter().filter(|other| rank[**other as usize].abs_diff(own) != 1).count()
@@ -210,7 +213,8 @@ mod tests {
 
     #[test]
     fn the_top_stands_above_leaves_that_hang_from_it() {
-        // Pods of leaves 0 to 2 and 5 to 7 under 3, 4 and 8, 9; tops 10, 11 join both, and leaf 12 hangs from them.
+        // Pods of leaves 0 to 2 and 5 to 7 under 3, 4 and 8, 9; tops 10, 11 join both, and leaf 12 hangs from
+        // them.
         let mut pairs = [full(0..3, 3..5), full(5..8, 8..10), full(12..13, 10..12)].concat();
         pairs.extend([(3, 10), (8, 10), (4, 11), (9, 11)]);
         let mut beside = vec![Vec::new(); 13];

@@ -1,7 +1,7 @@
 //! Measures how good routes are, and the effect of a fault on them.
 //!
-//! All of it examines [`Tables`](crate::routing::Tables) of whatever origin: those that an engine made, or those that were read
-//! from a fabric.
+//! All of it examines [`Tables`](crate::routing::Tables) of whatever origin: those that an engine made, or
+//! those that were read from a fabric.
 
 pub mod bandwidth;
 pub mod compare;

@@ -1,8 +1,9 @@
 //! Reads topology files of several formats: detects the format, parses it, lists what could not be
 //! believed.
 //!
-//! A reader never guesses silently: what it can't understand, or what contradicts itself, becomes an [`Anomaly`] with its line,
-//! and the rest is read. A file that is no topology at all is an error that names the expected formats.
+//! A reader never guesses silently: what it can't understand, or what contradicts itself, becomes an
+//! [`Anomaly`] with its line, and the rest is read. A file that is no topology at all is an error that names
+//! the expected formats.
 
 use std::fmt;
 

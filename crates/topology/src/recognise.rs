@@ -1,8 +1,8 @@
 //! Recognises the shape of a fabric (tree, dragonfly, torus, …), also with missing cables and
 //! switches, with a confidence.
 //!
-//! Each family has a judge, which examines the switches alone and returns the shape, its confidence, and what contradicts
-//! it. The surest wins. Nothing of names is used.
+//! Each family has a judge, which examines the switches alone and returns the shape, its confidence, and what
+//! contradicts it. The surest wins. Nothing of names is used.
 
 use crate::graph::{Graph, NodeIx};
 use crate::{counted, verb};

@@ -1,7 +1,7 @@
 //! Routing: forwarding tables for every switch.
 //!
-//! [`route`] turns a graph into [`Tables`] by an [`Engine`]; [`fn@check`] finds what is wrong with tables of any origin. The
-//! checker knows nothing of the engines. `docs/routing.md` describes each engine.
+//! [`route`] turns a graph into [`Tables`] by an [`Engine`]; [`fn@check`] finds what is wrong with tables of
+//! any origin. The checker knows nothing of the engines. `docs/routing.md` describes each engine.
 
 use std::sync::Arc;
 
@@ -55,7 +55,8 @@ pub enum Engine {
     UpDown,
     /// Fat trees, damaged ones too.
     FatTree,
-    /// Up first, then down, one destination after the other over the least loaded ports: trees whose trunks differ.
+    /// Up first, then down, one destination after the other over the least loaded ports: trees whose trunks
+    /// differ.
     Balanced,
     /// Any graph: shortest routes, free of deadlock by virtual lanes (VLs).
     Layered,
@@ -355,8 +356,8 @@ impl Job<'_> {
         Some((ranks(self.view), at > 0)).filter(|(ranks, _)| ranks != plan.ranks())
     }
 
-    /// Tables with up/down routes, and other routes between the few hosts that these do not join. False if some hosts have no
-    /// route.
+    /// Tables with up/down routes, and other routes between the few hosts that these do not join. False if
+    /// some hosts have no route.
     fn tree(&self, distances: &Distances, plan: &Plan, missing: &Missing, tables: &mut Tables) -> bool {
         let destinations = Destinations::of(self.graph, self.view, self.lids, plan);
         *tables = Tables::empty(Arc::clone(tables.lids()), self.view.switches());

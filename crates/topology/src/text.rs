@@ -26,8 +26,8 @@ pub fn verb<'a, N: PartialEq + From<u8>>(count: N, one: &'a str, many: &'a str) 
     if count == N::from(1) { one } else { many }
 }
 
-/// A text in which nothing moves the cursor, ends the line or turns the direction of writing around: such characters, and those
-/// that are invisible, become `\u{…}`. Two different texts still look different.
+/// A text in which nothing moves the cursor, ends the line or turns the direction of writing around: such
+/// characters, and those that are invisible, become `\u{…}`. Two different texts still look different.
 #[must_use]
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_hidden) {
@@ -59,7 +59,8 @@ pub fn printable_json(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// Control characters, ends of lines and paragraphs, marks of direction (Unicode Standard Annex 9), and spaces without width.
+/// Control characters, ends of lines and paragraphs, marks of direction (Unicode Standard Annex 9), and
+/// spaces without width.
 pub(crate) fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}')

@@ -1,7 +1,7 @@
 //! Writes a graph in several formats, also our own.
 //!
-//! Dead nodes are left out: what is written is the fabric as it is after the faults. The same graph is always written the
-//! same.
+//! Dead nodes are left out: what is written is the fabric as it is after the faults. The same graph is always
+//! written the same.
 
 use std::collections::HashSet;
 use std::io::{self, Write};

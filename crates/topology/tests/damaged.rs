@@ -1,4 +1,5 @@
-//! Files of fabrics that lost lines, have them twice, or letters of them: what is read of them is part of what was there.
+//! Files of fabrics that lost lines, have them twice, or letters of them: what is read of them is part of
+//! what was there.
 
 #![allow(clippy::unwrap_used)]
 
@@ -66,8 +67,9 @@ proptest! {
         let Ok(reading) = read(lines.join("\n").as_bytes(), Some(format)) else { return Ok(()) };
         let (was, is) = (cables(&graph), cables(&reading.graph));
         let strange: Vec<_> = is.difference(&was).collect();
-        // Where a header and all before it to the ports of another node are lost, the file has nothing that distinguishes them: who
-        // hears of a cable from one end alone can only report an anomaly, and in a net file not even that.
+        // Where a header and all before it to the ports of another node are lost, the file has nothing that
+        // distinguishes them: who hears of a cable from one end alone can only report an anomaly, and in a
+        // net file not even that.
         let one_way = reading.anomalies.count(Cause::OneWay) as usize;
         let undetectable = format == Format::IbSim && joins;
         prop_assert!(strange.len() <= one_way || undetectable, "{:?}\n{}", strange, lines.join("\n"));

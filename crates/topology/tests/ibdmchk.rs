@@ -1,5 +1,5 @@
-//! What Debian's `ibdmchk` says of tables, beside what our checker says: paths of all pairs, and credit loops VL by VL.
-//! Without `ibdmchk` (package `ibutils`) each test says so and passes.
+//! What Debian's `ibdmchk` says of tables, beside what our checker says: paths of all pairs, and credit loops
+//! VL by VL. Without `ibdmchk` (package `ibutils`) each test says so and passes.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
@@ -228,7 +228,8 @@ fn trees_with_adapters_at_their_top_are_whole() {
     }
 }
 
-/// A dump says what OpenSM's says: whose system a node is of, who made it, how fast its links are, how many cables a route has.
+/// A dump says what OpenSM's says: whose system a node is of, who made it, how fast its links are, how many
+/// cables a route has.
 #[test]
 fn a_dump_has_what_opensm_dumps() {
     let graph = with_aggregation(&fat_tree(&FatTree::new(4, 2)).unwrap()).unwrap();

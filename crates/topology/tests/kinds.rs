@@ -1,5 +1,6 @@
-//! Fabrics as they are in halls: trees with aggregation nodes, leaves that are not full, islands of storage, rails, planes and
-//! trunks, whole and with cables dead. Routed without being told how, each is as good as the best engine makes it.
+//! Fabrics as they are in halls: trees with aggregation nodes, leaves that are not full, islands of storage,
+//! rails, planes and trunks, whole and with cables dead. Routed without being told how, each is as good as
+//! the best engine makes it.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used)]
 
@@ -141,7 +142,8 @@ fn trunked_cables() {
     as_good_as_any(&fat_tree(&FatTree::new(16, 3).parallel(4)).unwrap(), "trunks of four");
 }
 
-/// Where trunks differ, routes that are chosen as a whole leave more than those chosen cable by cable, and no uplink is fuller than it must be.
+/// Where trunks differ, routes that are chosen as a whole leave more than those chosen cable by cable, and no
+/// uplink is fuller than it must be.
 #[test]
 fn ways_of_trunks_are_chosen_as_a_whole() {
     let shape =
@@ -166,7 +168,8 @@ fn planes_that_are_apart_are_each_routed() {
     assert!(ours.checked.credit_loop.is_empty());
 }
 
-/// A tree of two levels with a plain host at the last port of each switch, as a dump shows aggregation nodes that lost their names.
+/// A tree of two levels with a plain host at the last port of each switch, as a dump shows aggregation nodes
+/// that lost their names.
 fn with_plain(whole: &Graph) -> Graph {
     let mut builder = GraphBuilder::new();
     for node in whole.nodes() {
@@ -242,7 +245,8 @@ fn a_large_deep_tree_is_recognised_and_filled_evenly() {
     assert!(loads.up.most <= 312 && loads.down.most <= 20, "{} and {}", loads.up.most, loads.down.most);
 }
 
-/// Each switch of a deep tree has an aggregation node, and few of them have an up/down route to each other: all reach each other.
+/// Each switch of a deep tree has an aggregation node, and few of them have an up/down route to each other:
+/// all reach each other.
 #[test]
 fn aggregation_nodes_of_a_deep_tree_reach_each_other() {
     for percent in [0, 5] {

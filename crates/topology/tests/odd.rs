@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use topology::routing::{Engine, Lids, NO_PATH, Request, RouteError, Tables, View, check, route, route_auto};
 use topology::{Graph, GraphBuilder, Kind, LinkSpec, NodeIx, NodeSpec, quality};
 
-/// Hosts without a switch, switches of one port and of 254, several cables between two nodes, from a switch to itself and between
-/// hosts; hosts with many ports; nodes without any cable.
+/// Hosts without a switch, switches of one port and of 254, several cables between two nodes, from a switch
+/// to itself and between hosts; hosts with many ports; nodes without any cable.
 fn odd() -> impl Strategy<Value = Graph> {
     let switch = prop_oneof![4 => 3..12_u8, 1 => Just(1_u8), 1 => Just(254_u8)];
     let kind = prop_oneof![5 => Just(Kind::Host), 1 => Just(Kind::Router)];

@@ -1,5 +1,5 @@
-//! What stock tools make of our files, and we of theirs. Each test says so and passes where the tools are not installed
-//! (Debian's `opensm ibsim-utils infiniband-diags ibutils`).
+//! What stock tools make of our files, and we of theirs. Each test says so and passes where the tools are not
+//! installed (Debian's `opensm ibsim-utils infiniband-diags ibutils`).
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 

@@ -1,4 +1,5 @@
-//! The cluster's own authority: a key and a self-signed certificate, and the certificates that it issues to nodes.
+//! The cluster's own authority: a key and a self-signed certificate, and the certificates that it issues to
+//! nodes.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -35,7 +36,8 @@ const CONTEXT: &[u8] = b"tieline: list of revoked certificates\n";
 /// Bytes of a public key.
 pub(crate) const PUBLIC_KEY_BYTES: usize = 32;
 
-/// SHA-256 of an authority's certificate: what a token carries, so that who joins knows which authority is meant.
+/// SHA-256 of an authority's certificate: what a token carries, so that who joins knows which authority is
+/// meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fingerprint(pub [u8; 32]);
 
@@ -85,8 +87,8 @@ impl Authority {
         Self::create_with(store, cluster, now, |_| Ok(()))
     }
 
-    /// The same, with what else the directory is to hold from the beginning on. All of it is there, or nothing: also if this process is
-    /// killed meanwhile, the next one finds the beginning, and begins anew.
+    /// The same, with what else the directory is to hold from the beginning on. All of it is there, or
+    /// nothing: also if this process is killed meanwhile, the next one finds the beginning, and begins anew.
     pub fn create_with(
         store: &Store,
         cluster: &str,
@@ -264,7 +266,8 @@ pub(crate) fn key_of(certificate: &CertificateDer<'_>) -> Option<[u8; PUBLIC_KEY
     (PublicKey(key).subject_public_key_info() == info.to_vec()).then_some(key)
 }
 
-/// Whether the authority itself has issued a certificate for this node and this key that is valid now; if not, why.
+/// Whether the authority itself has issued a certificate for this node and this key that is valid now; if
+/// not, why.
 pub(crate) fn check_issued(
     certificate: &CertificateDer<'_>,
     node: NodeId,

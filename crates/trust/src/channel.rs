@@ -1,15 +1,16 @@
 //! One connection between two hosts, without a socket: bytes in, records out, and back.
 //!
-//! TLS 1.3; both ends prove which node they are by certificates of the cluster's authority. The one exception is a
-//! connection of somebody who joins ([`Purpose::Join`]): there the accepting end proves that it belongs to the authority
-//! whose fingerprint the token carries, and the token is the proof of the other.
+//! TLS 1.3; both ends prove which node they are by certificates of the cluster's authority. The one exception
+//! is a connection of somebody who joins ([`Purpose::Join`]): there the accepting end proves that it belongs
+//! to the authority whose fingerprint the token carries, and the token is the proof of the other.
 //!
-//! Who dialled counts as connected when the first record has come, not before: only then has the other side accepted
-//! its certificate. The accepting side therefore says something at once.
+//! Who dialled counts as connected when the first record has come, not before: only then has the other side
+//! accepted its certificate. The accepting side therefore says something at once.
 //!
 //! # Bounds
-//! What is received is one TLS record, one record of ours and one piece of [`PIECE_BYTES`]; what waits to be sent is
-//! counted by [`Channel::queued_bytes`], and who is not done with the handshake by [`Channel::limit`] is to be dropped.
+//! What is received is one TLS record, one record of ours and one piece of [`PIECE_BYTES`]; what waits to be
+//! sent is counted by [`Channel::queued_bytes`], and who is not done with the handshake by [`Channel::limit`]
+//! is to be dropped.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
@@ -208,8 +209,8 @@ impl Channel {
         self.chain().filter(|_| self.established)?.first()
     }
 
-    /// Takes bytes from the network, at most [`PIECE_BYTES`]; then [`Self::next_event`] says what came. After an error what
-    /// is still to be said can be sent; nothing more is received.
+    /// Takes bytes from the network, at most [`PIECE_BYTES`]; then [`Self::next_event`] says what came. After
+    /// an error what is still to be said can be sent; nothing more is received.
     pub fn received(&mut self, mut bytes: &[u8]) -> Result<(), ChannelError> {
         while !bytes.is_empty() {
             match &mut self.tls {
@@ -392,7 +393,8 @@ fn named(tls: &Connection) -> Result<NodeId, ChannelError> {
     own.and_then(node_of).ok_or(ChannelError::NoNode)
 }
 
-/// A connection with the host that has the authority's key. It proves that by certificates, in which no name of a host stands.
+/// A connection with the host that has the authority's key. It proves that by certificates, in which no name
+/// of a host stands.
 pub(crate) fn to_authority(config: ClientConfig) -> Result<ClientConnection, ChannelError> {
     let nobody = ServerName::try_from("authority.tieline.invalid")
         .map_err(|error| ChannelError::Tls(error.to_string()))?;

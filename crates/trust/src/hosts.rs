@@ -16,9 +16,11 @@ pub(crate) const FILE: &str = "hosts";
 const HOSTS_MAX: usize = 1024;
 /// Addresses of one node: the one by which the others know it, and one of each rail.
 const ADDRESSES_MAX: usize = MAX_RAILS + 1;
-/// Nodes of which one member has told and that have not proved who they are. What a member makes up takes no more room than that.
+/// Nodes of which one member has told and that have not proved who they are. What a member makes up takes no
+/// more room than that.
 const TOLD_BY_ONE_MAX: usize = 64;
-/// So many members are believed of such a node, each with so many addresses: what the first says of it does not keep the truth away.
+/// So many members are believed of such a node, each with so many addresses: what the first says of it does
+/// not keep the truth away.
 const TELLERS_MAX: usize = 16;
 const ADDRESSES_OF_TELLER: usize = 2;
 /// So many addresses of each node are sent where more do not fit into a message.
@@ -26,8 +28,9 @@ const FEW_ADDRESSES: usize = 2;
 
 /// Nodes and addresses; an address helps to find a manager and proves nothing.
 ///
-/// Nodes of which only another member has told are neither stored nor passed on until they have proved who they are, and make room for
-/// those that have. Every member has a session with every other, so each hears of a node from one that knows it.
+/// Nodes of which only another member has told are neither stored nor passed on until they have proved who
+/// they are, and make room for those that have. Every member has a session with every other, so each hears of
+/// a node from one that knows it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HostMap {
     /// Of each node one at least, the one by which the others know it comes first.
@@ -81,7 +84,8 @@ impl HostMap {
         self.addresses(node).first().copied()
     }
 
-    /// All addresses at which a node's manager listens, the one of [`Self::get`] comes first; none: it is not known.
+    /// All addresses at which a node's manager listens, the one of [`Self::get`] comes first; none: it is not
+    /// known.
     pub fn addresses(&self, node: NodeId) -> &[SocketAddr] {
         self.entries.get(&node).map_or(&[], Vec::as_slice)
     }
@@ -91,7 +95,8 @@ impl HostMap {
         self.set_all(node, vec![address])
     }
 
-    /// It has these addresses, the one by which the others know it comes first, and is of the cluster. True: that is news.
+    /// It has these addresses, the one by which the others know it comes first, and is of the cluster. True:
+    /// that is news.
     pub fn set_all(&mut self, node: NodeId, addresses: Vec<SocketAddr>) -> bool {
         let mut kept: Vec<SocketAddr> = Vec::new();
         for address in addresses {
@@ -162,7 +167,8 @@ impl HostMap {
         self.entries.len() - self.told.len() >= HOSTS_MAX
     }
 
-    /// Takes in what a member of the cluster says, which has proved who it is: new nodes, and its own addresses. The nodes that this changed.
+    /// Takes in what a member of the cluster says, which has proved who it is: new nodes, and its own
+    /// addresses. The nodes that this changed.
     pub fn merge(&mut self, from: NodeId, told: &Self) -> Vec<NodeId> {
         let mut changed = Vec::new();
         let mut count = self.told.values().filter(|told| has_told(told, from)).count();
@@ -283,7 +289,8 @@ mod tests {
         assert_eq!(known.get(node(8)), Some("10.0.0.3:1".parse().unwrap()));
     }
 
-    /// One record of a member that names as many nodes as the list holds: hosts that join find room, and nobody else hears of them.
+    /// One record of a member that names as many nodes as the list holds: hosts that join find room, and
+    /// nobody else hears of them.
     #[test]
     fn nodes_that_a_member_makes_up_take_little_room_and_no_file() {
         let address: SocketAddr = "10.0.0.1:1".parse().unwrap();

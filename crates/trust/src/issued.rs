@@ -1,4 +1,5 @@
-//! Which nodes the authority has given certificates, and from when on the next certificate of a node is valid.
+//! Which nodes the authority has given certificates, and from when on the next certificate of a node is
+//! valid.
 
 use std::time::SystemTime;
 
@@ -13,14 +14,14 @@ use crate::store::Store;
 
 pub(crate) const FOLDER: &str = "issued";
 
-/// Its file: the moment, in seconds since 1970, from which on its last certificate is valid. Empty where an older version of tieline
-/// has issued it.
+/// Its file: the moment, in seconds since 1970, from which on its last certificate is valid. Empty where an
+/// older version of tieline has issued it.
 pub(crate) fn marker(node: NodeId) -> String {
     format!("{FOLDER}/{node}")
 }
 
-/// Whether a node has a certificate. The list of hosts alone does not tell: every manager of this host writes it, and others add to
-/// it.
+/// Whether a node has a certificate. The list of hosts alone does not tell: every manager of this host writes
+/// it, and others add to it.
 pub(crate) fn is_issued(store: &Store, hosts: &HostMap, node: NodeId) -> bool {
     hosts.get(node).is_some() || store.has(&marker(node))
 }
@@ -49,7 +50,8 @@ pub(crate) fn issue(
     Ok((authority.issue_from(node, key, begin, now)?, begin))
 }
 
-/// Notes it, so that it is found when the node's certificates are revoked, whatever this host's clock says then.
+/// Notes it, so that it is found when the node's certificates are revoked, whatever this host's clock says
+/// then.
 pub(crate) fn note(store: &Store, node: NodeId, begin: u64) -> Result<()> {
     store.make_dir(FOLDER)?;
     let begin = begin.max(last_begin(store, node)?);

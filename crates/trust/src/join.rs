@@ -58,8 +58,8 @@ pub struct Joined {
     pub address: SocketAddr,
 }
 
-/// Answers one request, on a host that has the authority's key; who has joined is in the directory's host map then. The
-/// answer is to be sent in any case. `now` is the wall clock.
+/// Answers one request, on a host that has the authority's key; who has joined is in the directory's host map
+/// then. The answer is to be sent in any case. `now` is the wall clock.
 pub fn serve(store: &Store, request: &[u8], now: SystemTime) -> (Vec<u8>, Result<Joined>) {
     let served = serve_one(store, request, now);
     let (answer, outcome): (Answer, _) = match served {
@@ -135,7 +135,8 @@ fn serve_one(store: &Store, request: &[u8], now: SystemTime) -> Result<(Welcome,
     Ok((welcome, Joined { node, address: request.address }))
 }
 
-/// Notes a new certificate; a node whose certificates were revoked is one of the cluster again. What it was before, if so.
+/// Notes a new certificate; a node whose certificates were revoked is one of the cluster again. What it was
+/// before, if so.
 fn readmit(
     store: &Store,
     lock: &Lock,
@@ -263,7 +264,8 @@ impl Joining {
         Ok(Self { token, key, node, address, channel })
     }
 
-    /// Takes the answer, and keeps what it brings in the directory that `place` chooses by the cluster's name.
+    /// Takes the answer, and keeps what it brings in the directory that `place` chooses by the cluster's
+    /// name.
     pub fn finish(
         self,
         answer: &[u8],
@@ -291,8 +293,8 @@ impl Joining {
             .map_err(JoinError::NotIssued)?;
         let mut told = HostMap::from_bytes(&welcome.hosts).map_err(unreadable)?;
         let store = place(&welcome.cluster)?;
-        // Two who join here at once do not mix their keys and certificates. The token is spent: whoever does not let go of the lock does not
-        // keep this one from what it has got.
+        // Two who join here at once do not mix their keys and certificates. The token is spent: whoever does
+        // not let go of the lock does not keep this one from what it has got.
         let lock = store.lock().ok();
         if let Some(lock) = &lock {
             // What a killed `init` has left is nobody's cluster.

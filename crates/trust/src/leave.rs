@@ -1,5 +1,5 @@
-//! Leaving a cluster: a node proves who it is by its certificate, the authority revokes that and takes the node out of the list of
-//! hosts, and what the node's host has of the cluster is removed.
+//! Leaving a cluster: a node proves who it is by its certificate, the authority revokes that and takes the
+//! node out of the list of hosts, and what the node's host has of the cluster is removed.
 
 use std::time::SystemTime;
 
@@ -49,7 +49,8 @@ fn unreadable(error: CodecError) -> LeaveError {
     LeaveError::Unreadable(error.to_string())
 }
 
-/// Answers one request, on a host that has the authority's key. The answer is to be sent in any case. `now` is the wall clock.
+/// Answers one request, on a host that has the authority's key. The answer is to be sent in any case. `now`
+/// is the wall clock.
 pub fn serve(store: &Store, channel: &Channel, request: &[u8], now: SystemTime) -> (Vec<u8>, Result<NodeId>) {
     let (answer, outcome): (Answer, _) = match serve_one(store, channel, request, now) {
         Ok(node) => (Ok(()), Ok(node)),
@@ -104,8 +105,8 @@ impl Leaving {
     }
 }
 
-/// Removes the key, the certificate and the address of a node of this host; with the last of its nodes, also what it knows of the
-/// cluster.
+/// Removes the key, the certificate and the address of a node of this host; with the last of its nodes, also
+/// what it knows of the cluster.
 pub fn forget(store: &Store, node: NodeId) -> Result<()> {
     if Authority::is_in(store) {
         return Err(TrustError::OwnNode { node });

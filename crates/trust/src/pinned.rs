@@ -10,7 +10,8 @@ use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 use crate::authority::{Fingerprint, check_signed};
 use crate::identity::provider;
 
-/// Believes a certificate that the authority with this fingerprint has issued to a node, whichever node that is.
+/// Believes a certificate that the authority with this fingerprint has issued to a node, whichever node that
+/// is.
 #[derive(Debug)]
 pub(crate) struct Pinned {
     authority: Fingerprint,

@@ -1,6 +1,8 @@
-//! Renewing a node's certificate: the node proves who it is by the one that it has, and gets another one for the same key.
+//! Renewing a node's certificate: the node proves who it is by the one that it has, and gets another one for
+//! the same key.
 //!
-//! The certificate is the proof, so no token is needed. One that has expired proves nothing: then the node joins with a new token.
+//! The certificate is the proof, so no token is needed. One that has expired proves nothing: then the node
+//! joins with a new token.
 
 use std::time::SystemTime;
 
@@ -66,7 +68,8 @@ fn unreadable(error: CodecError) -> RenewError {
     RenewError::Unreadable(error.to_string())
 }
 
-/// Answers one request, on a host that has the authority's key. The answer is to be sent in any case. `now` is the wall clock.
+/// Answers one request, on a host that has the authority's key. The answer is to be sent in any case. `now`
+/// is the wall clock.
 pub fn serve(store: &Store, channel: &Channel, request: &[u8], now: SystemTime) -> (Vec<u8>, Result<NodeId>) {
     let (answer, outcome): (Answer, _) = match serve_one(store, channel, request, now) {
         Ok((node, certificate)) => (Ok(certificate.to_vec()), Ok(node)),

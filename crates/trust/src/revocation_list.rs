@@ -1,8 +1,8 @@
 //! The list of revoked certificates: signed by the cluster's authority, and the same on every host.
 //!
-//! An entry names a node and a moment: each certificate of that node whose validity began at that moment or before is refused. So
-//! it covers renewed certificates and those that nobody remembers, and not one that is issued afterwards. An entry is dropped when all
-//! that it covers has expired.
+//! An entry names a node and a moment: each certificate of that node whose validity began at that moment or
+//! before is refused. So it covers renewed certificates and those that nobody remembers, and not one that is
+//! issued afterwards. An entry is dropped when all that it covers has expired.
 //!
 //! The list is text, so that an administrator can read it:
 //!
@@ -153,7 +153,8 @@ impl RevocationList {
         text
     }
 
-    /// The next version with another entry, before it is signed; entries that cover nothing any more are left out. `None`: too many.
+    /// The next version with another entry, before it is signed; entries that cover nothing any more are left
+    /// out. `None`: too many.
     pub(crate) fn with(&self, node: NodeId, moment: u64, standing: Standing, now_s: u64) -> Option<Self> {
         let lasts = |moment: u64| moment + (LONGEST_LIFE + MARGIN).as_secs() > now_s;
         let mut entries = self.entries.clone();

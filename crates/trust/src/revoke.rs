@@ -23,7 +23,8 @@ pub enum Outcome {
     Already,
 }
 
-/// Revokes all certificates that a node has been given until `now`, the wall clock. Tokens that were made for it are not good any more.
+/// Revokes all certificates that a node has been given until `now`, the wall clock. Tokens that were made for
+/// it are not good any more.
 pub fn revoke(store: &Store, node: NodeId, now: SystemTime) -> Result<Outcome> {
     take_out(store, node, Standing::Revoked, now)
 }
@@ -63,7 +64,8 @@ fn take_out(store: &Store, node: NodeId, standing: Standing, now: SystemTime) ->
     Ok(outcome)
 }
 
-/// Notes that a node has been given a new certificate, or takes that back. Of a node that has no entry there is nothing to note.
+/// Notes that a node has been given a new certificate, or takes that back. Of a node that has no entry there
+/// is nothing to note.
 pub(crate) fn set_standing(
     store: &Store,
     lock: &Lock,

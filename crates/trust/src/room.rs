@@ -1,4 +1,5 @@
-//! Room on disk for what a host that joins will have to keep: held before its token is used up, which happens once.
+//! Room on disk for what a host that joins will have to keep: held before its token is used up, which happens
+//! once.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -9,8 +10,8 @@ use std::time::Duration;
 use crate::error::{Result, TrustError};
 use crate::store::random;
 
-/// Bytes of the files that are held: more than a full list of hosts takes twice, as a file is written beside the one that it replaces,
-/// and as many small ones as a node has.
+/// Bytes of the files that are held: more than a full list of hosts takes twice, as a file is written beside
+/// the one that it replaces, and as many small ones as a node has.
 const FILES: [usize; 9] = [128 * 1024, 4096, 4096, 4096, 4096, 4096, 4096, 4096, 4096];
 
 const NAME: &str = ".room-";

@@ -1,7 +1,7 @@
 //! One-time tokens: who has one may have one certificate, until it expires.
 //!
-//! The directory of the authority keeps a hash of the secret, never the secret. A token is used up by removing its file,
-//! which succeeds once.
+//! The directory of the authority keeps a hash of the secret, never the secret. A token is used up by
+//! removing its file, which succeeds once.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,5 +1,5 @@
-//! The making of an authority writes several files. A file says that it has begun, so that what a process leaves that is killed in the
-//! middle of it is known as that, and does not stand in the way of the next.
+//! The making of an authority writes several files. A file says that it has begun, so that what a process
+//! leaves that is killed in the middle of it is known as that, and does not stand in the way of the next.
 
 use crate::authority::{CERTIFICATE, CLUSTER, KEY};
 use crate::error::Result;
@@ -20,7 +20,8 @@ pub(crate) fn end(store: &Store, _lock: &Lock) -> Result<()> {
     store.remove(FILE).map(drop)
 }
 
-/// Removes what there is of an authority that did not become whole. Who has the lock sees the files of nobody who is at work.
+/// Removes what there is of an authority that did not become whole. Who has the lock sees the files of nobody
+/// who is at work.
 pub(crate) fn clear(store: &Store, lock: &Lock) -> Result<()> {
     if !store.has(FILE) {
         return Ok(());

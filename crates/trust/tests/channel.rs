@@ -444,7 +444,8 @@ fn a_host_without_the_authoritys_key_lets_nobody_in() {
     assert!(matches!(outcome, Err(TrustError::Crypto { .. })));
 }
 
-/// Nothing that follows a closing belongs to the connection, and it holds nobody up: this side needs no certificate.
+/// Nothing that follows a closing belongs to the connection, and it holds nobody up: this side needs no
+/// certificate.
 #[test]
 fn what_follows_a_closing_is_passed_over() {
     let cluster = Cluster::new();

@@ -1,9 +1,9 @@
 //! Reads files whose path a user has given, with limits on size and time.
 //!
-//! What it is for: a path may lead to a directory, a device that never ends, a pipe to which nobody writes, or a file that
-//! grows. Each of them ends here with an error in words, within bounded memory; no reader waits forever for somebody who is
-//! not there. [`read`] takes files and pipes, such as `<(command)` of a shell; [`read_regular`] files alone, for what several
-//! processes read or what is read again.
+//! What it is for: a path may lead to a directory, a device that never ends, a pipe to which nobody writes,
+//! or a file that grows. Each of them ends here with an error in words, within bounded memory; no reader
+//! waits forever for somebody who is not there. [`read`] takes files and pipes, such as `<(command)` of a
+//! shell; [`read_regular`] files alone, for what several processes read or what is read again.
 //!
 //! What it must never do: read more than it was allowed to; cut off what is longer.
 //!
@@ -27,8 +27,9 @@ const PIECE_BYTES: usize = 64 << 10;
 /// The bytes of a regular file or a pipe, at most so many.
 ///
 /// # Errors
-/// It can't be read; it is longer ([`ErrorKind::FileTooLarge`]); it is a directory or a device; or a pipe that no process has
-/// open for writing ([`ErrorKind::TimedOut`]). A pipe with a writer is waited for as long as that takes.
+/// It can't be read; it is longer ([`ErrorKind::FileTooLarge`]); it is a directory or a device; or a pipe
+/// that no process has open for writing ([`ErrorKind::TimedOut`]). A pipe with a writer is waited for as long
+/// as that takes.
 pub fn read(path: &Path, most_bytes: u64) -> Result<Vec<u8>> {
     let file = open(path)?;
     let there = file.metadata()?;
@@ -46,7 +47,8 @@ pub fn read(path: &Path, most_bytes: u64) -> Result<Vec<u8>> {
 /// The text of a regular file of at most so many bytes.
 ///
 /// # Errors
-/// As of [`read`]; anything but a regular file is refused at once; and what is no UTF-8 ([`ErrorKind::InvalidData`]).
+/// As of [`read`]; anything but a regular file is refused at once; and what is no UTF-8
+/// ([`ErrorKind::InvalidData`]).
 pub fn read_regular(path: &Path, most_bytes: u64) -> Result<String> {
     let file = open(path)?;
     let there = file.metadata()?;
@@ -83,7 +85,8 @@ fn too_long(most_bytes: u64) -> Error {
     Error::new(ErrorKind::FileTooLarge, text)
 }
 
-/// Files of the kernel say a length of 0, and others may grow: so both the length and what comes are examined.
+/// Files of the kernel say a length of 0, and others may grow: so both the length and what comes are
+/// examined.
 fn regular(file: File, length: u64, most_bytes: u64) -> Result<Vec<u8>> {
     if length > most_bytes {
         return Err(too_long(most_bytes));
@@ -93,7 +96,8 @@ fn regular(file: File, length: u64, most_bytes: u64) -> Result<Vec<u8>> {
     if bytes.len() as u64 > most_bytes { Err(too_long(most_bytes)) } else { Ok(bytes) }
 }
 
-/// A pipe that was opened without waiting: with no writer a read gives nothing at once, with one that is silent it would block.
+/// A pipe that was opened without waiting: with no writer a read gives nothing at once, with one that is
+/// silent it would block.
 fn pipe(mut file: File, most_bytes: u64, patience: Duration) -> Result<Vec<u8>> {
     let began = Instant::now();
     let mut piece = vec![0; PIECE_BYTES];

@@ -81,7 +81,8 @@ fn a_pipe_is_read_to_its_end_however_slow_its_writer_is() {
     let path = fifo(&folder);
     let there = path.clone();
     let reader = thread::spawn(move || pipe_of(&there, 1 << 20, 50_000));
-    // Opening waits until the reader has it open; it is silent for longer than a reader without patience would wait.
+    // Opening waits until the reader has it open; it is silent for longer than a reader without patience
+    // would wait.
     let mut writer = OpenOptions::new().write(true).open(&path).unwrap();
     for piece in 0..3_u8 {
         thread::sleep(Duration::from_millis(20));

@@ -1,8 +1,8 @@
 //! Agents: a tool runs its part on the other hosts of the cluster.
 //!
-//! The managers start an agent (this very program) on each host and carry lines of JSON between it and the tool. An agent does the jobs
-//! that it knows, with options that it checks itself: it starts no program and writes no file for anybody. The end of its input ends its
-//! job early, as Ctrl-C ends that of a tool.
+//! The managers start an agent (this very program) on each host and carry lines of JSON between it and the
+//! tool. An agent does the jobs that it knows, with options that it checks itself: it starts no program and
+//! writes no file for anybody. The end of its input ends its job early, as Ctrl-C ends that of a tool.
 //!
 //! Where to start reading: [`Job`] and [`Said`] (what is said), `serve` (the agent), `team` (the tool).
 

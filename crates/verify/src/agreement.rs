@@ -7,9 +7,9 @@ pub(crate) const MOST_READINGS: usize = 3;
 
 /// What readings, in order of time, come to; `None`: one more is needed.
 ///
-/// The first is a selection, the worst of many things that were examined, so a second that passes clears it. A failure
-/// needs two readings that fail; where the others were only doubtful a third decides, and where it does not agree nothing is
-/// known.
+/// The first is a selection, the worst of many things that were examined, so a second that passes clears it.
+/// A failure needs two readings that fail; where the others were only doubtful a third decides, and where it
+/// does not agree nothing is known.
 pub(crate) fn settled(readings: &[Verdict]) -> Option<Verdict> {
     use Verdict::{Fail, Inconclusive, Pass};
     let failed = readings.iter().filter(|reading| **reading == Fail).count();
@@ -24,8 +24,8 @@ pub(crate) fn settled(readings: &[Verdict]) -> Option<Verdict> {
     }
 }
 
-/// Reads again until it is settled. `again` gets the number of readings so far, and takes another one; `None`: there
-/// is none to be had.
+/// Reads again until it is settled. `again` gets the number of readings so far, and takes another one;
+/// `None`: there is none to be had.
 pub(crate) fn settle(first: Verdict, mut again: impl FnMut(usize) -> Option<Verdict>) -> Verdict {
     let mut readings = vec![first];
     loop {

@@ -1,8 +1,8 @@
 //! The support bundle: one archive with the result, the nodes' logs, configuration and final state,
 //! and the machine's facts. `docs/bundle.md` lists its content.
 //!
-//! Nothing goes in but through [`shelf`], which takes secrets out and keeps the bounds. What cannot be had is named in the
-//! archive and is no failure: a bundle is made when something is wrong.
+//! Nothing goes in but through [`shelf`], which takes secrets out and keeps the bounds. What cannot be had is
+//! named in the archive and is no failure: a bundle is made when something is wrong.
 //!
 //! Where to start reading: [`Bundle`], then `look`.
 
@@ -75,8 +75,8 @@ impl Bundle {
         }))
     }
 
-    /// Packs the result, and what was found; examines the cluster now if that has not been done. `running`: the cluster that
-    /// was tested, if it still runs.
+    /// Packs the result, and what was found; examines the cluster now if that has not been done. `running`:
+    /// the cluster that was tested, if it still runs.
     pub fn finish(
         &self,
         outcome: Result<&Judged, &CouldNotRun>,

@@ -120,8 +120,9 @@ pub struct CableReport {
     pub partial: bool,
 }
 
-/// Looks at all links of the target (all nodes of its cluster) and compares them with the plan. An error is a lack of this
-/// process's own, or a plan for another cluster. `stop` may ask for an early end of measurements.
+/// Looks at all links of the target (all nodes of its cluster) and compares them with the plan. An error is a
+/// lack of this process's own, or a plan for another cluster. `stop` may ask for an early end of
+/// measurements.
 pub fn run(
     target: &Target,
     request: Request,

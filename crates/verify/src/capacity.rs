@@ -7,8 +7,8 @@ use rustix::process::{Resource, getrlimit};
 
 /// Descriptors that the test of a node, or of a pair with it, takes at a time. Measured: 17 at most.
 const DESCRIPTORS_EACH: u64 = 24;
-/// Address space that it takes: two threads with stacks of 2 MiB, three segments, the state page, and what the allocator
-/// reserves for a thread. Measured: 12 MB.
+/// Address space that it takes: two threads with stacks of 2 MiB, three segments, the state page, and what
+/// the allocator reserves for a thread. Measured: 12 MB.
 const BYTES_EACH: u64 = 16 << 20;
 
 /// A limit of this process is in the way.

@@ -1,10 +1,12 @@
 //! The load test: every node sends checked data to every other, under load, and counts what goes wrong.
 //!
-//! Each instance (a thread per node, or a program per node in the classic form) has an inbox for each peer. Blocks are
-//! pseudo-random, of varying length, numbered, and compared byte by byte by the receiver, which answers each; so what is
-//! lost, changed, late or out of order is counted exactly, by the words that are there and those that are missing.
+//! Each instance (a thread per node, or a program per node in the classic form) has an inbox for each peer.
+//! Blocks are pseudo-random, of varying length, numbered, and compared byte by byte by the receiver, which
+//! answers each; so what is lost, changed, late or out of order is counted exactly, by the words that are
+//! there and those that are missing.
 //!
-//! Where to start reading: `words` (what lies where), `outgoing` and `incoming` (the two halves), `instance` (the loop).
+//! Where to start reading: `words` (what lies where), `outgoing` and `incoming` (the two halves), `instance`
+//! (the loop).
 
 mod far;
 mod incoming;
@@ -65,7 +67,8 @@ pub struct Options {
     pub seed: u64,
     /// Set to request an early end.
     pub stop: Arc<AtomicBool>,
-    /// Set when the instances of other programs are ready, too: until then the exchange does not begin. `None`: nobody says so.
+    /// Set when the instances of other programs are ready, too: until then the exchange does not begin.
+    /// `None`: nobody says so.
     pub gate: Option<Arc<AtomicBool>>,
 }
 

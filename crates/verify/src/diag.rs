@@ -49,7 +49,8 @@ const CLEAR_LIMIT: Duration = Duration::from_secs(5);
 pub struct Expected {
     /// All of them, ascending.
     pub nodes: Vec<NodeId>,
-    /// Of these, the ones that are known not to answer, each with the reason: to ask them again would only take time.
+    /// Of these, the ones that are known not to answer, each with the reason: to ask them again would only
+    /// take time.
     pub silent: Vec<(NodeId, String)>,
 }
 
@@ -126,7 +127,8 @@ pub struct NodeDiag {
     pub nodes_seen: Vec<NodeId>,
     /// Everything that was found.
     pub findings: Vec<Finding>,
-    /// Failed if there is an error; in doubt if something was only late while the machine was busy; else passed.
+    /// Failed if there is an error; in doubt if something was only late while the machine was busy; else
+    /// passed.
     pub verdict: Verdict,
 }
 
@@ -239,8 +241,8 @@ const LEFT_OUT: [&str; 2] = [
     "test of the links to the other nodes (the same, through each of them)",
 ];
 
-/// Tests all nodes of a target and compares what they see. Nodes that are expected and known to be silent are reported as
-/// failed, each by name. An error is a lack of this process's own.
+/// Tests all nodes of a target and compares what they see. Nodes that are expected and known to be silent are
+/// reported as failed, each by name. An error is a lack of this process's own.
 ///
 /// `stop` may ask for an early end: links that were not looked at by then are in no report.
 pub fn run(

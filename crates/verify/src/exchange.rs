@@ -1,8 +1,9 @@
 //! A checked exchange between every ordered pair of nodes.
 //!
-//! For each pair (A, B) a program of B puts pseudo-random blocks of several sizes into a segment of A, in a different
-//! place each, and raises an interrupt of A; the program of A then compares every byte, with the rest of the segment, and
-//! the same blocks are read back through the link. A wrong byte names pair, size, offset and both values.
+//! For each pair (A, B) a program of B puts pseudo-random blocks of several sizes into a segment of A, in a
+//! different place each, and raises an interrupt of A; the program of A then compares every byte, with the
+//! rest of the segment, and the same blocks are read back through the link. A wrong byte names pair, size,
+//! offset and both values.
 
 use std::time::{Duration, Instant};
 
@@ -33,7 +34,8 @@ pub struct PairReport {
     pub duration_ns: u64,
     /// What was wrong, if anything.
     pub error: Option<String>,
-    /// That was only that something came too late, while the machine was busy with other work: no link or node is blamed for it.
+    /// That was only that something came too late, while the machine was busy with other work: no link or
+    /// node is blamed for it.
     #[serde(default)]
     pub in_doubt: bool,
 }

@@ -1,7 +1,8 @@
 //! Request/response latency between one pair of nodes, next to the machine's baseline at that
 //! moment.
 //!
-//! The verdict is about the ratio to the baseline, not about nanoseconds: a processor that was moved changes both.
+//! The verdict is about the ratio to the baseline, not about nanoseconds: a processor that was moved changes
+//! both.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,8 +27,8 @@ use crate::verdict::Verdict;
 const SIZES_BYTES: [usize; 6] = [0, 4, 64, 512, 4096, 8192];
 /// The size that is judged.
 const JUDGED_BYTES: usize = 4;
-/// Half a round trip of a small message may take so many times the transfer of its line: from then on it is as if the line
-/// went over twice. That is a definition; what is chance is read off the readings.
+/// Half a round trip of a small message may take so many times the transfer of its line: from then on it is
+/// as if the line went over twice. That is a definition; what is chance is read off the readings.
 const LIMIT: f64 = 2.0;
 /// The excess must lie beyond so many standard deviations of the line's own transfer.
 const SCATTERS: f64 = 5.0;
@@ -43,7 +44,8 @@ const LOOK: Duration = Duration::from_millis(20);
 pub struct LatencyReport {
     /// What came of it.
     pub verdict: Verdict,
-    /// Half a round trip of 4 bytes over that of the cache line that carries it: median of the readings' ratios.
+    /// Half a round trip of 4 bytes over that of the cache line that carries it: median of the readings'
+    /// ratios.
     #[serde(rename = "ratio_to_floor")]
     pub ratio_to_baseline: Option<f64>,
     /// The 95 % interval of that.
@@ -286,9 +288,9 @@ fn look(scipp: &scipp::Report) -> Look {
     }
 }
 
-/// Of readings, each beside the line's own transfer at the same moment on the same line, and of how many during which that
-/// moved. Medians of all readings and of all baselines would not do: where the processors are moved, they are of different
-/// moments, and so the one may be twice the other.
+/// Of readings, each beside the line's own transfer at the same moment on the same line, and of how many
+/// during which that moved. Medians of all readings and of all baselines would not do: where the processors
+/// are moved, they are of different moments, and so the one may be twice the other.
 fn look_at(readings: &[[f64; 2]], disturbed: usize) -> Look {
     let ratios: Vec<f64> = readings.iter().map(|[ours, baseline]| ours / baseline).collect();
     let excess: Vec<f64> = readings.iter().map(|[ours, baseline]| ours - baseline).collect();

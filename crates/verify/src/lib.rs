@@ -1,10 +1,11 @@
 //! Tests of a cluster, and the verdict on it.
 //!
-//! What it is for: [`cable`] compares the links with a plan, [`diag`] tests nodes statically, [`exchange`] sends checked data
-//! between every pair, [`run`] tests in order and reports PASS, FAIL or INCONCLUSIVE, as text and as JSON, [`report`]
-//! makes a page of that, and [`bundle`] an archive for support.
+//! What it is for: [`cable`] compares the links with a plan, [`diag`] tests nodes statically, [`exchange`]
+//! sends checked data between every pair, [`run`] tests in order and reports PASS, FAIL or INCONCLUSIVE, as
+//! text and as JSON, [`report`] makes a page of that, and [`bundle`] an archive for support.
 //!
-//! What it must never do: call something passed that did not run; print (it returns reports, the binary prints them).
+//! What it must never do: call something passed that did not run; print (it returns reports, the binary
+//! prints them).
 //!
 //! Where to start reading: [`run`].
 #![forbid(unsafe_code)]

@@ -44,9 +44,10 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// From when on a link counts as slow, whatever the machine: it carries less than nine tenths of what it should; or its
-    /// half round trip takes the time of one and a half further transfers of a line, since a poll that comes at the wrong
-    /// moment costs one. What is chance is read off the pairs themselves: five standard deviations of theirs.
+    /// From when on a link counts as slow, whatever the machine: it carries less than nine tenths of what it
+    /// should; or its half round trip takes the time of one and a half further transfers of a line, since a
+    /// poll that comes at the wrong moment costs one. What is chance is read off the pairs themselves: five
+    /// standard deviations of theirs.
     fn default() -> Self {
         Self { latency: Limit { ratio: 2.5, scatters: 5.0 }, block: Limit { ratio: 1.12, scatters: 5.0 } }
     }
@@ -72,7 +73,8 @@ pub struct Plan {
 pub struct PairFigures {
     /// From which node to which.
     pub pair: [NodeId; 2],
-    /// Half round trip of 8 bytes, beside the other pairs: the first pass, with what all passes together say of it.
+    /// Half round trip of 8 bytes, beside the other pairs: the first pass, with what all passes together say
+    /// of it.
     pub latency: Option<Excess>,
     /// Time of a block, beside the other pairs: the first pass, with what all passes together say of it.
     pub block: Option<Excess>,
@@ -121,7 +123,8 @@ pub struct PairsReport {
     pub partial: bool,
 }
 
-/// Pairs whose mappings are kept while some are measured a second time; a process may have 65,530 mappings (vm.max_map_count).
+/// Pairs whose mappings are kept while some are measured a second time; a process may have 65,530 mappings
+/// (vm.max_map_count).
 const MOST_KEPT: usize = 8192;
 
 /// A pair whose round trips were given up so often in a pass is left alone.
@@ -141,7 +144,8 @@ struct Readings {
 }
 
 impl Readings {
-    /// What was tried of a pair and could be read too seldom. One direction stands for both: a round trip takes them both.
+    /// What was tried of a pair and could be read too seldom. One direction stands for both: a round trip
+    /// takes them both.
     fn lacks_latency(&self, pair: (usize, usize), latency: Option<&Excess>) -> bool {
         self.round_trips && pair.0 < pair.1 && latency.is_none()
     }
@@ -152,8 +156,8 @@ impl Readings {
     }
 }
 
-/// A pass takes so long at most: many times what it takes where nothing else is at work, so that many rounds fewer are what
-/// other work costs, and not the user's patience.
+/// A pass takes so long at most: many times what it takes where nothing else is at work, so that many rounds
+/// fewer are what other work costs, and not the user's patience.
 const PASS_AT_LEAST: Duration = Duration::from_secs(5);
 const PASS_FOR_EACH: Duration = Duration::from_millis(1);
 
@@ -207,7 +211,8 @@ pub fn run(target: &Target, plan: &Plan, tell: &mut dyn FnMut(&str), stop: &dyn 
     let stalls = stalls::of_links(&watched.stalls);
     report.pairs = figures(&arena, &pairs, &readings, &stalls, &plan.limits);
     report.copy_ns = readings.copy_ns();
-    // Memory that is given back now would be the second pass's: the same pages at the same addresses, with the same luck in the caches.
+    // Memory that is given back now would be the second pass's: the same pages at the same addresses, with
+    // the same luck in the caches.
     let kept = (report.pairs_in_all <= MOST_KEPT).then_some(arena);
     report.partial = stop();
     if !report.partial {
@@ -246,8 +251,8 @@ fn read(
         if let Some((_, [near_cpu, _])) = pinned {
             let _ = shm::cpu::pin_current_thread(near_cpu);
         }
-        // How often each pair's round trip was given up. A link that loses messages would cost a time-out each time, and has
-        // no latency worth a word; that it loses them is the load test's to say.
+        // How often each pair's round trip was given up. A link that loses messages would cost a time-out
+        // each time, and has no latency worth a word; that it loses them is the load test's to say.
         let mut given_up = vec![0; pairs.len()];
         let mut order: Vec<usize> = (0..pairs.len()).collect();
         readings.round_trips = far.is_some();
@@ -389,7 +394,8 @@ fn unordered([a, b]: [NodeId; 2]) -> [NodeId; 2] {
     [a.min(b), a.max(b)]
 }
 
-/// Suspects behind obstacles and what else is bad, where each node has so many links. A wrong answer that a swap explains is not held against the link, too.
+/// Suspects behind obstacles and what else is bad, where each node has so many links. A wrong answer that a
+/// swap explains is not held against the link, too.
 fn blame(
     nodes: &[NodeId],
     links_each: usize,

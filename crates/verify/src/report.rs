@@ -1,9 +1,10 @@
 //! The report of a verification as one self-contained HTML page. It needs no network, no script and
 //! no other file, prints, and does not depend on colour.
 //!
-//! What comes in is JSON (`tieline.verify/1`), not this program's types: a page can be made again from a saved file, by a
-//! newer or older tieline. So nothing in it is trusted: every section may be absent, every number absurd, every text
-//! hostile. Text is escaped by `maud`, whose macros escape whatever is put in; nothing here writes markup from data.
+//! What comes in is JSON (`tieline.verify/1`), not this program's types: a page can be made again from a
+//! saved file, by a newer or older tieline. So nothing in it is trusted: every section may be absent, every
+//! number absurd, every text hostile. Text is escaped by `maud`, whose macros escape whatever is put in;
+//! nothing here writes markup from data.
 //!
 //! Where to start reading: [`render`], then `page`.
 

@@ -152,7 +152,8 @@ pub struct Report {
     pub duration_s: f64,
 }
 
-/// Runs everything. An error means that there was nothing to test; whatever is wrong with a cluster is in the report.
+/// Runs everything. An error means that there was nothing to test; whatever is wrong with a cluster is in the
+/// report.
 pub fn run(options: &Options, control: &mut Control<'_>) -> Result<Report, CouldNotRun> {
     let start = Instant::now();
     // Before anything is started.
@@ -296,7 +297,8 @@ fn verdict(steps: &[Step], is_partial: bool) -> Verdict {
     if is_partial && worst == Verdict::Pass { Verdict::Inconclusive } else { worst }
 }
 
-/// The nodes that can be measured. A node that responds for another one would only be waited for without success, and has been named.
+/// The nodes that can be measured. A node that responds for another one would only be waited for without
+/// success, and has been named.
 fn sound(target: &Target, names: &NamesReport) -> Target {
     let is_sound = |node: &NodeId| !names.swapped.iter().flatten().any(|swapped| swapped == node);
     let nodes: Vec<NodeId> = target.nodes.iter().copied().filter(is_sound).collect();

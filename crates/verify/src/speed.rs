@@ -1,11 +1,14 @@
-//! The speed of links between hosts: half round trip and bandwidth of pairs of nodes on two hosts, through link `ofi`.
+//! The speed of links between hosts: half round trip and bandwidth of pairs of nodes on two hosts, through
+//! link `ofi`.
 //!
-//! Each node of the cluster has an end: an agent on another host, a thread on this one. The ends take turns, one pair at a time, so that no
-//! measurement disturbs another. What is measured is what a program gets: doorbells (8 bytes on the wire) and their answers, and puts of
-//! blocks with a barrier, of one size or, for `tieline bench hosts`, of several (`puts`). Beside it stands what bare loops of libfabric's calls do between the same processes.
+//! Each node of the cluster has an end: an agent on another host, a thread on this one. The ends take turns,
+//! one pair at a time, so that no measurement disturbs another. What is measured is what a program gets:
+//! doorbells (8 bytes on the wire) and their answers, and puts of blocks with a barrier, of one size or, for
+//! `tieline bench hosts`, of several (`puts`). Beside it stands what bare loops of libfabric's calls do
+//! between the same processes.
 //!
-//! Where to start reading: [`EndSaid`] and [`Turn`] (what is said), `end` (the end of a node), `turns` (the tool), `judge` (which
-//! pair is called slow).
+//! Where to start reading: [`EndSaid`] and [`Turn`] (what is said), `end` (the end of a node), `turns` (the
+//! tool), `judge` (which pair is called slow).
 
 mod end;
 mod judge;
@@ -22,7 +25,8 @@ pub use turns::{Plan, run};
 use crate::suspect::Suspected;
 use crate::verdict::Verdict;
 
-/// A block of the bandwidth: from here on a link is at full speed over TCP, and it goes over the first rail alone.
+/// A block of the bandwidth: from here on a link is at full speed over TCP, and it goes over the first rail
+/// alone.
 pub(crate) const BLOCK_BYTES: usize = 64 << 10;
 
 /// The form of a [`SpeedReport`] by itself.
@@ -38,7 +42,8 @@ pub const MOST_SIZES: usize = 32;
 pub(crate) struct SpeedJob {
     /// Ascending.
     pub(crate) nodes: Vec<NodeId>,
-    /// The longest block of a turn with sizes, in bytes; 0 if there are none. An end of an earlier version refuses it.
+    /// The longest block of a turn with sizes, in bytes; 0 if there are none. An end of an earlier version
+    /// refuses it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) longest_block_bytes: u64,
 }
@@ -105,14 +110,16 @@ pub struct Reading {
     pub least_half_rtt_ns: f64,
     /// Round trips.
     pub round_trips: usize,
-    /// Bytes a second of blocks that are put one after the other, with a barrier at the end: the median of a few streams.
+    /// Bytes a second of blocks that are put one after the other, with a barrier at the end: the median of a
+    /// few streams.
     pub bandwidth_bytes_per_s: f64,
     /// The provider's own figures, right after it.
     #[serde(default)]
     pub provider: Option<Baseline>,
 }
 
-/// What a bare loop of libfabric's calls does between the same two processes: messages of 8 bytes, and writes of the same blocks.
+/// What a bare loop of libfabric's calls does between the same two processes: messages of 8 bytes, and writes
+/// of the same blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Baseline {
     /// As [`Reading::half_rtt_ns`].

@@ -112,8 +112,8 @@ pub struct ClusterReport {
     pub problems: Vec<String>,
 }
 
-/// Asks every node's manager, all at the same time: one that hangs holds up only itself. An error is a lack of this
-/// process's own (descriptors, memory); whatever is wrong with the nodes is in the report.
+/// Asks every node's manager, all at the same time: one that hangs holds up only itself. An error is a lack
+/// of this process's own (descriptors, memory); whatever is wrong with the nodes is in the report.
 pub fn collect(target: &Target) -> Result<ClusterReport, NodeError> {
     let dir = ClusterDir::locate(target.runtime_dir.as_deref(), target.cluster.as_deref())?;
     let nodes = target.on_each_node(|node| ask(&dir, node));
@@ -143,22 +143,22 @@ pub fn collect(target: &Target) -> Result<ClusterReport, NodeError> {
     Ok(ClusterReport { nodes, other_hosts: Vec::new(), verdict, problems })
 }
 
-/// As [`collect`], and asks the managers of other hosts, too, by way of those of this host. Of one that does not answer at once, what is
-/// known without it is in the report.
+/// As [`collect`], and asks the managers of other hosts, too, by way of those of this host. Of one that does
+/// not answer at once, what is known without it is in the report.
 pub fn collect_all_hosts(target: &Target) -> Result<ClusterReport, NodeError> {
     far::add(collect(target)?, target, far::Patience::Little)
 }
 
 /// A session that was lost longer ago than that is not waited for.
 const LOST_LATELY: Duration = Duration::from_secs(10);
-/// How long lost sessions get to come back: on a machine that is busy with other work managers may miss each other's heartbeats, and they
-/// try again at once.
+/// How long lost sessions get to come back: on a machine that is busy with other work managers may miss each
+/// other's heartbeats, and they try again at once.
 const COMES_BACK: Duration = Duration::from_secs(5);
 /// Time between two checks.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 
-/// As [`collect`]; where nothing is wrong but sessions that were lost a moment ago, these get some seconds to come back, unless `stop` asks
-/// for an end.
+/// As [`collect`]; where nothing is wrong but sessions that were lost a moment ago, these get some seconds to
+/// come back, unless `stop` asks for an end.
 pub(crate) fn collect_settled(target: &Target, stop: &dyn Fn() -> bool) -> Result<ClusterReport, NodeError> {
     let until = Instant::now() + COMES_BACK;
     loop {
@@ -170,7 +170,8 @@ pub(crate) fn collect_settled(target: &Target, stop: &dyn Fn() -> bool) -> Resul
     }
 }
 
-/// Whether all that is wrong with a link is that its session, with a manager that answers, was lost a moment ago.
+/// Whether all that is wrong with a link is that its session, with a manager that answers, was lost a moment
+/// ago.
 fn was_lost_lately(link: &LinkStatus, answering: &[NodeId]) -> bool {
     matches!(link.session, SessionState::Lost | SessionState::Connecting)
         && u128::from(link.since_ns) < LOST_LATELY.as_nanos()
@@ -209,13 +210,15 @@ fn why_no_answer(error: &NodeError) -> String {
         NodeError::Client(ClientError::TimedOut { what, limit, .. }) => {
             format!("no response to {what} within {} ms: it is stopped or overloaded", limit.as_millis())
         }
-        // What follows from it for attached programs is not the question here, and the next step is the report's to say.
+        // What follows from it for attached programs is not the question here, and the next step is the
+        // report's to say.
         NodeError::Client(ClientError::ManagerGone { why, .. }) => format!("it has ended ({why})"),
         other => other.to_string(),
     }
 }
 
-/// The nodes on a host, or with an adapter of that name (`<host>_a0`), ascending, as the node managers know it.
+/// The nodes on a host, or with an adapter of that name (`<host>_a0`), ascending, as the node managers know
+/// it.
 pub fn nodes_on_host(target: &Target, host: &str) -> tieline::Result<Vec<NodeId>> {
     let mut nodes = Vec::new();
     let mut error = None;
@@ -269,7 +272,8 @@ fn services(status: &NodeStatus, misled: &[Misled]) -> Vec<Service> {
     services
 }
 
-/// What is sent over it arrives at the node that is meant: there is a session, it is not taken down and leads nowhere else.
+/// What is sent over it arrives at the node that is meant: there is a session, it is not taken down and leads
+/// nowhere else.
 pub(crate) fn carries(link: &LinkStatus) -> bool {
     link.session == SessionState::Valid && !link.taken_down && link.partner == link.peer
 }
@@ -313,7 +317,8 @@ fn leads_elsewhere(node: NodeId, peer: NodeId, partner: NodeId) -> String {
 }
 
 fn problems(expected: &[NodeId], nodes: &[NodeReport]) -> Vec<String> {
-    // The cause before what follows from it: others have lost their sessions with the one that does not respond.
+    // The cause before what follows from it: others have lost their sessions with the one that does not
+    // respond.
     let silent = nodes.iter().filter(|report| report.status.is_none());
     let mut problems: Vec<String> = silent
         .map(|report| {

@@ -91,7 +91,8 @@ impl fmt::Display for Suspected {
     }
 }
 
-/// Names the suspects behind bad pairs (each in ascending order, with what was seen), in a cluster of these nodes.
+/// Names the suspects behind bad pairs (each in ascending order, with what was seen), in a cluster of these
+/// nodes.
 pub fn name(nodes: &[NodeId], bad: &[([NodeId; 2], String)]) -> Vec<Suspected> {
     name_among(nodes, nodes.len().saturating_sub(1), bad)
 }

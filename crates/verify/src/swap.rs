@@ -28,8 +28,8 @@ impl Swaps {
         Self(swaps.collect())
     }
 
-    /// Names the suspects behind bad pairs as [`suspect::name`] does; what was seen on a link that leads elsewhere speaks
-    /// against the swap.
+    /// Names the suspects behind bad pairs as [`suspect::name`] does; what was seen on a link that leads
+    /// elsewhere speaks against the swap.
     pub fn name(&self, nodes: &[NodeId], bad: Vec<([NodeId; 2], String)>) -> Vec<Suspected> {
         let mut suspects: Vec<Suspected> = Vec::new();
         let mut others = Vec::new();

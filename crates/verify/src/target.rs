@@ -26,7 +26,8 @@ impl Target {
         })
     }
 
-    /// Why nothing can be sent from node to node, if there are fewer than two: a test of that has neither passed nor failed.
+    /// Why nothing can be sent from node to node, if there are fewer than two: a test of that has neither
+    /// passed nor failed.
     pub fn lacks_a_peer(&self) -> Option<String> {
         let there = match self.nodes.as_slice() {
             [] => "none responds".to_owned(),
@@ -36,7 +37,8 @@ impl Target {
         Some(format!("needs two nodes, and {there}: start another one with `tieline node start --node ID`"))
     }
 
-    /// Does something for every node, so many at the same time, and gives the results in the order of the nodes.
+    /// Does something for every node, so many at the same time, and gives the results in the order of the
+    /// nodes.
     pub(crate) fn on_nodes<T: Send>(&self, at_a_time: usize, work: impl Fn(NodeId) -> T + Sync) -> Vec<T> {
         self.nodes.chunks(at_a_time.max(1)).flat_map(|nodes| at_once(nodes, &work)).collect()
     }

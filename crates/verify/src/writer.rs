@@ -126,8 +126,8 @@ impl Writer {
             return Err(WriteError::Foreign { kind, path: path.into() });
         }
         if path.exists() {
-            // A file that is protected is not replaced behind its owner's back. In a folder of others it may have become a
-            // pipe meanwhile, which is not waited for.
+            // A file that is protected is not replaced behind its owner's back. In a folder of others it may
+            // have become a pipe meanwhile, which is not waited for.
             let mut options = OpenOptions::new();
             options.append(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
             let there = options.open(path).map_err(unwritable)?;

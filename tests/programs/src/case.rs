@@ -25,7 +25,8 @@ pub(crate) trait Session {
     /// Does what can be compared, and returns it: lines that must not depend on time, port or process.
     fn check(&mut self) -> Result<Vec<String>>;
 
-    /// Puts load on it for about so many seconds: how much was done a second. `None`: no load is worth measuring.
+    /// Puts load on it for about so many seconds: how much was done a second. `None`: no load is worth
+    /// measuring.
     fn load(&mut self, _seconds: u32) -> Result<Option<f64>> {
         Ok(None)
     }

@@ -1,9 +1,12 @@
-//! Programs that nobody here wrote, run plain and under `tieline run`: the same results, and about the same speed.
+//! Programs that nobody here wrote, run plain and under `tieline run`: the same results, and about the same
+//! speed.
 //!
-//! What it is for: `./run test-programs`. Each case opens twice, once plain and once under the library, with servers of its
-//! own on loopback; what both say is compared word for word, then loads alternate in blocks and the ratio decides.
+//! What it is for: `./run test-programs`. Each case opens twice, once plain and once under the library, with
+//! servers of its own on loopback; what both say is compared word for word, then loads alternate in blocks
+//! and the ratio decides.
 //!
-//! What it must never do: touch a process that it did not start, leave one behind, send anything beyond loopback.
+//! What it must never do: touch a process that it did not start, leave one behind, send anything beyond
+//! loopback.
 //!
 //! Where to start reading: [`case`], then [`cases`].
 #![forbid(unsafe_code)]

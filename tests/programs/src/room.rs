@@ -83,7 +83,8 @@ impl Room {
         Ok(path)
     }
 
-    /// From now on programs run as this user, if this program may change to it; some servers refuse to be root.
+    /// From now on programs run as this user, if this program may change to it; some servers refuse to be
+    /// root.
     pub(crate) fn as_user(&mut self, name: &str) -> Result<()> {
         if !rustix::process::geteuid().is_root() {
             return Ok(());

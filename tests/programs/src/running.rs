@@ -115,7 +115,8 @@ impl Running {
         Ok(self.is_over()?.then(|| self.complaint()))
     }
 
-    /// Whether it has ended. It is not waited for: as long as it is not, its number and its group's are nobody else's.
+    /// Whether it has ended. It is not waited for: as long as it is not, its number and its group's are
+    /// nobody else's.
     fn is_over(&self) -> Result<bool> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         Ok(waitid(WaitId::Pid(Pid::from_child(&self.child)), options)?.is_some())

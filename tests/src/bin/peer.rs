@@ -1,4 +1,5 @@
-//! A program for tests to talk to and to kill: owns segments and interrupts, or is connected to those of others.
+//! A program for tests to talk to and to kill: owns segments and interrupts, or is connected to those of
+//! others.
 //!
 //! It says a line when it is ready, obeys lines on standard input, and ends when that closes.
 #![forbid(unsafe_code)]
@@ -59,8 +60,9 @@ fn compute() -> ! {
     }
 }
 
-/// A test that hangs: starts children of its own, says `ready`, and waits for its watchdog. One child has a child, and one has
-/// left the tree for a cluster's directory, as managers do that were started in the background.
+/// A test that hangs: starts children of its own, says `ready`, and waits for its watchdog. One child has a
+/// child, and one has left the tree for a cluster's directory, as managers do that were started in the
+/// background.
 fn parent(words: &[&str]) -> Result<()> {
     let [directory] = words else { bail!("which directory?") };
     let start = |script: &str| {

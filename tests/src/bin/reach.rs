@@ -1,9 +1,9 @@
-//! Programs on two hosts, for tests: `own ID SIZE` owns an available segment, `reach NODE ID` is connected to it;
-//! `member GROUP SIZE` has a copy of a group, `group GROUP` writes to all copies. Those for interrupts have an interrupt, trigger one,
-//! or do so again and again ([`series`]).
+//! Programs on two hosts, for tests: `own ID SIZE` owns an available segment, `reach NODE ID` is connected to
+//! it; `member GROUP SIZE` has a copy of a group, `group GROUP` writes to all copies. Those for interrupts
+//! have an interrupt, trigger one, or do so again and again ([`series`]).
 //!
-//! Each says a line when it is ready, obeys lines on standard input, answers each with a line, and ends when that closes. What is
-//! written is a pattern, which the other end checks byte by byte.
+//! Each says a line when it is ready, obeys lines on standard input, answers each with a line, and ends when
+//! that closes. What is written is a pattern, which the other end checks byte by byte.
 #![forbid(unsafe_code)]
 
 #[path = "reach/series.rs"]
@@ -222,7 +222,8 @@ fn reach(node: &Node, remote: &RemoteSegment, words: &[&str]) -> Result<String> 
             }
             Ok("counted".to_owned())
         }
-        // As many short puts of a number that counts up, each after the one before; resumed where one is in doubt.
+        // As many short puts of a number that counts up, each after the one before; resumed where one is in
+        // doubt.
         ["words", offset, times] => {
             let (offset, times) = (offset.parse()?, times.parse::<u32>()?);
             let mut doubts = 0;

@@ -1,5 +1,5 @@
-//! UNIX sockets, for tests: `listen NAME` says `ready` and listens until its input ends, `connect NAME` says whether somebody does. A name
-//! is a path, or one of the abstract names after `@`.
+//! UNIX sockets, for tests: `listen NAME` says `ready` and listens until its input ends, `connect NAME` says
+//! whether somebody does. A name is a path, or one of the abstract names after `@`.
 #![forbid(unsafe_code)]
 
 use std::io::{Read, Write};

@@ -3,7 +3,8 @@
 /// Stands for any number of lines, or for any text inside a line.
 const GAP: &str = "...";
 
-/// Whether the output is what the pattern says. White space at the ends of lines, and empty lines at the end, do not count.
+/// Whether the output is what the pattern says. White space at the ends of lines, and empty lines at the end,
+/// do not count.
 pub fn matches(pattern: &[String], output: &str) -> bool {
     let output: Vec<&str> = trimmed(output.lines());
     let pattern: Vec<&str> = trimmed(pattern.iter().map(String::as_str));

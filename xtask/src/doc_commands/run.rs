@@ -82,7 +82,8 @@ impl Sandbox {
         None
     }
 
-    /// Runs one command line. Output goes to a file: a daemon that keeps it open must not keep the test waiting.
+    /// Runs one command line. Output goes to a file: a daemon that keeps it open must not keep the test
+    /// waiting.
     fn execute(&self, command: &str, limit: Duration) -> Result<(ExitStatus, String)> {
         let path = self.folder.join("output");
         let output = File::create(&path).with_context(|| format!("cannot create {}", path.display()))?;

@@ -1,4 +1,5 @@
-//! Which packages have tests in their documentation: rustdoc reads the source of every package that it is given.
+//! Which packages have tests in their documentation: rustdoc reads the source of every package that it is
+//! given.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +7,8 @@ use anyhow::Result;
 
 use crate::tree::Tree;
 
-/// The packages of the workspace whose doc comments may hold code. One too many costs a second, none is left out.
+/// The packages of the workspace whose doc comments may hold code. One too many costs a second, none is left
+/// out.
 pub(super) fn packages(tree: &Tree) -> Result<BTreeSet<String>> {
     let packages = tree.packages()?;
     let mut found = BTreeSet::new();

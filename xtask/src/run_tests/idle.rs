@@ -1,13 +1,17 @@
-//! How much of the machine's processors nobody used in the last seconds: whether another test binary may start.
+//! How much of the machine's processors nobody used in the last seconds: whether another test binary may
+//! start.
 
 use std::time::{Duration, Instant};
 
-/// Over how long a span is judged. A test that waits for a process needs no processor for some milliseconds only.
+/// Over how long a span is judged. A test that waits for a process needs no processor for some milliseconds
+/// only.
 const SPAN: Duration = Duration::from_secs(2);
-/// Processors that must have been idle in the mean. Below one, because what starts will not compute all the time either.
+/// Processors that must have been idle in the mean. Below one, because what starts will not compute all the
+/// time either.
 const ENOUGH_PROCESSORS: f64 = 0.5;
 
-/// The machine's counters of time, in the kernel's ticks, as `/proc/stat` gives them for all processors together (proc_stat(5)).
+/// The machine's counters of time, in the kernel's ticks, as `/proc/stat` gives them for all processors
+/// together (proc_stat(5)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Ticks {
     idle: u64,
@@ -47,7 +51,8 @@ fn now() -> Option<Ticks> {
 
 fn parse(stat: &str) -> Option<Ticks> {
     let line = stat.lines().next()?.strip_prefix("cpu ")?;
-    // user nice system idle iowait irq softirq steal; the guests' times behind them are in user and nice already.
+    // user nice system idle iowait irq softirq steal; the guests' times behind them are in user and nice
+    // already.
     let ticks: Vec<u64> = line.split_whitespace().take(8).map_while(|field| field.parse().ok()).collect();
     Some(Ticks { idle: ticks.get(3)? + ticks.get(4)?, all: ticks.iter().sum() })
 }

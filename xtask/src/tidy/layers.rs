@@ -20,8 +20,8 @@ enum Layer {
     Development,
 }
 
-/// Names packages that the plan lacks, rows of the plan without a package, and dependencies that do not point to a
-/// lower layer.
+/// Names packages that the plan lacks, rows of the plan without a package, and dependencies that do not point
+/// to a lower layer.
 pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>> {
     let packages = tree.packages()?;
     if packages.is_empty() {
@@ -59,7 +59,8 @@ pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// The rows `| layer | crate | … |` of all tables: crate to layer and line. Crates stand in code spans, also several in one row.
+/// The rows `| layer | crate | … |` of all tables: crate to layer and line. Crates stand in code spans, also
+/// several in one row.
 fn plan(text: &str) -> BTreeMap<&str, (Layer, usize)> {
     let mut plan = BTreeMap::new();
     for (line, row) in Document::read(text).prose {
@@ -82,8 +83,8 @@ fn manifest(package: &Package) -> String {
     format!("{}/Cargo.toml", package.folder)
 }
 
-/// The dependencies of one package that point to its own layer, a higher one, or a crate for development. Tests may
-/// depend on any crate.
+/// The dependencies of one package that point to its own layer, a higher one, or a crate for development.
+/// Tests may depend on any crate.
 fn upward(
     tree: &Tree,
     package: &Package,

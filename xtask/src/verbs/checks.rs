@@ -71,7 +71,8 @@ pub fn lint(steps: &mut Steps<'_>, _target: &Path) -> Outcome {
 
 /// Everything.
 pub fn all(steps: &mut Steps<'_>, target: &Path) -> Outcome {
-    // The other steps wait for a part of their time; the model checker, which asks for no time, computes meanwhile.
+    // The other steps wait for a part of their time; the model checker, which asks for no time, computes
+    // meanwhile.
     let loom = steps.begin(&mut loom(target))?;
     lint(steps, target)?;
     steps.check("licences", &mut xtask("licences"))?;
@@ -89,7 +90,8 @@ pub fn all(steps: &mut Steps<'_>, target: &Path) -> Outcome {
     let build = ["build", "--locked", "--workspace", "--lib", "--bins", "--examples"];
     steps.check("build", &mut cargo(&build))?;
     fuzz(steps, target)?;
-    // Its commands run one after the other, each in a folder of its own, and mostly wait: beside the tests they cost little time.
+    // Its commands run one after the other, each in a folder of its own, and mostly wait: beside the tests
+    // they cost little time.
     let documents = steps.begin(&mut xtask("doc-commands"))?;
     steps.tests("tests", &mut xtask("test"))?;
     steps.end("documents", documents)?;
@@ -103,8 +105,9 @@ fn fuzz(steps: &mut Steps<'_>, target: &Path) -> Outcome {
         return steps
             .skip("fuzz", "its libraries cannot be had here. The corpora run with the tests of proto");
     }
-    // Where the workspace is built, so that what both depend on is checked once. The fuzzer's own library is C++ of twenty seconds,
-    // which nothing is linked with here: a path where it might be keeps it from being built.
+    // Where the workspace is built, so that what both depend on is checked once. The fuzzer's own library is
+    // C++ of twenty seconds, which nothing is linked with here: a path where it might be keeps it from being
+    // built.
     let mut check = cargo(&["check", "--locked"]);
     check.args(manifest).env("CARGO_TARGET_DIR", std::path::absolute(target)?);
     steps.check("fuzz", check.env("CUSTOM_LIBFUZZER_PATH", std::path::absolute("fuzz/Cargo.toml")?))
@@ -114,8 +117,8 @@ fn fuzz(steps: &mut Steps<'_>, target: &Path) -> Outcome {
 const OPTIMISED_FOR_LOOM: [&str; 7] =
     ["loom", "generator", "scoped-tls", "tracing", "tracing-core", "shm", "stream"];
 
-/// The model checker. A build of its own: the flag replaces every atomic by the checker's. Optimised: the search is long, the crate
-/// small.
+/// The model checker. A build of its own: the flag replaces every atomic by the checker's. Optimised: the
+/// search is long, the crate small.
 fn loom(target: &Path) -> Command {
     let mut command = Command::new("nice");
     command

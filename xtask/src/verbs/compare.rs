@@ -121,8 +121,8 @@ fn git(words: &[&str]) -> Outcome<String> {
     }
 }
 
-/// The folder in which this commit lies built, by its own recipe, with its companions. A folder with that name is whole: it is made
-/// under another name, which goes away whatever ends this program but SIGKILL.
+/// The folder in which this commit lies built, by its own recipe, with its companions. A folder with that
+/// name is whole: it is made under another name, which goes away whatever ends this program but SIGKILL.
 fn build_earlier(commit: &str, target: &Path) -> Outcome<PathBuf> {
     let folder = std::path::absolute(target)?.join("compare");
     let earlier = folder.join(commit);
@@ -223,7 +223,8 @@ impl Making {
         Ok(())
     }
 
-    /// Whether a command succeeded. A signal that ends this program ends the command, and then removes the folder first.
+    /// Whether a command succeeded. A signal that ends this program ends the command, and then removes the
+    /// folder first.
     fn ended(&self, command: &mut Command) -> Outcome<bool> {
         let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM])?;
         let mut child = command.spawn()?;

@@ -27,12 +27,13 @@ const CLASSIC: [&str; 11] = [
     "dis_ssocks_run",
 ];
 
-/// Folders of headers. Build files name the first two; those of programs that were written beside the vendor's sources name the
-/// others.
+/// Folders of headers. Build files name the first two; those of programs that were written beside the
+/// vendor's sources name the others.
 const HEADERS: [&str; 6] =
     ["include", "include/dis", "src/include", "src/include/dis", "src/SISCI/api", "src/SISCI/src"];
 
-/// Builds, copies everything below the prefix, and removes what an earlier version put there and this one does not have.
+/// Builds, copies everything below the prefix, and removes what an earlier version put there and this one
+/// does not have.
 pub fn install(options: &[&str], target: &Path) -> Outcome {
     let place = Place::read("install", options)?;
     place.need_writable("install")?;
@@ -144,7 +145,8 @@ fn c_library(place: &Place, written: &mut Written<'_>, release: &Path) -> Outcom
     written.put_text(&module, "sisci.pc", "lib/pkgconfig")
 }
 
-/// Build files name `lib` as well as `lib64`, and the linker of some distributions looks in `/usr/local/lib` only.
+/// Build files name `lib` as well as `lib64`, and the linker of some distributions looks in `/usr/local/lib`
+/// only.
 fn link_library(place: &Place, written: &mut Written<'_>) -> Outcome {
     let (name, leads_to) = ("libsisci.so", "../lib64/libsisci.so");
     let link = place.staged.join("lib").join(name);

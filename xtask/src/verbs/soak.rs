@@ -132,7 +132,8 @@ fn differential(programs: u64, target: &Path) -> Outcome {
         command
     };
     pass_on(&mut command(programs, "differential", &[]))?;
-    // A tenth as many with a ring on each connection: nothing may differ but as is known (docs/differential.md).
+    // A tenth as many with a ring on each connection: nothing may differ but as is known
+    // (docs/differential.md).
     let rings = ["--known", "--share", "--enough", "1000", "--env", "TIELINE_SOCKETS_RINGS=2"];
     pass_on(&mut command(programs.div_ceil(10), "differential-rings", &rings))
 }

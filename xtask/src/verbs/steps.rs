@@ -54,7 +54,8 @@ impl<'a> Steps<'a> {
     /// None yet. Output is kept in the target folder while a command runs.
     #[must_use]
     pub fn new(target: &'a Path) -> Self {
-        // Tests start processes that spin against each other, and wait a third of their time: one more than processors, and few at most.
+        // Tests start processes that spin against each other, and wait a third of their time: one more than
+        // processors, and few at most.
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let threads =
             std::env::var("RUST_TEST_THREADS").unwrap_or_else(|_| (processors + 1).min(4).to_string());

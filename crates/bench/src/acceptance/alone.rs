@@ -1,4 +1,5 @@
-//! Figures that need no cluster: rings, unmodified programs, the link between hosts, and the cost of measuring itself.
+//! Figures that need no cluster: rings, unmodified programs, the link between hosts, and the cost of
+//! measuring itself.
 
 use super::{
     Context,

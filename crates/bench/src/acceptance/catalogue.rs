@@ -283,7 +283,8 @@ pub const ALL: [Entry; 145] = [
         "sockperf with rings: median half round trip of 14 bytes, compared with that of a ring's cache lines",
         Kind::Sockets(Sockets::AboveBaseline { load: Load::PingPong, goal: Goal::at_most(3.5) }),
     ),
-    // 0.7 of what sockperf reaches with a send that does nothing would be a far higher goal: that was 236 million per second.
+    // 0.7 of what sockperf reaches with a send that does nothing would be a far higher goal: that was 236
+    // million per second.
     entry(
         "sockperf.tp.14B",
         Needs::Nothing,

@@ -1,7 +1,7 @@
 //! Two hosts on this machine: network namespaces that are joined by cables (veth pairs), one for each rail.
 //!
-//! A namespace has no name: it vanishes with the process that holds it, which ends with its input, so with this one, however that
-//! ends. Nothing outside of the two namespaces changes.
+//! A namespace has no name: it vanishes with the process that holds it, which ends with its input, so with
+//! this one, however that ends. Nothing outside of the two namespaces changes.
 
 use std::{
     fs,
@@ -15,8 +15,9 @@ use crate::error::{BenchError, Result};
 const WHAT: &str = "the link between hosts";
 /// The addresses of the two; nobody outside of the namespaces sees them.
 pub const ADDRESSES: [&str; 2] = ["10.79.0.1", "10.79.0.2"];
-/// What the kernel's token buckets let through at each end of each cable, where cables have a rate: 1 Gbit/s. A bucket holds two of the
-/// largest pieces that the kernel hands to an interface: a full one is sent at once, and two rails have two of them.
+/// What the kernel's token buckets let through at each end of each cable, where cables have a rate: 1 Gbit/s.
+/// A bucket holds two of the largest pieces that the kernel hands to an interface: a full one is sent at
+/// once, and two rails have two of them.
 const BUCKET: &str = "tbf rate 1gbit burst 131072b latency 50ms";
 /// Longest until a process is in its namespace.
 const START: Duration = Duration::from_secs(10);

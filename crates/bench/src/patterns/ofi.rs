@@ -1,8 +1,8 @@
 //! The link between hosts (`ofi`), beside a bare loop of libfabric's calls, on two hosts of this machine.
 //!
-//! Each side is a pair of processes, one on each host: the program [`OURS`] uses crate `ofi` as programs do, [`BARE`] makes the calls of
-//! libfabric itself and shares no code with it. Both carry out the same orders, on the same processors; each sleeps while the other is
-//! measured.
+//! Each side is a pair of processes, one on each host: the program [`OURS`] uses crate `ofi` as programs do,
+//! [`BARE`] makes the calls of libfabric itself and shares no code with it. Both carry out the same orders,
+//! on the same processors; each sleeps while the other is measured.
 
 use std::{process::Command, sync::Arc, time::Duration};
 
@@ -60,11 +60,11 @@ pub enum Load {
         /// The size of one.
         size_bytes: u64,
     },
-    /// A long transfer over two such rails, the second of which is cut on the way: what arrives from a tenth of a second after that on,
-    /// beside a link over one. In bytes per ns.
+    /// A long transfer over two such rails, the second of which is cut on the way: what arrives from a tenth
+    /// of a second after that on, beside a link over one. In bytes per ns.
     Cut,
-    /// Puts of 64 bytes and their answers while two such rails carry blocks: the time that 99 % of them do not exceed, beside that of one
-    /// chunk of a block on one rail. In ns.
+    /// Puts of 64 bytes and their answers while two such rails carry blocks: the time that 99 % of them do
+    /// not exceed, beside that of one chunk of a block on one rail. In ns.
     Urgent,
 }
 
@@ -256,7 +256,8 @@ impl Sides for Beside {
         self.seed += 1;
         match self.load {
             Load::Cut => {
-                // A link that has lost a rail again and again waits longer and longer before it uses it again: each reading has a new one.
+                // A link that has lost a rail again and again waits longer and longer before it uses it
+                // again: each reading has a new one.
                 let waiter = Arc::clone(&self.ours.waiter);
                 let bytes = self.load.memory_bytes();
                 self.ours = Ends::start(&self.hosts, OURS, self.cpus, (2, true), bytes, &waiter)?;

@@ -202,8 +202,8 @@ pub(crate) struct Source {
 /// Options of routing.
 #[derive(Debug, Args)]
 pub(crate) struct Engine {
-    /// Routing engine: auto, minhop, updown, fattree, balanced, layered, grid or dragonfly; or OpenSM's names updn,
-    /// ftree, dfsssp, dor, torus-2QoS
+    /// Routing engine: auto, minhop, updown, fattree, balanced, layered, grid or dragonfly; or OpenSM's names
+    /// updn, ftree, dfsssp, dor, torus-2QoS
     #[arg(long, value_name = "ENGINE", default_value = "auto")]
     pub engine: String,
     /// Root switch of a tree, by name; may be repeated [default: recognised]

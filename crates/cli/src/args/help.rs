@@ -153,8 +153,8 @@ fn complete(mut command: Command, built: &Command, path: &mut Vec<String>, commo
     command
 }
 
-/// A negative number behind an option is its value, whose error is of more help than an unknown option -1 is. The words of
-/// another program stay as they are.
+/// A negative number behind an option is its value, whose error is of more help than an unknown option -1 is.
+/// The words of another program stay as they are.
 fn with_negative_numbers(arg: Arg) -> Arg {
     let is_value = arg.get_action().takes_values() && !arg.is_trailing_var_arg_set();
     if is_value { arg.allow_negative_numbers(true) } else { arg }

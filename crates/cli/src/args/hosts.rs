@@ -53,7 +53,8 @@ pub(crate) enum ClusterAction {
         #[arg(value_name = "NODE")]
         revoked: NodeId,
     },
-    /// Let a node of this host leave the cluster: the authority revokes its certificates, and its keys are removed here
+    /// Let a node of this host leave the cluster: the authority revokes its certificates, and its keys are
+    /// removed here
     #[command(after_help = "Examples:\n  tieline node stop --node 8; tieline cluster leave 10.0.0.1\n  \
                             tieline cluster leave --force --node 8     # the authority's host cannot be reached\n\n\
                             10.0.0.1 is the host where `tieline cluster init` ran; its node manager must run. That host itself cannot leave.")]

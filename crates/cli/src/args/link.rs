@@ -78,11 +78,12 @@ pub(crate) struct Degrade {
     /// Add this much to the time of each operation, 1ns to 1s, such as 500ns or 2us [default: none]
     #[arg(long, value_name = "TIME", value_parser = duration_ns)]
     pub delay: Option<u64>,
-    /// Limit the bandwidth to this many bytes per second, whatever the link could do, such as 2GB or 500MB [default: unlimited]
+    /// Limit the bandwidth to this many bytes per second, whatever the link could do, such as 2GB or 500MB
+    /// [default: unlimited]
     #[arg(long, value_name = "BYTES/S", value_parser = bytes)]
     pub rate: Option<u64>,
-    /// Reduce the speed of each block to this share of what the link can do, 1% to 100%, such as 80%; --rate is a speed in itself
-    /// [default: 100%]
+    /// Reduce the speed of each block to this share of what the link can do, 1% to 100%, such as 80%; --rate
+    /// is a speed in itself [default: 100%]
     #[arg(long, value_name = "PERCENT", value_parser = whole_percent)]
     pub speed: Option<u32>,
     /// Lose this share of puts, such as 1%

@@ -14,8 +14,8 @@ use crate::exit::{Failure, Outcome, PASS};
 use crate::interrupt;
 use crate::output::{Output, to_file};
 
-/// Shows where a measurement is. From its beginning on a signal ends the measurement early, not the command: what there is
-/// is printed, as partial.
+/// Shows where a measurement is. From its beginning on a signal ends the measurement early, not the command:
+/// what there is is printed, as partial.
 pub(super) struct Measuring {
     output: Output,
 }
@@ -81,7 +81,8 @@ pub(super) struct Rest<'a> {
     pub(super) file: Option<&'a Path>,
 }
 
-/// The thresholds of a file, if one was given; there must be some for `what`, whose names begin with `family`.
+/// The thresholds of a file, if one was given; there must be some for `what`, whose names begin with
+/// `family`.
 pub(super) fn read_thresholds(
     path: Option<&Path>,
     what: &str,

@@ -55,7 +55,8 @@ pub(super) fn placement(cpus: Option<[usize; 2]>, same_core: bool) -> Placement 
     if same_core { Placement::SameCore } else { cpus.map_or(Placement::TwoCores, Placement::Given) }
 }
 
-/// The processor of a tool whose far end does nothing; one that cannot be used is wrong, whichever end it is for.
+/// The processor of a tool whose far end does nothing; one that cannot be used is wrong, whichever end it is
+/// for.
 fn near_cpu(ends: &Ends, what: &'static str) -> Result<Option<usize>, Failure> {
     if ends.cpus.is_none() && !ends.same_core {
         return Ok(None);

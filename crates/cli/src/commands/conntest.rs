@@ -42,7 +42,8 @@ pub(crate) struct Conntest {
     /// Limit each node to this many megabytes per second, on a cluster in use [default: unlimited]
     #[arg(long, value_name = "MB/S")]
     pub throttle: Option<f64>,
-    /// Test only these nodes: at least two, or with --node at least one other [default: all of the cluster, on all its hosts]
+    /// Test only these nodes: at least two, or with --node at least one other [default: all of the cluster,
+    /// on all its hosts]
     #[arg(long, value_name = "ID,…", value_delimiter = ',')]
     pub peers: Vec<NodeId>,
     /// How long to wait for the instances of other nodes, in seconds

@@ -45,7 +45,8 @@ fn act(arguments: &Fabric, output: Shown) -> Outcome {
     }
 }
 
-/// A fabric from a file. A file that holds no fabric, or cannot be read, is a usage error: another one has to be named.
+/// A fabric from a file. A file that holds no fabric, or cannot be read, is a usage error: another one has to
+/// be named.
 fn open(path: &Path, output: Shown) -> Result<Snapshot, Failure> {
     let snapshot = opened(snapshot::open(path, None))?;
     let anomalies = snapshot.concerns.len() as u64 + snapshot.more_concerns;

@@ -82,7 +82,8 @@ pub(super) fn up(common: &Common, arguments: &Up, count: usize, output: Output) 
     Ok(PASS)
 }
 
-/// Nodes of this machine take no part in a cluster of such hosts, and theirs are not reached from outside of them.
+/// Nodes of this machine take no part in a cluster of such hosts, and theirs are not reached from outside of
+/// them.
 pub(super) fn refuse_beside(dir: &ClusterDir) -> Result<(), Failure> {
     if !are_up(dir) {
         return Ok(());

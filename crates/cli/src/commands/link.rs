@@ -183,7 +183,8 @@ impl Cluster {
     fn degrade(&self, degrade: &Degrade) -> Result<(), Failure> {
         let faults = LinkChange::Faults(degrade.faults());
         let Ends { a, b } = degrade.ends;
-        // Programs inject what they send, and the managers of other hosts are not asked to have it done there.
+        // Programs inject what they send, and the managers of other hosts are not asked to have it done
+        // there.
         if self.is_elsewhere(a, b)? {
             return Err(usage(format!(
                 "node {a} is on another host, where what it sends is degraded: run this command there, with --one-way"

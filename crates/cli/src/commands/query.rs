@@ -134,7 +134,8 @@ impl OtherHosts {
     }
 }
 
-/// The best offer at the address of the first rail, as programs choose it; networks that have no addresses of the internet have none.
+/// The best offer at the address of the first rail, as programs choose it; networks that have no addresses of
+/// the internet have none.
 fn first_offer(first_rail: Option<IpAddr>) -> ofi::Result<Option<ofi::Offer>> {
     let at = |source| ofi::offers(&ofi::Wanted { provider: None, source, is_exact: false });
     let offers = match at(first_rail) {

@@ -46,8 +46,8 @@ pub(super) fn run(common: &Common, run: &Run, output: Output) -> Outcome {
     Err(of_launch(end))
 }
 
-/// Where this program may lie: what the kernel says, which it can't where /proc is not mounted, and which is the dynamic linker where
-/// that was started by hand; and the name by which it was started.
+/// Where this program may lie: what the kernel says, which it can't where /proc is not mounted, and which is
+/// the dynamic linker where that was started by hand; and the name by which it was started.
 fn own_paths() -> Vec<PathBuf> {
     let called = Path::new(OsStr::from_bytes(rustix::param::linux_execfn().to_bytes()));
     let called = std::fs::canonicalize(called).unwrap_or_else(|_| called.to_owned());

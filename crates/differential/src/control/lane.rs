@@ -14,7 +14,8 @@ use crate::program::Program;
 use crate::shared::{Front, Shared};
 use crate::sys::{files, process};
 
-/// So many programs a server runs before it is replaced: its network then forgets the ports that it still holds back.
+/// So many programs a server runs before it is replaced: its network then forgets the ports that it still
+/// holds back.
 const RUNS: u32 = 1000;
 /// How long a server may take to answer, in nanoseconds.
 const ANSWER: u64 = 20_000_000_000;
@@ -92,7 +93,8 @@ impl Lane {
         self.check_library()
     }
 
-    /// The dynamic linker ignores what it cannot preload: then both sides would be plain, and nothing would ever differ.
+    /// The dynamic linker ignores what it cannot preload: then both sides would be plain, and nothing would
+    /// ever differ.
     fn check_library(&mut self) -> Result<()> {
         let Some(library) = &self.side.preload else { return Ok(()) };
         let pid = self.shared.front(Front::ServerPid).load(Ordering::SeqCst);

@@ -1,8 +1,9 @@
 //! One run: the steps in their order, each by its actor.
 //!
-//! A step is over when its call has returned, or when its thread sleeps in the kernel: then the call blocks, and whichever
-//! later step wakes it is noted. On one machine the kernel delivers within the call that sends, so after each step
-//! everything that it causes has begun: threads that it woke run, and are waited for until they sleep again or are done.
+//! A step is over when its call has returned, or when its thread sleeps in the kernel: then the call blocks,
+//! and whichever later step wakes it is noted. On one machine the kernel delivers within the call that sends,
+//! so after each step everything that it causes has begun: threads that it woke run, and are waited for until
+//! they sleep again or are done.
 
 use std::time::{Duration, Instant};
 
@@ -16,9 +17,11 @@ use crate::sys::process;
 
 /// So long a run may take in all.
 const WATCHDOG: Duration = Duration::from_secs(5);
-/// The same of a patient run, which decides whether one that did not end hangs: on a busy machine a program of many waits takes seconds.
+/// The same of a patient run, which decides whether one that did not end hangs: on a busy machine a program
+/// of many waits takes seconds.
 const PATIENT_WATCHDOG: Duration = Duration::from_secs(40);
-/// Between two looks at a call that may block, in nanoseconds; twice as long each time that its thread turns out to run.
+/// Between two looks at a call that may block, in nanoseconds; twice as long each time that its thread turns
+/// out to run.
 const GLANCE: u64 = 60_000;
 /// A call that ends by itself within milliseconds, and sleeps for so long, does not end.
 const TIMEOUTS_END: Duration = Duration::from_millis(1500);
@@ -270,8 +273,8 @@ impl<'p> Stage<'p> {
         }
     }
 
-    /// The whole process of this actor has ended or is about to: waits until all of it is gone, for only then are its
-    /// descriptors closed.
+    /// The whole process of this actor has ended or is about to: waits until all of it is gone, for only then
+    /// are its descriptors closed.
     fn bury(&mut self, actor: Actor, at: usize) {
         let founder = self.mail(actor, Mail::Founder);
         for other in self.cast() {
@@ -339,7 +342,8 @@ impl<'p> Stage<'p> {
         }
     }
 
-    /// Waits for what the kernel has put off on the program's processor. Only a few times: it may be busy with others' packets.
+    /// Waits for what the kernel has put off on the program's processor. Only a few times: it may be busy
+    /// with others' packets.
     fn let_kernel_deliver(&self) {
         const TIMES: u32 = 20;
         let cpu = self.shared.front(Front::Cpu).load(Ordering::SeqCst) as usize;

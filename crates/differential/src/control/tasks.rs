@@ -16,8 +16,8 @@ pub(super) enum Task {
 
 /// Looks at a thread.
 ///
-/// By a path of its own, not one below its process: the kernel forgets such paths when either ends, and two that do so at
-/// once wait for each other for milliseconds.
+/// By a path of its own, not one below its process: the kernel forgets such paths when either ends, and two
+/// that do so at once wait for each other for milliseconds.
 pub(super) fn look(tid: u32) -> Task {
     let mut text = [0_u8; 256];
     let path = format!("/proc/{tid}/stat");
@@ -26,9 +26,9 @@ pub(super) fn look(tid: u32) -> Task {
     state(&text[..len])
 }
 
-/// Whether the kernel has put off nothing on this processor, or on any if none is named: what it cannot deliver within a call
-/// that sends, because there is too much of it, a thread of its own delivers. Where that thread is not to be seen, it is taken
-/// to sleep.
+/// Whether the kernel has put off nothing on this processor, or on any if none is named: what it cannot
+/// deliver within a call that sends, because there is too much of it, a thread of its own delivers. Where
+/// that thread is not to be seen, it is taken to sleep.
 pub(super) fn kernel_is_idle(cpu: Option<usize>) -> bool {
     static DELIVERERS: OnceLock<Vec<(usize, u32)>> = OnceLock::new();
     let all = DELIVERERS.get_or_init(deliverers);

@@ -65,8 +65,8 @@ fn number(of: NumberOf) -> i32 {
 
 fn ring(context: &Context, at: usize, (fd, op, len): (i32, RingOp, usize), to: Slot) -> String {
     let mut bytes = if op == RingOp::Recv { vec![transfer::BLANK; len] } else { pattern(at, len) };
-    // In a thread that ends with its ring: the kernel tells a thread later that a ring of its own is gone, which interrupts
-    // whatever it waits in by then.
+    // In a thread that ends with its ring: the kernel tells a thread later that a ring of its own is gone,
+    // which interrupts whatever it waits in by then.
     let made = std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().stack_size(64 * 1024);
         let rung = thread.spawn_scoped(scope, || ring::ring(op, fd, &mut bytes)).map(|thread| thread.join());

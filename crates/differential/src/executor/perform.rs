@@ -23,7 +23,8 @@ pub(super) fn perform(context: &Context, at: usize, step: &Step) -> String {
     said
 }
 
-/// A wait that ran out must have lasted as long as it was told, and not much longer. How long exactly is not compared.
+/// A wait that ran out must have lasted as long as it was told, and not much longer. How long exactly is not
+/// compared.
 fn judge_time(call: &Call, said: &str, start: Instant) -> &'static str {
     /// What a busy machine may add, in milliseconds.
     const SLACK: u128 = 2500;

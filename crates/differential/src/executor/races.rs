@@ -1,8 +1,8 @@
 //! Calls that run at the same moment, checked by properties that hold for every outcome.
 //!
-//! A race is one call of a program. It makes its own connections and threads, and says `kept`, or which promise was broken:
-//! bytes lost, doubled or out of order, a client accepted twice, an error that no kernel gives there. A hang is seen by the
-//! controller.
+//! A race is one call of a program. It makes its own connections and threads, and says `kept`, or which
+//! promise was broken: bytes lost, doubled or out of order, a client accepted twice, an error that no kernel
+//! gives there. A hang is seen by the controller.
 
 mod crowd;
 mod ends;

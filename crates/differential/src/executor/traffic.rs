@@ -134,7 +134,8 @@ fn bind(context: &Context, fd: i32, at: At, name: crate::program::Name) -> Strin
     let address = match (at, i32::try_from(domain)) {
         (At::Kept, _) => context.shared.name(name),
         (At::Abstract, _) | (_, Ok(libc::AF_UNIX)) => {
-            // Own to this run: sockets that are being passed outlive a program a little, and so do their names.
+            // Own to this run: sockets that are being passed outlive a program a little, and so do their
+            // names.
             Address::unnamed_file(&format!("differential-@{}-{}", process::group(), name.0))
         }
         (_, Ok(libc::AF_INET6)) => Address::v6(at == At::Any, 0),

@@ -1,8 +1,8 @@
 //! The generator's model of the program so far, to make meaningful calls and to know which may
 //! block.
 //!
-//! It need not be right. What it does not foresee is run and compared all the same; it only must not make programs whose
-//! outcome is chance: two calls that wait for the same bytes, or a wait that nobody ends.
+//! It need not be right. What it does not foresee is run and compared all the same; it only must not make
+//! programs whose outcome is chance: two calls that wait for the same bytes, or a wait that nobody ends.
 
 use crate::program::call::{Disposition, Kind, Signal};
 use crate::program::{ACTORS, Actor, Call, NAMES, Name, SLOTS, Slot, Step};

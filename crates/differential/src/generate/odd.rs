@@ -63,8 +63,8 @@ fn quiet(model: &mut Model, wanted: impl Fn(&Object) -> bool) -> Option<(Actor, 
     model.find(wanted).filter(|(.., id)| !model.is_waited_for(*id))
 }
 
-/// POSIX aio. Its thread is not in a forked child, where libc would wait for it: so only in a process that never comes from one
-/// that has used it.
+/// POSIX aio. Its thread is not in a forked child, where libc would wait for it: so only in a process that
+/// never comes from one that has used it.
 pub(super) fn aio(model: &mut Model) {
     let by: AioBy = model.random.choice();
     let reads = matches!(by, AioBy::Read | AioBy::ListRead);

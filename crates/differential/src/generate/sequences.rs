@@ -144,7 +144,8 @@ pub(super) fn nested(model: &mut Model) {
     }
 }
 
-/// A listener whose clients show when they have sent something; and clients that send with their first packet.
+/// A listener whose clients show when they have sent something; and clients that send with their first
+/// packet.
 pub(super) fn deferred(model: &mut Model) {
     let Some(actor) = model.anyone() else { return };
     let kind = if model.random.percent(30) { Kind::Tcp6 } else { Kind::Tcp4 };

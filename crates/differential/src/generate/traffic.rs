@@ -51,7 +51,8 @@ pub(super) fn send_from(model: &mut Model, actor: Actor, (slot, id): (Slot, Id),
     if !fits(model, &object, len) {
         return false;
     }
-    // Two messages wake a reader of a stream twice, or once; and who is told of the first one's error is chance.
+    // Two messages wake a reader of a stream twice, or once; and who is told of the first one's error is
+    // chance.
     let alone = model.all().len() == 1;
     let chance = !alone && (object.is_stream() || model.is_waited_for(id));
     let by = if by == SendBy::Sendmmsg && chance { SendBy::Sendmsg } else { by };
@@ -351,8 +352,9 @@ pub(super) fn pass(model: &mut Model) {
     let mut what = Vec::new();
     let mut passed = Vec::new();
     for _ in 0..count {
-        // Not the end that it is passed to: closed then, it exists in its own queue alone, and the kernel drops it at a moment that
-        // depends on other programs (unix(7), the collection of descriptors in flight).
+        // Not the end that it is passed to: closed then, it exists in its own queue alone, and the kernel
+        // drops it at a moment that depends on other programs (unix(7), the collection of descriptors in
+        // flight).
         if let Some((slot, passed_id)) = model.find_for(actor, |_| true).filter(|&(_, id)| id != peer) {
             what.push(slot);
             passed.push(passed_id);

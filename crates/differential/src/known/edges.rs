@@ -115,7 +115,8 @@ fn is_epoll_with_an_edge(case: &Case<'_>, slot: &str) -> bool {
 /// How deep the kernel lets epolls be in epolls.
 const NESTED_MAX: usize = 5;
 
-/// Whether the slot is an epoll, or a copy of one, that has told an edge for this event before, or that such a one is in.
+/// Whether the slot is an epoll, or a copy of one, that has told an edge for this event before, or that such
+/// a one is in.
 fn is_epoll_that_told(case: &Case<'_>, slot: &str, event: &str) -> bool {
     is_epoll_that_told_within(case, slot, event, NESTED_MAX)
 }
@@ -218,16 +219,17 @@ pub(super) fn is_edge_not_repeated_for_many(case: &Case<'_>) -> bool {
         })
 }
 
-/// Whether somebody has shut down both halves: the kernel repeats that edge when the other end acknowledges it, up to 40 ms later (tcp(7), delayed
-/// acknowledgement), which depends on how much came through the kernel before.
+/// Whether somebody has shut down both halves: the kernel repeats that edge when the other end acknowledges
+/// it, up to 40 ms later (tcp(7), delayed acknowledgement), which depends on how much came through the kernel
+/// before.
 fn has_shut_down(case: &Case<'_>) -> bool {
     case.before()
         .iter()
         .any(|step| step.call.name() == "shutdown" && argument(step, "how").as_deref() == Some("both"))
 }
 
-/// Whether another process has shut down a half of this connection since the last wait: the kernel wakes all who wait for the socket,
-/// and they find the bytes that are still unread.
+/// Whether another process has shut down a half of this connection since the last wait: the kernel wakes all
+/// who wait for the socket, and they find the bytes that are still unread.
 fn is_shut_down_elsewhere(case: &Case<'_>, slot: &str) -> bool {
     let mut since = case.before().iter().rev().take_while(|step| step.call.name() != "epoll_wait");
     since.any(|step| {
@@ -237,7 +239,8 @@ fn is_shut_down_elsewhere(case: &Case<'_>, slot: &str) -> bool {
     })
 }
 
-/// Whether the last step of this process that moves bytes has put some into a connection: an edge for those must be told.
+/// Whether the last step of this process that moves bytes has put some into a connection: an edge for those
+/// must be told.
 fn has_unread(case: &Case<'_>) -> bool {
     let moves = |step: &&Step| is_one_of(step.call.name(), "send sendfile recv");
     case.before().iter().rev().find(moves).is_none_or(|step| step.call.name() != "recv")
@@ -259,7 +262,8 @@ pub(super) fn is_rings_first(case: &Case<'_>) -> bool {
         && (library.iter().all(is_part) || is_asked_last && lacks_input_only(&plain, &library))
 }
 
-/// Where a ring's event takes the last room, the kernel is asked for what else it has of that descriptor, but not for bytes.
+/// Where a ring's event takes the last room, the kernel is asked for what else it has of that descriptor, but
+/// not for bytes.
 fn lacks_input_only(plain: &[Ready<'_>], library: &[Ready<'_>]) -> bool {
     let is_same = |one: &Ready<'_>, other: &Ready<'_>| {
         let without: Vec<_> = one.1.iter().copied().filter(|event| *event != "IN").collect();

@@ -141,7 +141,8 @@ fn has_died(case: &Case<'_>) -> bool {
     died_at(case).is_some()
 }
 
-/// Whether it kills: by a signal that always does, or by one without a handler, of which the process has ended.
+/// Whether it kills: by a signal that always does, or by one without a handler, of which the process has
+/// ended.
 fn is_kill(case: &Case<'_>, step: &Step) -> bool {
     let Call::Kill { actor, signal, .. } = &step.call else { return false };
     let ended = || {
@@ -207,7 +208,8 @@ fn is_part_written(case: &Case<'_>) -> bool {
     case.call() == "send" && all.is_some() && all == length && part < all && part > Some(0)
 }
 
-/// What a write to an end that was killed makes of later calls: the kernel has learned of the death, and the ring has taken the bytes.
+/// What a write to an end that was killed makes of later calls: the kernel has learned of the death, and the
+/// ring has taken the bytes.
 pub(super) fn wrote_to_the_killed(case: &Case<'_>) -> bool {
     let (plain, library) = (case.first.one.as_str(), case.first.other.as_str());
     let written = argument(case.step, "len").map(|length| format!("= {length}"));

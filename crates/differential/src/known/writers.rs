@@ -4,8 +4,8 @@
 use super::{Case, argument, began, ends, is_one_of, processes};
 use crate::program::Step;
 
-/// Before these the library has bytes of rings go back: calls that make another number, or of which it does not see what they read, or which
-/// process will.
+/// Before these the library has bytes of rings go back: calls that make another number, or of which it does
+/// not see what they read, or which process will.
 const UNSEEN: &str = "dup dup2 dup3 dupfd pass exec posix_spawn vfork vfork_exit stdio ring aio crowd splice epoll_ctl wrong \
                       scarcity";
 /// As those, with this argument.
@@ -33,15 +33,16 @@ pub(super) fn waits_for_a_writer(case: &Case<'_>) -> bool {
         && writes_in_another_process(case, case.step)
 }
 
-/// Whether it closes a number that is in an epoll: another process may have the connection, too, so that it stays in there, and the
-/// kernel alone is to tell of it.
+/// Whether it closes a number that is in an epoll: another process may have the connection, too, so that it
+/// stays in there, and the kernel alone is to tell of it.
 fn closes_a_member(case: &Case<'_>) -> bool {
     let fd = argument(case.step, "fd");
     let adds = |step: &Step| step.call.name() == "epoll_ctl" && argument(step, "member") == fd;
     case.call() == "close" && case.before().iter().any(adds)
 }
 
-/// What a killed process has written nobody can have go back, so the connection is reset before what the library does not see.
+/// What a killed process has written nobody can have go back, so the connection is reset before what the
+/// library does not see.
 pub(super) fn was_reset_behind_a_killed_writer(case: &Case<'_>) -> bool {
     let Some(died) = ends::died_at(case) else { return false };
     let (before, after) = case.before().split_at(died);
@@ -53,8 +54,8 @@ pub(super) fn was_reset_behind_a_killed_writer(case: &Case<'_>) -> bool {
     after.iter().any(waits) && is_of_a_reset(case)
 }
 
-/// The child of a `vfork` does not wait, and the kernel alone tells of a member that is waited for once: of bytes that go back later it tells
-/// later.
+/// The child of a `vfork` does not wait, and the kernel alone tells of a member that is waited for once: of
+/// bytes that go back later it tells later.
 pub(super) fn is_told_later(case: &Case<'_>) -> bool {
     let is_any = |calls: &str| case.before().iter().any(|step| is_one_of(step.call.name(), calls));
     let is_once = |step: &Step| {
@@ -70,8 +71,8 @@ pub(super) fn is_told_later(case: &Case<'_>) -> bool {
         && writes_in_another_process(case, case.step)
 }
 
-/// The same, when it has waited for as long as it does: the connection is reset. What the child of a `vfork` made another number of is waited
-/// for by its parent's next call.
+/// The same, when it has waited for as long as it does: the connection is reset. What the child of a `vfork`
+/// made another number of is waited for by its parent's next call.
 pub(super) fn was_waited_for_in_vain(case: &Case<'_>) -> bool {
     let fd = argument(case.step, "fd");
     let copied = |step: &Step| step.call.name() == "vfork_exit" && argument(step, "fd") == fd;
@@ -83,7 +84,8 @@ pub(super) fn was_waited_for_in_vain(case: &Case<'_>) -> bool {
         && writes_in_another_process(case, case.step)
 }
 
-/// The same, seen by any call behind one that waits by itself: another program is executed, or may be by the child of a `vfork`.
+/// The same, seen by any call behind one that waits by itself: another program is executed, or may be by the
+/// child of a `vfork`.
 pub(super) fn was_reset_behind_another_program(case: &Case<'_>) -> bool {
     let makes = |step: &Step| is_one_of(step.call.name(), "exec posix_spawn vfork vfork_exit");
     // A call that blocks has come to this later.
@@ -126,8 +128,8 @@ fn is_told_of_one(outcome: &str) -> bool {
     came.map_or(outcome, |(_, came)| came).starts_with("= 1 ")
 }
 
-/// Its own reading half is shut down, so nobody asks for what another process writes; read past the library, or by a copy of the
-/// descriptor, it would still be there.
+/// Its own reading half is shut down, so nobody asks for what another process writes; read past the library,
+/// or by a copy of the descriptor, it would still be there.
 pub(super) fn is_read_behind_a_shutdown(case: &Case<'_>) -> bool {
     let shuts = |step: &Step| {
         step.call.name() == "shutdown" && argument(step, "how").is_some_and(|how| how != "write")
@@ -153,8 +155,8 @@ fn is_behind_a_copy(case: &Case<'_>) -> bool {
     fd.is_some() && case.before().iter().any(copies)
 }
 
-/// The same, seen by a later call: the step that waits is one that the test waits for, so it hangs in a hasty run, and in a patient one the
-/// connection is reset behind it.
+/// The same, seen by a later call: the step that waits is one that the test waits for, so it hangs in a hasty
+/// run, and in a patient one the connection is reset behind it.
 pub(super) fn has_hung_in_vain(case: &Case<'_>) -> bool {
     // A call that blocks has come to this later.
     let Some(hung) = case.finding.hung.filter(|hung| *hung < began(case.first)) else { return false };
@@ -188,7 +190,8 @@ fn is_stuck(case: &Case<'_>) -> bool {
     case.first.other == "blocks" && case.first.one.starts_with("blocks, after step ")
 }
 
-/// A wait that the kernel ends does not end, and another thread of the process reads meanwhile from a connection that it is for.
+/// A wait that the kernel ends does not end, and another thread of the process reads meanwhile from a
+/// connection that it is for.
 pub(super) fn waits_since_before(case: &Case<'_>) -> bool {
     // It ends with a later call of the writer's, by a signal, or not.
     let is_stuck =
@@ -210,8 +213,8 @@ pub(super) fn reads_since_before(case: &Case<'_>) -> bool {
     case.call() == "recv" && is_stuck(case) && is_any_behind(case, reads)
 }
 
-/// A read on a socket that another thread closes meanwhile begins again, because a handler restarts it (signal(7)), on the connection that has
-/// its number by then.
+/// A read on a socket that another thread closes meanwhile begins again, because a handler restarts it
+/// (signal(7)), on the connection that has its number by then.
 pub(super) fn began_before(case: &Case<'_>) -> bool {
     let slot = argument(case.step, "fd");
     let closes = |step: &Step| {

@@ -99,10 +99,11 @@ choices! {
         Read = "read", Recv = "recv", Recvmsg = "recvmsg", Write = "write", Send = "send", Accept = "accept",
         Connect = "connect", Poll = "poll", Select = "select", Epoll = "epoll", Close = "close",
     }
-    /// When and how: while it waits there, before it comes there, while it waits and may be ended at any instruction, or not
-    /// at all, because it does not let itself be.
+    /// When and how: while it waits there, before it comes there, while it waits and may be ended at any
+    /// instruction, or not at all, because it does not let itself be.
     CancelHow { Blocked = "blocked", Pending = "pending", Asynchronous = "asynchronous", Disabled = "disabled" }
-    /// Numbers that programs do not choose: `last` is the highest that the limit allows, `limit` the next one.
+    /// Numbers that programs do not choose: `last` is the highest that the limit allows, `limit` the next
+    /// one.
     NumberOf {
         Minus = "minus", Lowest = "lowest", Zero = "zero", One = "one", Two = "two", Middle = "middle", Last = "last",
         Limit = "limit", Highest = "highest",
@@ -230,7 +231,8 @@ fn argument<T: Word>(arguments: &[(&str, &str)], call: &str, key: &str) -> Resul
 }
 
 calls! {
-    /// A TCP socket gets TCP_NODELAY at once: how long Nagle's algorithm waits is nothing that can be compared.
+    /// A TCP socket gets TCP_NODELAY at once: how long Nagle's algorithm waits is nothing that can be
+    /// compared.
     Socket "socket" { to: Slot, kind: Kind, with: Set<Make> }
     Pair "socketpair" { to: Slot, other: Slot, kind: Kind, with: Set<Make> }
     Pipe "pipe" { to: Slot, other: Slot, with: Set<Make> }
@@ -278,8 +280,8 @@ calls! {
     Kill "kill" { actor: Actor, signal: Signal, by: KillBy }
     Fork "fork" { actor: Actor }
     Spawn "spawn" { actor: Actor }
-    /// A new process in a new image of the executor, made by `posix_spawn`; in it `onto`'s number is `fd`, by a file action,
-    /// which no library sees.
+    /// A new process in a new image of the executor, made by `posix_spawn`; in it `onto`'s number is `fd`, by
+    /// a file action, which no library sees.
     PosixSpawn "posix_spawn" { actor: Actor, fd: Option<Slot>, onto: Option<Slot> }
     /// How many descriptors the process may have: `RLIMIT_NOFILE`.
     Limit "limit" { descriptors: u32 }
@@ -297,7 +299,8 @@ calls! {
     Aio "aio" { fd: Slot, by: AioBy, len: u32 }
     /// A thread that is cancelled.
     Cancel "cancel" { fd: Slot, at: CancelAt, how: CancelHow }
-    /// `vfork`; the child closes `close`, puts `fd` onto `onto`, and becomes this actor in a new image of the executor.
+    /// `vfork`; the child closes `close`, puts `fd` onto `onto`, and becomes this actor in a new image of the
+    /// executor.
     Vfork "vfork" { actor: Actor, close: Option<Slot>, fd: Option<Slot>, onto: Option<Slot> }
     /// The same with a child that exits, and is waited for.
     VforkExit "vfork_exit" { close: Option<Slot>, fd: Option<Slot>, onto: Option<Slot>, status: u8 }

@@ -6,8 +6,8 @@ use std::ptr::{null, null_mut};
 use super::{Outcome, observed};
 use crate::program::call::AioBy;
 
-/// Starts one operation, waits until it is over, and tells what starting it and the operation itself came to: a count, or a
-/// negative error number.
+/// Starts one operation, waits until it is over, and tells what starting it and the operation itself came to:
+/// a count, or a negative error number.
 #[must_use]
 pub fn aio(fd: i32, by: AioBy, bytes: &mut [u8]) -> (Outcome, Option<i64>) {
     // SAFETY: zeroes are a control block without priority, offset and notification.

@@ -1,6 +1,7 @@
 //! Threads that are cancelled in a call, or just before it.
 //!
-//! A cancelled thread is unwound by force through the frames of its start function, so nothing there may have a destructor.
+//! A cancelled thread is unwound by force through the frames of its start function, so nothing there may have
+//! a destructor.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -46,8 +47,8 @@ const ENABLED: i32 = 0;
 const DISABLED: i32 = 1;
 const ASYNCHRONOUS: i32 = 1;
 
-/// Milliseconds after which a call that has not returned is taken for one that waits: one that is cancelled in its middle gets as much as two
-/// ends take at most that meet within it.
+/// Milliseconds after which a call that has not returned is taken for one that waits: one that is cancelled
+/// in its middle gets as much as two ends take at most that meet within it.
 const fn most_milliseconds(how: CancelHow) -> u32 {
     match how {
         CancelHow::Asynchronous => 250,
@@ -104,7 +105,8 @@ pub fn cancel(fd: i32, at: CancelAt, how: CancelHow) -> Option<Ended> {
     }
     while !plan.ready.wait(1_000_000_000) {}
     if how != CancelHow::Pending {
-        // Time to reach the call and, if it does not wait, to return; with rings forced its two ends may meet within it.
+        // Time to reach the call and, if it does not wait, to return; with rings forced its two ends may meet
+        // within it.
         for _ in 0..most_milliseconds(how) {
             let returned = plan.returned.load(Ordering::SeqCst) != 0;
             std::thread::sleep(std::time::Duration::from_millis(1));

@@ -15,8 +15,8 @@ pub struct Mapping {
     fd: i32,
 }
 
-// SAFETY: the mapping is never removed; words in it are reached as atomics, bytes by copies, and the protocol on it
-// (a semaphore between writer and reader) orders the copies.
+// SAFETY: the mapping is never removed; words in it are reached as atomics, bytes by copies, and the protocol
+// on it (a semaphore between writer and reader) orders the copies.
 unsafe impl Send for Mapping {}
 // SAFETY: as for Send.
 unsafe impl Sync for Mapping {}
@@ -78,7 +78,8 @@ impl Mapping {
 
     /// Gives the memory back and closes the path. Copies of this stay valid, and see zeroes.
     pub fn discard(&self) {
-        // SAFETY: the range is this mapping; its pages are replaced by zeroes. The descriptor is this mapping's own.
+        // SAFETY: the range is this mapping; its pages are replaced by zeroes. The descriptor is this
+        // mapping's own.
         unsafe {
             libc::madvise(self.base.cast(), self.len, libc::MADV_REMOVE);
             libc::close(self.fd);
@@ -119,7 +120,8 @@ impl Mapping {
     }
 }
 
-/// A semaphore that processes share. Its waits lie in libc and in no function that a preload library replaces.
+/// A semaphore that processes share. Its waits lie in libc and in no function that a preload library
+/// replaces.
 #[derive(Debug, Clone, Copy)]
 pub struct Semaphore(*mut libc::sem_t);
 

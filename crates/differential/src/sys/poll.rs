@@ -7,7 +7,8 @@ use super::{Outcome, observed};
 use crate::program::call::{EpollBy, PollBy};
 
 unsafe extern "C" {
-    // What compilers put in place of poll with FORTIFY_SOURCE: the last length is the size of the array in bytes.
+    // What compilers put in place of poll with FORTIFY_SOURCE: the last length is the size of the array in
+    // bytes.
     fn __poll_chk(fds: *mut libc::pollfd, count: libc::nfds_t, timeout: i32, room: usize) -> i32;
 }
 

@@ -10,7 +10,8 @@ use super::memory::Mapping;
 use super::{Outcome, errno_cell, observed};
 
 thread_local! {
-    /// Where this thread's handler counts: the memory, and the offset of a word for each signal number below 32.
+    /// Where this thread's handler counts: the memory, and the offset of a word for each signal number
+    /// below 32.
     static COUNTERS: Cell<Option<(Mapping, usize)>> = const { Cell::new(None) };
 }
 
@@ -29,7 +30,8 @@ extern "C" fn handler(signal: libc::c_int) {
     unsafe { *errno_cell() = before };
 }
 
-/// Where handlers write, and how many bytes they have written: each is its number, of 127, with the highest bit set.
+/// Where handlers write, and how many bytes they have written: each is its number, of 127, with the highest
+/// bit set.
 static WRITES: AtomicU32 = AtomicU32::new(u32::MAX);
 static WRITTEN: AtomicUsize = AtomicUsize::new(0);
 
@@ -124,7 +126,8 @@ pub fn kill_thread(pid: i32, tid: i32, signal: i32) -> Outcome {
 /// `fork`. The child has this thread only, and must not return to code that relies on others.
 #[must_use]
 pub fn fork() -> Outcome {
-    // SAFETY: the child goes on in the same function; libc makes its allocator usable there. No lock of the executor is held.
+    // SAFETY: the child goes on in the same function; libc makes its allocator usable there. No lock of the
+    // executor is held.
     observed(|| unsafe { libc::fork() })
 }
 
@@ -147,8 +150,8 @@ pub fn exec(path: &str, arguments: &[String], keep_environment: bool) -> Outcome
     })
 }
 
-/// `posix_spawn` of this very program with these arguments, in which the second number is the first one's file: an error
-/// number, and the new process.
+/// `posix_spawn` of this very program with these arguments, in which the second number is the first one's
+/// file: an error number, and the new process.
 #[must_use]
 pub fn spawn(path: &str, arguments: &[String], dup: Option<(i32, i32)>) -> (i32, i32) {
     unsafe extern "C" {
@@ -160,8 +163,8 @@ pub fn spawn(path: &str, arguments: &[String], dup: Option<(i32, i32)>) -> (i32,
         arguments.iter().map(|text| text.as_ptr().cast_mut()).collect();
     pointers.push(std::ptr::null_mut());
     let mut pid = 0;
-    // SAFETY: the actions are made before they are used and destroyed after; pointers are to live C strings and end with
-    // null; nobody changes the environment.
+    // SAFETY: the actions are made before they are used and destroyed after; pointers are to live C strings
+    // and end with null; nobody changes the environment.
     let error = unsafe {
         let mut actions: libc::posix_spawn_file_actions_t = zeroed();
         libc::posix_spawn_file_actions_init(&mut actions);
@@ -309,7 +312,8 @@ pub fn own_network() -> bool {
     if !alone {
         return false;
     }
-    // SAFETY: an ifreq of zeroes is valid; the name fits and stays terminated; the request lives through both calls.
+    // SAFETY: an ifreq of zeroes is valid; the name fits and stays terminated; the request lives through both
+    // calls.
     unsafe {
         let fd = libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
         let mut request: libc::ifreq = zeroed();

@@ -1,4 +1,5 @@
-//! `io_uring`, set up and driven by `syscall()` alone, as programs without its library do: one request in a ring of its own.
+//! `io_uring`, set up and driven by `syscall()` alone, as programs without its library do: one request in a
+//! ring of its own.
 
 use std::mem::zeroed;
 
@@ -12,7 +13,8 @@ const ENTRIES: u32 = 4;
 /// How long a request may take before it is taken back, in nanoseconds.
 const LIMIT: i64 = 8_000_000;
 
-/// Where the kernel says that things lie (`struct io_sqring_offsets`, `struct io_cqring_offsets`, linux/io_uring.h).
+/// Where the kernel says that things lie (`struct io_sqring_offsets`, `struct io_cqring_offsets`,
+/// linux/io_uring.h).
 #[repr(C)]
 struct Offsets {
     head: u32,
@@ -188,7 +190,8 @@ impl Rings {
     }
 
     fn word(&self, offset: usize) -> &AtomicU32 {
-        // SAFETY: offsets come from the kernel, are aligned, and lie in the mapping, which lives as long as this.
+        // SAFETY: offsets come from the kernel, are aligned, and lie in the mapping, which lives as long as
+        // this.
         unsafe { &*self.base.add(offset).cast() }
     }
 

@@ -8,7 +8,8 @@ use crate::program::call::Scarce;
 /// So many calls are made.
 pub const CALLS: usize = 10;
 
-/// Takes this away, makes some calls, and gives it back: what each call came to. Whatever descriptors it made are closed.
+/// Takes this away, makes some calls, and gives it back: what each call came to. Whatever descriptors it made
+/// are closed.
 #[must_use]
 pub fn scarce(of: Scarce, fd: i32) -> [Outcome; CALLS] {
     let of = match of {

@@ -7,7 +7,8 @@ use super::{NOWHERE, Outcome, counted, observed};
 use crate::program::call::{RecvBy, SendBy};
 
 unsafe extern "C" {
-    // What compilers put in place of read and recv with FORTIFY_SOURCE: the last length is the size of the buffer.
+    // What compilers put in place of read and recv with FORTIFY_SOURCE: the last length is the size of the
+    // buffer.
     fn __read_chk(fd: i32, buffer: *mut libc::c_void, len: usize, room: usize) -> isize;
     fn __recv_chk(fd: i32, buffer: *mut libc::c_void, len: usize, room: usize, flags: i32) -> isize;
     fn __recvfrom_chk(
@@ -65,8 +66,9 @@ pub fn send(sending: &Sending<'_>) -> (Outcome, Vec<u32>) {
     let (name, name_len) =
         to.map_or((std::ptr::null(), 0), |to| (to.0.as_ptr().cast(), to.0.len() as libc::socklen_t));
     let mut each = Vec::new();
-    // SAFETY, of every call below: place and length are of one live slice, which is only read, or, with `bad`, an address
-    // that is not mapped, which a correct callee refuses with EFAULT. The destination is a live slice or null.
+    // SAFETY, of every call below: place and length are of one live slice, which is only read, or, with
+    // `bad`, an address that is not mapped, which a correct callee refuses with EFAULT. The destination is a
+    // live slice or null.
     let outcome = match by {
         // SAFETY: see above.
         SendBy::Write => counted(|| unsafe { libc::write(fd, place, len) }),
@@ -142,8 +144,9 @@ pub fn receive(
     let mut name_len = LARGEST as libc::socklen_t;
     let name: *mut libc::sockaddr = storage.as_mut_ptr().cast();
     let mut tells_sender = false;
-    // SAFETY, of every call below: place and length are of one live buffer, or, with `bad`, an address that is not mapped,
-    // which a correct callee refuses with EFAULT. The address has the room that its length says.
+    // SAFETY, of every call below: place and length are of one live buffer, or, with `bad`, an address that
+    // is not mapped, which a correct callee refuses with EFAULT. The address has the room that its length
+    // says.
     let outcome = match by {
         // SAFETY: see above.
         RecvBy::Read => counted(|| unsafe { libc::read(fd, place, len) }),

@@ -1,7 +1,7 @@
 //! `vfork`: the child runs in its parent's memory, on its stack, with descriptors of its own.
 //!
-//! A Rust function cannot return twice, so the child calls a function that never returns, out of the few instructions that see
-//! both returns.
+//! A Rust function cannot return twice, so the child calls a function that never returns, out of the few
+//! instructions that see both returns.
 
 use std::ffi::CString;
 
@@ -22,7 +22,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Closes one number and puts another's file onto a third; -1 is left out. Then it becomes this program, or exits.
+    /// Closes one number and puts another's file onto a third; -1 is left out. Then it becomes this program,
+    /// or exits.
     #[must_use]
     pub fn new(close: i32, dup: (i32, i32), image: Option<(&str, &[String])>, status: i32) -> Self {
         let image = image.map(|(path, arguments)| {
@@ -34,8 +35,8 @@ impl Plan {
         Self { close, dup, image, pointers, status, told: [-7; 3] }
     }
 
-    /// What the child's `close`, `dup2` and, where that failed, `execv` came to: a value, or a negative error number; -7 was not
-    /// called.
+    /// What the child's `close`, `dup2` and, where that failed, `execv` came to: a value, or a negative error
+    /// number; -7 was not called.
     #[must_use]
     pub fn told(&self) -> [i64; 3] {
         self.told
@@ -52,7 +53,8 @@ fn result(outcome: Outcome) -> i64 {
 
 /// The child. It calls nothing that allocates, and only what programs call there.
 unsafe extern "C" fn child(plan: *mut Plan) -> ! {
-    // SAFETY: the parent waits until this process has another image or is gone; the plan is its own until then.
+    // SAFETY: the parent waits until this process has another image or is gone; the plan is its own until
+    // then.
     let plan = unsafe { &mut *plan };
     if plan.close != -1 {
         plan.told[0] = result(super::files::close(plan.close));
@@ -81,8 +83,9 @@ pub fn make(plan: &mut Plan) -> Outcome {
     let plan: *mut Plan = plan;
     super::observed(|| {
         let pid: i64;
-        // SAFETY: the parent's return of vfork finds stack and saved registers as they were: the child writes below the stack
-        // pointer only, never returns, and leaves saved registers to the kernel's copy. Everything else is declared as changed.
+        // SAFETY: the parent's return of vfork finds stack and saved registers as they were: the child writes
+        // below the stack pointer only, never returns, and leaves saved registers to the kernel's copy.
+        // Everything else is declared as changed.
         unsafe {
             std::arch::asm!(
                 "call [rip + {vfork}@GOTPCREL]",

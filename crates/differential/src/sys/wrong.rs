@@ -1,4 +1,5 @@
-//! Calls with arguments that no correct program passes: addresses that are not mapped, counts that are too large.
+//! Calls with arguments that no correct program passes: addresses that are not mapped, counts that are too
+//! large.
 //!
 //! The kernel refuses each; so must whatever stands before it, without looking where there is nothing.
 

@@ -40,7 +40,8 @@ pub(crate) fn own_library(planted: bool) -> Option<Side> {
     Some(Side { preload: Some(library), ..plain() })
 }
 
-/// Builds it as `./run build` does, into a folder of the tests' own. What is compiled for that lies where tests of other packages have it, too.
+/// Builds it as `./run build` does, into a folder of the tests' own. What is compiled for that lies where
+/// tests of other packages have it, too.
 fn build(sockets: &Path, planted: bool) -> PathBuf {
     let own = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let folder = own.join(if planted { "differential-planted" } else { "differential" });

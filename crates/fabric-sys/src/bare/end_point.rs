@@ -1,4 +1,5 @@
-//! An end point of libfabric, opened by its calls, and the thread that makes progress while the program does not.
+//! An end point of libfabric, opened by its calls, and the thread that makes progress while the program does
+//! not.
 
 use std::ffi::CString;
 use std::ptr::{null, null_mut};
@@ -63,7 +64,8 @@ pub(super) struct Objects {
     given_back: Condvar,
 }
 
-// SAFETY: the domain was opened as FI_THREAD_SAFE: all its objects may be used by any threads. Contexts are libfabric's.
+// SAFETY: the domain was opened as FI_THREAD_SAFE: all its objects may be used by any threads. Contexts are
+// libfabric's.
 unsafe impl Send for Objects {}
 // SAFETY: as above.
 unsafe impl Sync for Objects {}
@@ -99,7 +101,8 @@ impl EndPoint {
         let library = Library::load()?;
         let (provider, source) = (CString::new(provider)?, source.map(CString::new).transpose()?);
         let memory = kept(memory_bytes);
-        // SAFETY: calls in libfabric's order, with live objects, local places, and memory that is never given back.
+        // SAFETY: calls in libfabric's order, with live objects, local places, and memory that is never given
+        // back.
         let objects = unsafe {
             let hints = (library.fi_dupinfo)(null());
             if hints.is_null() {

@@ -9,8 +9,9 @@ use topology::{Kind, NodeIx, PortIx};
 use super::Agents;
 
 impl Agents {
-    /// Gives every port that has an address its LID (the graph's, or the next free one), fills the tables with shortest ways that
-    /// are spread over equal ports by LID, and makes all links active. False: there are more ports than LIDs.
+    /// Gives every port that has an address its LID (the graph's, or the next free one), fills the tables
+    /// with shortest ways that are spread over equal ports by LID, and makes all links active. False: there
+    /// are more ports than LIDs.
     pub fn bring_up(&mut self) -> bool {
         let Some(ends) = self.assign() else { return false };
         let top = ends.iter().map(|(_, lid)| *lid).max().unwrap_or(0);

@@ -9,7 +9,8 @@ use topology::{Kind, NodeIx, PortIx};
 use super::{Agents, GUID_CAPACITY, LINEAR_CAPACITY, MULTICAST_CAPACITY, PARTITION_CAPACITY};
 
 impl Agents {
-    /// Responds to a request of the subnet-management classes that came to `port`: the response is put into `mad`.
+    /// Responds to a request of the subnet-management classes that came to `port`: the response is put into
+    /// `mad`.
     pub(crate) fn manage(&mut self, port: PortIx, mad: &mut Mad) -> Status {
         let set = mad.header().method() == Method::SET;
         let modifier = mad.header().modifier();

@@ -87,7 +87,8 @@ impl Agents {
         }
     }
 
-    /// Over one link, counted at both ends. `None`: there is no link, it is not ready for this class, or the datagram is lost on it.
+    /// Over one link, counted at both ends. `None`: there is no link, it is not ready for this class, or the
+    /// datagram is lost on it.
     fn hop(&mut self, out: PortIx, management: bool) -> Option<PortIx> {
         let peer = self.peer(out).filter(|_| self.is_up(out));
         let Some(peer) = peer.filter(|peer| {
@@ -150,8 +151,8 @@ impl Agents {
         info.lid() != Lid(0) && (first..first + count).contains(&u32::from(lid.0))
     }
 
-    /// By the ports that it carries; first by `lid`, if that is an address, and in the end by the directed destination, if that is one. The
-    /// ports that it enters by are written into it.
+    /// By the ports that it carries; first by `lid`, if that is an address, and in the end by the directed
+    /// destination, if that is one. The ports that it enters by are written into it.
     fn directed(&mut self, from: PortIx, lid: Lid, mad: &mut Mad) -> Option<PortIx> {
         let header = mad.smp().header();
         if header.hop_pointer() != 0 && !header.returning() {
@@ -197,7 +198,8 @@ impl Agents {
     fn returned(&mut self, port: PortIx, to: PortIx, lid: Lid, mad: &Mad) -> bool {
         let header = mad.smp().header();
         if header.directed_destination() != Lid::PERMISSIVE || lid != Lid::PERMISSIVE {
-            // Partly by LID: the path back depends on the tables, which may or may not know the requester's LID.
+            // Partly by LID: the path back depends on the tables, which may or may not know the requester's
+            // LID.
             return header.directed_source() == Lid::PERMISSIVE
                 || self.by_lid(port, header.directed_source(), true).is_some();
         }

@@ -61,7 +61,8 @@ fn a_directed_route_comes_back_with_the_ports_it_entered_by() {
     let entered = answer.smp().return_path().unwrap().to_vec();
     assert_eq!(entered.len(), 3);
     assert_eq!((info.kind(), info.local_port()), (NodeKind::SWITCH, entered[2]));
-    // Behind a port without a cable, through a host, by another port than the host's, and by a number that is none.
+    // Behind a port without a cable, through a host, by another port than the host's, and by a number that is
+    // none.
     for path in [&[1, 1, 1][..], &[2], &[1, 200], &[1, 0], &[0]] {
         assert!(get(&mut agents, from, path, attribute::NODE_INFO, 0).is_none(), "{path:?}");
     }
@@ -130,7 +131,8 @@ fn links_go_through_their_states_as_a_manager_tells_them() {
     assert_eq!(state(&mut agents, PortState::NO_CHANGE), (Status::OK, PortState::ACTIVE));
     assert_eq!(state(&mut agents, PortState::INITIALIZE), (Status::BAD_FIELD, PortState::ACTIVE));
     assert_eq!(agents.port_info(from).lid(), Lid(7));
-    // Down means down and up again: both ends have to be initialised, and the switch at the other end noticed.
+    // Down means down and up again: both ends have to be initialised, and the switch at the other end
+    // noticed.
     assert_eq!(state(&mut agents, PortState::DOWN), (Status::OK, PortState::INITIALIZE));
     let switch: SwitchInfo = *get(&mut agents, from, &[1], attribute::SWITCH_INFO, 0).unwrap().data();
     assert!(switch.state_change());

@@ -82,7 +82,8 @@ impl Agents {
         }
     }
 
-    /// Traps that are to be sent now, each with the port that it comes from and where it goes. They stay until they are heard.
+    /// Traps that are to be sent now, each with the port that it comes from and where it goes. They stay
+    /// until they are heard.
     pub fn due_traps(&mut self, now: Duration) -> Vec<(PortIx, Lid, Mad)> {
         self.traps.retain(|trap| trap.sent < MOST_TIMES);
         let mut due = Vec::new();

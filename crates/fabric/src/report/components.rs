@@ -69,7 +69,8 @@ fn components(graph: &Graph) -> Vec<Component> {
     components
 }
 
-/// Components of which not all have the same hosts: two rails that share all their hosts are a fabric with two of everything.
+/// Components of which not all have the same hosts: two rails that share all their hosts are a fabric with
+/// two of everything.
 fn apart(components: &[Component]) -> bool {
     components.windows(2).any(|two| two[0].hosts != two[1].hosts || two[0].hosts.is_empty())
 }

@@ -39,7 +39,8 @@ impl Default for Thresholds {
 }
 
 impl Thresholds {
-    /// Another limit for a counter, which is named as [`Counters::key`] takes it. False: there is no such counter.
+    /// Another limit for a counter, which is named as [`Counters::key`] takes it. False: there is no such
+    /// counter.
     pub fn set(&mut self, name: &str, limit: u64) -> bool {
         Counters::key(name).is_some_and(|known| {
             self.0.insert(known, limit);

@@ -1,4 +1,5 @@
-//! A report as one HTML page that needs no other file, no script and no network. Names of strangers are escaped by `maud`.
+//! A report as one HTML page that needs no other file, no script and no network. Names of strangers are
+//! escaped by `maud`.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 

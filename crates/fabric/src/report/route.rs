@@ -1,4 +1,5 @@
-//! The route between two ports, as the forwarding tables give it; without tables, a shortest path over the cables.
+//! The route between two ports, as the forwarding tables give it; without tables, a shortest path over the
+//! cables.
 
 use std::collections::VecDeque;
 

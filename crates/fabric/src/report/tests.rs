@@ -256,7 +256,8 @@ fn a_cycle_of_cables_is_a_credit_loop_only_where_all_levels_share_a_vl() {
     snapshot.ports = vec![Some(GOOD); snapshot.graph.port_total()];
     assert_eq!(loop_of(&snapshot).1, Weight::Failed);
     assert_eq!(loop_text_of(&snapshot), "a credit loop");
-    // Several, and nobody knows which levels go where; then levels that go to several; then all levels on one.
+    // Several, and nobody knows which levels go where; then levels that go to several; then all levels on
+    // one.
     snapshot.ports = vec![Some(PortFacts { vls: 8, ..GOOD }); snapshot.graph.port_total()];
     assert!(loop_of(&snapshot).2.contains("8 VLs are in use"));
     let turns: Vec<_> = snapshot.graph.nodes_of(Kind::Switch).collect();

@@ -44,7 +44,8 @@ pub struct Look {
     pub nodes_gone: Vec<String>,
     /// Nodes that respond again.
     pub nodes_back: Vec<String>,
-    /// Why no other node could be polled, if so: the local port has no active link. Then nothing else was polled.
+    /// Why no other node could be polled, if so: the local port has no active link. Then nothing else was
+    /// polled.
     pub no_link: Option<String>,
     /// Whether it has one again.
     pub link_again: bool,

@@ -69,8 +69,8 @@ impl ControlSocket {
     }
 }
 
-/// Whether there is a socket on which no process listens. Asked without waiting: a listener need not accept. A file that is no socket refuses in the same
-/// way (connect(2)), and is somebody's.
+/// Whether there is a socket on which no process listens. Asked without waiting: a listener need not accept.
+/// A file that is no socket refuses in the same way (connect(2)), and is somebody's.
 fn is_deserted(path: &Path) -> bool {
     if !is_socket(path) {
         return false;

@@ -53,7 +53,8 @@ impl Server {
         Ok(())
     }
 
-    /// To a program that does not take it in at once it is not sent: it waits for a response, and would be the first to.
+    /// To a program that does not take it in at once it is not sent: it waits for a response, and would be
+    /// the first to.
     fn reply(&self, message: &Control, to: &SocketAddrAny) {
         let _ = sendto(&self.control, &bytes_of(message), SendFlags::DONTWAIT | SendFlags::NOSIGNAL, to);
     }
@@ -154,8 +155,9 @@ impl Server {
         Ok(())
     }
 
-    /// The socket for program `name`, and the number in that socket's name: the lowest that is free. The socket of a program that has
-    /// left is closed by another thread and may keep its name for a moment, and anybody may have taken one.
+    /// The socket for program `name`, and the number in that socket's name: the lowest that is free. The
+    /// socket of a program that has left is closed by another thread and may keep its name for a moment, and
+    /// anybody may have taken one.
     fn open(&self, name: u32) -> Result<(u32, Inbox), Errno> {
         let mut result = Err(Errno::ADDRINUSE);
         for number in self.clients.free_numbers().take(NUMBERS_TRIED) {
@@ -339,8 +341,8 @@ impl Server {
         }
     }
 
-    /// What the system does for programs of a real fabric: requests to other programs that stay without a response come back, and
-    /// programs that are gone are noticed.
+    /// What the system does for programs of a real fabric: requests to other programs that stay without a
+    /// response come back, and programs that are gone are noticed.
     pub(super) fn housekeeping(&mut self, event: &mut dyn FnMut(Event)) {
         let now = self.now();
         if now.saturating_sub(self.kept_house) < HOUSEKEEPING {

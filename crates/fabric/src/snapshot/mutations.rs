@@ -42,8 +42,8 @@ fn take(bytes: &[u8]) -> Result<(), String> {
         .map_err(|why| format!("what was written is no snapshot: {why}"))
 }
 
-/// Changes the place to which a path leads: each step names one of what is there, whatever there is. So a field that stands once
-/// is changed as often as one of each port.
+/// Changes the place to which a path leads: each step names one of what is there, whatever there is. So a
+/// field that stands once is changed as often as one of each port.
 fn change(value: &mut Value, path: &[usize], how: u8, what: usize) {
     let Some((step, rest)) = path.split_first() else { return one(value, how, what) };
     let inner: Vec<&mut Value> = match value {

@@ -83,7 +83,8 @@ pub(super) struct Explorer {
     pub nodes: Vec<Node>,
     pub by_guid: HashMap<Guid, Vec<usize>>,
     pub anomalies: Vec<Anomaly>,
-    /// Ports behind which no node responded, and whether the transport reported that the request cannot be delivered.
+    /// Ports behind which no node responded, and whether the transport reported that the request cannot be
+    /// delivered.
     pub silent: BTreeMap<(usize, u8), bool>,
     too_many: bool,
     gave_up: bool,
@@ -141,7 +142,8 @@ impl Explorer {
         stop: &dyn Fn() -> bool,
     ) -> Result<(), SweepError> {
         let mut done = Vec::new();
-        // So many are given to the client that it never runs dry, and so few that what turned out to be without success is not asked.
+        // So many are given to the client that it never runs dry, and so few that what turned out to be
+        // without success is not asked.
         let ahead = transport.room().max(self.options.limits.window) * 2;
         loop {
             while self.client.open() < ahead {
@@ -366,7 +368,8 @@ impl Explorer {
         Some(node)
     }
 
-    /// Is it a port by which datagrams continue from this node: any of a switch, and where the sweep stands its own?
+    /// Is it a port by which datagrams continue from this node: any of a switch, and where the sweep stands
+    /// its own?
     pub(super) fn leads_on(&self, node: usize, port: u8) -> bool {
         let info = &self.nodes[node].info;
         let switch = info.kind() == NodeKind::SWITCH;

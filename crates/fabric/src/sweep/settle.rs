@@ -64,8 +64,8 @@ impl Explorer {
     fn judge(&self, a: (usize, u8), b: (usize, u8)) -> Partner {
         let other = &self.nodes[b.0];
         if !self.leads_on(b.0, b.1) {
-            // An end can't be asked who is at its other end. The one that it was found behind is; another one has a node of its
-            // own behind it, unless it is another port of the same.
+            // An end can't be asked who is at its other end. The one that it was found behind is; another one
+            // has a node of its own behind it, unless it is another port of the same.
             let first = other.found_at.is_none_or(|(node, port)| {
                 let found_by = self.nodes[node].behind[usize::from(port)].as_ref();
                 (node, port) == a || found_by.is_none_or(|claim| claim.local_port() != b.1)
@@ -88,8 +88,8 @@ impl Explorer {
         nodes.flat_map(|(node, it)| (1..=it.info.ports()).map(move |port| (node, port))).collect()
     }
 
-    /// Asks about what does not fit: the first time the same again (the fabric may have changed), then as nodes of their own. False: there is
-    /// nothing to ask.
+    /// Asks about what does not fit: the first time the same again (the fabric may have changed), then as
+    /// nodes of their own. False: there is nothing to ask.
     pub(super) fn contradictions(&mut self, first: bool) -> bool {
         let mut asked = false;
         if first {
@@ -157,7 +157,8 @@ impl Explorer {
         }
     }
 
-    /// Each link from both its ends. A claim of only one end is a link if the other end is free, and an anomaly in any case.
+    /// Each link from both its ends. A claim of only one end is a link if the other end is free, and an
+    /// anomaly in any case.
     fn links(&mut self) -> BTreeMap<(usize, u8), (usize, u8)> {
         let mut links = BTreeMap::new();
         let mut one_sided = Vec::new();

@@ -146,7 +146,8 @@ fn a_node_that_says_who_it_is_and_nothing_more_is_not_asked_for_ever() {
     let graph = tree();
     let guid = guid_of(&graph, "spine000");
     let fabric = sim_port(graph.clone());
-    // Its directed route is that of a process that asks it; its responses are known by what it said of itself.
+    // Its directed route is that of a process that asks it; its responses are known by what it said of
+    // itself.
     let paths = std::cell::RefCell::new(BTreeSet::new());
     let found = run(Lying(fabric, move |asked: &Mad, received: &mut Received| {
         let path = asked.smp().initial_path().unwrap().to_vec();
@@ -242,7 +243,8 @@ fn two_hosts_with_one_guid_are_two_nodes() {
     );
 }
 
-/// A port whose cable ends in itself, a cable between two ports of one switch, two cables between two switches.
+/// A port whose cable ends in itself, a cable between two ports of one switch, two cables between two
+/// switches.
 #[test]
 fn odd_cables_are_found() {
     let mut builder = GraphBuilder::new();

@@ -8,7 +8,8 @@ use crate::files;
 use crate::report::{Report, Wanted};
 use crate::snapshot::PortFacts;
 
-/// Two leaves under two spines, with two hosts each; the cables of the second leaf have this rate, and the last host this LID.
+/// Two leaves under two spines, with two hosts each; the cables of the second leaf have this rate, and the
+/// last host this LID.
 fn small(rate: LinkSpec, lid: u16) -> Graph {
     let mut builder = GraphBuilder::new();
     let mut node = |kind, name: &str, guid| builder.node(NodeSpec::new(kind, name, 4).guid(guid)).unwrap();

@@ -1,5 +1,5 @@
-//! Programs of others as referees: infiniband-diags and OpenSM look at a fabric that is served here, and ibsim serves one that is
-//! swept here. What is not installed is skipped, and said so.
+//! Programs of others as referees: infiniband-diags and OpenSM look at a fabric that is served here, and
+//! ibsim serves one that is swept here. What is not installed is skipped, and said so.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::unwrap_used,
@@ -350,7 +350,8 @@ fn two_servers_of_one_name_are_an_error() {
     serving.end();
 }
 
-/// Run in a process of its own that is preloaded with the stand-in for the kernel's device: see the test below.
+/// Run in a process of its own that is preloaded with the stand-in for the kernel's device: see the test
+/// below.
 #[test]
 #[ignore = "a part of the next test"]
 fn child_sweeps_through_the_device() {

@@ -7,8 +7,8 @@ use shm::lent::Piece;
 /// Memory in one piece.
 ///
 /// # Safety
-/// `len` bytes from `start` can be read, and written if something is to be received, until the completion has been read (or, where there
-/// is none, for the call); nobody else writes them meanwhile.
+/// `len` bytes from `start` can be read, and written if something is to be received, until the completion has
+/// been read (or, where there is none, for the call); nobody else writes them meanwhile.
 #[inline]
 pub(crate) unsafe fn one(start: *mut u8, len: usize) -> Buffers {
     // SAFETY: by the caller's word.

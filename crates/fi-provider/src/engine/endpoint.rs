@@ -25,8 +25,8 @@ use told::Told;
 pub(crate) const EAGER_MAX_BYTES: usize = 16 << 10;
 /// Memory of a ring for one direction between two end points.
 const RING_BYTES: usize = 256 << 10;
-/// How long a first message to a peer waits for the peer's answer. That needs only a little of the processor from the peer's process, and
-/// many programs take it for an error if their very first message finds no room.
+/// How long a first message to a peer waits for the peer's answer. That needs only a little of the processor
+/// from the peer's process, and many programs take it for an error if their very first message finds no room.
 const ANSWER_LIMIT: Duration = Duration::from_millis(50);
 /// How long the closing of an end point waits until words that peers need are out.
 const CLOSE_LIMIT: Duration = Duration::from_secs(1);

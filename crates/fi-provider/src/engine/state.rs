@@ -1,7 +1,7 @@
 //! All that belongs to a domain, under one lock: end points, queues, counters, address vectors.
 //!
-//! A program that asks for `FI_THREAD_DOMAIN` promises that it uses a domain with one thread at a time; then there is no lock, whose two
-//! atomic operations would be a good part of what a short message costs.
+//! A program that asks for `FI_THREAD_DOMAIN` promises that it uses a domain with one thread at a time; then
+//! there is no lock, whose two atomic operations would be a good part of what a short message costs.
 
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
@@ -24,7 +24,8 @@ pub(crate) struct Domain {
     state: UnsafeCell<State>,
 }
 
-// SAFETY: the state is only reached through `lock`, by one thread at a time: the lock sees to that, or the program has promised it.
+// SAFETY: the state is only reached through `lock`, by one thread at a time: the lock sees to that, or the
+// program has promised it.
 unsafe impl Sync for Domain {}
 
 impl Domain {
@@ -135,7 +136,8 @@ pub(crate) struct Vector {
 }
 
 impl Vector {
-    /// The number of an address from now on. An address that is inserted twice gets two numbers; messages come from the first.
+    /// The number of an address from now on. An address that is inserted twice gets two numbers; messages
+    /// come from the first.
     pub(crate) fn insert(&mut self, peer: PeerId) -> fi_addr_t {
         let number = self.entries.len() as fi_addr_t;
         self.entries.push(Some(peer));

@@ -16,7 +16,8 @@ use crate::abi::FI_MULTI_RECV;
 use crate::engine::endpoint::EAGER_MAX_BYTES;
 use crate::objects::ep::{RECEIVE_FLAGS, SEND_FLAGS};
 
-/// `FI_MR_BASIC` and `FI_MR_SCALABLE`: the old names of what a program can do with registered memory, of which exactly one is returned.
+/// `FI_MR_BASIC` and `FI_MR_SCALABLE`: the old names of what a program can do with registered memory, of
+/// which exactly one is returned.
 const OLD_MR_MODES: i32 = 3;
 
 /// What cannot be done, as one would write it in C.
@@ -132,7 +133,8 @@ unsafe fn read_domain(domain: &fi_domain_attr, wanted: &mut Wanted) -> Result<()
     Ok(())
 }
 
-/// For those who wonder why the provider is not offered: with `TIELINE_FI_TRACE` set, the hint that it does not meet.
+/// For those who wonder why the provider is not offered: with `TIELINE_FI_TRACE` set, the hint that it does
+/// not meet.
 pub(super) fn tell(unmet: Unmet) {
     if std::env::var_os("TIELINE_FI_TRACE").is_some() {
         let text = format!("tieline-fi: not offered, because of the hint {unmet}\n");

@@ -25,7 +25,8 @@ static AV_OPS: Table<fi_ops_av> = Table(fi_ops_av {
     av_set: ABSENT,
 });
 
-/// `fi_av_open(3)`. A vector that several processes share (a named one) is not there: MPICH asks for one first, and does without.
+/// `fi_av_open(3)`. A vector that several processes share (a named one) is not there: MPICH asks for one
+/// first, and does without.
 pub(crate) unsafe extern "C" fn open(
     domain: *mut fid_domain,
     attr: *mut fi_av_attr,
@@ -116,7 +117,8 @@ unsafe extern "C" fn lookup(av: *mut fid_av, number: fi_addr_t, addr: *mut c_voi
     0
 }
 
-/// Copies as much of a name as the program has room for, and says how long it is: `-FI_ETOOSMALL` if there was too little room.
+/// Copies as much of a name as the program has room for, and says how long it is: `-FI_ETOOSMALL` if there
+/// was too little room.
 ///
 /// # Safety
 /// `len` leads to the length of the buffer at `addr`.

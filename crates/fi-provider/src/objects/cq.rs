@@ -124,7 +124,8 @@ unsafe fn read_into(cq: *mut fid_cq, buf: *mut c_void, len: usize, sources: *mut
         && let Some(completion) = queue.pop_good()
     {
         let entry = entry(&completion);
-        // SAFETY: the program's array has room for `len` entries of this form, which is the beginning of the longest.
+        // SAFETY: the program's array has room for `len` entries of this form, which is the beginning of the
+        // longest.
         unsafe {
             let to = buf.cast::<u8>().add(taken * object.entry_bytes);
             std::ptr::copy_nonoverlapping((&raw const entry).cast::<u8>(), to, object.entry_bytes);

@@ -1,4 +1,5 @@
-//! `fid_ep`: end points. How messages are sent and received is in `msg` and `tagged`, which differ in the tag alone.
+//! `fid_ep`: end points. How messages are sent and received is in `msg` and `tagged`, which differ in the tag
+//! alone.
 
 use std::sync::Arc;
 
@@ -58,7 +59,8 @@ static CM_OPS: Table<fi_ops_cm> = Table(fi_ops_cm {
     shutdown: ABSENT,
     join: ABSENT,
 });
-// Tables whose members answer `-FI_ENOSYS`: programs ask before they use what was not promised, and may ask through the table.
+// Tables whose members answer `-FI_ENOSYS`: programs ask before they use what was not promised, and may ask
+// through the table.
 static RMA_OPS: Table<Absent<9>> = Table(Absent::NEW);
 static ATOMIC_OPS: Table<Absent<13>> = Table(Absent::NEW);
 const _: () = assert!(size_of::<fi_ops_rma>() == size_of::<Absent<9>>());

@@ -1,5 +1,5 @@
-//! `fid_eq`: queues of events. Nothing here has events, because addresses are inserted at once and nothing is connected; but programs
-//! open a queue before they know that (`fi_pingpong` does).
+//! `fid_eq`: queues of events. Nothing here has events, because addresses are inserted at once and nothing is
+//! connected; but programs open a queue before they know that (`fi_pingpong` does).
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! `fid_mr`: registered memory. Messages need none of it here, and remote access is not there yet; but programs register what they send
-//! whether that is needed or not (`fi_multi_recv` does).
+//! `fid_mr`: registered memory. Messages need none of it here, and remote access is not there yet; but
+//! programs register what they send whether that is needed or not (`fi_multi_recv` does).
 
 use fabric_sys::abi::{fi_mr_attr, fi_ops, fid, fid_mr};
 use fabric_sys::constants::{FI_ENOSYS, FI_READ, FI_RECV, FI_SEND, FI_WRITE};

@@ -1,7 +1,8 @@
 //! Tagged messages: `fi_tagged(3)`.
 //!
-//! Of all functions here: the end point is the program's; a buffer is lent until the completion has been read, or, where there is none
-//! (`inject`), for the call; a list of pieces and a message's description for the call.
+//! Of all functions here: the end point is the program's; a buffer is lent until the completion has been
+//! read, or, where there is none (`inject`), for the call; a list of pieces and a message's description for
+//! the call.
 
 use fabric_sys::abi::{fi_addr_t, fi_ops_tagged, fid_ep};
 use libc::{c_void, iovec};

@@ -10,8 +10,9 @@ use super::late::MAX_HELD_BYTES;
 use crate::error::Result;
 use crate::link::RemoteMemory;
 
-/// How many puts one that is late lets go before it: drawn from this range, so that late ones overtake each other, too.
-/// At least as many as a sender has under way before it needs an answer; otherwise no receiver would check in between.
+/// How many puts one that is late lets go before it: drawn from this range, so that late ones overtake each
+/// other, too. At least as many as a sender has under way before it needs an answer; otherwise no receiver
+/// would check in between.
 const LATE_BY_PUTS: RangeInclusive<u32> = 12..=24;
 
 /// What is put: bytes of the caller, or of a local segment.
@@ -83,7 +84,8 @@ impl Dice {
         first + (self.roll() % u64::from(last - first + 1)) as u32
     }
 
-    /// Puts above the limit are neither doubled nor delayed behind others: a copy of them would have to be kept.
+    /// Puts above the limit are neither doubled nor delayed behind others: a copy of them would have to be
+    /// kept.
     pub(super) fn fate(&mut self, faults: &LinkFaults, bytes: usize) -> Fate {
         if self.hits(faults.lose_ppm) {
             Fate::Lose

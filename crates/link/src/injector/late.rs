@@ -1,8 +1,8 @@
 //! Puts that a fault delays: when they arrive, and after which others.
 //!
-//! A late put that the next one lets go is late by nanoseconds, which has no effect. So it stays away for several puts, longer
-//! than a protocol has under way at one time; or until a put to the same place, which it then overwrites: the newer data
-//! by the older, as on a link that reorders.
+//! A late put that the next one lets go is late by nanoseconds, which has no effect. So it stays away for
+//! several puts, longer than a protocol has under way at one time; or until a put to the same place, which it
+//! then overwrites: the newer data by the older, as on a link that reorders.
 
 /// A put that is to arrive (once more) later.
 #[derive(Debug, PartialEq, Eq)]

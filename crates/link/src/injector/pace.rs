@@ -1,12 +1,13 @@
 //! Makes operations slower by spinning, as a store on a slow bus does.
 //!
-//! It does not sleep. A processor whose store is held up by the bus stops, too; and a sleep would take tens of
-//! microseconds where a fault of one is wanted.
+//! It does not sleep. A processor whose store is held up by the bus stops, too; and a sleep would take tens
+//! of microseconds where a fault of one is wanted.
 
 use proto::fault::LinkFaults;
 use rustix::time::{ClockId, clock_gettime};
 
-/// CLOCK_MONOTONIC, in nanoseconds: the same for all processes, so that a stall hits all of them at one moment.
+/// CLOCK_MONOTONIC, in nanoseconds: the same for all processes, so that a stall hits all of them at one
+/// moment.
 pub(super) fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()

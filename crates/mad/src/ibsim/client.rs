@@ -42,8 +42,9 @@ pub struct IbsimTransport {
     port: PortInfo,
 }
 
-/// The name of the client's sockets: the process, and one more for each further client of one process. Numbers that
-/// processes can't have, so that a client that was preloaded into the same process keeps its own.
+/// The name of the client's sockets: the process, and one more for each further client of one process.
+/// Numbers that processes can't have, so that a client that was preloaded into the same process keeps its
+/// own.
 fn next_name() -> u32 {
     static NEXT: Mutex<u32> = Mutex::new(0);
     let process = rustix::process::getpid().as_raw_nonzero().get() as u32;
@@ -281,7 +282,8 @@ impl MadTransport for IbsimTransport {
         self.port.sm_lid()
     }
 
-    /// A socket of this kind holds eleven datagrams unless its owner asked for more, and the server drops what finds no room.
+    /// A socket of this kind holds eleven datagrams unless its owner asked for more, and the server drops
+    /// what finds no room.
     fn room(&self) -> usize {
         10
     }
@@ -306,8 +308,8 @@ fn address(name: &[u8]) -> Result<SocketAddrUnix, Errno> {
 
 fn bound(name: &[u8]) -> Result<OwnedFd, Errno> {
     let socket = socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
-    // Anybody can reach it until it is connected, and closing what they send could hold this process up. Before Linux 6.16 the
-    // kernel can't: then only the moment until then is short.
+    // Anybody can reach it until it is connected, and closing what they send could hold this process up.
+    // Before Linux 6.16 the kernel can't: then only the moment until then is short.
     let _ = shm::socket::refuse_descriptors(std::os::fd::AsFd::as_fd(&socket), true);
     bind(&socket, &address(name)?)?;
     Ok(socket)

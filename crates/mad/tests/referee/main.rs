@@ -1,4 +1,5 @@
-//! Where fields stand, by another library's table: `libibmad` is asked bit by bit which of its fields a bit belongs to.
+//! Where fields stand, by another library's table: `libibmad` is asked bit by bit which of its fields a bit
+//! belongs to.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::unwrap_used,
@@ -17,8 +18,8 @@ use mad::{header, notice, sa, sa_records, sm};
 
 mod counters;
 
-/// Prints for each field of the library that is named on its input: name, first bit (of 4096), width. Bits are found by
-/// decoding a buffer in which one bit is set.
+/// Prints for each field of the library that is named on its input: name, first bit (of 4096), width. Bits
+/// are found by decoding a buffer in which one bit is set.
 const PROGRAM: &str = r#"
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,8 @@
 //! Peers that end, close their end points, or are wrong: their requests end with an error, all others go on.
 //!
-//! What a peer sent before it ended is received all the same. So its end has two steps: nothing is sent to it any more, and what was
-//! under way ends at once ([`Core::lose`]); receives that only its messages could end do so when its lane has been emptied.
+//! What a peer sent before it ended is received all the same. So its end has two steps: nothing is sent to it
+//! any more, and what was under way ends at once ([`Core::lose`]); receives that only its messages could end
+//! do so when its lane has been emptied.
 
 use super::progress::is_over;
 use super::{Core, Endpoint, OWN, Parts, Receive, Space};
@@ -16,7 +17,8 @@ use crate::peer::{Process, Way};
 use crate::wire::Beginning;
 
 impl<M: Meeting> Endpoint<M> {
-    /// Looks whether the next of the peers has ended: for whoever waits. [`Endpoint::progress`] does so now and then.
+    /// Looks whether the next of the peers has ended: for whoever waits. [`Endpoint::progress`] does so now
+    /// and then.
     #[cold]
     pub fn watch(&mut self, sink: &mut impl Sink) {
         let count = self.core.peers.len();

@@ -1,6 +1,7 @@
 //! Receives of many messages into one piece of memory, one behind the other.
 //!
-//! Such a receive keeps its place among the others until less is left of its memory than the program has said.
+//! Such a receive keeps its place among the others until less is left of its memory than the program has
+//! said.
 
 use shm::lent::Piece;
 
@@ -45,9 +46,10 @@ pub(super) fn is_one(number: u32) -> bool {
 }
 
 impl<M: Meeting> Endpoint<M> {
-    /// Receives messages into `memory`, one behind the other, until less than `least` bytes (at least one) are left of it. The end of
-    /// each is told with its part of the memory; [`Completion::ends_many`](crate::completion::Completion::ends_many) says which is the
-    /// last to end. Where it waits, if it does.
+    /// Receives messages into `memory`, one behind the other, until less than `least` bytes (at least one)
+    /// are left of it. The end of each is told with its part of the memory;
+    /// [`Completion::ends_many`](crate::completion::Completion::ends_many) says which is the last to end.
+    /// Where it waits, if it does.
     pub fn receive_many(
         &mut self,
         request: &ReceiveRequest,

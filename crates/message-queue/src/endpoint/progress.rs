@@ -12,7 +12,8 @@ use crate::wire::{Beginning, Head, Kind};
 
 /// Records taken out of one lane before the next is looked at.
 const AT_ONCE: usize = 64;
-/// Every so many turns it is looked whether a peer has ended: a system call, which then costs a small part of the turns.
+/// Every so many turns it is looked whether a peer has ended: a system call, which then costs a small part of
+/// the turns.
 const WATCH_EVERY: u32 = 1 << 12;
 
 impl<M: Meeting> Endpoint<M> {
@@ -85,7 +86,8 @@ impl<M: Meeting> Endpoint<M> {
                     }
                     let id = self.core.peer(name);
                     let peer = &mut self.core.peers[id as usize];
-                    // A second lane would break the order of messages; and who is lost is not listened to again.
+                    // A second lane would break the order of messages; and who is lost is not listened to
+                    // again.
                     if self.inboxes.of(id).is_none() && !matches!(peer.way, Way::Lost(_)) {
                         if matches!(peer.process, Process::Unknown) {
                             peer.process = Process::of(process);
@@ -129,7 +131,8 @@ impl<M: Meeting> Endpoint<M> {
         self.core.records_out != records
     }
 
-    /// Before it is dropped: lets sends end and tells the peers, for `limit` at most. Whether all of that was done.
+    /// Before it is dropped: lets sends end and tells the peers, for `limit` at most. Whether all of that was
+    /// done.
     ///
     /// Memory that was given away for sends that have not ended is never freed: a peer may still read it.
     pub fn finish(&mut self, limit: Duration, sink: &mut impl Sink) -> bool {

@@ -1,7 +1,9 @@
-//! Messages that the receiver fetches: out of the sender's memory, or else the sender is asked to send them through the ring in parts.
+//! Messages that the receiver fetches: out of the sender's memory, or else the sender is asked to send them
+//! through the ring in parts.
 //!
-//! Only this process's own threads write its memory, and only while an operation has it: so a message never lands in memory that the
-//! program has taken back. A receive that is being filled has left the matcher and cannot be cancelled any more.
+//! Only this process's own threads write its memory, and only while an operation has it: so a message never
+//! lands in memory that the program has taken back. A receive that is being filled has left the matcher and
+//! cannot be cancelled any more.
 
 use shm::process::NotRead;
 
@@ -14,8 +16,8 @@ use crate::matching::{Envelope, PeerId};
 use crate::peer::{BEGINNING_BYTES, Process, Way};
 use crate::wire::{Beginning, Head, Kind};
 
-/// Records of this crate's own that may wait for one peer. Each answers something that the peer has sent: one that goes on sending and
-/// never takes the answers would fill the memory.
+/// Records of this crate's own that may wait for one peer. Each answers something that the peer has sent: one
+/// that goes on sending and never takes the answers would fill the memory.
 const BACKLOG_MAX: usize = 1 << 16;
 
 impl<O: Outlet> Core<O> {

@@ -1,4 +1,5 @@
-//! Sending: through the ring if the message is short, else by an offer; to the end point itself without either.
+//! Sending: through the ring if the message is short, else by an offer; to the end point itself without
+//! either.
 
 use shm::window::Window;
 
@@ -80,7 +81,8 @@ impl<M: Meeting> Endpoint<M> {
     /// Sends a message.
     ///
     /// # Errors
-    /// [`Error::NoSuchPeer`], [`Error::PeerGone`], [`Error::PeerWrong`], [`Error::NoWay`], [`Error::NotNow`]; then nothing was sent.
+    /// [`Error::NoSuchPeer`], [`Error::PeerGone`], [`Error::PeerWrong`], [`Error::NoWay`], [`Error::NotNow`];
+    /// then nothing was sent.
     #[inline]
     pub fn send(
         &mut self,
@@ -94,7 +96,8 @@ impl<M: Meeting> Endpoint<M> {
         self.send_later(request, buffers, sink)
     }
 
-    /// The way of most messages: into the ring, at once, and that was all; nobody is told. Whether it could be gone.
+    /// The way of most messages: into the ring, at once, and that was all; nobody is told. Whether it could
+    /// be gone.
     ///
     /// # Errors
     /// [`Error::NoSuchPeer`].

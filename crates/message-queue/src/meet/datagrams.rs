@@ -1,9 +1,10 @@
 //! Meeting by datagrams with descriptors, over UNIX sockets whose abstract names are the end points' names.
 //!
-//! A sender makes the ring's data and sends its descriptor (`Hello`). A thread of the receiver opens it, makes the consumer's words and
-//! sends their descriptor back (`Welcome`); so a sender need not wait until the receiver's program makes progress. The kernel says who
-//! sent each datagram: only the same user is listened to. The thread sleeps except for that, and never waits for room in another
-//! process's queue, so no two threads wait for each other.
+//! A sender makes the ring's data and sends its descriptor (`Hello`). A thread of the receiver opens it,
+//! makes the consumer's words and sends their descriptor back (`Welcome`); so a sender need not wait until
+//! the receiver's program makes progress. The kernel says who sent each datagram: only the same user is
+//! listened to. The thread sleeps except for that, and never waits for room in another process's queue, so no
+//! two threads wait for each other.
 //!
 //! With each descriptor comes one of the sender's process, by which its death is noticed.
 

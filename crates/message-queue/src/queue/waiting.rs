@@ -1,10 +1,11 @@
 //! How to wait: look again and again at first, then leave the processor to others, then sleep ever longer.
 //!
-//! The three are told apart by what they cost. To look is cheapest for who waits for what comes at once. To leave the processor is
-//! right if who is waited for needs it, and costs a whole slice of time if it is a stranger who wants it; so a wait looks for half as
-//! long as leaving has lately cost ([`Patience`]), and does not lose more by the one than by the other. (Half: two who wait for each other
-//! on one processor each count the other's looking as a cost of leaving, and would look ever longer.) Who waits far longer sleeps, a
-//! small part of the time that was waited already: so a sleep never makes a wait much longer.
+//! The three are told apart by what they cost. To look is cheapest for who waits for what comes at once. To
+//! leave the processor is right if who is waited for needs it, and costs a whole slice of time if it is a
+//! stranger who wants it; so a wait looks for half as long as leaving has lately cost ([`Patience`]), and
+//! does not lose more by the one than by the other. (Half: two who wait for each other on one processor each
+//! count the other's looking as a cost of leaving, and would look ever longer.) Who waits far longer sleeps,
+//! a small part of the time that was waited already: so a sleep never makes a wait much longer.
 
 use std::time::{Duration, Instant};
 

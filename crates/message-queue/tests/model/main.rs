@@ -1,5 +1,5 @@
-//! Random programs of sends, receives, probes, claims and cancels on two to four end points, against a naive matcher. Every byte is
-//! checked. A run that fails prints its seed.
+//! Random programs of sends, receives, probes, claims and cancels on two to four end points, against a naive
+//! matcher. Every byte is checked. A run that fails prints its seed.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "what a run has seen, and its seed")]
 

@@ -1,5 +1,5 @@
-//! A made-up way to meet, for end points of one thread: rings that refuse and hide at random, and that tell in which order messages were
-//! taken out of them.
+//! A made-up way to meet, for end points of one thread: rings that refuse and hide at random, and that tell
+//! in which order messages were taken out of them.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

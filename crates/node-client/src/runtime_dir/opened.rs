@@ -1,8 +1,9 @@
 //! The cluster's directory as a program uses it: opened once, checked, and used by its descriptor.
 //!
-//! A default directory is believed only if it is the user's own or root's, because anybody may have made one of its name in the
-//! temporary directory. One that the user has named is believed no matter which user owns it, as is what only its owner can have put into it.
-//! Who listens there is examined besides ([`OpenDir::connect`]): a socket's owner proves nothing of the one that answers.
+//! A default directory is believed only if it is the user's own or root's, because anybody may have made one
+//! of its name in the temporary directory. One that the user has named is believed no matter which user owns
+//! it, as is what only its owner can have put into it. Who listens there is examined besides
+//! ([`OpenDir::connect`]): a socket's owner proves nothing of the one that answers.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -77,7 +78,8 @@ impl ClusterDir {
         let name = Path::new(self.cluster.as_str());
         let Some(fd) = opened(&root, name, &self.path, OFlags::NOFOLLOW)? else { return Ok(None) };
         let stat = looked_at(&fd, &self.path)?;
-        // Where others may write, as in a sticky directory, anybody may have made it; else its place was given to it.
+        // Where others may write, as in a sticky directory, anybody may have made it; else its place was
+        // given to it.
         let given = self.named && (root_stat.st_mode & WRITABLE == 0 || stat.st_uid == root_stat.st_uid);
         self.check_owner(&self.path, &stat, given)?;
         check_mode(&self.path, stat.st_mode)?;
@@ -98,8 +100,8 @@ impl ClusterDir {
 }
 
 impl OpenDir {
-    /// Connects with the manager of a node, and sees to it that it is one: a process of this user, of root, or of the directory's
-    /// owner.
+    /// Connects with the manager of a node, and sees to it that it is one: a process of this user, of root,
+    /// or of the directory's owner.
     ///
     /// # Errors
     /// No process listens, or one of a stranger.
@@ -159,7 +161,8 @@ pub fn is_own_or_root(uid: u32) -> bool {
     uid == 0 || (uid == geteuid().as_raw() && !is_unknown(uid))
 }
 
-/// In a user namespace that has no name for this user, every user that it has none for looks like this one (user_namespaces(7)).
+/// In a user namespace that has no name for this user, every user that it has none for looks like this one
+/// (user_namespaces(7)).
 fn is_unknown(uid: u32) -> bool {
     let overflow = std::fs::read_to_string("/proc/sys/kernel/overflowuid");
     if overflow.map_or(65_534, |text| text.trim().parse().unwrap_or(65_534)) != uid {

@@ -28,10 +28,12 @@ const TAIL_LINES: usize = 12;
 /// How long managers may take to end when an `up` is undone, before they are killed.
 const UNDO_LIMIT: Duration = Duration::from_secs(5);
 
-/// Children that were started here and may have ended since: to be asked for their end, so that none stays a zombie.
+/// Children that were started here and may have ended since: to be asked for their end, so that none stays a
+/// zombie.
 static CHILDREN: Mutex<Vec<Child>> = Mutex::new(Vec::new());
 
-/// What is run for a manager: `<program> <leading…> node run --background --id … --cluster … --runtime-dir … [--config …]`.
+/// What is run for a manager:
+/// `<program> <leading…> node run --background --id … --cluster … --runtime-dir … [--config …]`.
 #[derive(Debug, Clone)]
 pub struct Launcher {
     /// The binary.
@@ -278,8 +280,8 @@ pub(super) fn reap() {
     all.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
 }
 
-/// What a manager in the background does first: leaves the terminal's session, so that neither its end nor an interrupt
-/// from its keyboard ends the manager, and the working directory, so that it can be unmounted.
+/// What a manager in the background does first: leaves the terminal's session, so that neither its end nor an
+/// interrupt from its keyboard ends the manager, and the working directory, so that it can be unmounted.
 pub fn detach() {
     // It may lead a session already; then there is nothing to leave.
     let _ = rustix::process::setsid();

@@ -1,9 +1,9 @@
 //! Ties a manager's life to a process: the one that measures with it, or the `up` that has not
 //! finished yet.
 //!
-//! The manager's standard input is then a pipe, which `TIELINE_LEASE=stdin` announces. When the last writing end is closed, which the
-//! kernel does for a process however it ends, the manager ends in an orderly way and leaves nothing, not even its log. A
-//! byte written into the pipe ends the dependence.
+//! The manager's standard input is then a pipe, which `TIELINE_LEASE=stdin` announces. When the last writing
+//! end is closed, which the kernel does for a process however it ends, the manager ends in an orderly way and
+//! leaves nothing, not even its log. A byte written into the pipe ends the dependence.
 
 use std::ffi::OsString;
 use std::io::{PipeReader, PipeWriter, Write};
@@ -15,7 +15,8 @@ use crate::error::{NodeError, Result};
 /// Says where a manager's lease is; only `stdin` is possible.
 pub const ENV_LEASE: &str = "TIELINE_LEASE";
 
-/// Managers that are started with it end when the last clone of it is dropped, and with the process that holds it.
+/// Managers that are started with it end when the last clone of it is dropped, and with the process that
+/// holds it.
 #[derive(Debug, Clone)]
 pub struct Lease {
     ends: Arc<(PipeReader, PipeWriter)>,

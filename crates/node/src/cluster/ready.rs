@@ -86,13 +86,14 @@ impl Candidate {
         Self { node, client: None, missing: Vec::new(), ran_before, unanswered: 0 }
     }
 
-    /// Whether its lock was held at the start of the wait, but not by a manager that runs: the threads of a killed process hold it
-    /// until the last of them has ended.
+    /// Whether its lock was held at the start of the wait, but not by a manager that runs: the threads of a
+    /// killed process hold it until the last of them has ended.
     fn has_ended(&self, dir: &ClusterDir) -> bool {
         self.ran_before && self.client.is_none() && is_held(dir, self.node) == Some(false)
     }
 
-    /// A manager that is only starting has no socket, does not listen yet, or has no time; anything else is an error.
+    /// A manager that is only starting has no socket, does not listen yet, or has no time; anything else is
+    /// an error.
     fn not_yet(&mut self, dir: &ClusterDir, error: ClientError) -> Result<bool> {
         self.client = None;
         match error {

@@ -62,8 +62,8 @@ impl DownReport {
     }
 }
 
-/// Ends the managers of these nodes, or of all, and removes their files. Nothing to end is no error. Each gets `limit` to
-/// end in an orderly way, then SIGTERM, then SIGKILL.
+/// Ends the managers of these nodes, or of all, and removes their files. Nothing to end is no error. Each
+/// gets `limit` to end in an orderly way, then SIGTERM, then SIGKILL.
 pub fn down(
     dir: &ClusterDir,
     nodes: Option<&[NodeId]>,
@@ -109,7 +109,8 @@ pub fn down(
     Ok(report)
 }
 
-/// Removes what a manager that has ended left. Returns whether it was a dead one's (its log alone is no sign of that).
+/// Removes what a manager that has ended left. Returns whether it was a dead one's (its log alone is no sign
+/// of that).
 pub(super) fn remove_leftovers(dir: &ClusterDir, node: NodeId) -> bool {
     let was_there = dir.lock_file(node).exists() || dir.socket(node).is_ok_and(|path| path.exists());
     let Ok(Some(lock)) = NodeLock::try_take(dir, node) else { return false };
@@ -146,12 +147,14 @@ fn order(dir: &ClusterDir, node: NodeId) -> Result<Option<Ending>> {
 
 /// The process of a node's manager, as a descriptor that cannot come to mean another process.
 ///
-/// A process id could have been given to another process between our reading it and our opening it. So it is compared
-/// afterwards: the lock is held (hence its holder lives), and the id in the lock file and the one that the kernel noted for
-/// the listening socket are still the one that was opened. The manager has had that id all its life.
+/// A process id could have been given to another process between our reading it and our opening it. So it is
+/// compared afterwards: the lock is held (hence its holder lives), and the id in the lock file and the one
+/// that the kernel noted for the listening socket are still the one that was opened. The manager has had that
+/// id all its life.
 ///
-/// A process that has the directory writes the lock file, and may name any process there. A manager is its user's, so a process of
-/// another user is none, and a caller that may end more than that user does not end it.
+/// A process that has the directory writes the lock file, and may name any process there. A manager is its
+/// user's, so a process of another user is none, and a caller that may end more than that user does not end
+/// it.
 fn identify(dir: &ClusterDir, node: NodeId) -> Result<Option<(u32, OwnedFd)>> {
     let owner = directory_metadata(dir.path())?.map(|metadata| metadata.uid());
     for _ in 0..20 {

@@ -125,7 +125,8 @@ impl Daemon {
         let Some(local) = self.agents.get_mut(&agent) else { return };
         let has_ended = flags.intersects(EventFlags::HUP | EventFlags::ERR);
         if has_ended && local.process.is_none() {
-            // The program has closed it: nothing that it said last is of use, and nobody reads what was for it.
+            // The program has closed it: nothing that it said last is of use, and nobody reads what was for
+            // it.
             self.forget_agent(agent);
             return self.carry_out();
         }
@@ -164,7 +165,8 @@ impl Daemon {
                 self.forget_agent(agent);
                 self.carry_out();
             }
-            // An agent that says no more has ended; as a rule it is about to exit, which this does not change.
+            // An agent that says no more has ended; as a rule it is about to exit, which this does not
+            // change.
             Some(process) => process.kill(),
         }
     }

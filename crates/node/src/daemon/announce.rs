@@ -1,8 +1,8 @@
 //! Tells nodes with higher IDs that are not connected where this node is.
 //!
-//! The higher ID dials. Whose address has changed while others did not hear it is dialled where it was, and nobody but itself is
-//! believed about an address that it has proved. So it connects once in a while to say where it is, and hangs up: no session comes of
-//! that, but the other one then dials.
+//! The higher ID dials. Whose address has changed while others did not hear it is dialled where it was, and
+//! nobody but itself is believed about an address that it has proved. So it connects once in a while to say
+//! where it is, and hangs up: no session comes of that, but the other one then dials.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,7 +17,8 @@ use super::{Daemon, clock};
 use crate::network::Network;
 use crate::remote::Remote;
 
-/// After the start: where many hosts start at once all are connected by then, and nobody is told what it knows.
+/// After the start: where many hosts start at once all are connected by then, and nobody is told what it
+/// knows.
 const FIRST: Duration = Duration::from_secs(10);
 /// Between two times.
 const PAUSE: Duration = Duration::from_secs(30);
@@ -77,7 +78,8 @@ impl Daemon {
     pub(super) fn announce_if_due(&mut self) {
         let (now, own) = (clock(), self.node);
         let Some(network) = &mut self.network else { return };
-        // Also of a node that nobody is to believe the moment passes: else it would be due at once, again and again.
+        // Also of a node that nobody is to believe the moment passes: else it would be due at once, again and
+        // again.
         if !network.announcing.is_due(now) || network.is_revoked {
             return;
         }

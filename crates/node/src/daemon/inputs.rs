@@ -22,8 +22,8 @@ use crate::watch::Happened;
 
 /// Messages taken from one connection before the others get their turn.
 const MESSAGES_AT_ONCE: usize = 16;
-/// Messages taken from a program that has died: those sent while it lived, no more than a socket holds. A fork of it
-/// that continues sending is not listened to.
+/// Messages taken from a program that has died: those sent while it lived, no more than a socket holds. A
+/// fork of it that continues sending is not listened to.
 const LAST_MESSAGES: usize = 1024;
 /// Connections accepted before others get their turn.
 const ACCEPTS_AT_ONCE: usize = 16;
@@ -50,7 +50,8 @@ fn message<T: DeserializeOwned>(buffer: &[u8], datagram: &Datagram) -> Result<T,
     if datagram.descriptors.len() > MAX_DESCRIPTORS {
         return Err(CodecError::Malformed(format!("more than {MAX_DESCRIPTORS} descriptors came along")));
     }
-    // Descriptors that this process had no room for are simply not there: the machine refuses what needs them.
+    // Descriptors that this process had no room for are simply not there: the machine refuses what needs
+    // them.
     decode(buffer.get(..datagram.len).unwrap_or_default())
 }
 
@@ -61,8 +62,8 @@ fn by_number(pid: u32) -> Option<OwnedFd> {
 }
 
 impl ProgramEnd {
-    /// A pidfd of its process for others; not a copy of the one that is watched. `None`: it is gone, or has no number here and the
-    /// kernel does not tell either (before Linux 6.5).
+    /// A pidfd of its process for others; not a copy of the one that is watched. `None`: it is gone, or has
+    /// no number here and the kernel does not tell either (before Linux 6.5).
     fn process(&self) -> Option<OwnedFd> {
         foreign::peer_process(self.connection.socket()).or_else(|| {
             // The process that had the number when it connected still has it, if it lives.
@@ -263,7 +264,8 @@ impl Daemon {
         }
     }
 
-    /// Keeps what came with a message. What came with no message (garbage, or more than a message may have) is not looked at.
+    /// Keeps what came with a message. What came with no message (garbage, or more than a message may have)
+    /// is not looked at.
     fn take_in(&mut self, is_message: bool, came: Vec<OwnedFd>, uid: u32) -> Vec<Descriptor> {
         if is_message {
             return self.descriptors.admit(came, uid);
@@ -361,7 +363,8 @@ impl Daemon {
                     self.reload_list();
                 }
                 Happened::SomethingRemoved | Happened::DirectoryGone => {
-                    // Without its files no process can reach this manager, and another one may take its place.
+                    // Without its files no process can reach this manager, and another one may take its
+                    // place.
                     if self.stopping.is_none() && !self.files_are_in_place() {
                         self.watch = None;
                         self.stop("its files in the runtime directory were removed");

@@ -1,4 +1,5 @@
-//! Connections with managers of other hosts, and with those who join: carries records between them and the machine.
+//! Connections with managers of other hosts, and with those who join: carries records between them and the
+//! machine.
 
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
@@ -107,7 +108,8 @@ impl Daemon {
         None
     }
 
-    /// Begins to connect to a node on another host, or lets that wait for its turn; false: its address is not known.
+    /// Begins to connect to a node on another host, or lets that wait for its turn; false: its address is not
+    /// known.
     pub(super) fn dial_host(&mut self, node: NodeId) -> bool {
         let Some(network) = self.network.as_mut().filter(|network| network.hosts.get(node).is_some()) else {
             return false;

@@ -43,8 +43,9 @@ impl Daemon {
     fn one(&mut self, output: Output) {
         match output {
             Output::ToProgram { program, message, descriptors } => {
-                // Those who resume their connections to a program that is slow or stopped cannot be refused: their pidfds must
-                // not be what cuts it off. It then has to do without the proof of their death.
+                // Those who resume their connections to a program that is slow or stopped cannot be refused:
+                // their pidfds must not be what cuts it off. It then has to do without the proof of their
+                // death.
                 let spare = matches!(message, ToProgram::Event(Event::Connected { .. }))
                     && self.programs.get(&program).is_some_and(|end| end.connection.is_heavy());
                 let topic = Topic::of(&message);
@@ -313,8 +314,8 @@ impl Daemon {
     }
 }
 
-/// Whether a process of this pid namespace is not there any more. A number that is in use again is no proof, nor is any other
-/// failure to look.
+/// Whether a process of this pid namespace is not there any more. A number that is in use again is no proof,
+/// nor is any other failure to look.
 fn certainly_gone(pid: u32) -> bool {
     let Some(raw) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return false };
     match pidfd_open(raw, PidfdFlags::NONBLOCK) {

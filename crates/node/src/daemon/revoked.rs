@@ -1,4 +1,5 @@
-//! Revoked certificates: takes newer lists from the directory and from other managers, passes them on, and ends what they end.
+//! Revoked certificates: takes newer lists from the directory and from other managers, passes them on, and
+//! ends what they end.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +17,8 @@ const OURS: &str = "this node's certificate was revoked by the cluster's authori
                     authority's host (`tieline cluster token --node ID`), join again with it, and restart this manager";
 
 impl Network {
-    /// Takes nodes out that are not of the cluster any more. One that tells of itself has just proved that it is.
+    /// Takes nodes out that are not of the cluster any more. One that tells of itself has just proved that it
+    /// is.
     pub(crate) fn without_gone(&self, told: &mut HostMap, teller: Option<NodeId>) -> bool {
         let list = self.identity.revocations.list();
         let gone = list.gone().map(|(node, _)| node);

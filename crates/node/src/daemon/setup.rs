@@ -66,7 +66,8 @@ fn behind_the_lock(options: &DaemonOptions, sharing: &Sharing) -> Result<Daemon>
         path: dir.path().into(),
         source,
     })?;
-    // Before the sockets are there, and before anybody looks: a manager that starts beside us is seen in any case.
+    // Before the sockets are there, and before anybody looks: a manager that starts beside us is seen in any
+    // case.
     let mut directory_watch = Watch::new(dir.path()).map_err(|errno| io(dir, "watch", errno))?;
     let own_uid = geteuid().as_raw();
     let closer = Closer::new(own_uid);
@@ -158,7 +159,8 @@ fn state_page(options: &DaemonOptions, incarnation: u64) -> Result<(PageWriter, 
     Ok((page, page_fd))
 }
 
-/// Listens for other hosts, if the node has a certificate: at each of its rails, which the configuration then has.
+/// Listens for other hosts, if the node has a certificate: at each of its rails, which the configuration then
+/// has.
 fn open_network(
     options: &DaemonOptions,
     changes: &mut Watch,
@@ -198,14 +200,15 @@ fn io(dir: &ClusterDir, what: &'static str, errno: rustix::io::Errno) -> NodeErr
     NodeError::Io { what, path: dir.path().into(), source: errno.into() }
 }
 
-/// Makes the directory and locks the node. The last manager of the cluster removes the empty directory, perhaps at just
-/// this moment: then both are tried again.
-/// The addresses that data goes over: those of the configuration, else the one by which other hosts know this one.
+/// Makes the directory and locks the node. The last manager of the cluster removes the empty directory,
+/// perhaps at just this moment: then both are tried again. The addresses that data goes over: those of the
+/// configuration, else the one by which other hosts know this one.
 fn rails(node: NodeId, own: IpAddr, configured: &[IpAddr]) -> Result<Vec<IpAddr>> {
     if configured.is_empty() {
         return Ok(Some(own).filter(|own| !own.is_unspecified()).into_iter().collect());
     }
-    // Hosts of a cluster on one machine may use such addresses; others would reach themselves by them, or nobody.
+    // Hosts of a cluster on one machine may use such addresses; others would reach themselves by them, or
+    // nobody.
     if !own.is_loopback() {
         for rail in configured {
             let kind = match rail.to_canonical() {
@@ -290,7 +293,8 @@ fn stop_pipe(options: &DaemonOptions) -> std::io::Result<(UnixStream, StopHandle
     reader.set_nonblocking(true)?;
     writer.set_nonblocking(true)?;
     if options.signals {
-        // A handler is installed a moment before its pipe is registered: a signal in that moment would be lost.
+        // A handler is installed a moment before its pipe is registered: a signal in that moment would be
+        // lost.
         let _later = shm::process::SignalsBlocked::here();
         for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT, signal_hook::consts::SIGHUP]
         {

@@ -14,7 +14,8 @@ use super::{Daemon, Key};
 const PAUSE: Duration = Duration::from_millis(100);
 
 impl Daemon {
-    /// Whether a program's user has so much to be closed that nothing more is taken: the program is then listened to later.
+    /// Whether a program's user has so much to be closed that nothing more is taken: the program is then
+    /// listened to later.
     pub(super) fn put_off(&mut self, program: ProgramConn) -> bool {
         let Some(end) = self.programs.get(&program) else { return false };
         let uid = end.connection.uid();
@@ -32,7 +33,8 @@ impl Daemon {
         self.look_at_users_at.get_or_insert(Instant::now() + PAUSE);
     }
 
-    /// Whether a message of this user may be taken in: not many of its descriptors are still to be closed, and room for all that it may carry.
+    /// Whether a message of this user may be taken in: not many of its descriptors are still to be closed,
+    /// and room for all that it may carry.
     fn may_take_from(&mut self, uid: u32) -> bool {
         self.closer.load_of(uid) == Load::Light && self.is_there_room()
     }
@@ -49,7 +51,8 @@ impl Daemon {
         is_free
     }
 
-    /// Whether what a user has connected before that is to be dropped. A process that has just sent what can't be closed is shut out now.
+    /// Whether what a user has connected before that is to be dropped. A process that has just sent what
+    /// can't be closed is shut out now.
     pub(super) fn is_shut_out(&mut self, uid: u32) -> bool {
         if self.is_own_or_root(uid) {
             return false;
@@ -81,7 +84,8 @@ impl Daemon {
         uid == 0 || uid == self.own_uid
     }
 
-    /// Listens again to those whose user's descriptors are closed, and shuts the door for those whose can't be.
+    /// Listens again to those whose user's descriptors are closed, and shuts the door for those whose can't
+    /// be.
     pub(super) fn look_at_users(&mut self) {
         let now = Instant::now();
         if self.look_at_users_at.is_none_or(|at| at > now)

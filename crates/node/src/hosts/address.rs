@@ -62,7 +62,8 @@ fn link_local(text: &str) -> String {
     )
 }
 
-/// The digits behind an address of the internet, which are too large for a port where the whole is no address.
+/// The digits behind an address of the internet, which are too large for a port where the whole is no
+/// address.
 fn port_of(text: &str) -> Option<&str> {
     let (ip, port) = text.rsplit_once(':')?;
     let ip = ip.strip_prefix('[').and_then(|ip| ip.strip_suffix(']')).unwrap_or(ip);

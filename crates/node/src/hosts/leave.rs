@@ -19,7 +19,8 @@ pub struct LeaveOptions<'o> {
     pub runtime: &'o ClusterDir,
     /// The node; none: the only one of this host.
     pub node: Option<NodeId>,
-    /// The authority's host, with or without a port; none: the authority is not told, and only what this host has is removed.
+    /// The authority's host, with or without a port; none: the authority is not told, and only what this host
+    /// has is removed.
     pub host: Option<&'o str>,
     /// How long the authority may take.
     pub limit: Duration,

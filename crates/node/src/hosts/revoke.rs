@@ -18,7 +18,8 @@ use crate::runtime_dir::ClusterDir;
 pub struct Revoked {
     /// Its certificates were revoked before.
     pub already: bool,
-    /// A manager of this host runs, which tells the other hosts. If none does, the next one that starts tells them.
+    /// A manager of this host runs, which tells the other hosts. If none does, the next one that starts tells
+    /// them.
     pub is_passed_on: bool,
     /// Where the list of revoked certificates is.
     pub dir: PathBuf,

@@ -95,7 +95,8 @@ fn a_member_that_changes_its_address_all_the_time_has_few_of_them_dialled() {
     let changes = 3000;
     member.obey(&format!("own 10.77.16.1:9000 {changes}"));
     let dialled: BTreeSet<String> = std::iter::once(answering.line()).chain(answering.rest()).collect();
-    // The test's clock says for how long the victim had time: it is told once a second, and tries six times within that.
+    // The test's clock says for how long the victim had time: it is told once a second, and tries six times
+    // within that.
     let most = 10 * (start.elapsed().as_secs() as usize + 2);
     assert!(dialled.len() <= most, "{} of {changes} addresses were dialled, {most} may be", dialled.len());
     assert!(lab.hosts[1].sees(&[4]), "others are not concerned");

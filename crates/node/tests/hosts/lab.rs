@@ -1,7 +1,8 @@
-//! Hosts in network namespaces, each with a runtime directory, keys and an address of its own, joined by a router.
+//! Hosts in network namespaces, each with a runtime directory, keys and an address of its own, joined by a
+//! router.
 //!
-//! Namespaces have no name: they and their interfaces vanish with the process that holds them, which ends with its input, so with
-//! the test, however it ends.
+//! Namespaces have no name: they and their interfaces vanish with the process that holds them, which ends
+//! with its input, so with the test, however it ends.
 
 use std::fs::File;
 use std::path::PathBuf;

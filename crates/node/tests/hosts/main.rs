@@ -1,4 +1,5 @@
-//! Node managers on hosts that are really apart: no file, no memory and no UNIX socket is shared between them.
+//! Node managers on hosts that are really apart: no file, no memory and no UNIX socket is shared between
+//! them.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::print_stderr)]
 
 mod hostile;
@@ -326,7 +327,8 @@ fn a_node_that_leaves_is_forgotten_by_all_and_by_its_own_host() {
     assert_eq!((lab.hosts[0].link(8), lab.hosts[2].link(8)), (String::new(), String::new()));
 }
 
-/// The higher ID dials, and the others do not hear of the new address from anybody else: of the first node nobody can, as nobody reaches it.
+/// The higher ID dials, and the others do not hear of the new address from anybody else: of the first node
+/// nobody can, as nobody reaches it.
 #[test]
 fn a_node_whose_address_has_changed_is_found_by_those_who_dial_it() {
     let Some(mut lab) = cluster(&[4, 8, 12]) else { return };

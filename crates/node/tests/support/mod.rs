@@ -1,4 +1,5 @@
-//! What the tests of this crate share: a place of their own on disk, managers on threads or in processes, programs.
+//! What the tests of this crate share: a place of their own on disk, managers on threads or in processes,
+//! programs.
 #![allow(dead_code, unreachable_pub, clippy::print_stdout)]
 
 use std::os::fd::AsFd;

@@ -1,4 +1,5 @@
-//! One end of a link over libfabric that obeys lines on its standard input: tests and measurements start one at each end.
+//! One end of a link over libfabric that obeys lines on its standard input: tests and measurements start one
+//! at each end.
 //!
 //! Each line is answered by one line: `ok …`, or `error …`. It ends with its input.
 #![forbid(unsafe_code)]

@@ -115,7 +115,8 @@ impl Engine {
         was.map_or(Answer::Refused, Answer::Was)
     }
 
-    /// Carries out the stores of a message of this length; `None` if there is no such memory, or not so much of it.
+    /// Carries out the stores of a message of this length; `None` if there is no such memory, or not so much
+    /// of it.
     #[cold]
     fn store(&self, slot: usize, len: usize, memory: u64) -> Option<()> {
         let mut bytes = [0; DATA_BYTES_MAX];
@@ -145,7 +146,8 @@ impl Engine {
         }
     }
 
-    /// Sends a reply, and those that its slot is free for where it cannot be sent; `false` if the provider has no room.
+    /// Sends a reply, and those that its slot is free for where it cannot be sent; `false` if the provider
+    /// has no room.
     fn send_reply(&self, mut slot: usize, mut reply: Reply) -> bool {
         loop {
             match self.post_reply(slot, &reply) {

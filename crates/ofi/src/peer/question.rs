@@ -24,8 +24,9 @@ fn nobody(request: u64) -> Body {
 }
 
 impl Peer {
-    /// Asks a doorbell of the peer that answers ([`Endpoint::bell_answering`](crate::Endpoint::bell_answering)), and waits for at most that
-    /// long. No answer is an error of the question alone: the peer has not failed by it.
+    /// Asks a doorbell of the peer that answers
+    /// ([`Endpoint::bell_answering`](crate::Endpoint::bell_answering)), and waits for at most that long. No
+    /// answer is an error of the question alone: the peer has not failed by it.
     pub(crate) fn ask_within(
         &self,
         bell: u64,
@@ -63,14 +64,15 @@ impl Peer {
         self.refused(Kind::Message, NO_DOORBELL)
     }
 
-    /// Sends data with a number by which the owner knows whether it has carried it out: the slot, for [`Self::answer_within`].
+    /// Sends data with a number by which the owner knows whether it has carried it out: the slot, for
+    /// [`Self::answer_within`].
     pub(crate) fn begin_numbered(&self, kind: Kind, bell: u64, number: u64, data: &[u8]) -> Result<usize> {
         let len = data.len() as u32;
         self.send(kind, |request| Body::Data { bell, request, len, number }, data)
     }
 
-    /// The answer; `None`: there is none within that time. Then, and only then, the slot is still the caller's, for another
-    /// wait or for [`Self::let_go`].
+    /// The answer; `None`: there is none within that time. Then, and only then, the slot is still the
+    /// caller's, for another wait or for [`Self::let_go`].
     pub(crate) fn answer_within(&self, slot: usize, limit: Duration) -> Result<Option<Option<Answer>>> {
         let engine = &self.inside.engine;
         let answer = engine.wait_for_answer(slot, &self.state, limit);
@@ -86,7 +88,8 @@ impl Peer {
         self.inside.engine.slots.let_go(slot);
     }
 
-    /// Asks whether the peer responds, without waiting, a doorbell that answers if one is given; `None`: it cannot be asked now.
+    /// Asks whether the peer responds, without waiting, a doorbell that answers if one is given; `None`: it
+    /// cannot be asked now.
     pub(crate) fn begin_probe(&self, question: Option<(u64, Vec<u8>)>) -> Option<Probe> {
         let (engine, peer) = (&self.inside.engine, &self.state);
         let slot = engine.slots.claim(peer, Kind::Question)?;

@@ -73,7 +73,8 @@ impl PeerState {
         self.has_lost.load(Ordering::SeqCst)
     }
 
-    /// From now on nothing is begun, or is again. Who has a slot by then is seen among what is under way; who has none yet finds this.
+    /// From now on nothing is begun, or is again. Who has a slot by then is seen among what is under way; who
+    /// has none yet finds this.
     pub(crate) fn hold(&self, is_held: bool) {
         self.is_held.store(is_held, Ordering::SeqCst);
     }

@@ -69,7 +69,8 @@ impl Port {
         }
     }
 
-    /// Writes the first bytes of a slot to remote memory; it completes when they are there, or when the slot is free again.
+    /// Writes the first bytes of a slot to remote memory; it completes when they are there, or when the slot
+    /// is free again.
     #[inline]
     pub(crate) fn write(
         &self,
@@ -95,8 +96,8 @@ impl Port {
                 context,
                 data: 0,
             };
-            // SAFETY: a live end point; the description lives through the call; buffer and context of a slot live until the end point is
-            // closed, and `post` has made sure that no other operation has them.
+            // SAFETY: a live end point; the description lives through the call; buffer and context of a slot
+            // live until the end point is closed, and `post` has made sure that no other operation has them.
             unsafe { fi_writemsg(self.ep.as_ptr(), &raw const message, flags) }
         })
     }
@@ -129,7 +130,8 @@ impl Port {
         })
     }
 
-    /// Reads completions, which is also how a provider with manual progress gets on. Calls `each` for every one; answers how many.
+    /// Reads completions, which is also how a provider with manual progress gets on. Calls `each` for every
+    /// one; answers how many.
     #[inline]
     pub(crate) fn completions(&self, mut each: impl FnMut(Completion)) -> usize {
         let mut entries = [fi_cq_data_entry::zeroed(); BATCH];
@@ -154,7 +156,8 @@ impl Port {
     fn failed_completion(&self) -> Option<Completion> {
         let mut entry = fi_cq_err_entry::zeroed();
         let mut words = [0; 128];
-        // SAFETY: a live queue, and places for an entry and for text of that length; the answer is read before the queue is used again.
+        // SAFETY: a live queue, and places for an entry and for text of that length; the answer is read
+        // before the queue is used again.
         let detail = unsafe {
             if fi_cq_readerr(self.cq.as_ptr(), &raw mut entry, 0) != 1 {
                 return None;

@@ -1,8 +1,9 @@
 //! Which rail takes the next chunk of a block: a decision without input and output.
 //!
-//! Blocks of one thread arrive in their order. Within a rail the provider keeps that order; between rails nobody does. So a rail may
-//! take chunks of a block when all that was begun before it on every *other* rail has been confirmed; what is still under way on the
-//! rail itself arrives before them anyway. Where the provider does not keep the order of puts, the rail's own counts, too.
+//! Blocks of one thread arrive in their order. Within a rail the provider keeps that order; between rails
+//! nobody does. So a rail may take chunks of a block when all that was begun before it on every *other* rail
+//! has been confirmed; what is still under way on the rail itself arrives before them anyway. Where the
+//! provider does not keep the order of puts, the rail's own counts, too.
 
 /// What is known of a rail when a chunk is to be placed.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -21,8 +22,8 @@ pub(crate) struct Rail {
     pub(crate) has_room: bool,
 }
 
-/// Rails that carry at least this share of what the best one carries count as equally fast: measurements scatter, and outstanding bytes
-/// tell the rest.
+/// Rails that carry at least this share of what the best one carries count as equally fast: measurements
+/// scatter, and outstanding bytes tell the rest.
 const NEAR: f64 = 0.7;
 
 /// Whether a rail may take chunks of the block.
@@ -31,11 +32,12 @@ pub(crate) fn may_take(rails: &[Rail], nth: usize) -> bool {
     rails[nth].is_up && !rails.iter().enumerate().any(holds_up)
 }
 
-/// The rails that may take a chunk now, the one that will have carried it first comes first: that with the least outstanding work. Among
-/// equals in turn, so that none is preferred.
+/// The rails that may take a chunk now, the one that will have carried it first comes first: that with the
+/// least outstanding work. Among equals in turn, so that none is preferred.
 ///
-/// A rail that would carry it later than the best one, by more than one chunk of its own, takes none, also if the best one has to wait
-/// for what is earlier: that is soon over, and it is to have its share of the block. One that has enough under way takes none either.
+/// A rail that would carry it later than the best one, by more than one chunk of its own, takes none, also if
+/// the best one has to wait for what is earlier: that is soon over, and it is to have its share of the block.
+/// One that has enough under way takes none either.
 pub(crate) fn order(rails: &[Rail], chunk_bytes: usize, turn: usize) -> impl Iterator<Item = usize> {
     let length = chunk_bytes as f64;
     // Of a rail of which nothing is known the best is expected, so that it is tried.
@@ -132,7 +134,8 @@ mod tests {
         assert_eq!(order(&[unordered, rail(false, 0)], 0).count(), 0);
     }
 
-    /// Chunks under way on a rail, each with the number of its block; and how many of each block have arrived.
+    /// Chunks under way on a rail, each with the number of its block; and how many of each block have
+    /// arrived.
     #[derive(Debug, Clone, PartialEq, Eq, Hash)]
     struct World {
         under_way: Vec<VecDeque<usize>>,
@@ -144,7 +147,8 @@ mod tests {
     const CHUNKS: usize = 3;
     const BLOCKS: usize = 3;
 
-    /// All that can happen next: a rail's oldest chunk arrives, or the next chunk is begun on any rail that may take it.
+    /// All that can happen next: a rail's oldest chunk arrives, or the next chunk is begun on any rail that
+    /// may take it.
     fn next(world: &World, rule: impl Fn(&[Rail], usize) -> bool) -> Vec<World> {
         let mut all = Vec::new();
         for rail in 0..world.under_way.len() {
@@ -166,7 +170,8 @@ mod tests {
         all
     }
 
-    /// Every state that can be reached; whether in all of them no chunk of a block arrived before the blocks before it were whole.
+    /// Every state that can be reached; whether in all of them no chunk of a block arrived before the blocks
+    /// before it were whole.
     fn keeps_order(rails: usize, rule: impl Fn(&[Rail], usize) -> bool + Copy) -> bool {
         let start = World {
             under_way: vec![VecDeque::new(); rails],

@@ -1,4 +1,5 @@
-//! What all threads that use a link over rails share: which chunk went where, and what is still to be confirmed or sent again.
+//! What all threads that use a link over rails share: which chunk went where, and what is still to be
+//! confirmed or sent again.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -152,7 +153,8 @@ pub(super) struct State {
     next_block: u64,
     /// That of the next chunk.
     pub(super) next_turn: u64,
-    /// Of the decisions: time that the keeper has seen pass. A process that stood still finds nothing late when it goes on.
+    /// Of the decisions: time that the keeper has seen pass. A process that stood still finds nothing late
+    /// when it goes on.
     pub(super) clock: Duration,
 }
 
@@ -171,8 +173,9 @@ pub(super) struct Core {
     pub(super) has_moved: AtomicBool,
     pub(super) count: usize,
     pub(super) state: Mutex<State>,
-    /// Chunks that what follows has to wait for: those that were not confirmed when somebody last looked, and those that are to be sent again.
-    /// Where the link cannot go on without a rail, what the first one has arrives before what follows on it, and does not count.
+    /// Chunks that what follows has to wait for: those that were not confirmed when somebody last looked, and
+    /// those that are to be sent again. Where the link cannot go on without a rail, what the first one has
+    /// arrives before what follows on it, and does not count.
     pub(super) others: AtomicUsize,
     /// Threads that wait for these chunks, and then do something short: no other chunk is begun meanwhile.
     pub(super) short_waiting: AtomicUsize,
@@ -185,8 +188,8 @@ pub(super) struct Core {
     opened: Instant,
     /// What it takes to go on without a rail; without that the first failure of any rail is that of the link.
     pub(super) recover: Option<Recover>,
-    /// Of atomic operations and stores, which are sent again if a rail fails; `None`: this link cannot send anything again, or leads
-    /// to no memory.
+    /// Of atomic operations and stores, which are sent again if a rail fails; `None`: this link cannot send
+    /// anything again, or leads to no memory.
     pub(super) orders: Option<NumberPool>,
     /// Wakes the thread that looks after the rails.
     pub(super) keeper: Arc<Bell>,
@@ -318,7 +321,8 @@ impl Core {
         state.next_block - 1
     }
 
-    /// Begins a chunk on the rail that will have carried it first, of those that may take it and have room; false: none has.
+    /// Begins a chunk on the rail that will have carried it first, of those that may take it and have room;
+    /// false: none has.
     pub(super) fn try_chunk(
         &self,
         chunk: Chunk,

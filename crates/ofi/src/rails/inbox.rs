@@ -1,4 +1,5 @@
-//! The owner's end of messages that have numbers: carries each out once, over whichever rail and however often it comes.
+//! The owner's end of messages that have numbers: carries each out once, over whichever rail and however
+//! often it comes.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -23,7 +24,8 @@ impl std::fmt::Debug for Inbox {
 }
 
 impl Inbox {
-    /// `ring` is called with the number of new triggers, on any thread that makes progress: it must neither wait nor use an end point.
+    /// `ring` is called with the number of new triggers, on any thread that makes progress: it must neither
+    /// wait nor use an end point.
     pub fn counting(ring: impl Fn(u32) + Send + Sync + 'static) -> Self {
         Self(Mutex::new(Kind::Triggers { counted: Counted::default(), ring: Box::new(ring) }))
     }
@@ -37,7 +39,8 @@ impl Inbox {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// So many triggers were made by now; 0: this one has no number. The last that was counted; `None`: it counts none.
+    /// So many triggers were made by now; 0: this one has no number. The last that was counted; `None`: it
+    /// counts none.
     ///
     /// The program has them before the lock is given back: an answer is true when it is sent.
     pub(crate) fn count(&self, number: u64) -> Option<u64> {
@@ -51,7 +54,8 @@ impl Inbox {
         })
     }
 
-    /// What became of a message, which is carried out if it is new; 0: it has no number. `None`: it takes none, or this one is too old.
+    /// What became of a message, which is carried out if it is new; 0: it has no number. `None`: it takes
+    /// none, or this one is too old.
     pub(crate) fn take(&self, number: u64, data: &[u8]) -> Option<Delivery> {
         self.with(|kind| match kind {
             Kind::Messages { take, .. } if number == 0 => Some(take(data)),

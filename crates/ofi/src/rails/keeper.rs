@@ -1,5 +1,6 @@
-//! The thread that looks after the rails of a link: notices one that has failed, has its end point closed, sends again what was not
-//! confirmed, and opens the rail again. What is decided is `recovery`'s; this carries it out.
+//! The thread that looks after the rails of a link: notices one that has failed, has its end point closed,
+//! sends again what was not confirmed, and opens the rail again. What is decided is `recovery`'s; this
+//! carries it out.
 //!
 //! Programs only begin chunks and wait for them. So a link recovers also while its program computes.
 
@@ -39,12 +40,13 @@ pub struct Recover {
     pub bells: Vec<u64>,
     /// The owner's number of each rail, from 0 on.
     pub numbers: Vec<u8>,
-    /// An end point of this side for the n-th rail of the link (from 0 on) that is to be used again: another one than that it had.
+    /// An end point of this side for the n-th rail of the link (from 0 on) that is to be used again: another
+    /// one than that it had.
     pub open: Box<OpenAgain>,
     /// All messages have numbers, and the link leads to no memory.
     pub outbox: Option<Outbox>,
-    /// Is told which rails are not used when that changes, and now and then while there are any: it must not wait. `false`: it is to be told
-    /// once more.
+    /// Is told which rails are not used when that changes, and now and then while there are any: it must not
+    /// wait. `false`: it is to be told once more.
     pub tell: Box<Tell>,
 }
 

@@ -1,9 +1,11 @@
 //! The rail that carries all but long blocks: the first one, until it fails, and another one from then on.
 //!
-//! A short put must not be done a second time: the owner may have seen that it was done, and gone on. So another rail takes over at once
-//! only if none is under way on the one that fails, or was lost there; if one is, the link is suspended until the program has been told
-//! ([`suspension`](super::suspension)). Who is about to begin one while that is looked at begins it on the other rail. Messages that have numbers may be sent again, atomic operations too ([`orders`](super::orders)): they do
-//! not keep another rail from taking over.
+//! A short put must not be done a second time: the owner may have seen that it was done, and gone on. So
+//! another rail takes over at once only if none is under way on the one that fails, or was lost there; if one
+//! is, the link is suspended until the program has been told ([`suspension`](super::suspension)). Who is
+//! about to begin one while that is looked at begins it on the other rail. Messages that have numbers may be
+//! sent again, atomic operations too ([`orders`](super::orders)): they do not keep another rail from taking
+//! over.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -17,7 +19,8 @@ use crate::peer::Peer;
 
 /// Between two looks whether another rail has taken over.
 const LOOK: Duration = Duration::from_millis(1);
-/// So many looks at what is under way on a rail that fails: who has found that nothing may be begun there gives its slot back in a moment.
+/// So many looks at what is under way on a rail that fails: who has found that nothing may be begun there
+/// gives its slot back in a moment.
 const LOOKS: u32 = 20;
 
 /// See the module; it costs nothing while it is the first one.
@@ -77,11 +80,13 @@ impl Core {
         Arc::clone(&state.lanes[state.lead].peer)
     }
 
-    /// Does what is no long block. If the rail fails before it has begun, it is done over the one that takes over.
+    /// Does what is no long block. If the rail fails before it has begun, it is done over the one that takes
+    /// over.
     #[inline]
     pub(crate) fn over_lead<T>(&self, mut act: impl FnMut(&Lead<'_>) -> Result<T>) -> Result<T> {
         let lead = self.lead();
-        // After the rail was chosen: one that has taken over from a rail with something in doubt is not used before that was told.
+        // After the rail was chosen: one that has taken over from a rail with something in doubt is not used
+        // before that was told.
         if self.suspension.is_on() {
             return Err(self.in_doubt());
         }
@@ -110,7 +115,8 @@ impl Core {
         }
     }
 
-    /// After an error of a rail, until another one has taken over, or this one may be used again; an error if it is another one, or the link's.
+    /// After an error of a rail, until another one has taken over, or this one may be used again; an error if
+    /// it is another one, or the link's.
     fn wait_for_other_lead(&self, failed: &Peer, error: OfiError) -> Result<()> {
         loop {
             self.check()?;
@@ -127,8 +133,8 @@ impl Core {
         }
     }
 
-    /// Whether something is under way on a rail, or was lost there, that must not be done a second time. From then on nothing is begun
-    /// there.
+    /// Whether something is under way on a rail, or was lost there, that must not be done a second time. From
+    /// then on nothing is begun there.
     pub(super) fn is_in_doubt(peer: &Peer) -> bool {
         let (engine, state) = (&peer.inside.engine, &peer.state);
         state.hold(true);
@@ -152,8 +158,9 @@ impl Core {
         is_in_use
     }
 
-    /// The rail that carries all but long blocks is not used any more: another one takes over, or the link ends with this error. If
-    /// something was under way there that must not be done a second time, the link is suspended.
+    /// The rail that carries all but long blocks is not used any more: another one takes over, or the link
+    /// ends with this error. If something was under way there that must not be done a second time, the link
+    /// is suspended.
     pub(super) fn move_lead(&self, state: &mut State) -> Result<()> {
         let (nth, old) = (state.lead, Arc::clone(&state.lanes[state.lead].peer));
         let other = (0..self.count).find(|nth| state.recovery.generation_if_up(*nth).is_some());

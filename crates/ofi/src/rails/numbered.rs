@@ -1,4 +1,5 @@
-//! Sending messages that have numbers, by which the owner carries each out once: again over another rail when theirs fails.
+//! Sending messages that have numbers, by which the owner carries each out once: again over another rail when
+//! theirs fails.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,10 +11,12 @@ use crate::error::{OfiError, Result};
 use crate::message::Answer;
 use crate::slots::Kind;
 
-/// The keeper need not know of a message that is answered within such a part of the time for which a rail may be silent.
+/// The keeper need not know of a message that is answered within such a part of the time for which a rail may
+/// be silent.
 const SOON: u32 = 4;
 
-/// Numbers that this side's threads take. As many are open at a time as the owner keeps outcomes; who wants one more waits.
+/// Numbers that this side's threads take. As many are open at a time as the owner keeps outcomes; who wants
+/// one more waits.
 #[derive(Debug)]
 pub(super) struct NumberPool {
     open: Mutex<Open>,
@@ -60,8 +63,8 @@ impl NumberPool {
 }
 
 impl Core {
-    /// Sends a message with a number over the rail that carries what is short, again over another rail if that one fails,
-    /// and waits for the owner's answer. `begin` sends it, and returns its slot.
+    /// Sends a message with a number over the rail that carries what is short, again over another rail if
+    /// that one fails, and waits for the owner's answer. `begin` sends it, and returns its slot.
     ///
     /// # Errors
     /// No answer within the settings' limit ends the link: nobody knows whether the owner has carried it out.

@@ -1,10 +1,11 @@
-//! Numbers of messages to the owner: the owner carries each out once, however often and over whichever rail it comes. Without input,
-//! output and clock.
+//! Numbers of messages to the owner: the owner carries each out once, however often and over whichever rail
+//! it comes. Without input, output and clock.
 //!
-//! There are two kinds. A *trigger* says how many there have been: one that arrives makes up for all before it that were lost
-//! ([`Counted`]). A *message* has an outcome. The owner keeps the outcomes of the latest [`WINDOW`] numbers and answers a number that it
-//! has carried out with its outcome ([`Once`]). The sender begins no number while the one [`WINDOW`] before it is not answered
-//! ([`Open`]): so what it sends again is never older than what the owner knows.
+//! There are two kinds. A *trigger* says how many there have been: one that arrives makes up for all before
+//! it that were lost ([`Counted`]). A *message* has an outcome. The owner keeps the outcomes of the latest
+//! [`WINDOW`] numbers and answers a number that it has carried out with its outcome ([`Once`]). The sender
+//! begins no number while the one [`WINDOW`] before it is not answered ([`Open`]): so what it sends again is
+//! never older than what the owner knows.
 //!
 //! Nothing is assumed of the rails: what they carry may be lost, repeated, and late by any time.
 
@@ -21,7 +22,8 @@ pub(crate) const WINDOW: usize = 256;
 pub(crate) struct Counted(u64);
 
 impl Counted {
-    /// So many were made: how many of them are new. `None`: more than a sender of ours makes before it hears of one, and nothing is counted.
+    /// So many were made: how many of them are new. `None`: more than a sender of ours makes before it hears
+    /// of one, and nothing is counted.
     pub(crate) fn up_to(&mut self, number: u64) -> Option<u32> {
         let new = u32::try_from(number.saturating_sub(self.0)).ok()?;
         self.0 = self.0.max(number);
@@ -49,7 +51,8 @@ impl<T: Copy> Once<T> {
         Self { highest: 0, outcomes: vec![None; window.max(1)].into() }
     }
 
-    /// What becomes of a message, or has become of it; `None`: it is too old to be known, so its sender has an answer.
+    /// What becomes of a message, or has become of it; `None`: it is too old to be known, so its sender has
+    /// an answer.
     pub(crate) fn carry_out(&mut self, number: u64, act: impl FnOnce() -> T) -> Option<T> {
         let window = self.outcomes.len() as u64;
         if number <= self.highest.saturating_sub(window) {

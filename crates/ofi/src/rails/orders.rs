@@ -1,5 +1,6 @@
-//! Atomic operations and stores of a link over rails, which the owner's program carries out. They have numbers as
-//! interrupts have, so one that was under way when a rail failed is sent again over another rail and carried out once.
+//! Atomic operations and stores of a link over rails, which the owner's program carries out. They have
+//! numbers as interrupts have, so one that was under way when a rail failed is sent again over another rail
+//! and carried out once.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -14,7 +15,8 @@ use crate::message::{Answer, AtomicOp, Body, DATA_BYTES_MAX, MESSAGE_BYTES, Mess
 use crate::peer::Peer;
 use crate::slots::Kind;
 
-/// What a peer may ask the owner of memory for, in a message of its own or as the data of one that has a number.
+/// What a peer may ask the owner of memory for, in a message of its own or as the data of one that has a
+/// number.
 #[derive(Clone, Copy)]
 enum Order<'a> {
     Atomic {
@@ -27,7 +29,8 @@ enum Order<'a> {
 }
 
 impl Order<'_> {
-    /// The message for memory with this token. Its session and request are those of the message whose data it is.
+    /// The message for memory with this token. Its session and request are those of the message whose data it
+    /// is.
     fn encode(&self, memory: u64) -> Vec<u8> {
         let (body, part) = match *self {
             Self::Atomic { offset, width, op } => {
@@ -61,7 +64,8 @@ impl Orders {
 }
 
 impl Rails {
-    /// An atomic operation on a word of the memory that has these cards, behind all that this thread has put; what was there.
+    /// An atomic operation on a word of the memory that has these cards, behind all that this thread has put;
+    /// what was there.
     pub(crate) fn atomic(
         &self,
         cards: &[MemoryCard],

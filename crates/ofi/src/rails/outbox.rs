@@ -1,8 +1,10 @@
-//! The sender's end of messages that have numbers: what was under way when a rail failed is sent again over another one.
+//! The sender's end of messages that have numbers: what was under way when a rail failed is sent again over
+//! another one.
 //!
-//! A trigger is sent once, and nobody waits for it. While one is not confirmed, the keeper asks the owner over the rail that carries what is
-//! short how many it has counted, and says how many were made: so the question makes up for triggers that were lost, and whether it is
-//! answered tells whether the rail responds. A message is sent again by the thread that waits for its answer.
+//! A trigger is sent once, and nobody waits for it. While one is not confirmed, the keeper asks the owner
+//! over the rail that carries what is short how many it has counted, and says how many were made: so the
+//! question makes up for triggers that were lost, and whether it is answered tells whether the rail responds.
+//! A message is sent again by the thread that waits for its answer.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -73,8 +75,8 @@ impl Outbox {
             self.confirmed.fetch_max(last, Ordering::SeqCst);
         }
         let took_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX).max(1);
-        // Relaxed: it affects only when a rail is late, so one of two that the keeper and `confirm` hear at once may be lost. A long one is
-        // forgotten slowly.
+        // Relaxed: it affects only when a rail is late, so one of two that the keeper and `confirm` hear at
+        // once may be lost. A long one is forgotten slowly.
         let before_ns = self.response_ns.load(Ordering::Relaxed);
         self.response_ns.store(took_ns.max(before_ns - before_ns / 8), Ordering::Relaxed);
     }
@@ -180,8 +182,9 @@ impl Core {
 }
 
 impl Rails {
-    /// As of a peer, with a doorbell at the owner's end point of the rail that carries what is short. Where messages have numbers, that of the
-    /// rail is rung, and what a rail loses is made up for over another one.
+    /// As of a peer, with a doorbell at the owner's end point of the rail that carries what is short. Where
+    /// messages have numbers, that of the rail is rung, and what a rail loses is made up for over another
+    /// one.
     #[inline]
     pub fn ring(&self, bell: u64) -> Result<()> {
         match self.0.outbox() {

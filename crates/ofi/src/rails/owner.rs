@@ -1,7 +1,8 @@
-//! The owner's end of a link over rails: closes end points of rails that failed, says when nothing lands there any more, and opens new ones.
+//! The owner's end of a link over rails: closes end points of rails that failed, says when nothing lands
+//! there any more, and opens new ones.
 //!
-//! Questions of the importer are answered at once, on the thread that makes progress; what takes long is a [`Task`] for the program's own
-//! thread, begun once however often the importer asks.
+//! Questions of the importer are answered at once, on the thread that makes progress; what takes long is a
+//! [`Task`] for the program's own thread, begun once however often the importer asks.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -84,12 +85,14 @@ impl std::fmt::Debug for OwnerRails {
 }
 
 impl OwnerRails {
-    /// For the fences of all rails. `begin` is called for each task, on any thread that makes progress: it must not wait.
+    /// For the fences of all rails. `begin` is called for each task, on any thread that makes progress: it
+    /// must not wait.
     pub fn new(fences: Vec<Fence>, begin: impl Fn(Task) + Send + Sync + 'static) -> Self {
         Self::of(fences.into_iter().map(Some).collect(), Box::new(begin), None)
     }
 
-    /// Of a connection that leads to no memory, over so many rails: all its messages have numbers. `begin` as above; no rail is closed.
+    /// Of a connection that leads to no memory, over so many rails: all its messages have numbers. `begin` as
+    /// above; no rail is closed.
     pub fn with_inbox(rails: usize, inbox: Inbox, begin: impl Fn(Task) + Send + Sync + 'static) -> Self {
         Self::of(vec![None; rails], Box::new(begin), Some(inbox))
     }

@@ -1,7 +1,8 @@
 //! How fast a rail carries chunks, measured while it has some: without input, output and clock.
 //!
-//! Only while something is under way time counts, from a look to a later one by which enough was confirmed. A rail that was not measured
-//! for a while counts as unknown, and is tried again: it may have been slow for a time only.
+//! Only while something is under way time counts, from a look to a later one by which enough was confirmed. A
+//! rail that was not measured for a while counts as unknown, and is tried again: it may have been slow for a
+//! time only.
 
 use crate::port::SEND_SLOT_BYTES;
 
@@ -9,8 +10,8 @@ use crate::port::SEND_SLOT_BYTES;
 const WINDOW_BYTES: u64 = 4 * SEND_SLOT_BYTES as u64;
 /// As much of a new measurement counts.
 const LEARN: f64 = 0.125;
-/// No measurement counts as more than so many times what is known: two looks right behind each other, after a thread was held up, see at
-/// once what has come in a long time.
+/// No measurement counts as more than so many times what is known: two looks right behind each other, after a
+/// thread was held up, see at once what has come in a long time.
 const FASTER: f64 = 2.0;
 /// After that time without a measurement nothing is known.
 const STALE_NS: u64 = 1_000_000_000;

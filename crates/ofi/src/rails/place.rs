@@ -30,7 +30,8 @@ impl Core {
             let lane = &mut state.lanes[nth];
             let bytes = lane.bytes();
             lane.pace.look(now_ns, bytes);
-            // What was begun on a rail that may fail may have to be sent again: nothing later may be there by then.
+            // What was begun on a rail that may fail may have to be sent again: nothing later may be there by
+            // then.
             let is_final = self.recover.is_none();
             let is_ordered = is_final && lane.peer.inside.order & FI_ORDER_WAW != 0;
             let rate = lane.pace.rate(now_ns);

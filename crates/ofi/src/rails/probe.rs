@@ -1,9 +1,9 @@
 //! Asks the peer over idle rails whether it responds, so that the program finds the rails that work when it
 //! continues.
 //!
-//! That it does not respond says nothing about a rail by itself: the owner may be stopped. It does if the peer responds over another one.
-//! Where messages have numbers ([`outbox`](super::outbox)), it is asked more often while one is open, and an answer is late sooner: to take
-//! another rail costs nothing there.
+//! That it does not respond says nothing about a rail by itself: the owner may be stopped. It does if the
+//! peer responds over another one. Where messages have numbers ([`outbox`](super::outbox)), it is asked more
+//! often while one is open, and an answer is late sooner: to take another rail costs nothing there.
 
 use std::time::Duration;
 
@@ -16,7 +16,8 @@ use crate::message::Answer;
 pub(super) const PERIOD: Duration = Duration::from_secs(1);
 
 impl Core {
-    /// Asks, and looks for answers: the rails over which the peer does not respond, while it does over another one. An error ends the link.
+    /// Asks, and looks for answers: the rails over which the peer does not respond, while it does over
+    /// another one. An error ends the link.
     pub(super) fn probe(&self, state: &mut State) -> Result<Vec<bool>, OfiError> {
         let (now, lead) = (state.clock, state.lead);
         let outbox = self.outbox();
@@ -82,7 +83,8 @@ impl Lane {
         self.asked.as_ref().map(|asked| asked.at).filter(|at| now - *at >= patience)
     }
 
-    /// An answer may wait behind long transfers of other links of this program: it is late by what it takes without them.
+    /// An answer may wait behind long transfers of other links of this program: it is late by what it takes
+    /// without them.
     fn excuse(&mut self, now: Duration) {
         if let Some(asked) = &mut self.asked
             && self.peer.inside.engine.slots.has_long_of_others(&self.peer.state)

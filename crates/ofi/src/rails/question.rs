@@ -132,7 +132,8 @@ impl Answer {
     }
 }
 
-/// How an end point, the memory there, if the connection has any, and the doorbell that answers questions are reached.
+/// How an end point, the memory there, if the connection has any, and the doorbell that answers questions are
+/// reached.
 pub(super) fn reached(end_point: &EndpointCard, memory: Option<&MemoryCard>, bell: u64) -> Vec<u8> {
     let memory = memory.map(MemoryCard::to_bytes);
     [memory.as_ref().map_or(&[][..], |memory| memory), &bell.to_le_bytes(), &end_point.to_bytes()].concat()

@@ -1,20 +1,22 @@
 //! How much a rail has under way, and how long its chunks are: without input, output and clock.
 //!
-//! What is short waits for what rails have under way ([`shorts`](super::shorts)), so that is to be little; but a rail must not be idle while
-//! there is more for it. How much that takes depends on its rate and latency, and on how late threads wake, so it is found by trying, as
-//! Linux does for network interfaces (T. Herbert, dynamic queue limits, `lib/dynamic_queue_limits.c`): the limit rises while rails run
-//! empty for too large a share of the time although somebody has more for them, and else falls.
+//! What is short waits for what rails have under way ([`shorts`](super::shorts)), so that is to be little;
+//! but a rail must not be idle while there is more for it. How much that takes depends on its rate and
+//! latency, and on how late threads wake, so it is found by trying, as Linux does for network interfaces (T.
+//! Herbert, dynamic queue limits, `lib/dynamic_queue_limits.c`): the limit rises while rails run empty for
+//! too large a share of the time although somebody has more for them, and else falls.
 
 use crate::port::SEND_SLOT_BYTES;
 use crate::slots::SLOTS_OF_A_PEER;
 
-/// A chunk takes no longer on its rail, unless it is the shortest one: one more or less is what a limit is told apart by.
+/// A chunk takes no longer on its rail, unless it is the shortest one: one more or less is what a limit is
+/// told apart by.
 const CHUNK_NS: f64 = 300_000.0;
 const LEAST_CHUNK_BYTES: usize = 16 * 1024;
 /// A rail has no more slots.
 const MOST_BYTES: u64 = SLOTS_OF_A_PEER as u64 * SEND_SLOT_BYTES as u64;
-/// The share of the time for which a rail may be empty although there is more for it: above the first a limit rises, below the second it
-/// falls.
+/// The share of the time for which a rail may be empty although there is more for it: above the first a limit
+/// rises, below the second it falls.
 const TOO_IDLE: f64 = 0.02;
 const BUSY: f64 = 0.01;
 /// That is looked at over so many chunks.
@@ -33,7 +35,8 @@ pub(crate) fn chunk_bytes(rate: Option<f64>) -> usize {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Queue {
     limit_bytes: u64,
-    /// Somebody has a chunk for which there was no room: when that was found last, and what was under way then.
+    /// Somebody has a chunk for which there was no room: when that was found last, and what was under way
+    /// then.
     refused: Option<(u64, u64)>,
     /// What was begun in this window, and for how long the rail was empty although there was more for it.
     begun_bytes: u64,
@@ -47,8 +50,8 @@ impl Default for Queue {
 }
 
 impl Queue {
-    /// Whether a chunk of this length has room beside what is under way. One always has in a rail that is empty. `rate` in bytes per
-    /// nanosecond, if that is known.
+    /// Whether a chunk of this length has room beside what is under way. One always has in a rail that is
+    /// empty. `rate` in bytes per nanosecond, if that is known.
     pub(crate) fn has_room(
         &mut self,
         now_ns: u64,
@@ -99,8 +102,9 @@ mod tests {
 
     const CHUNK: usize = SEND_SLOT_BYTES;
 
-    /// A rail that takes so long for a chunk, and a thread that always has more for it, but sees only after `late_ns` that one was
-    /// confirmed: the share of some seconds in which the rail had work, and the most that it had under way in the last tenth of one.
+    /// A rail that takes so long for a chunk, and a thread that always has more for it, but sees only after
+    /// `late_ns` that one was confirmed: the share of some seconds in which the rail had work, and the most
+    /// that it had under way in the last tenth of one.
     fn carry(queue: &mut Queue, chunk_ns: u64, late_ns: impl Fn(u64) -> u64) -> (f64, u64) {
         let (mut now_ns, end_ns) = (0, 10_000_000_000);
         let rate = Some(CHUNK as f64 / chunk_ns as f64);

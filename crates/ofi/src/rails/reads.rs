@@ -1,5 +1,5 @@
-//! Blocks that are read over all rails. A rail that fails costs a chunk a second try over another one: nothing is changed by a read, and
-//! bytes that come late land in a slot that nobody looks at.
+//! Blocks that are read over all rails. A rail that fails costs a chunk a second try over another one:
+//! nothing is changed by a read, and bytes that come late land in a slot that nobody looks at.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -48,8 +48,8 @@ impl Core {
         result
     }
 
-    /// Who has reads under way waits for the oldest of them, never for room: threads that each keep some and wait for more would wait
-    /// for each other.
+    /// Who has reads under way waits for the oldest of them, never for room: threads that each keep some and
+    /// wait for more would wait for each other.
     fn begin_read(
         &self,
         cards: &[MemoryCard],

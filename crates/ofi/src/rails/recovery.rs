@@ -1,13 +1,16 @@
-//! What is decided when a rail dies: when it is closed, what is sent again, when it is opened again. Without input, output and clock.
+//! What is decided when a rail dies: when it is closed, what is sent again, when it is opened again. Without
+//! input, output and clock.
 //!
-//! The rules that all else serves: a chunk is sent again only after the receiver has confirmed over another rail that the end point of the
-//! failed one is closed; until then its bytes may still land, and would overwrite what was put later. And a chunk that may have to be sent
-//! again has nothing behind it: a later block begins when it has been confirmed, so that the receiver does not know yet that it is there
-//! when it lands for the second time. The number of a rail's end point, its *generation*, goes with each question and answer, so an answer
-//! about an earlier one does nothing.
+//! The rules that all else serves: a chunk is sent again only after the receiver has confirmed over another
+//! rail that the end point of the failed one is closed; until then its bytes may still land, and would
+//! overwrite what was put later. And a chunk that may have to be sent again has nothing behind it: a later
+//! block begins when it has been confirmed, so that the receiver does not know yet that it is there when it
+//! lands for the second time. The number of a rail's end point, its *generation*, goes with each question and
+//! answer, so an answer about an earlier one does nothing.
 //!
-//! The tests search all interleavings of late bytes, errors, questions and answers that are lost, for any rail that fails. Of what is no block
-//! they know a word that must not land twice: while it is under way on the rail that fails, nothing goes on (`lead`, `suspension`).
+//! The tests search all interleavings of late bytes, errors, questions and answers that are lost, for any
+//! rail that fails. Of what is no block they know a word that must not land twice: while it is under way on
+//! the rail that fails, nothing goes on (`lead`, `suspension`).
 
 use std::collections::VecDeque;
 
@@ -94,7 +97,8 @@ impl Recovery {
         Self { limits, rails: vec![rail; rails], is_peer_failed: false }
     }
 
-    /// A rail did not respond when the link was made: nothing was begun on it, so it needs no closing, and is tried again after a pause.
+    /// A rail did not respond when the link was made: nothing was begun on it, so it needs no closing, and is
+    /// tried again after a pause.
     pub(crate) fn left_out(&mut self, rail: usize, why: &'static str, now_ms: u64) {
         let its = &mut self.rails[rail];
         its.reduced = Some((now_ms, why));
@@ -132,8 +136,8 @@ impl Recovery {
         its.unconfirmed.push_back(chunk);
     }
 
-    /// The provider reports that a chunk has arrived; true: the chunk is done. What an end point reports that was given up does not
-    /// count.
+    /// The provider reports that a chunk has arrived; true: the chunk is done. What an end point reports that
+    /// was given up does not count.
     pub(crate) fn confirmed(&mut self, rail: usize, generation: u32, chunk: Chunk, now_ms: u64) -> bool {
         let its = &mut self.rails[rail];
         if its.phase != Phase::Up || its.generation != generation {
@@ -220,8 +224,8 @@ impl Recovery {
         matches!(its.phase, Phase::Opening { .. }) && its.generation == generation && !self.is_peer_failed
     }
 
-    /// The receiver's new end point is not there, or not reached. Nothing was sent to it yet: it may be asked for again, under another
-    /// number.
+    /// The receiver's new end point is not there, or not reached. Nothing was sent to it yet: it may be asked
+    /// for again, under another number.
     pub(crate) fn not_opened(&mut self, rail: usize, generation: u32, now_ms: u64) {
         let its = &mut self.rails[rail];
         if matches!(its.phase, Phase::Opening { .. }) && its.generation == generation {

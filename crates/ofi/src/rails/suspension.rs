@@ -1,9 +1,9 @@
-//! A link whose rail failed under a short put: nobody knows whether that landed, so nothing goes over the link until the program
-//! has been told and resumes it.
+//! A link whose rail failed under a short put: nobody knows whether that landed, so nothing goes over the
+//! link until the program has been told and resumes it.
 //!
-//! A later put must not arrive where an earlier one is missing, whichever thread puts it: so all calls fail, until somebody resumes. By
-//! then the end point of the failed rail is closed at the owner, so that what was lost there does not land late, and what was to be
-//! sent again has arrived.
+//! A later put must not arrive where an earlier one is missing, whichever thread puts it: so all calls fail,
+//! until somebody resumes. By then the end point of the failed rail is closed at the owner, so that what was
+//! lost there does not land late, and what was to be sent again has arrived.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -31,8 +31,8 @@ impl Suspension {
         self.is_suspended.store(true, Ordering::SeqCst);
     }
 
-    /// Nothing lands there any more. Whether it was waited for: then the chunks that were lost there are not sent again, as they were
-    /// begun behind what is missing.
+    /// Nothing lands there any more. Whether it was waited for: then the chunks that were lost there are not
+    /// sent again, as they were begun behind what is missing.
     pub(super) fn closed(&self, rail: usize, generation: u32) -> bool {
         let mut open = self.open();
         let at = open.iter().position(|one| *one == (rail, generation));
@@ -64,8 +64,9 @@ impl Core {
 }
 
 impl Rails {
-    /// Goes on after [`OfiError::InDoubt`], when nothing of before can arrive any more. What was put since the last barrier may be
-    /// missing, of every thread: it is to be put again. Without such an error it does nothing.
+    /// Goes on after [`OfiError::InDoubt`], when nothing of before can arrive any more. What was put since
+    /// the last barrier may be missing, of every thread: it is to be put again. Without such an error it does
+    /// nothing.
     ///
     /// # Errors
     /// The link has ended; or a failed rail was not closed within that time: it may be resumed later.

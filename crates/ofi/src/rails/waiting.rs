@@ -1,7 +1,7 @@
 //! Threads that wait until a completion arrives on any rail.
 //!
-//! One of them sleeps on the descriptors of all providers, and wakes the others when it has woken. What a thread that waits for one rail
-//! alone has dealt with wakes it, too.
+//! One of them sleeps on the descriptors of all providers, and wakes the others when it has woken. What a
+//! thread that waits for one rail alone has dealt with wakes it, too.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
@@ -50,7 +50,8 @@ impl Waiting {
 }
 
 impl Core {
-    /// Makes progress on all rails until `ready`, unless nothing ends for as long as a single operation may take.
+    /// Makes progress on all rails until `ready`, unless nothing ends for as long as a single operation may
+    /// take.
     pub(super) fn wait_for_any(&self, mut ready: impl FnMut() -> Result<bool>) -> Result<()> {
         let settings = self.first.inside.engine.settings;
         let started = Instant::now();

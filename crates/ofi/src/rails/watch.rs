@@ -5,7 +5,8 @@ use std::time::Duration;
 
 /// How long a rail of which no rate is known may be silent.
 const UNKNOWN: Duration = Duration::from_secs(1);
-/// A rail is silent if nothing ends for so many times as long as all that it has under way takes at the rate that it had.
+/// A rail is silent if nothing ends for so many times as long as all that it has under way takes at the rate
+/// that it had.
 const TIMES: f64 = 4.0;
 
 /// Of one end point.
@@ -16,8 +17,8 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// At this look so many chunks have ended since the end point was opened, and so many bytes are under way. `since`: the last look; a
-    /// thread that was held up itself says less.
+    /// At this look so many chunks have ended since the end point was opened, and so many bytes are under
+    /// way. `since`: the last look; a thread that was held up itself says less.
     pub(super) fn look(&mut self, ended: u64, under_way: u64, since: Duration) {
         let is_silent = under_way > 0 && ended == self.ended;
         self.silent = if is_silent { self.silent + since } else { Duration::ZERO };

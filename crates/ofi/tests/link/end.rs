@@ -1,7 +1,7 @@
 //! Two processes with an end point each, on loopback or in network namespaces of their own.
 //!
-//! Namespaces have no name: they and their interfaces vanish with their processes, which end with their input, so with the test,
-//! however it ends.
+//! Namespaces have no name: they and their interfaces vanish with their processes, which end with their
+//! input, so with the test, however it ends.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -33,7 +33,8 @@ pub(crate) struct End {
 
 impl Drop for End {
     fn drop(&mut self) {
-        // It ends with its input, which has to be waited for, for provider `shm` gives its memory a name; but not forever.
+        // It ends with its input, which has to be waited for, for provider `shm` gives its memory a name; but
+        // not forever.
         drop(self.input.take());
         for _ in 0..500 {
             if !matches!(self.child.try_wait(), Ok(None)) {

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use crate::end::{Pair, Place};
 
-/// Bytes that are no connection of the provider's, on its port: from nothing to more than any buffer, and connections that stay open.
+/// Bytes that are no connection of the provider's, on its port: from nothing to more than any buffer, and
+/// connections that stay open.
 fn garbage(provider: &str) {
     let Some(mut pair) = Pair::open(provider, Place::Loopback, 60_000) else { return };
     pair.a.ask("put 1 1000 1");
@@ -52,7 +53,8 @@ fn garbage_on_the_port_of_net() {
     garbage("net");
 }
 
-/// This provider does not survive it: its connections may stall from then on. What is ours ends with an error.
+/// This provider does not survive it: its connections may stall from then on. What is ours ends with an
+/// error.
 #[test]
 fn garbage_on_the_port_of_sockets_ends_with_an_error_at_worst() {
     let Some(mut pair) = Pair::open("sockets", Place::Loopback, 3000) else { return };

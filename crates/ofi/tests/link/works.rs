@@ -87,7 +87,8 @@ fn atomics(pair: &mut Pair) {
     assert!(pair.a.try_ask("add 12 1 0").unwrap_err().contains("not aligned"));
 }
 
-/// The owner's program makes no call: its progress thread lets puts complete and carries out atomic operations.
+/// The owner's program makes no call: its progress thread lets puts complete and carries out atomic
+/// operations.
 fn owner_computes(pair: &mut Pair) {
     pair.b.send("busy 1500");
     pair.a.ask("put 5 100000 77");

@@ -1,7 +1,8 @@
 //! An administrator's operations on links: down, up, degrade, swap.
 //!
-//! A link is up for programs when its session is valid and neither end has taken it down. Each end tells the other, so
-//! that both show the same; heartbeats continue, so that the other end can be told when it comes up again.
+//! A link is up for programs when its session is valid and neither end has taken it down. Each end tells the
+//! other, so that both show the same; heartbeats continue, so that the other end can be told when it comes up
+//! again.
 
 use std::time::Duration;
 
@@ -133,7 +134,8 @@ impl Manager {
         self.show_link(node);
     }
 
-    /// A session is valid: announces again what the other end does not know. `anew`: it knows nothing from before.
+    /// A session is valid: announces again what the other end does not know. `anew`: it knows nothing from
+    /// before.
     pub(super) fn announce_carrier(&mut self, node: NodeId, anew: bool) {
         let now = self.now;
         let admin = &mut self.peer_entry(node).admin;

@@ -1,9 +1,10 @@
 //! Decides which program gets a place.
 //!
-//! A connection that has not sent a hello is a *stranger*: strangers have few places of their own and a short time, and when these are
-//! taken, one of the process that holds most of them has to go. Of the places for programs, one process gets half, one other user
-//! than the manager's a quarter, and all other users three quarters, so that no user locks all others out. The manager's
-//! own user and root have no limit as users: they could end the manager as well.
+//! A connection that has not sent a hello is a *stranger*: strangers have few places of their own and a short
+//! time, and when these are taken, one of the process that holds most of them has to go. Of the places for
+//! programs, one process gets half, one other user than the manager's a quarter, and all other users three
+//! quarters, so that no user locks all others out. The manager's own user and root have no limit as users:
+//! they could end the manager as well.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -15,8 +16,8 @@ use crate::wire::program::{Refusal, ToProgram};
 
 /// A program that sends no hello for so long is refused. Programs send it right after connecting.
 pub(super) const STRANGER_LIMIT: Duration = Duration::from_secs(10);
-/// Strangers at a time: a quarter of the places for programs, but enough for programs that start together, each of which
-/// is a stranger for a moment.
+/// Strangers at a time: a quarter of the places for programs, but enough for programs that start together,
+/// each of which is a stranger for a moment.
 const FEWEST_STRANGERS: u64 = 8;
 const MOST_STRANGERS: u64 = 256;
 

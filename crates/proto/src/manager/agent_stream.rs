@@ -1,4 +1,5 @@
-//! The bytes to and from agents, and the credit for them. Whoever breaks a rule loses that agent, and nothing else.
+//! The bytes to and from agents, and the credit for them. Whoever breaks a rule loses that agent, and nothing
+//! else.
 
 use super::agents::{Agent, Side, State};
 use super::{LogLevel, Manager, Output};

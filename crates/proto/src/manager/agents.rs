@@ -1,8 +1,9 @@
-//! Agents: programs that run on this host for a program of another one, and those that run there for programs of this node.
+//! Agents: programs that run on this host for a program of another one, and those that run there for programs
+//! of this node.
 //!
-//! A manager starts what it is asked for in the name of root or of its own user, and never more than it wants. An agent ends with the
-//! session between the two managers, with the program that has asked for it, and with either manager. What is said to and by it:
-//! [`agent_stream`](super::agent_stream).
+//! A manager starts what it is asked for in the name of root or of its own user, and never more than it
+//! wants. An agent ends with the session between the two managers, with the program that has asked for it,
+//! and with either manager. What is said to and by it: [`agent_stream`](super::agent_stream).
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -22,7 +22,8 @@ fn group_by<K: Ord, V: Ord>(pairs: impl Iterator<Item = (K, V)>) -> BTreeMap<K, 
 }
 
 impl Manager {
-    /// Checks every cross-reference and the owner of each descriptor. Costs O(n log n): for tests, not for daemons.
+    /// Checks every cross-reference and the owner of each descriptor. Costs O(n log n): for tests, not for
+    /// daemons.
     pub fn audit(&self) -> Result<(), String> {
         self.audit_tokens()?;
         self.audit_shares()?;

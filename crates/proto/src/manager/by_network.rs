@@ -1,7 +1,9 @@
-//! Connections between programs on different hosts: each learns the other's end of the link by way of their managers.
+//! Connections between programs on different hosts: each learns the other's end of the link by way of their
+//! managers.
 //!
-//! The importer's manager passes its program's end on. The owner's manager enters the connection as any other, asks the owner for its
-//! end, and keeps the reply back until that has answered. Data does not pass through either of them.
+//! The importer's manager passes its program's end on. The owner's manager enters the connection as any
+//! other, asks the owner for its end, and keeps the reply back until that has answered. Data does not pass
+//! through either of them.
 
 use std::time::Duration;
 
@@ -191,7 +193,8 @@ impl Manager {
         self.owners_asked.remove(&connection)
     }
 
-    /// The manager that has asked is another by now, or has given up: it does not resume the connection, which ends with that.
+    /// The manager that has asked is another by now, or has given up: it does not resume the connection,
+    /// which ends with that.
     pub(super) fn forget_asked_for(&mut self, node: NodeId) {
         let its = self.owners_asked.iter().filter(|(_, asked)| asked.importer == node);
         for connection in its.map(|(connection, _)| *connection).collect::<Vec<_>>() {

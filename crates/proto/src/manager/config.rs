@@ -18,7 +18,8 @@ pub struct ManagerConfig {
     pub heartbeat_interval: Duration,
     /// After how long without one a session is lost.
     pub heartbeat_limit: Duration,
-    /// How long after a start re-attaching programs are waited for before a peer's `Resume` is answered `NotFound`.
+    /// How long after a start re-attaching programs are waited for before a peer's `Resume` is answered
+    /// `NotFound`.
     pub resume_grace: Duration,
     /// Whether it runs agents for programs of other hosts.
     pub agents: bool,

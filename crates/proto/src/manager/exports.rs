@@ -90,7 +90,8 @@ impl Manager {
         if !object.available() || settling {
             return Err(not_available);
         }
-        // Others decide how often they connect: what waits for a program that is stopped must not grow with it.
+        // Others decide how often they connect: what waits for a program that is stopped must not grow with
+        // it.
         if crowded {
             return Err(Refusal::OwnerBusy { what: what.to_string(), node: self.own });
         }

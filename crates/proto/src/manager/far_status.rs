@@ -32,8 +32,8 @@ impl Manager {
     }
 }
 
-/// The status that the manager of a node has sent: one that fits into a message to a program, with nothing in it that does more to a
-/// terminal than show.
+/// The status that the manager of a node has sent: one that fits into a message to a program, with nothing in
+/// it that does more to a terminal than show.
 pub(super) fn status_in(reply: PeerReply, node: NodeId) -> Result<NodeStatus, Refusal> {
     let other = |what: &str| Refusal::Invalid(format!("the manager of node {node} sent {what}"));
     let PeerReply::Status(mut status) = reply else { return Err(other("a reply of another kind")) };

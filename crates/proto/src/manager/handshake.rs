@@ -12,7 +12,8 @@ use crate::wire::{CodecError, PROTOCOL_VERSION};
 
 /// Accepted connections that have not sent a hello.
 const MAX_STRANGERS: usize = 4096;
-/// Those of one node that has proved who it is. A manager dials once at a time; a second one is the first that was lost unseen.
+/// Those of one node that has proved who it is. A manager dials once at a time; a second one is the first
+/// that was lost unseen.
 const MAX_SILENT_OF_NODE: usize = 4;
 
 impl Manager {
@@ -157,7 +158,8 @@ impl Manager {
         self.close_socket(peer);
     }
 
-    /// A refused stranger has named the node that it claims to be: its link shows why, unless that node is connected.
+    /// A refused stranger has named the node that it claims to be: its link shows why, unless that node is
+    /// connected.
     pub(super) fn attribute(&mut self, peer: PeerConn, named: NodeId) {
         let free = self.peers.get(&named).is_none_or(|entry| entry.session.conn().is_none());
         if let Some(socket) = self.sockets.get_mut(&peer)

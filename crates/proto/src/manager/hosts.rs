@@ -27,7 +27,8 @@ impl Manager {
         self.peer_seen(node);
     }
 
-    /// A certificate was revoked. What the node's programs and ours had of each other is over at once, and it is not dialled.
+    /// A certificate was revoked. What the node's programs and ours had of each other is over at once, and it
+    /// is not dialled.
     pub(super) fn host_revoked(&mut self, node: NodeId, revoked: Revoked) {
         let is_here = |entry: &super::Peer| !entry.elsewhere && entry.session.conn().is_some();
         if node == self.own || self.stopped || self.peers.get(&node).is_some_and(is_here) {
@@ -84,7 +85,8 @@ impl Manager {
         }
     }
 
-    /// A node of this host needs no certificate, so one that has joined elsewhere may have its id: it does not take its place.
+    /// A node of this host needs no certificate, so one that has joined elsewhere may have its id: it does
+    /// not take its place.
     pub(super) fn check_place(&self, peer: PeerConn, named: NodeId) -> Result<(), Refusal> {
         let is_here = |conn: &PeerConn| self.sockets.get(conn).is_some_and(|socket| socket.proved.is_none());
         let open = self.peers.get(&named).and_then(|entry| entry.session.open_conn());

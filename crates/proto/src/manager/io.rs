@@ -10,8 +10,8 @@ use crate::wire::peer::PeerMessage;
 use crate::wire::program::{ImportSlot, LossReason, Refusal, ToManager, ToProgram};
 use crate::wire::relay::ForwardNo;
 
-/// A descriptor that the driver holds. Each token that reaches the machine leaves it exactly once as [`Output::CloseDescriptor`];
-/// being sent does not consume it (the driver sends a duplicate).
+/// A descriptor that the driver holds. Each token that reaches the machine leaves it exactly once as
+/// [`Output::CloseDescriptor`]; being sent does not consume it (the driver sends a duplicate).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FdToken(pub u64);
 
@@ -27,9 +27,10 @@ pub enum DescriptorKind {
         /// No writable mapping can be made any more (F_SEAL_FUTURE_WRITE or F_SEAL_WRITE).
         write_sealed: bool,
     },
-    /// A memfd of huge pages. A process that can write it can give its pages back to the kernel (fallocate, FALLOC_FL_PUNCH_HOLE),
-    /// and when the pool of huge pages is empty then, the next touch kills a process that has mapped it (SIGBUS). No seal stops that and
-    /// leaves it writable. So it is shared only among programs of one user, which can kill each other anyway.
+    /// A memfd of huge pages. A process that can write it can give its pages back to the kernel (fallocate,
+    /// FALLOC_FL_PUNCH_HOLE), and when the pool of huge pages is empty then, the next touch kills a process
+    /// that has mapped it (SIGBUS). No seal stops that and leaves it writable. So it is shared only among
+    /// programs of one user, which can kill each other anyway.
     HugeMemory {
         /// Its size.
         size_bytes: u64,
@@ -38,10 +39,11 @@ pub enum DescriptorKind {
     },
     /// A pidfd of this process; 0: of one that has no number here, or that was not asked for.
     Pid(u32),
-    /// A UNIX datagram socket of a pollable interrupt. Programs have them from a manager only: with a program's
-    /// [`Request::CreateInterrupt`](crate::wire::program::Request::CreateInterrupt) the driver puts them beside what the program
-    /// sent, first the sending side, then, unless the owner has it already, the receiving one. The token of the sending side stands
-    /// for as many sockets as it is sent times: each receiver gets one of its own.
+    /// A UNIX datagram socket of a pollable interrupt. Programs have them from a manager only: with a
+    /// program's [`Request::CreateInterrupt`](crate::wire::program::Request::CreateInterrupt) the driver puts
+    /// them beside what the program sent, first the sending side, then, unless the owner has it already, the
+    /// receiving one. The token of the sending side stands for as many sockets as it is sent times: each
+    /// receiver gets one of its own.
     Event,
     /// Anything else.
     Other,
@@ -138,7 +140,8 @@ pub enum Input {
         /// The node.
         node: NodeId,
     },
-    /// A connection with another manager is established: dialled by us ([`Output::Dial`], then `dialled` names the node), or accepted.
+    /// A connection with another manager is established: dialled by us ([`Output::Dial`], then `dialled`
+    /// names the node), or accepted.
     PeerConnected {
         /// Its number from now on.
         peer: PeerConn,
@@ -174,8 +177,8 @@ pub enum Input {
         /// Of the relay's host.
         address: IpAddr,
     },
-    /// The answer to [`Output::OpenForward`], before any other input: where the connections are to be made. After a refusal nothing
-    /// follows.
+    /// The answer to [`Output::OpenForward`], before any other input: where the connections are to be made.
+    /// After a refusal nothing follows.
     ForwardReady {
         /// The forward.
         forward: ForwardNo,
@@ -231,8 +234,8 @@ pub enum Input {
         /// The connection of the peer.
         peer: PeerConn,
     },
-    /// The answer to [`Output::StartAgent`] (no descriptor) or [`Output::OpenAgent`] (the program's end of the stream), before
-    /// any other input. After a refusal nothing follows.
+    /// The answer to [`Output::StartAgent`] (no descriptor) or [`Output::OpenAgent`] (the program's end of
+    /// the stream), before any other input. After a refusal nothing follows.
     AgentReady {
         /// The agent.
         agent: AgentNo,
@@ -258,8 +261,8 @@ pub enum Input {
         /// How many.
         bytes: u32,
     },
-    /// Its local end is closed: the last input for it, exactly once. Of an agent that runs here: its process has ended, and all
-    /// of its output was read, unless it was closed.
+    /// Its local end is closed: the last input for it, exactly once. Of an agent that runs here: its process
+    /// has ended, and all of its output was read, unless it was closed.
     AgentGone {
         /// The agent.
         agent: AgentNo,
@@ -308,14 +311,16 @@ pub enum Output {
         /// Whose. No input for it is wanted any more; one that comes is ignored.
         peer: PeerConn,
     },
-    /// Connect to the manager of this node (its socket in the runtime directory, or its address). Answered by exactly one
-    /// [`Input::PeerConnected`], [`Input::HostConnected`], [`Input::DialFailed`] or [`Input::DialRefused`].
+    /// Connect to the manager of this node (its socket in the runtime directory, or its address). Answered by
+    /// exactly one [`Input::PeerConnected`], [`Input::HostConnected`], [`Input::DialFailed`] or
+    /// [`Input::DialRefused`].
     Dial {
         /// The node.
         node: NodeId,
     },
-    /// Connect to the manager of this node by way of a relay: at this port of the host to which `through` leads. Answered by exactly one
-    /// [`Input::HostConnectedVia`], [`Input::DialFailed`] or [`Input::DialRefused`].
+    /// Connect to the manager of this node by way of a relay: at this port of the host to which `through`
+    /// leads. Answered by exactly one [`Input::HostConnectedVia`], [`Input::DialFailed`] or
+    /// [`Input::DialRefused`].
     DialRelayed {
         /// The node.
         node: NodeId,
@@ -342,7 +347,8 @@ pub enum Output {
         /// The forward.
         forward: ForwardNo,
     },
-    /// A forward takes no more connections: its process ends with those that it has. [`Input::ForwardGone`] follows.
+    /// A forward takes no more connections: its process ends with those that it has. [`Input::ForwardGone`]
+    /// follows.
     DrainForward {
         /// The forward.
         forward: ForwardNo,
@@ -384,7 +390,8 @@ pub enum Output {
         /// The agent.
         agent: AgentNo,
     },
-    /// An agent that runs here: kill it. Another one: close the stream after what was passed on. [`Input::AgentGone`] follows.
+    /// An agent that runs here: kill it. Another one: close the stream after what was passed on.
+    /// [`Input::AgentGone`] follows.
     CloseAgent {
         /// The agent.
         agent: AgentNo,

@@ -1,9 +1,10 @@
 //! Decides whose connection from before a restart is, and whether it continues.
 //!
-//! A connection belongs to the process that made it ([`Importer`]); its number alone is no proof, since numbers can be guessed. While
-//! re-attaching programs are waited for, an owner that has come back names its connections and their importers: until it has
-//! named one, whoever asks for that one waits. What it has not named by the end of the grace (it may not have heard of it yet)
-//! is taken up for a process that may connect at all.
+//! A connection belongs to the process that made it ([`Importer`]); its number alone is no proof, since
+//! numbers can be guessed. While re-attaching programs are waited for, an owner that has come back names its
+//! connections and their importers: until it has named one, whoever asks for that one waits. What it has not
+//! named by the end of the grace (it may not have heard of it yet) is taken up for a process that may connect
+//! at all.
 
 use super::exports::{Export, producer_of};
 use super::imports::Shown;
@@ -56,7 +57,8 @@ impl Manager {
         let earlier_life = !self.exports.was_ours(connection);
         match same {
             Some(true) if listing && earlier_life => Verdict::NotYet,
-            // It would be announced; a process that resumes and gives up again and again adds as much as the one that connects.
+            // It would be announced; a process that resumes and gives up again and again adds as much as the
+            // one that connects.
             Some(true) if self.is_owner_crowded(what) => {
                 Verdict::Over(Refusal::OwnerBusy { what: what.to_string(), node: self.own })
             }

@@ -77,8 +77,8 @@ impl Object {
     }
 }
 
-/// Numbers that the manager draws start at a place that depends on its incarnation: after a restart a new interrupt then
-/// does not take the number of one whose owner has yet to re-attach.
+/// Numbers that the manager draws start at a place that depends on its incarnation: after a restart a new
+/// interrupt then does not take the number of one whose owner has yet to re-attach.
 pub(super) fn first_drawn_number(drawn: u64) -> u32 {
     let place = u32::try_from(drawn % 0xffff).unwrap_or(0);
     (place + 1) * 1024
@@ -143,7 +143,8 @@ impl Manager {
         Ok(Reply::Done)
     }
 
-    /// Also gives what the owner of a pollable interrupt is sent: the sending side, and the receiving one, if it is new.
+    /// Also gives what the owner of a pollable interrupt is sent: the sending side, and the receiving one, if
+    /// it is new.
     pub(super) fn create_interrupt(
         &mut self,
         program: ProgramConn,

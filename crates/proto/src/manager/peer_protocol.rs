@@ -194,7 +194,8 @@ fn bounded(mut requester: Requester) -> Requester {
     requester
 }
 
-/// A refusal that may be passed on: a peer does not decide how long our messages are, nor what a terminal does.
+/// A refusal that may be passed on: a peer does not decide how long our messages are, nor what a terminal
+/// does.
 pub(super) fn shorten(refusal: Refusal) -> Refusal {
     let cut = |text: String| -> String {
         let mut clean: String =

@@ -20,8 +20,9 @@ const MAX_OWED: usize = 1 << 16;
 #[derive(Debug)]
 pub(super) struct Peer {
     pub(super) session: Session,
-    /// The link to it is up, as the state page shows. A lost session does not end it: memory that is mapped stays
-    /// mapped no matter which manager dies, so nothing is reported to programs; an orderly end of the node does.
+    /// The link to it is up, as the state page shows. A lost session does not end it: memory that is mapped
+    /// stays mapped no matter which manager dies, so nothing is reported to programs; an orderly end of the
+    /// node does.
     pub(super) link_up: bool,
     /// What an administrator has done to the link.
     pub(super) admin: Admin,
@@ -29,7 +30,8 @@ pub(super) struct Peer {
     pub(super) seen: bool,
     /// It is on another host, where no descriptor can be sent to.
     pub(super) elsewhere: bool,
-    /// Its certificate or ours was revoked: what its programs and ours had of each other is over, and does not return.
+    /// Its certificate or ours was revoked: what its programs and ours had of each other is over, and does
+    /// not return.
     pub(super) revoked: bool,
     /// It forwards connections, as it says.
     pub(super) relays: bool,
@@ -224,8 +226,8 @@ impl Manager {
         self.show_link(node);
     }
 
-    /// Says what was held back while the session was down. A restarted manager would not know what was `Lost`; of a connection
-    /// that was released, the owner will tell it.
+    /// Says what was held back while the session was down. A restarted manager would not know what was
+    /// `Lost`; of a connection that was released, the owner will tell it.
     fn pay_debts(&mut self, node: NodeId, same: bool) {
         let peer = self.peer_entry(node);
         let (lost, released) = (std::mem::take(&mut peer.owed_lost), std::mem::take(&mut peer.owed_released));
@@ -248,7 +250,8 @@ impl Manager {
         }
     }
 
-    /// The importer's side has ended a connection. One that the exporter was never `told` of in this life is unknown there.
+    /// The importer's side has ended a connection. One that the exporter was never `told` of in this life is
+    /// unknown there.
     pub(super) fn tell_released(&mut self, node: NodeId, connection: ConnectionId, died: bool, told: bool) {
         let Some(peer) = self.peers.get_mut(&node) else { return };
         if peer.session.is_valid() {

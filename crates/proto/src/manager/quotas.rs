@@ -1,7 +1,8 @@
 //! Limits for one user: segments, interrupts, and imports.
 //!
-//! As with the places for programs: of each, one other user than the manager's gets a quarter, and all other users together three
-//! quarters. The manager's own user and root could end the manager as well, and have no limit but the node's.
+//! As with the places for programs: of each, one other user than the manager's gets a quarter, and all other
+//! users together three quarters. The manager's own user and root could end the manager as well, and have no
+//! limit but the node's.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! Rails that programs do not use because they have failed: what programs tell is shown, and nothing is decided by it.
+//! Rails that programs do not use because they have failed: what programs tell is shown, and nothing is
+//! decided by it.
 
 use std::collections::BTreeMap;
 

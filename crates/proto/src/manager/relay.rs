@@ -1,7 +1,8 @@
 //! Sessions by way of a third node, where no address of the other one responds.
 //!
-//! The side that dials asks those that say that they forward, one after the other, one with each attempt that fails. A session that
-//! stands goes its own way again as soon as an address of the other node responds, which is tried all the time.
+//! The side that dials asks those that say that they forward, one after the other, one with each attempt that
+//! fails. A session that stands goes its own way again as soon as an address of the other node responds,
+//! which is tried all the time.
 
 use std::net::IpAddr;
 use std::ops::Bound;
@@ -18,7 +19,8 @@ use crate::wire::status::Via;
 
 /// A node that has not been reached for so long is looked for by way of others.
 pub(super) const SEEK_AFTER: Duration = Duration::from_secs(3);
-/// After an attempt to reach directly what is reached by way of a relay; and if nothing has come of one at all.
+/// After an attempt to reach directly what is reached by way of a relay; and if nothing has come of one at
+/// all.
 pub(super) const DIRECT_PAUSE: Duration = Duration::from_secs(5);
 const DIRECT_LIMIT: Duration = Duration::from_secs(60);
 
@@ -56,7 +58,8 @@ impl Manager {
         Some(Via { relay, since_ns })
     }
 
-    /// A session has become valid: the other side learns that this node relays, and this one tries for a direct connection.
+    /// A session has become valid: the other side learns that this node relays, and this one tries for a
+    /// direct connection.
     pub(super) fn announce_relay(&mut self, node: NodeId) {
         let is_relayed = self.has_relayed(node);
         if self.config.relay && self.is_elsewhere(node) {
@@ -190,8 +193,8 @@ impl Manager {
         }
     }
 
-    /// A program wants a way by a relay whose manager does not respond. What goes through it goes on, but nothing new: another one is looked for, if
-    /// there is any.
+    /// A program wants a way by a relay whose manager does not respond. What goes through it goes on, but
+    /// nothing new: another one is looked for, if there is any.
     pub(super) fn leave_silent_relay(&mut self, relay: NodeId, node: NodeId) {
         let may = |other: &NodeId| ![relay, node].contains(other) && self.is_relay(*other);
         if self.via(node) != Some(relay) || !self.peers.keys().any(may) {

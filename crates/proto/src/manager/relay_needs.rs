@@ -1,7 +1,8 @@
-//! Forwards of end points that programs of this node need: their relay is told when the last of these programs has ended.
+//! Forwards of end points that programs of this node need: their relay is told when the last of these
+//! programs has ended.
 //!
-//! A relay keeps what nobody has used for a while, because a program may use a segment long after it has connected. Of a program that
-//! has ended it would keep it as long, and there are few.
+//! A relay keeps what nobody has used for a while, because a program may use a segment long after it has
+//! connected. Of a program that has ended it would keep it as long, and there are few.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +20,8 @@ const MOST: usize = 1024;
 /// A forward, and the relay that was asked for it.
 pub(super) type Need = (NodeId, Forward);
 
-/// All of them, and the programs whose end points they lead to. A program that a relay has refused is among them until it ends.
+/// All of them, and the programs whose end points they lead to. A program that a relay has refused is among
+/// them until it ends.
 #[derive(Debug, Default)]
 pub(super) struct RelayNeeds(BTreeMap<Need, BTreeSet<ProgramConn>>);
 

@@ -1,7 +1,8 @@
 //! What this node forwards as a relay: for whom, and how much.
 //!
-//! It is asked over sessions, so by nodes that have proved who they are. A node can ask for ways to itself, and for one from itself to the
-//! manager of another node. Both have to be connected with this one directly. The driver checks addresses.
+//! It is asked over sessions, so by nodes that have proved who they are. A node can ask for ways to itself,
+//! and for one from itself to the manager of another node. Both have to be connected with this one directly.
+//! The driver checks addresses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;

@@ -21,7 +21,8 @@ const MAX_WAITING: usize = 1 << 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Asker {
     Program(ConnectionId, ProgramConn),
-    /// With the process that it asks for: a program that guesses a number must not take the place of its owner.
+    /// With the process that it asks for: a program that guesses a number must not take the place of its
+    /// owner.
     Peer(NodeId, ConnectionId, u32),
 }
 
@@ -79,7 +80,8 @@ impl Manager {
         }
     }
 
-    /// While its node cannot tell the owner of a connection, the first program that shows it need not be the right one.
+    /// While its node cannot tell the owner of a connection, the first program that shows it need not be the
+    /// right one.
     fn check_undisputed(&self, program: ProgramConn, node: NodeId, shown: Shown) -> Result<(), Refusal> {
         let held = self.imports.find(node, shown.connection).and_then(|slot| self.imports.by_slot.get(&slot));
         let open = self.peers.get(&node).is_some_and(|peer| !peer.session.is_valid());
@@ -296,7 +298,8 @@ impl Manager {
         }
     }
 
-    /// How long a restarted manager has to say what continues. If it hangs meanwhile, its session is lost before the time is over.
+    /// How long a restarted manager has to say what continues. If it hangs meanwhile, its session is lost
+    /// before the time is over.
     fn settling_time(&self) -> Duration {
         self.config.resume_grace + self.config.heartbeat_limit
     }
@@ -317,7 +320,8 @@ impl Manager {
         }
     }
 
-    /// The peer was silent before it had announced everything again: its programs were probably held up like itself.
+    /// The peer was silent before it had announced everything again: its programs were probably held up like
+    /// itself.
     pub(super) fn expect_rest(&mut self, node: NodeId) {
         let until = self.now + self.settling_time();
         let peer = self.peer_entry(node);
@@ -336,7 +340,8 @@ impl Manager {
         }
     }
 
-    /// Its time to re-attach is over: what a peer has not announced again is over too, unless it is announcing it just now.
+    /// Its time to re-attach is over: what a peer has not announced again is over too, unless it is
+    /// announcing it just now.
     pub(super) fn sweep(&mut self, node: NodeId) {
         self.timers.clear(Timer::Sweep(node));
         let Some(peer) = self.peers.get_mut(&node) else { return };

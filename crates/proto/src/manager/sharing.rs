@@ -1,8 +1,8 @@
 //! Segments that several programs of this node own together.
 //!
-//! To attach is to connect to one's own node, but whether the segment is available does not matter: it is the owner's word
-//! that it is shared, and the same user, that counts. Attachments and connections are distinguished by their numbers, so
-//! that a restarted manager can distinguish them too.
+//! To attach is to connect to one's own node, but whether the segment is available does not matter: it is the
+//! owner's word that it is shared, and the same user, that counts. Attachments and connections are
+//! distinguished by their numbers, so that a restarted manager can distinguish them too.
 
 use super::exports::{Export, producer_of};
 use super::objects::{Body, Object};
@@ -11,7 +11,8 @@ use super::{Manager, ProgramConn};
 use crate::ids::{NodeId, SegmentKey};
 use crate::wire::program::{ConnectionId, Event, Imported, Refusal, Reply};
 
-/// What the number of an attachment carries where that of an interrupt carries its producer. Connections to segments carry 0.
+/// What the number of an attachment carries where that of an interrupt carries its producer. Connections to
+/// segments carry 0.
 const ATTACHMENT: u16 = 1;
 
 /// Whether this connection is an attachment of a program of this node.
@@ -53,8 +54,8 @@ impl Manager {
         Ok(Some((grant.body.with_import(import), grant.tokens)))
     }
 
-    /// The segment is there and shared, and the attaching program is of this node and of the owner's user: access given to others does
-    /// not count, because an attached program may change the segment's state.
+    /// The segment is there and shared, and the attaching program is of this node and of the owner's user:
+    /// access given to others does not count, because an attached program may change the segment's state.
     pub(super) fn check_attachable(&self, what: Imported, from: NodeId, uid: u32) -> Result<(), Refusal> {
         let node = self.own;
         let object = self.objects.get(&what).filter(|_| from == node);

@@ -11,11 +11,13 @@ use crate::wire::status::{
     LinkKind, LinkStatus, MAX_LISTED, NodeStatus, ProgramStatus, SegmentStatus, SessionState,
 };
 
-/// What the lists may take of a datagram of [`crate::wire::MAX_DATAGRAM_BYTES`]; the facts and the rest have what is left.
+/// What the lists may take of a datagram of [`crate::wire::MAX_DATAGRAM_BYTES`]; the facts and the rest have
+/// what is left.
 pub(super) const LINKS_BYTES: usize = 36 * 1024;
 pub(super) const PROGRAMS_BYTES: usize = 12 * 1024;
 pub(super) const SEGMENTS_BYTES: usize = 8 * 1024;
-/// How long reasons may be: the first bound that lets all links fit. The first one has room for a cause and its next step.
+/// How long reasons may be: the first bound that lets all links fit. The first one has room for a cause and
+/// its next step.
 pub(super) const REASON_BYTES: [usize; 4] = [480, 160, 40, 0];
 /// What stands for the rest of a text.
 const REST: char = '…';

@@ -6,8 +6,8 @@ use crate::wire::peer::PeerMessage;
 use crate::wire::program::{ConnectionId, ImportSlot, LossReason};
 
 impl Manager {
-    /// Everything of this node is over, on both sides: programs see their imports end, owners see which importers go, peers are told
-    /// goodbye. Nothing happens after that.
+    /// Everything of this node is over, on both sides: programs see their imports end, owners see which
+    /// importers go, peers are told goodbye. Nothing happens after that.
     pub(super) fn stop(&mut self) {
         if self.stopped {
             return;

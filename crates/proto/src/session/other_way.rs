@@ -18,7 +18,8 @@ impl Session {
         self.dials() && may && self.transport == Transport::None
     }
 
-    /// There is another way than the peer's own addresses. True: its owner dials there, which is this session's attempt.
+    /// There is another way than the peer's own addresses. True: its owner dials there, which is this
+    /// session's attempt.
     pub fn dial_other_way(&mut self) -> bool {
         let waits = self.waits_to_dial();
         if waits {

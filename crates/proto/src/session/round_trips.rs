@@ -1,7 +1,9 @@
-//! Round trips of heartbeats: each names the last one that came from the other side, and how long ago that was. So nobody sends more,
-//! and a round trip is measured by one clock. The way through both managers is part of it: the shortest tells most of the network.
+//! Round trips of heartbeats: each names the last one that came from the other side, and how long ago that
+//! was. So nobody sends more, and a round trip is measured by one clock. The way through both managers is
+//! part of it: the shortest tells most of the network.
 //!
-//! Each also carries the sender's clock, so that a round trip bounds the offset between both clocks: see `clock_offset`.
+//! Each also carries the sender's clock, so that a round trip bounds the offset between both clocks: see
+//! `clock_offset`.
 
 mod clock_offset;
 
@@ -13,7 +15,8 @@ pub use clock_offset::Offset;
 use crate::time::Instant;
 use crate::wire::peer::Echo;
 
-/// Heartbeats of this side whose echo may still come: with a round trip of some intervals, more than one is on the way.
+/// Heartbeats of this side whose echo may still come: with a round trip of some intervals, more than one is
+/// on the way.
 const KEPT: usize = 8;
 
 /// What was measured on a connection.

@@ -1,13 +1,15 @@
-//! Agents: programs that a manager runs on its host for a program of another host, and the bytes between the two.
+//! Agents: programs that a manager runs on its host for a program of another host, and the bytes between the
+//! two.
 //!
-//! Either side may send as many bytes as the other has given credit for, so nobody decides how much waits at the other side.
+//! Either side may send as many bytes as the other has given credit for, so nobody decides how much waits at
+//! the other side.
 
 use serde::{Deserialize, Serialize};
 
 /// No message carries more bytes of an agent.
 pub const AGENT_PIECE_BYTES: usize = 16 * 1024;
-/// So many bytes may be under way in each direction before the receiver has passed them on. All agents of a manager together stay
-/// far below what may wait for a slow host.
+/// So many bytes may be under way in each direction before the receiver has passed them on. All agents of a
+/// manager together stay far below what may wait for a slow host.
 pub const AGENT_WINDOW_BYTES: u32 = 32 * 1024;
 
 /// The number of an agent, as the manager that gives it out counts. Never used twice while that manager runs.

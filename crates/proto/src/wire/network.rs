@@ -1,7 +1,8 @@
-//! What two programs on different hosts tell each other, by way of their managers, before data travels between them.
+//! What two programs on different hosts tell each other, by way of their managers, before data travels
+//! between them.
 //!
-//! The addresses are a link's own, and nothing here looks into them. Sessions and keys open memory: they are for the two programs
-//! alone, travel between hosts only under TLS, and are never printed.
+//! The addresses are a link's own, and nothing here looks into them. Sessions and keys open memory: they are
+//! for the two programs alone, travel between hosts only under TLS, and are never printed.
 
 use std::fmt;
 
@@ -30,7 +31,8 @@ pub struct ImporterRail {
     pub session: u64,
 }
 
-/// The end points of the owner, and what opens the object. The n-th belongs to the n-th rail of the importer; there may be fewer.
+/// The end points of the owner, and what opens the object. The n-th belongs to the n-th rail of the importer;
+/// there may be fewer.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnerEnd {
     /// In the order of the importer's rails.

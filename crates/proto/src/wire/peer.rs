@@ -31,7 +31,8 @@ pub struct Requester {
     pub uid: u32,
     /// Effective group id and supplementary groups, from the kernel.
     pub gids: Vec<u32>,
-    /// Process id as the requester's manager sees it: with the user it identifies the owner of a connection ([`Importer`]).
+    /// Process id as the requester's manager sees it: with the user it identifies the owner of a connection
+    /// ([`Importer`]).
     pub pid: u32,
     /// Program name, for display only.
     pub name: String,
@@ -135,7 +136,8 @@ pub enum PeerMessage {
         /// As the sender has asked for it.
         forward: Forward,
     },
-    /// After a lost session with a relay: of the end points whose forwards the sender has asked for since it was started, these are needed.
+    /// After a lost session with a relay: of the end points whose forwards the sender has asked for since it
+    /// was started, these are needed.
     ForwardsKept {
         /// As the sender has asked for them.
         forwards: Vec<Forward>,
@@ -159,7 +161,8 @@ pub enum PeerRequest {
         /// The user on whose behalf.
         requester: Requester,
     },
-    /// An object for a program on another host, whose data travels over the network. Answered when the owner has been asked.
+    /// An object for a program on another host, whose data travels over the network. Answered when the owner
+    /// has been asked.
     ConnectByNetwork {
         /// The object.
         what: Imported,
@@ -206,7 +209,8 @@ pub enum PeerReply {
         /// Of the object.
         incarnation: Incarnation,
     },
-    /// Descriptors: trigger region, waiter region, and, if `pollable`, a sending socket of this connection's own.
+    /// Descriptors: trigger region, waiter region, and, if `pollable`, a sending socket of this connection's
+    /// own.
     Interrupt {
         /// As the sender counts.
         connection: ConnectionId,

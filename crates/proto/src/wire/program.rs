@@ -24,12 +24,13 @@ pub struct ImportSlot(pub u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ConnectionId(pub u64);
 
-/// Distinguishes two objects that bore the same id one after the other on the same node. Drawn at random by the owner.
+/// Distinguishes two objects that bore the same id one after the other on the same node. Drawn at random by
+/// the owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Incarnation(pub u64);
 
-/// The importer of a connection, as its node's manager reports it (from the kernel). A connection is its own: it is
-/// resumed for the same process of the same user only.
+/// The importer of a connection, as its node's manager reports it (from the kernel). A connection is its own:
+/// it is resumed for the same process of the same user only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Importer {
     /// Effective user.
@@ -50,12 +51,14 @@ pub struct Access {
 /// What a program sends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToManager {
-    /// First message. Descriptors: a pidfd of the program itself, or none. It counts only where the kernel does not tell the manager
-    /// whose process it is (before Linux 6.5, in a pid namespace that the manager cannot see).
+    /// First message. Descriptors: a pidfd of the program itself, or none. It counts only where the kernel
+    /// does not tell the manager whose process it is (before Linux 6.5, in a pid namespace that the manager
+    /// cannot see).
     Hello {
         /// What `status` shows, at most [`super::MAX_NAME_BYTES`] bytes.
         name: String,
-        /// What a program that outlived its manager had: `Attach` lines follow as ordinary requests before others.
+        /// What a program that outlived its manager had: `Attach` lines follow as ordinary requests before
+        /// others.
         reattach: bool,
     },
     /// Everything else; each is answered by exactly one [`ToProgram::Reply`] with the same id.
@@ -79,8 +82,8 @@ pub enum InterruptKind {
 /// A question or an order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
-    /// Reserves the key on this node and deposits the memory. Descriptors: the memfd, sealed against resizing.
-    /// The manager checks size and seals. Reply: [`Reply::Done`].
+    /// Reserves the key on this node and deposits the memory. Descriptors: the memfd, sealed against
+    /// resizing. The manager checks size and seals. Reply: [`Reply::Done`].
     CreateSegment {
         /// What it is called.
         key: SegmentKey,
@@ -95,15 +98,16 @@ pub enum Request {
         /// Already shared (used when re-attaching).
         shared: bool,
     },
-    /// Opens the segment to connections, or closes it to new ones. Of a shared segment programs that are attached to it
-    /// may do so too; closing one that is closed is [`Refusal::NotAvailable`] then. Reply: [`Reply::Done`].
+    /// Opens the segment to connections, or closes it to new ones. Of a shared segment programs that are
+    /// attached to it may do so too; closing one that is closed is [`Refusal::NotAvailable`] then. Reply:
+    /// [`Reply::Done`].
     SetAvailable {
         /// The segment.
         key: SegmentKey,
         /// Open or closed.
         available: bool,
-        /// When closing: also end the connections there are (their importers see `Withdrawn`). Programs of this node
-        /// that are attached stay so.
+        /// When closing: also end the connections there are (their importers see `Withdrawn`). Programs of
+        /// this node that are attached stay so.
         disconnect: bool,
     },
     /// Forgets the segment. Reply: `Done`, or [`Refusal::Busy`] while it is connected and `force` is false.
@@ -121,8 +125,8 @@ pub enum Request {
         /// The segment.
         key: SegmentKey,
     },
-    /// Deposits an interrupt. Descriptors: trigger region (shared for writing) and waiter region (sealed, for reading). The
-    /// sockets of a pollable one are made by the manager. Reply: [`Reply::InterruptCreated`].
+    /// Deposits an interrupt. Descriptors: trigger region (shared for writing) and waiter region (sealed, for
+    /// reading). The sockets of a pollable one are made by the manager. Reply: [`Reply::InterruptCreated`].
     CreateInterrupt {
         /// A wish, or `None` for any free number.
         number: Option<InterruptNo>,
@@ -142,7 +146,8 @@ pub enum Request {
         /// The interrupt.
         number: InterruptNo,
     },
-    /// Asks for an interrupt of any node. Reply: [`Reply::Interrupt`] with its descriptors, or [`Reply::OnOtherHost`].
+    /// Asks for an interrupt of any node. Reply: [`Reply::Interrupt`] with its descriptors, or
+    /// [`Reply::OnOtherHost`].
     ConnectInterrupt {
         /// On which node.
         node: NodeId,
@@ -201,9 +206,10 @@ pub enum Request {
     },
     /// Ends the manager (same uid as the manager, or root). Reply: `Done`, then the socket closes.
     Shutdown,
-    /// A program that outlived its manager names a connection to one of its objects (after it has created the object again).
-    /// Reply: [`Reply::Done`]: it is kept, and if its importer does not show up within the manager's grace time, an
-    /// [`Event::Disconnected`] follows. [`Refusal::NotFound`]: the importer is gone already.
+    /// A program that outlived its manager names a connection to one of its objects (after it has created the
+    /// object again). Reply: [`Reply::Done`]: it is kept, and if its importer does not show up within the
+    /// manager's grace time, an [`Event::Disconnected`] follows. [`Refusal::NotFound`]: the importer is gone
+    /// already.
     ResumeExport {
         /// The segment or interrupt.
         what: Imported,
@@ -214,8 +220,8 @@ pub enum Request {
         /// As in [`Event::Connected`]: no other process can resume it.
         importer: Importer,
     },
-    /// Lets programs of this node and of the owner's user attach to the segment, whether it is available or not.
-    /// Reply: [`Reply::Done`].
+    /// Lets programs of this node and of the owner's user attach to the segment, whether it is available or
+    /// not. Reply: [`Reply::Done`].
     ShareSegment {
         /// The segment.
         key: SegmentKey,
@@ -236,19 +242,22 @@ pub enum Request {
         /// This program's end of the link.
         end: ImporterEnd,
     },
-    /// The owner's answer to [`Event::WantedByNetwork`]. Reply: `Done`, or [`Refusal::NotFound`] if the connection is over.
+    /// The owner's answer to [`Event::WantedByNetwork`]. Reply: `Done`, or [`Refusal::NotFound`] if the
+    /// connection is over.
     AnswerByNetwork {
         /// As in the event.
         connection: ConnectionId,
         /// Its end of the link, or why it has none.
         end: Result<OwnerEnd, String>,
     },
-    /// Runs an agent on the host of a node, which must be another host. It ends with this connection. Reply: [`Reply::Agent`].
+    /// Runs an agent on the host of a node, which must be another host. It ends with this connection. Reply:
+    /// [`Reply::Agent`].
     StartAgent {
         /// The node.
         node: NodeId,
     },
-    /// Which rails of a connection to another host are not used now, for [`NodeStatus::reduced`](super::status::NodeStatus). Reply: `Done`.
+    /// Which rails of a connection to another host are not used now, for
+    /// [`NodeStatus::reduced`](super::status::NodeStatus). Reply: `Done`.
     TellRails {
         /// The connection.
         import: ImportSlot,
@@ -312,13 +321,14 @@ pub enum Reply {
         /// Of the object.
         incarnation: Incarnation,
     },
-    /// The interrupt exists under this number. Descriptors, if it is pollable: a sending socket, and, unless the owner has it
-    /// already, the receiving one.
+    /// The interrupt exists under this number. Descriptors, if it is pollable: a sending socket, and, unless
+    /// the owner has it already, the receiving one.
     InterruptCreated {
         /// As wished, or drawn.
         number: InterruptNo,
     },
-    /// Descriptors: trigger region, waiter region, and, if `pollable`, a sending socket of this connection's own.
+    /// Descriptors: trigger region, waiter region, and, if `pollable`, a sending socket of this connection's
+    /// own.
     Interrupt {
         /// Where its life is shown.
         import: ImportSlot,
@@ -367,7 +377,8 @@ pub enum Reply {
     Info(NodeInfo),
     /// State of this node.
     Status(Box<NodeStatus>),
-    /// Descriptors: a stream socket, whose other end is the agent's input and output. An [`Event::AgentEnded`] follows.
+    /// Descriptors: a stream socket, whose other end is the agent's input and output. An
+    /// [`Event::AgentEnded`] follows.
     Agent {
         /// As this manager counts.
         agent: AgentNo,
@@ -390,8 +401,9 @@ pub enum LossReason {
 /// Messages to a program that are no replies.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {
-    /// A program connected to one of this program's objects. Descriptors: for a data interrupt, the producer's pidfd.
-    /// When this node's manager was restarted, connections from before are announced again, under the same number.
+    /// A program connected to one of this program's objects. Descriptors: for a data interrupt, the
+    /// producer's pidfd. When this node's manager was restarted, connections from before are announced again,
+    /// under the same number.
     Connected {
         /// The segment or interrupt.
         what: Imported,
@@ -436,8 +448,8 @@ pub enum Event {
         /// The reason.
         reason: LossReason,
     },
-    /// The session with a node came up for the first time (or again after a goodbye), or its manager was stopped.
-    /// A session that is only lost is not reported: data continues.
+    /// The session with a node came up for the first time (or again after a goodbye), or its manager was
+    /// stopped. A session that is only lost is not reported: data continues.
     Link {
         /// To which node.
         node: NodeId,
@@ -460,7 +472,8 @@ pub enum Event {
         /// How.
         end: AgentEnd,
     },
-    /// A program that is attached to this program's segment has opened or closed it: what a restarted manager is to be told.
+    /// A program that is attached to this program's segment has opened or closed it: what a restarted manager
+    /// is to be told.
     Availability {
         /// The segment.
         key: SegmentKey,

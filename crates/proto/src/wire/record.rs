@@ -1,7 +1,9 @@
-//! Records on a stream of bytes: how messages of managers travel between hosts, where no datagram keeps them apart.
+//! Records on a stream of bytes: how messages of managers travel between hosts, where no datagram keeps them
+//! apart.
 //!
-//! A record is the length of its body (four bytes, little-endian), its kind (one byte), and the body. A header that cannot
-//! be is an error as soon as it is there, so that a peer decides neither how much is kept for it nor how long it is waited for.
+//! A record is the length of its body (four bytes, little-endian), its kind (one byte), and the body. A
+//! header that cannot be is an error as soon as it is there, so that a peer decides neither how much is kept
+//! for it nor how long it is waited for.
 
 use std::fmt;
 
@@ -83,7 +85,8 @@ pub fn frame(kind: RecordKind, body: &[u8]) -> Result<Vec<u8>, RecordError> {
     Ok(bytes)
 }
 
-/// Takes a stream apart. Whoever takes all records out after each [`Self::push`] keeps no more than one record and one push.
+/// Takes a stream apart. Whoever takes all records out after each [`Self::push`] keeps no more than one
+/// record and one push.
 #[derive(Debug, Default)]
 pub struct Records {
     buffer: Vec<u8>,

@@ -26,8 +26,9 @@ pub struct NodeInfo {
     pub adapters: Vec<AdapterInfo>,
     /// Programs of this node carry out the faults that are asked for.
     pub faults: bool,
-    /// Addresses of this host that data to other hosts goes over, one of each rail, at most [`MAX_RAILS`](crate::wire::network::MAX_RAILS); none: this node is reached
-    /// from no other host. Documents of before do not say.
+    /// Addresses of this host that data to other hosts goes over, one of each rail, at most
+    /// [`MAX_RAILS`](crate::wire::network::MAX_RAILS); none: this node is reached from no other host.
+    /// Documents of before do not say.
     #[serde(default)]
     pub rails: Vec<IpAddr>,
 }
@@ -117,23 +118,26 @@ pub struct LinkStatus {
     pub heartbeats_received: u64,
     /// Heartbeats that were due and did not arrive.
     pub heartbeats_missed: u64,
-    /// Nanoseconds from a heartbeat to its echo, through both managers, on the present connection: the last time. Documents of before do
-    /// not say.
+    /// Nanoseconds from a heartbeat to its echo, through both managers, on the present connection: the last
+    /// time. Documents of before do not say.
     #[serde(default)]
     pub round_trip_ns: Option<u64>,
     /// The same: the least.
     #[serde(default)]
     pub least_round_trip_ns: Option<u64>,
-    /// The other manager's monotonic clock (CLOCK_MONOTONIC) less this one's, in nanoseconds. Documents of before do not say.
+    /// The other manager's monotonic clock (CLOCK_MONOTONIC) less this one's, in nanoseconds. Documents of
+    /// before do not say.
     #[serde(default)]
     pub clock_offset_ns: Option<i64>,
     /// By how much that may be wrong, in nanoseconds: half a round trip, and 1 ms for each second since.
     #[serde(default)]
     pub clock_error_ns: Option<u64>,
-    /// The address of the other host over which the session goes, while it stands. Documents of before do not say.
+    /// The address of the other host over which the session goes, while it stands. Documents of before do not
+    /// say.
     #[serde(default)]
     pub address: Option<IpAddr>,
-    /// The third node by way of which the session goes, and new connections of programs. Documents of before do not say.
+    /// The third node by way of which the session goes, and new connections of programs. Documents of before
+    /// do not say.
     #[serde(default)]
     pub via: Option<Via>,
 }
@@ -253,8 +257,8 @@ pub struct NodeStatus {
     pub segments_total: u64,
     /// How many interrupts there are.
     pub interrupts_total: u64,
-    /// Rails to other hosts that connections of this node's programs do not use at present, though they are connected over them. Documents
-    /// of before do not say.
+    /// Rails to other hosts that connections of this node's programs do not use at present, though they are
+    /// connected over them. Documents of before do not say.
     #[serde(default)]
     pub reduced: Vec<ReducedRail>,
     /// Pairs of other nodes for which this node is a relay. Documents of before do not say.

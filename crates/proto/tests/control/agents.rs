@@ -1,4 +1,5 @@
-//! Agents: who may have one, that bytes go both ways with credit for each, and that nothing of one is left, whoever goes.
+//! Agents: who may have one, that bytes go both ways with credit for each, and that nothing of one is left,
+//! whoever goes.
 
 use std::time::Duration;
 
@@ -60,7 +61,8 @@ fn start() -> Request {
     Request::StartAgent { node: node(4) }
 }
 
-/// A program of node 8 that has an agent at node 4, each on its host: the program, its number for it, and that of node 4.
+/// A program of node 8 that has an agent at node 4, each on its host: the program, its number for it, and
+/// that of node 4.
 fn with_agent() -> (World, usize, AgentNo, AgentNo) {
     let mut world = World::up_apart(2, 1);
     let program = world.attach(1);

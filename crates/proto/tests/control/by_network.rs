@@ -1,5 +1,5 @@
-//! Connections between programs on different hosts: both learn the other's end of the link, nobody else does, and nothing waits
-//! for ever, whoever goes, restarts, or says nothing.
+//! Connections between programs on different hosts: both learn the other's end of the link, nobody else does,
+//! and nothing waits for ever, whoever goes, restarts, or says nothing.
 
 use std::time::Duration;
 

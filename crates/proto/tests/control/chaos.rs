@@ -1,5 +1,5 @@
-//! Random schedules: programs come, work and die, managers are stopped, killed and suspended, connections are cut and nodes
-//! parted, all at once. When it has settled, everything must be true and nothing left over.
+//! Random schedules: programs come, work and die, managers are stopped, killed and suspended, connections are
+//! cut and nodes parted, all at once. When it has settled, everything must be true and nothing left over.
 
 use std::time::Duration;
 
@@ -220,7 +220,8 @@ impl Chaos {
             Act::Remove(_, pick, force) => {
                 let owned: Vec<Imported> = self.world.actors[actor].objects.keys().copied().collect();
                 let Some(what) = choose(&owned, pick) else { return };
-                // A forced removal whose answer is lost may have ended the connections and not the object's owner.
+                // A forced removal whose answer is lost may have ended the connections and not the object's
+                // owner.
                 match what {
                     Imported::Segment(key) => (Request::RemoveSegment { key, force }, Vec::new()),
                     Imported::Interrupt(number) => (Request::RemoveInterrupt { number }, Vec::new()),

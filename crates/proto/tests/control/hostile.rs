@@ -1,5 +1,6 @@
-//! One manager among programs and managers that say whatever comes to their mind: it never panics, its tables always agree,
-//! every descriptor is given back, every request has at most one reply, and nothing is left when all have gone.
+//! One manager among programs and managers that say whatever comes to their mind: it never panics, its tables
+//! always agree, every descriptor is given back, every request has at most one reply, and nothing is left
+//! when all have gone.
 
 mod agents;
 mod peers;

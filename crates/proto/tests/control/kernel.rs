@@ -1,4 +1,5 @@
-//! Sockets as a kernel has them: they keep order and lose nothing until they close; and the adversary between nodes.
+//! Sockets as a kernel has them: they keep order and lose nothing until they close; and the adversary between
+//! nodes.
 
 use std::time::Duration;
 

@@ -1,6 +1,7 @@
 //! The control plane in memory: managers, programs and a network with a virtual clock and an adversary.
 //!
-//! Where to start reading: `world` (the cluster), `actor` (a program), `truth` (what must hold in the end), `chaos`.
+//! Where to start reading: `world` (the cluster), `actor` (a program), `truth` (what must hold in the end),
+//! `chaos`.
 // The modules of a test are no interface, and what is not as expected ends the test.
 #![allow(unreachable_pub, clippy::expect_used, clippy::panic)]
 

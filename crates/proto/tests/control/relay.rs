@@ -1,5 +1,5 @@
-//! Nodes without a common link: who asks a third one to forward, when, what that one refuses, and that a direct connection takes its
-//! place again.
+//! Nodes without a common link: who asks a third one to forward, when, what that one refuses, and that a
+//! direct connection takes its place again.
 
 mod needs;
 

@@ -15,7 +15,8 @@ fn encoded_bytes(status: NodeStatus) -> usize {
     wire::encode(&message).expect("it fits").len()
 }
 
-/// A node with so many links, none of them valid, each with the longest reason and host that a peer can cause.
+/// A node with so many links, none of them valid, each with the longest reason and host that a peer can
+/// cause.
 fn with_links(count: usize) -> World {
     let mut world = World::new(1, 1);
     world.start(0);

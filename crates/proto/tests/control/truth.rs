@@ -17,7 +17,8 @@ type Object = (NodeId, Imported, Incarnation);
 pub struct Truth {
     /// All connections were ended at some time.
     pub severed: BTreeSet<Object>,
-    /// When somebody tried to create an object under this name. While its owner has yet to re-attach, that succeeds.
+    /// When somebody tried to create an object under this name. While its owner has yet to re-attach, that
+    /// succeeds.
     pub contested: BTreeMap<(NodeId, Imported), Vec<Instant>>,
 }
 
@@ -61,7 +62,8 @@ impl Truth {
     /// No import ends while its object lives, unless there is a reason.
     fn check_loss(&self, world: &World, actor: &Actor, node: NodeId, held: &Held) {
         let object = (node, held.what, held.incarnation);
-        // An orderly stop ends everything; a program that was not attached at that moment hears of it later, as it resumes.
+        // An orderly stop ends everything; a program that was not attached at that moment hears of it later,
+        // as it resumes.
         let by_stop = stopped_since(world, actor.node, node, held);
         let owned = owner_of(world, node, held.what, held.incarnation).is_some();
         let severed = !held.attached && self.severed.contains(&object);

@@ -1,5 +1,5 @@
-//! A cluster in memory: managers, programs, sockets that keep order and lose nothing until they close, a virtual clock,
-//! and a network that an adversary may delay, cut and partition.
+//! A cluster in memory: managers, programs, sockets that keep order and lose nothing until they close, a
+//! virtual clock, and a network that an adversary may delay, cut and partition.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Arbitrary messages: mostly from a small world, so that they meet each other, now and then from the whole range.
+//! Arbitrary messages: mostly from a small world, so that they meet each other, now and then from the whole
+//! range.
 
 pub mod node_status;
 

@@ -1,8 +1,8 @@
 //! The corpora of the fuzz targets, as an ordinary test.
 //!
-//! Files named `ok-…` are messages as this version says them: they must be understood, and said in the same bytes. If one is
-//! not any more, the meaning of the wire has changed: raise `PROTOCOL_VERSION` and write the files anew
-//! (`cargo test -p proto --test wire -- --ignored write_the_corpora`).
+//! Files named `ok-…` are messages as this version says them: they must be understood, and said in the same
+//! bytes. If one is not any more, the meaning of the wire has changed: raise `PROTOCOL_VERSION` and write the
+//! files anew (`cargo test -p proto --test wire -- --ignored write_the_corpora`).
 
 use std::fmt::Debug;
 use std::fs;

@@ -1,9 +1,10 @@
 //! Delays stores to memory that is being replaced: they fault, and are tried again.
 //!
-//! The handler of SIGSEGV is installed with the first replacement and stays, because a thread may have faulted and not yet
-//! have come to it when the replacement ends. Whatever is not its business goes to the handler that was there before. A
-//! program that installs a handler of its own later is served too: the next replacement puts one of ours over it again,
-//! another function every time, so that handlers that call the one before them never call in a circle.
+//! The handler of SIGSEGV is installed with the first replacement and stays, because a thread may have
+//! faulted and not yet have come to it when the replacement ends. Whatever is not its business goes to the
+//! handler that was there before. A program that installs a handler of its own later is served too: the next
+//! replacement puts one of ours over it again, another function every time, so that handlers that call the
+//! one before them never call in a circle.
 
 use core::ffi::{c_int, c_void};
 use core::mem::zeroed;
@@ -64,7 +65,8 @@ impl Replacement {
         loop {
             // Acquire: pairs with the Release in `drop`.
             let seen = TURN.load(Ordering::Acquire);
-            // A turn of another process is what a forked child has inherited from a thread that it does not have.
+            // A turn of another process is what a forked child has inherited from a thread that it does not
+            // have.
             if seen != here && TURN.compare_exchange(seen, here, Ordering::Acquire, Ordering::Relaxed).is_ok()
             {
                 break;
@@ -155,14 +157,16 @@ fn is_ours(code: c_int, address: usize, context: *mut c_void) -> bool {
 }
 
 fn is_held_up(address: usize) -> bool {
-    // Acquire: pairs with the Release in `hold_up`. An end of a later range is no harm: the store is tried again, and judged anew.
+    // Acquire: pairs with the Release in `hold_up`. An end of a later range is no harm: the store is tried
+    // again, and judged anew.
     let start = START.load(Ordering::Acquire);
     start != 0
         && (start..END.load(Ordering::Relaxed)).contains(&address)
         && TURN.load(Ordering::Relaxed) == Origin::here().pid()
 }
 
-/// Nothing that can be written makes a store fault; an instruction that is fetched from there does, and always will.
+/// Nothing that can be written makes a store fault; an instruction that is fetched from there does, and
+/// always will.
 #[cfg(target_arch = "x86_64")]
 fn may_be_store(_address: usize, context: *mut c_void) -> bool {
     /// Bit of the page fault's error code: a write.
@@ -172,7 +176,8 @@ fn may_be_store(_address: usize, context: *mut c_void) -> bool {
     context.uc_mcontext.gregs[libc::REG_ERR as usize] & WRITE != 0
 }
 
-/// Nothing that can be written makes a store fault; an instruction that is fetched from there does, and always will.
+/// Nothing that can be written makes a store fault; an instruction that is fetched from there does, and
+/// always will.
 #[cfg(target_arch = "aarch64")]
 fn may_be_store(address: usize, context: *mut c_void) -> bool {
     // SAFETY: the kernel hands a handler with SA_SIGINFO a ucontext.
@@ -185,8 +190,8 @@ fn may_be_store(_address: usize, _context: *mut c_void) -> bool {
     false
 }
 
-/// Whether a store to the address would succeed: the kernel is asked to OR it with 0, atomically (futex(2), FUTEX_WAKE_OP).
-/// A process that waits for the word may be woken without a reason, as always.
+/// Whether a store to the address would succeed: the kernel is asked to OR it with 0, atomically (futex(2),
+/// FUTEX_WAKE_OP). A process that waits for the word may be woken without a reason, as always.
 fn is_writable(address: usize) -> bool {
     const OR_0: u32 = libc::FUTEX_OP_OR as u32 & 0xf;
     static NOBODY_WAITS: AtomicU32 = AtomicU32::new(0);

@@ -111,7 +111,8 @@ fn no_store_is_lost_while_threads_store_all_the_time() {
                     let mut count = 0_u64;
                     while !stop.load(Ordering::Relaxed) {
                         count += 1;
-                        // Plain stores, each page its own word, read back at once: a store that went nowhere is seen.
+                        // Plain stores, each page its own word, read back at once: a store that went nowhere
+                        // is seen.
                         for page in 0..PAGES {
                             let word = memory.word(page * PAGE / 8 + number);
                             assert_eq!(word.load(Ordering::Relaxed), count - 1);

@@ -119,8 +119,8 @@ fn step_and_cost() -> (u64, u64) {
         }
     }
     distances.sort_unstable();
-    // The counter may also advance in steps larger than 1 that are smaller than the cost of reading it: the greatest
-    // common divisor of all distances shows them.
+    // The counter may also advance in steps larger than 1 that are smaller than the cost of reading it: the
+    // greatest common divisor of all distances shows them.
     let common = distances.iter().fold(0, |common, &distance| greatest_common_divisor(common, distance));
     (if common > 0 { common } else { step.min(1) }, distances[READINGS / 2])
 }

@@ -1,7 +1,7 @@
 //! Size classes: ranges of sizes that one copy kernel serves.
 //!
-//! There are two a power of two: (2^k, 1.5 · 2^k] and (1.5 · 2^k, 2^(k+1)] bytes. The first begins above what [`copy`] copies on
-//! the spot, the last has no end.
+//! There are two a power of two: (2^k, 1.5 · 2^k] and (1.5 · 2^k, 2^(k+1)] bytes. The first begins above what
+//! [`copy`] copies on the spot, the last has no end.
 //!
 //! [`copy`]: fn@super::copy
 
@@ -17,7 +17,8 @@ const FIRST_LOG: usize = INLINE_BYTES_MAX.ilog2() as usize;
 #[inline(always)]
 #[must_use]
 pub const fn class_of(len: usize) -> usize {
-    // The lowest bit of `len - 1` that is looked at decides between the halves; `len - 1` so that a power of two ends a class.
+    // The lowest bit of `len - 1` that is looked at decides between the halves; `len - 1` so that a power of
+    // two ends a class.
     let below = if len > INLINE_BYTES_MAX { len - 1 } else { INLINE_BYTES_MAX };
     let log = below.ilog2() as usize;
     let half = below >> (log - 1) & 1;

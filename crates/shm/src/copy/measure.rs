@@ -1,8 +1,8 @@
 //! Times the copy kernels on this machine.
 //!
-//! Kernels take turns on the same buffers, in rounds, and of the times of each the lower quartile counts: whatever else the machine
-//! does makes a copy longer, and the shortest time of all is that of the one copy that met bytes in a nearer cache. Odd and even
-//! rounds are kept apart: what they differ by is the noise.
+//! Kernels take turns on the same buffers, in rounds, and of the times of each the lower quartile counts:
+//! whatever else the machine does makes a copy longer, and the shortest time of all is that of the one copy
+//! that met bytes in a nearer cache. Odd and even rounds are kept apart: what they differ by is the noise.
 
 use super::classes::{CLASSES, class_end_bytes};
 use super::timer::{CopyBy, CopyTimer};
@@ -11,11 +11,13 @@ use super::{KERNELS, Kernel, KernelId, Temperature, Timings, kernels};
 use crate::Result;
 use crate::clock::{Clock, now_ticks};
 
-/// Even rounds that each class of sizes gets whatever they cost, and odd ones. With one of each, a single disturbance would decide.
+/// Even rounds that each class of sizes gets whatever they cost, and odd ones. With one of each, a single
+/// disturbance would decide.
 const LEAST_ROUNDS: u32 = 2;
 /// Even rounds, and odd ones, after which more tell nothing new.
 const MOST_ROUNDS: u32 = 30;
-/// Above this size each reading takes milliseconds: only powers of two are measured, without what matters less there.
+/// Above this size each reading takes milliseconds: only powers of two are measured, without what matters
+/// less there.
 const LARGE_BYTES: usize = 4 << 20;
 /// Shares of the time: of a class up to that size, and of one above it.
 const SHARES: [u64; 2] = [10, 30];
@@ -25,13 +27,14 @@ const SHARES: [u64; 2] = [10, 30];
 pub struct Limits {
     /// The longest copy that is timed, in bytes. Twice as much memory is taken meanwhile.
     pub largest_bytes: usize,
-    /// How long all of it is to take at most, in nanoseconds; a slow machine is given the [`LEAST_ROUNDS`] in any case.
+    /// How long all of it is to take at most, in nanoseconds; a slow machine is given the [`LEAST_ROUNDS`] in
+    /// any case.
     pub time_ns: u64,
 }
 
 impl Limits {
-    /// What is found in 0.3 s is good for all sizes. Longer copies than the longest are served as that one: their memory and its
-    /// new pages would take as long as all the rest.
+    /// What is found in 0.3 s is good for all sizes. Longer copies than the longest are served as that one:
+    /// their memory and its new pages would take as long as all the rest.
     pub const DEFAULT: Self = Self { largest_bytes: 32 << 20, time_ns: 300_000_000 };
 }
 
@@ -51,7 +54,8 @@ pub fn measure(limits: Limits) -> Result<Timings> {
     ))
 }
 
-/// The same of a machine that may be made up: `elapsed_ns` is its clock, and `time` a copy's time, if it is timed at all.
+/// The same of a machine that may be made up: `elapsed_ns` is its clock, and `time` a copy's time, if it is
+/// timed at all.
 fn survey(
     limits: Limits,
     able: &[Kernel],
@@ -60,7 +64,8 @@ fn survey(
 ) -> Timings {
     let bytes = limits.largest_bytes.max(4096);
     let mut timings = Timings::default();
-    // All classes have their even rounds before any has its odd ones: what disturbs a class for some milliseconds meets one half.
+    // All classes have their even rounds before any has its odd ones: what disturbs a class for some
+    // milliseconds meets one half.
     for half in 0..HALVES {
         let end_ns = limits.time_ns * (half as u64 + 1) / HALVES as u64;
         for class in (0..CLASSES).filter(|class| is_measured(*class, bytes)) {
@@ -102,7 +107,8 @@ impl Rounds {
     ) {
         let (class, half) = (self.class, self.half);
         let (bytes, round) = (class_end_bytes(class), done as usize * HALVES + half);
-        // What is far from the best leaves its time to the others. A round of a large class is dear: the first must do for that.
+        // What is far from the best leaves its time to the others. A round of a large class is dear: the
+        // first must do for that.
         let tells_enough = if is_large(class) { round > 0 } else { done >= LEAST_ROUNDS };
         for index in 0..able.len() {
             // Another one begins each round: what a kernel leaves in the caches meets another successor.
@@ -159,8 +165,8 @@ fn share_of(class: usize, largest_bytes: usize) -> u64 {
     (rest / weight(class)).max(1)
 }
 
-/// Whether a plan needs copies of this size at this temperature. The largest are so much longer than caches that they differ little
-/// by temperature, and take too long to be made cold within the time.
+/// Whether a plan needs copies of this size at this temperature. The largest are so much longer than caches
+/// that they differ little by temperature, and take too long to be made cold within the time.
 const fn is_needed(bytes: usize, at: Temperature) -> bool {
     match at {
         Temperature::Hot => true,

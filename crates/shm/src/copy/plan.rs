@@ -27,12 +27,12 @@ impl Plan {
     /// The C library's `memcpy` for every size.
     pub const LIBC: Self = Self { kernels: [KernelId::Libc; CLASSES] };
 
-    /// The plan for a processor that nothing was measured on: what is known to be good on its kind, and the C library's `memcpy`
-    /// for everything else.
+    /// The plan for a processor that nothing was measured on: what is known to be good on its kind, and the C
+    /// library's `memcpy` for everything else.
     ///
-    /// Only processors with fast short `rep movsb` and AVX-512 (on which 64-byte moves do not lower the clock rate) get moves
-    /// of their own, and only where both buffers fit into the first-level cache. A C library that knows the processor is
-    /// hard to beat without measuring.
+    /// Only processors with fast short `rep movsb` and AVX-512 (on which 64-byte moves do not lower the clock
+    /// rate) get moves of their own, and only where both buffers fit into the first-level cache. A C library
+    /// that knows the processor is hard to beat without measuring.
     #[must_use]
     pub fn for_cpu(has: Features, caches: CacheSizes) -> Self {
         let mut plan = Self::LIBC;
@@ -109,7 +109,8 @@ impl Plan {
                 return Err(NotAvailable(id));
             }
         }
-        // Relaxed throughout: any mixture of two plans is a right plan, because every kernel in either can be run.
+        // Relaxed throughout: any mixture of two plans is a right plan, because every kernel in either can be
+        // run.
         for (class, id) in self.kernels.into_iter().enumerate() {
             NUMBER[class].store(id as u8, Ordering::Relaxed);
             RUN_OF_CLASS[class].store(RUN[id as usize] as *mut (), Ordering::Relaxed);
@@ -146,8 +147,9 @@ unsafe fn install_and_copy(dst: *mut u8, src: *const u8, len: usize) {
 #[cold]
 fn ensure_installed() {
     if NUMBER[CLASSES - 1].load(Ordering::Relaxed) == 0 {
-        // It names available kernels only. Two threads that race here install the same plan; a plan that a user installs
-        // at the very same moment may be overwritten, which is why it should be done before the first copy.
+        // It names available kernels only. Two threads that race here install the same plan; a plan that a
+        // user installs at the very same moment may be overwritten, which is why it should be done before the
+        // first copy.
         let _ = Plan::for_cpu(Features::get(), CacheSizes::get()).install();
     }
 }

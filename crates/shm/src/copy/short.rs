@@ -1,9 +1,10 @@
 //! Copies of up to [`SHORT_BYTES_MAX`] bytes: a few overlapping moves, no loop.
 //!
-//! A length between two powers of two is covered by moves from the front and moves from the end that overlap in the
-//! middle. All loads come before the stores of the same part. The moves are assembly, or volatile where there is none for
-//! the processor: the compiler may assume nothing about bytes that a peer writes meanwhile, and does not turn the moves
-//! back into a call of `memcpy`. (Volatile moves of x86-64 would go through the stack on their way.)
+//! A length between two powers of two is covered by moves from the front and moves from the end that overlap
+//! in the middle. All loads come before the stores of the same part. The moves are assembly, or volatile
+//! where there is none for the processor: the compiler may assume nothing about bytes that a peer writes
+//! meanwhile, and does not turn the moves back into a call of `memcpy`. (Volatile moves of x86-64 would go
+//! through the stack on their way.)
 
 /// Longest copy that this module makes, in bytes.
 pub const SHORT_BYTES_MAX: usize = 256;
@@ -17,7 +18,8 @@ pub(super) const INLINE_BYTES_MAX: usize = 128;
 #[inline(always)]
 pub(super) unsafe fn copy_tiny(dst: *mut u8, src: *const u8, len: usize) {
     debug_assert!(len <= INLINE_BYTES_MAX);
-    // SAFETY: each branch states the range of `len` that its function needs; the rest is the caller's promise.
+    // SAFETY: each branch states the range of `len` that its function needs; the rest is the caller's
+    // promise.
     unsafe {
         // Comparisons in an order that small and round sizes leave early, instead of a jump table, which the
         // processor would have to guess as a whole.
@@ -42,13 +44,14 @@ pub(super) unsafe fn copy_tiny(dst: *mut u8, src: *const u8, len: usize) {
 /// Copies up to [`SHORT_BYTES_MAX`] bytes.
 ///
 /// # Safety
-/// `src` must be valid for reads and `dst` for writes of `len` bytes, they must not overlap, and `len` must not exceed
-/// [`SHORT_BYTES_MAX`].
+/// `src` must be valid for reads and `dst` for writes of `len` bytes, they must not overlap, and `len` must
+/// not exceed [`SHORT_BYTES_MAX`].
 #[inline]
 pub unsafe fn copy_short(dst: *mut u8, src: *const u8, len: usize) {
     debug_assert!(len <= SHORT_BYTES_MAX);
     let (mut dst, mut src, mut len) = (dst, src, len);
-    // SAFETY: each step copies the first 128 of more than 128 bytes and goes on behind them; the rest fits the last call.
+    // SAFETY: each step copies the first 128 of more than 128 bytes and goes on behind them; the rest fits
+    // the last call.
     unsafe {
         while len > INLINE_BYTES_MAX {
             copy_tiny(dst, src, INLINE_BYTES_MAX);
@@ -168,8 +171,8 @@ mod moves {
     #[inline(always)]
     unsafe fn two<T: Copy>(dst: *mut u8, src: *const u8, len: usize) {
         let end = len - size_of::<T>();
-        // SAFETY: both pieces lie within the first `len` bytes, by the caller's promise about `len`; a packed type needs no
-        // alignment, and T is plain bytes for every use below.
+        // SAFETY: both pieces lie within the first `len` bytes, by the caller's promise about `len`; a packed
+        // type needs no alignment, and T is plain bytes for every use below.
         unsafe {
             let front = src.cast::<Piece<T>>().read_volatile();
             let back = src.add(end).cast::<Piece<T>>().read_volatile();

@@ -1,7 +1,7 @@
 //! Two buffers between which single copies are timed, whatever the caches hold before.
 //!
-//! Both are memory as segments are made of. A buffer is made cold by evicting its lines, not by reading others of several times a
-//! last-level cache.
+//! Both are memory as segments are made of. A buffer is made cold by evicting its lines, not by reading
+//! others of several times a last-level cache.
 
 use super::{KernelId, RUN, Run, Temperature, copy, kernels};
 use crate::Result;
@@ -9,20 +9,22 @@ use crate::clock::{Clock, now_ticks_ordered};
 use crate::region::{Region, RegionOptions};
 use rustix::time::{ClockId, clock_gettime};
 
-/// A reading of the counter costs some 10 ns, so that short copies are timed several at a time, for at least so many bytes.
+/// A reading of the counter costs some 10 ns, so that short copies are timed several at a time, for at least
+/// so many bytes.
 const BYTES_PER_READING: usize = 64 << 10;
-/// The same of bytes that the first cache holds. The counter of some processors goes in steps of 10 ns: of 64 KiB, which take 300 ns,
-/// that is 3 %, more than what kernels are told apart by.
+/// The same of bytes that the first cache holds. The counter of some processors goes in steps of 10 ns: of 64
+/// KiB, which take 300 ns, that is 3 %, more than what kernels are told apart by.
 const HOT_BYTES_PER_READING: usize = 8 * BYTES_PER_READING;
 /// From this size on the kernel's clock of the thread is read, which takes some hundred nanoseconds.
 const LONG_BYTES: usize = 1 << 20;
-/// From this size on a copy is not made once more before it is timed hot: it meets what the one before it has left.
+/// From this size on a copy is not made once more before it is timed hot: it meets what the one before it has
+/// left.
 const LARGE_BYTES: usize = 4 << 20;
-/// Copies of bytes that were used a while ago go through so many bytes in turn, which are more than a second-level cache holds; up to
-/// a quarter of that a copy.
+/// Copies of bytes that were used a while ago go through so many bytes in turn, which are more than a
+/// second-level cache holds; up to a quarter of that a copy.
 const WHILE_AGO_BYTES: usize = 2 << 20;
-/// They begin behind what copies of that size use at other temperatures: bytes that a copy has just used would be taken for a fast
-/// kernel's, and bytes that were just evicted for a slow one's.
+/// They begin behind what copies of that size use at other temperatures: bytes that a copy has just used
+/// would be taken for a fast kernel's, and bytes that were just evicted for a slow one's.
 const WHILE_AGO_BEGIN: usize = WHILE_AGO_BYTES / 4;
 
 /// What makes a copy.
@@ -81,8 +83,8 @@ impl CopyTimer {
         touch(self.target.as_ptr(), ago);
     }
 
-    /// A copy's time, in nanoseconds. `None` if it is longer than this timer takes, if this processor cannot run the kernel, or if
-    /// the temperature [is not timed](is_timed) here.
+    /// A copy's time, in nanoseconds. `None` if it is longer than this timer takes, if this processor cannot
+    /// run the kernel, or if the temperature [is not timed](is_timed) here.
     pub fn ns(&mut self, by: CopyBy, bytes: usize, at: Temperature) -> Option<f64> {
         if bytes == 0 || bytes > self.largest_bytes() || !is_timed(at) {
             return None;
@@ -93,7 +95,8 @@ impl CopyTimer {
                 unsafe { copy(to, from, len) };
             })),
             CopyBy::Kernel(KernelId::Libc) => Some(self.time(bytes, at, |to, from, len| {
-                // SAFETY: see `time`. Through a black box: of a size that is known, a few moves would be made.
+                // SAFETY: see `time`. Through a black box: of a size that is known, a few moves would be
+                // made.
                 unsafe { core::ptr::copy_nonoverlapping(from, to, core::hint::black_box(len)) };
             })),
             CopyBy::Kernel(id) => {
@@ -111,8 +114,8 @@ impl CopyTimer {
         let copies_of = |all: usize| (all / bytes.max(64)).max(1);
         let before = copies_of(BYTES_PER_READING);
         let copies = if at == Temperature::Hot { copies_of(HOT_BYTES_PER_READING) } else { before };
-        // Short copies go to other lines each: one alone would be shorter than a reading of the counter, and a kernel that is fast
-        // only with bytes that the first cache holds would be taken for a fast one.
+        // Short copies go to other lines each: one alone would be shorter than a reading of the counter, and
+        // a kernel that is fast only with bytes that the first cache holds would be taken for a fast one.
         let spread = if at != Temperature::Hot && copies > 1 { bytes.next_multiple_of(64) } else { 0 };
         let all = spread * (copies - 1) + bytes;
         let while_ago = at == Temperature::ReadNext && all <= self.while_ago_bytes() / 4;
@@ -122,8 +125,9 @@ impl CopyTimer {
             unsafe { (self.source.as_ptr().cast_const().add(begin), self.target.as_ptr().add(begin)) };
         let run = |copies: usize| {
             for number in 0..copies {
-                // SAFETY: both regions have room for the longest copy, and for `copies` short ones side by side
-                // (`all` is at most twice BYTES_PER_READING, or `bytes`); they are two mappings, so they do not overlap.
+                // SAFETY: both regions have room for the longest copy, and for `copies` short ones side by
+                // side (`all` is at most twice BYTES_PER_READING, or `bytes`); they are two mappings, so they
+                // do not overlap.
                 let (to, from) = unsafe { (target.add(number * spread), source.add(number * spread)) };
                 copy(to, from, bytes);
             }
@@ -206,7 +210,8 @@ pub fn evict(bytes: &[u8]) {
     evict_lines(bytes.as_ptr(), bytes.len());
 }
 
-/// The same (Intel 64 and IA-32 Architectures Software Developer's Manual, CLFLUSH: part of SSE2). `at` points to so many bytes.
+/// The same (Intel 64 and IA-32 Architectures Software Developer's Manual, CLFLUSH: part of SSE2). `at`
+/// points to so many bytes.
 pub(crate) fn evict_lines(at: *const u8, bytes: usize) {
     #[cfg(target_arch = "x86_64")]
     {
@@ -215,7 +220,8 @@ pub(crate) fn evict_lines(at: *const u8, bytes: usize) {
         let end = if bytes == 0 { 0 } else { within + bytes };
         for offset in (0..end).step_by(64) {
             let line = at.wrapping_add(offset).wrapping_sub(within);
-            // SAFETY: a byte of the caller's buffer lies in the line; every x86-64 processor has the instruction.
+            // SAFETY: a byte of the caller's buffer lies in the line; every x86-64 processor has the
+            // instruction.
             unsafe { core::arch::x86_64::_mm_clflush(line) };
         }
         // SAFETY: no preconditions. The evictions are done before what is timed begins.

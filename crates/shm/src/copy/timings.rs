@@ -13,8 +13,9 @@ pub enum Temperature {
     ColdTarget = 1,
     /// No cache holds source or destination.
     Cold = 2,
-    /// The destination is read after the copy; the time includes that. Source and destination of up to half a MiB were used a while
-    /// ago, so that only a large cache still holds them; longer ones are as with [`Temperature::Hot`].
+    /// The destination is read after the copy; the time includes that. Source and destination of up to half a
+    /// MiB were used a while ago, so that only a large cache still holds them; longer ones are as with
+    /// [`Temperature::Hot`].
     ReadNext = 3,
 }
 
@@ -34,22 +35,24 @@ impl Temperature {
     }
 }
 
-/// A kernel must not be slower than the C library's `memcpy` by more than this at any temperature, in the mean of a class and those
-/// beside it: single readings are uncertain by some percent.
+/// A kernel must not be slower than the C library's `memcpy` by more than this at any temperature, in the
+/// mean of a class and those beside it: single readings are uncertain by some percent.
 const SLOWER_AT_MOST: f64 = 1.01;
-/// What is added to that at most where even and odd rounds differ: a kernel that is as fast would otherwise be refused in one
-/// measurement and used in the next.
+/// What is added to that at most where even and odd rounds differ: a kernel that is as fast would otherwise
+/// be refused in one measurement and used in the next.
 const NOISE_AT_MOST: f64 = 0.01;
 /// The same for the class alone, in the rounds in which it was the better.
 const SLOWER_AT_MOST_ALONE: f64 = 1.02;
 /// The same for copies below [`TINY_BYTES`], whose times are a few ticks of the counter, in nanoseconds.
 const SLOWER_AT_MOST_NS: f64 = 1.0;
 const TINY_BYTES: usize = 512;
-/// The share of the time of the C library's `memcpy`, or of the kernel of the sizes below, that a kernel may take to be used instead:
-/// the geometric mean over the temperatures, in even rounds and in odd ones. Smaller gains come by chance; where two measurements of one machine disagree whether it
-/// is reached, their plans are as fast by this and the noise.
+/// The share of the time of the C library's `memcpy`, or of the kernel of the sizes below, that a kernel may
+/// take to be used instead: the geometric mean over the temperatures, in even rounds and in odd ones. Smaller
+/// gains come by chance; where two measurements of one machine disagree whether it is reached, their plans
+/// are as fast by this and the noise.
 const WORTH: f64 = 0.985;
-/// What is slower by more than this is not timed again where that takes long: no other round can make up for it.
+/// What is slower by more than this is not timed again where that takes long: no other round can make up for
+/// it.
 const OUT: f64 = 1.15;
 
 /// Odd and even rounds.
@@ -95,11 +98,12 @@ impl Timings {
         times.min_by(|one, other| one.1.total_cmp(&other.1))
     }
 
-    /// The plan for the machine that was measured: for each class, of the kernels that are at no temperature slower than the C
-    /// library's `memcpy`, the one that gains most over it, all temperatures taken together (the geometric mean of the ratios).
+    /// The plan for the machine that was measured: for each class, of the kernels that are at no temperature
+    /// slower than the C library's `memcpy`, the one that gains most over it, all temperatures taken together
+    /// (the geometric mean of the ratios).
     ///
-    /// The C library's `memcpy` comes before it, and then the kernel of the class below, unless that costs more than the
-    /// noise of the measurement. A class that was not measured is served as the one below it.
+    /// The C library's `memcpy` comes before it, and then the kernel of the class below, unless that costs
+    /// more than the noise of the measurement. A class that was not measured is served as the one below it.
     #[must_use]
     pub fn plan(&self) -> Plan {
         let mut chosen = [KernelId::Libc; CLASSES];
@@ -111,8 +115,8 @@ impl Timings {
         Plan::of_classes(chosen)
     }
 
-    /// Whether a kernel is so slow for a class that it need not be timed any more: than the C library's `memcpy` at some temperature, or
-    /// than the best of the others in all.
+    /// Whether a kernel is so slow for a class that it need not be timed any more: than the C library's
+    /// `memcpy` at some temperature, or than the best of the others in all.
     pub(super) fn is_out(&self, class: usize, kernel: KernelId) -> bool {
         if kernel == KernelId::Libc {
             return false;
@@ -174,12 +178,14 @@ impl Timings {
         even.zip(odd).map_or(0.0, |(even, odd)| (even - odd).abs())
     }
 
-    /// Its times over those of the C library's `memcpy`, as the mean of a class and those beside it, at all temperatures multiplied.
+    /// Its times over those of the C library's `memcpy`, as the mean of a class and those beside it, at all
+    /// temperatures multiplied.
     fn cost(&self, class: usize, kernel: KernelId, rounds: Rounds) -> f64 {
         Temperature::ALL.into_iter().filter_map(|at| self.around(class, kernel, at, rounds)).product()
     }
 
-    /// Its time over that of the C library's `memcpy` at one temperature: the mean of a class and those beside it.
+    /// Its time over that of the C library's `memcpy` at one temperature: the mean of a class and those
+    /// beside it.
     fn around(&self, class: usize, kernel: KernelId, at: Temperature, rounds: Rounds) -> Option<f64> {
         let own = self.ratio(class, kernel, at, rounds)?;
         let ratio = |class| self.ratio(class, kernel, at, rounds);

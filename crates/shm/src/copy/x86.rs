@@ -1,18 +1,19 @@
 //! Copy kernels for x86-64.
 //!
-//! Their loops are assembly, for two reasons: the compiler must assume nothing about bytes that a peer may write at the
-//! same time (an assembly block is opaque, like an atomic copy byte by byte), and it must not rewrite a loop of
-//! non-temporal stores.
+//! Their loops are assembly, for two reasons: the compiler must assume nothing about bytes that a peer may
+//! write at the same time (an assembly block is opaque, like an atomic copy byte by byte), and it must not
+//! rewrite a loop of non-temporal stores.
 //!
 //! Three families, each with 32 and with 64 bytes a move:
 //!
 //! - *plain*: through the cache; best while both buffers lie in the first-level cache;
 //! - *ahead*: the same, and it asks for ownership of the destination's lines before it needs them;
-//! - *stream*: past the cache, four pages side by side, so that four rows of memory and their prefetchers are busy.
+//! - *stream*: past the cache, four pages side by side, so that four rows of memory and their prefetchers are
+//!   busy.
 //!
-//! Every kernel copies what comes before the first aligned block of the destination and after the last block with
-//! unaligned moves that overlap the blocks, so the loops store to aligned addresses only. Prefetches may run past the end
-//! of a buffer: they never fault.
+//! Every kernel copies what comes before the first aligned block of the destination and after the last block
+//! with unaligned moves that overlap the blocks, so the loops store to aligned addresses only. Prefetches may
+//! run past the end of a buffer: they never fault.
 
 use super::short::{copy_short, copy_tiny};
 use core::arch::asm;
@@ -37,16 +38,16 @@ pub(super) unsafe fn rep_movsb(dst: *mut u8, src: *const u8, len: usize) {
     }
 }
 
-/// Defines how a wide kernel copies what is too short for its loop: one, two or four moves from each end, which overlap in
-/// the middle; all are loaded before the first is stored.
+/// Defines how a wide kernel copies what is too short for its loop: one, two or four moves from each end,
+/// which overlap in the middle; all are loaded before the first is stored.
 macro_rules! wide_short {
     ($(#[$doc:meta])* $name:ident, $feature:literal, $move:literal, bytes $bytes:literal, below $shorter_max:literal $shorter:ident,
      registers [$a:tt, $b:tt, $c:tt, $d:tt, $e:tt, $f:tt, $g:tt, $h:tt], end [$($end:literal),*]) => {
         $(#[$doc])*
         ///
         /// # Safety
-        /// See [`copy`](fn@super::copy); `len` is at most eight moves, and the processor must have the feature that this
-        /// function is compiled for.
+        /// See [`copy`](fn@super::copy); `len` is at most eight moves, and the processor must have the
+        /// feature that this function is compiled for.
         #[target_feature(enable = $feature)]
         #[inline]
         unsafe fn $name(dst: *mut u8, src: *const u8, len: usize) {
@@ -54,8 +55,8 @@ macro_rules! wide_short {
                 // SAFETY: the caller's promise, and the length was checked.
                 return unsafe { $shorter(dst, src, len) };
             }
-            // SAFETY: `len` is at least one move. Each branch makes as many from either end as fit into `len`, and together
-            // they cover it.
+            // SAFETY: `len` is at least one move. Each branch makes as many from either end as fit into
+            // `len`, and together they cover it.
             unsafe {
                 if len <= 2 * $bytes {
                     asm!(
@@ -119,21 +120,21 @@ wide_short! {
 }
 
 wide_short! {
-    /// With 32 bytes a move: up to 256 bytes. Registers from the sixteenth on need no `vzeroupper` (Intel 64 and IA-32
-    /// Architectures Optimization Reference Manual, "Mixing Intel AVX and Intel SSE code").
+    /// With 32 bytes a move: up to 256 bytes. Registers from the sixteenth on need no `vzeroupper` (Intel 64
+    /// and IA-32 Architectures Optimization Reference Manual, "Mixing Intel AVX and Intel SSE code").
     short_avx512vl, "avx512f,avx512vl", "vmovdqu64", bytes 32, below 32 copy_tiny,
     registers ["ymm16", "ymm17", "ymm18", "ymm19", "ymm20", "ymm21", "ymm22", "ymm23"], end []
 }
 
 wide_short! {
-    /// With 64 bytes a move: up to 512 bytes. Below 128, moves of 32 are faster: two of them that go to one line are stored
-    /// at once.
+    /// With 64 bytes a move: up to 512 bytes. Below 128, moves of 32 are faster: two of them that go to one
+    /// line are stored at once.
     short_avx512, "avx512f,avx512vl", "vmovdqu64", bytes 64, below 128 short_avx512vl,
     registers ["zmm16", "zmm17", "zmm18", "zmm19", "zmm20", "zmm21", "zmm22", "zmm23"], end []
 }
 
-/// Defines a kernel that goes through the cache, `$block` bytes a turn. `first` lists the moves of the first 64 bytes,
-/// `all` those of a block, as register and offset.
+/// Defines a kernel that goes through the cache, `$block` bytes a turn. `first` lists the moves of the first
+/// 64 bytes, `all` those of a block, as register and offset.
 macro_rules! through_cache {
     ($(#[$doc:meta])* $name:ident, $feature:literal, short $short:ident up to $short_max:literal, block $block:literal, $load:literal, $store:literal,
      first [$(($first:literal, $first_at:literal)),*], all [$(($register:literal, $at:literal)),*],
@@ -141,7 +142,8 @@ macro_rules! through_cache {
         $(#[$doc])*
         ///
         /// # Safety
-        /// See [`copy`](fn@super::copy); the processor must have the feature that this function is compiled for.
+        /// See [`copy`](fn@super::copy); the processor must have the feature that this function is compiled
+        /// for.
         #[target_feature(enable = $feature)]
         pub(super) unsafe fn $name(dst: *mut u8, src: *const u8, len: usize) {
             const { assert!($block <= $short_max && ALIGN <= $short_max) }
@@ -151,9 +153,10 @@ macro_rules! through_cache {
             }
             let start = ALIGN - (dst.addr() & (ALIGN - 1));
             let turns = (len - start) / $block;
-            // SAFETY: `len` is more than 256, so the first 64 bytes and the last block (at most 256) lie in both ranges.
-            // `turns` blocks from `start <= 64` on end at or before `len`, and less than one block is left after them,
-            // which the last block covers. All registers that a call may change are declared as changed.
+            // SAFETY: `len` is more than 256, so the first 64 bytes and the last block (at most 256) lie in
+            // both ranges. `turns` blocks from `start <= 64` on end at or before `len`, and less than one
+            // block is left after them, which the last block covers. All registers that a call may change are
+            // declared as changed.
             unsafe {
                 asm!(
                     $(concat!($load, " ", $first, ", [r8 + ", $first_at, "]"),)*
@@ -187,15 +190,16 @@ macro_rules! through_cache {
     };
 }
 
-/// Defines a kernel that stores past the cache. `moves` lists what it copies of each of four pages in a turn of 128
-/// bytes, as register and offset; what is less than four pages is left to `$rest`.
+/// Defines a kernel that stores past the cache. `moves` lists what it copies of each of four pages in a turn
+/// of 128 bytes, as register and offset; what is less than four pages is left to `$rest`.
 macro_rules! past_cache {
     ($(#[$doc:meta])* $name:ident, $feature:literal, $rest:ident, $load:literal,
      moves [$(($register:literal, $at:literal)),*]) => {
         $(#[$doc])*
         ///
         /// # Safety
-        /// See [`copy`](fn@super::copy); the processor must have the feature that this function is compiled for.
+        /// See [`copy`](fn@super::copy); the processor must have the feature that this function is compiled
+        /// for.
         #[target_feature(enable = $feature)]
         pub(super) unsafe fn $name(dst: *mut u8, src: *const u8, len: usize) {
             if len < ALIGN + STREAM_BLOCK {
@@ -205,9 +209,9 @@ macro_rules! past_cache {
             let start = ALIGN - (dst.addr() & (ALIGN - 1));
             let blocks = (len - start) / STREAM_BLOCK;
             let end = start + blocks * STREAM_BLOCK;
-            // SAFETY: `start <= 64`, and `blocks >= 1` whole blocks from there on end at `end <= len`: the inner loop
-            // goes 32 times over 128 bytes of each of the four pages of a block. The two calls copy what lies before
-            // and after. All registers that a call may change are declared as changed.
+            // SAFETY: `start <= 64`, and `blocks >= 1` whole blocks from there on end at `end <= len`: the
+            // inner loop goes 32 times over 128 bytes of each of the four pages of a block. The two calls
+            // copy what lies before and after. All registers that a call may change are declared as changed.
             unsafe {
                 copy_short(dst, src, start);
                 asm!(

@@ -19,8 +19,8 @@ impl CacheSizes {
     pub const ASSUMED: Self =
         Self { l1_data_bytes: 32 << 10, l2_bytes: 256 << 10, last_level_bytes: 8 << 20 };
 
-    /// The sizes that the kernel reports for the first processor; where it says nothing, what the processor says; else
-    /// [`CacheSizes::ASSUMED`]. Reads files: not for a hot path.
+    /// The sizes that the kernel reports for the first processor; where it says nothing, what the processor
+    /// says; else [`CacheSizes::ASSUMED`]. Reads files: not for a hot path.
     #[must_use]
     pub fn get() -> Self {
         let found = Found::by_kernel().or(Found::by_processor());

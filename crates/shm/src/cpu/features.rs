@@ -20,7 +20,8 @@ pub struct Features {
 }
 
 impl Features {
-    /// The abilities of this processor. Read once (CPUID ends a virtual machine's turn: tens of microseconds).
+    /// The abilities of this processor. Read once (CPUID ends a virtual machine's turn: tens of
+    /// microseconds).
     #[must_use]
     pub fn get() -> Self {
         // One word with a "known" bit: two threads that race here write the same value.
@@ -65,7 +66,8 @@ fn read() -> Features {
     let structured = highest >= 7;
     let bit = |word: u32, n: u32| word & (1 << n) != 0;
 
-    // XCR0 says which registers the operating system saves: bits 1, 2 the AVX halves, 5, 6, 7 those of AVX-512.
+    // XCR0 says which registers the operating system saves: bits 1, 2 the AVX halves, 5, 6, 7 those of
+    // AVX-512.
     let saved = if bit(basic.ecx, 27) {
         #[target_feature(enable = "xsave")]
         fn xcr0() -> u64 {

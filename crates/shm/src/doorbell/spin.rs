@@ -4,8 +4,9 @@ use crate::clock::{Clock, now_ticks};
 use crate::sync::plain::{AtomicU64, Ordering};
 use crate::sync::spin_loop;
 
-/// Spin for this long at most if nothing was measured: about what a wake-up of another core costs (7–28 µs on a virtual
-/// machine), so that a wait never costs more than about twice what the better of spinning and sleeping would have.
+/// Spin for this long at most if nothing was measured: about what a wake-up of another core costs (7–28 µs on
+/// a virtual machine), so that a wait never costs more than about twice what the better of spinning and
+/// sleeping would have.
 const DEFAULT_CEILING_NS: u64 = 30_000;
 /// Below this a spin cannot meet anything: the other side needs longer for one line of cache.
 const FLOOR_NS: u64 = 500;
@@ -29,10 +30,11 @@ static PROCESS_CEILING_NS: AtomicU64 = AtomicU64::new(0);
 
 /// How long one waiter spins before it sleeps, learnt from how its waits went.
 ///
-/// A spin that met what it waited for doubles the time, one without success halves it; a spin that has come down to nothing is
-/// tried again now and then, ever more rarely. On a machine with a single processor there is no spinning, because the
-/// other side cannot run meanwhile. A thread that is held on one processor of several does not know whether the other
-/// side is held on the same one: it begins without spinning and finds out.
+/// A spin that met what it waited for doubles the time, one without success halves it; a spin that has come
+/// down to nothing is tried again now and then, ever more rarely. On a machine with a single processor there
+/// is no spinning, because the other side cannot run meanwhile. A thread that is held on one processor of
+/// several does not know whether the other side is held on the same one: it begins without spinning and finds
+/// out.
 #[derive(Clone, Copy, Debug)]
 pub struct Spin {
     limit_ns: u64,
@@ -51,7 +53,8 @@ impl Default for Spin {
 }
 
 impl Spin {
-    /// Spins up to the process's ceiling ([`Spin::set_process_ceiling_ns`]), or 30 µs; see [`Spin::up_to_ns`].
+    /// Spins up to the process's ceiling ([`Spin::set_process_ceiling_ns`]), or 30 µs; see
+    /// [`Spin::up_to_ns`].
     #[must_use]
     pub fn new() -> Self {
         match PROCESS_CEILING_NS.load(Ordering::Relaxed) {
@@ -60,8 +63,8 @@ impl Spin {
         }
     }
 
-    /// Spins for up to `ceiling_ns` nanoseconds; 0 = never. Not at all on a machine with one processor; only after a few
-    /// waits, if that has paid then, if this thread may use one processor only.
+    /// Spins for up to `ceiling_ns` nanoseconds; 0 = never. Not at all on a machine with one processor; only
+    /// after a few waits, if that has paid then, if this thread may use one processor only.
     #[must_use]
     pub fn up_to_ns(ceiling_ns: u64) -> Self {
         let alone = crate::cpu::online_count().is_some_and(|cpus| cpus < 2);
@@ -74,8 +77,8 @@ impl Spin {
         }
     }
 
-    /// Sleeps at first and tries a spin after a few waits. If the other side runs on this very processor the attempt
-    /// fails, and costs one ceiling; then it is as if a spin had been given up.
+    /// Sleeps at first and tries a spin after a few waits. If the other side runs on this very processor the
+    /// attempt fails, and costs one ceiling; then it is as if a spin had been given up.
     fn on_probation(ceiling_ns: u64) -> Self {
         let mut spin = Self { waits_until_retry: PROBATION, ..Self::with_ceiling(ceiling_ns) };
         spin.set_limit(0);
@@ -185,8 +188,9 @@ impl Spin {
 }
 
 fn look_for(limit_ticks: u64, ready: &mut impl FnMut() -> bool) -> bool {
-    // Another party that is awake answers within a few transfers of a line. `pause` costs up to 140 cycles and the clock
-    // as much again, so neither comes before these looks, which take about as long as the shortest spin.
+    // Another party that is awake answers within a few transfers of a line. `pause` costs up to 140 cycles
+    // and the clock as much again, so neither comes before these looks, which take about as long as the
+    // shortest spin.
     for _ in 0..QUICK_LOOKS {
         if ready() {
             return true;

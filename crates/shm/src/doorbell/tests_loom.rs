@@ -12,8 +12,8 @@ struct Words {
     data: AtomicU32,
 }
 
-/// All interleavings with at most three preemptions of a running thread: enough for every known kind of lost wake-up,
-/// and without a bound three threads take hours.
+/// All interleavings with at most three preemptions of a running thread: enough for every known kind of lost
+/// wake-up, and without a bound three threads take hours.
 fn bounded(test: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);

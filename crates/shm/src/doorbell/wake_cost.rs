@@ -30,8 +30,8 @@ impl WakeProbe {
         Self::default()
     }
 
-    /// The sleeper's side: the median time from ring to running, in nanoseconds; `None` if the other thread never came
-    /// or the machine was too busy to measure anything.
+    /// The sleeper's side: the median time from ring to running, in nanoseconds; `None` if the other thread
+    /// never came or the machine was too busy to measure anything.
     pub fn sleep(&self) -> Option<u64> {
         let waiter = Waiter::new(&self.signal, &self.armed);
         let clock = Clock::global();
@@ -60,7 +60,8 @@ impl WakeProbe {
             while !pause.has_passed() {
                 crate::cpu::pause();
             }
-            // Only a sleeper that sleeps is of interest; the word says so at least a system call before it does.
+            // Only a sleeper that sleeps is of interest; the word says so at least a system call before it
+            // does.
             if self.armed.load(Ordering::Relaxed) == super::ASLEEP {
                 self.rang_at.store(now_ticks(), Ordering::Relaxed);
                 ringer.ring();

@@ -9,8 +9,9 @@ use rustix::io::{Errno, FdFlags, fcntl_setfd};
 /// Standard input, output and error, which a program expects.
 const STANDARD: i32 = 3;
 
-/// From now on no program that this process executes inherits any descriptor that is open now, but the standard ones. Those of this
-/// process itself are closed at an execution anyway; what it has inherited from whoever started it may not be.
+/// From now on no program that this process executes inherits any descriptor that is open now, but the
+/// standard ones. Those of this process itself are closed at an execution anyway; what it has inherited from
+/// whoever started it may not be.
 ///
 /// # Errors
 /// The error of the kernel: its list of this process's descriptors cannot be read.
@@ -27,8 +28,9 @@ pub fn pass_on_no_descriptor() -> Result<(), Errno> {
         if number < STANDARD {
             continue;
         }
-        // SAFETY: the number is not negative. Only a flag of the descriptor is set, and whether it is still the one that was listed
-        // does not matter: it is to be set for every descriptor of this process, so no owner of one relies on the opposite.
+        // SAFETY: the number is not negative. Only a flag of the descriptor is set, and whether it is still
+        // the one that was listed does not matter: it is to be set for every descriptor of this process, so
+        // no owner of one relies on the opposite.
         let fd = unsafe { BorrowedFd::borrow_raw(number) };
         match fcntl_setfd(fd, FdFlags::CLOEXEC) {
             // Another thread has closed it meanwhile.

@@ -47,8 +47,8 @@ impl ProcessMemory {
 
     /// Reads as many bytes from `address` on as the pieces take, `len` at most.
     ///
-    /// The kernel knows the process by its number only, so it is looked before and after whether that is still the same process: the
-    /// number cannot have been another one's in between.
+    /// The kernel knows the process by its number only, so it is looked before and after whether that is
+    /// still the same process: the number cannot have been another one's in between.
     ///
     /// # Errors
     /// [`NotRead`]; then the pieces hold anything.
@@ -96,8 +96,9 @@ impl ProcessMemory {
             let from = (address as usize).wrapping_add(done);
             let remote =
                 libc::iovec { iov_base: core::ptr::without_provenance_mut(from), iov_len: wanted - done };
-            // SAFETY: each local piece is memory that may be written to, by the word of whoever lent it, or a slice of the caller's. The
-            // remote address is only used by the kernel, which checks it in the other process.
+            // SAFETY: each local piece is memory that may be written to, by the word of whoever lent it, or a
+            // slice of the caller's. The remote address is only used by the kernel, which checks it in the
+            // other process.
             let got = unsafe {
                 libc::process_vm_readv(
                     self.pid,

@@ -17,7 +17,8 @@ pub enum Namespaces {
 /// Puts this thread into new namespaces; other threads of the process stay where they are.
 ///
 /// # Errors
-/// The error of the kernel: `EPERM` without the capability `CAP_SYS_ADMIN`, `ENOSPC` at a limit of `/proc/sys/user`.
+/// The error of the kernel: `EPERM` without the capability `CAP_SYS_ADMIN`, `ENOSPC` at a limit of
+/// `/proc/sys/user`.
 pub fn unshare(what: Namespaces) -> Result<(), Errno> {
     let flags = match what {
         Namespaces::Network => UnshareFlags::NEWNET,
@@ -26,7 +27,7 @@ pub fn unshare(what: Namespaces) -> Result<(), Errno> {
             UnshareFlags::NEWNET | UnshareFlags::NEWNS | UnshareFlags::NEWUTS | UnshareFlags::NEWIPC
         }
     };
-    // SAFETY: the table of file descriptors stays shared (none of these flags is `FILES`), so no thread loses sight of a descriptor
-    // of another one, which is all that this call could break.
+    // SAFETY: the table of file descriptors stays shared (none of these flags is `FILES`), so no thread loses
+    // sight of a descriptor of another one, which is all that this call could break.
     unsafe { unshare_unsafe(flags) }
 }

@@ -2,14 +2,14 @@
 
 use core::marker::PhantomData;
 
-/// Faults of the very instruction that runs. They cannot be put off: a thread that blocks them is killed by them, and the
-/// program's own crash report never printed.
+/// Faults of the very instruction that runs. They cannot be put off: a thread that blocks them is killed by
+/// them, and the program's own crash report never printed.
 const FAULTS: [libc::c_int; 6] =
     [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS];
 
-/// While it lives, this thread takes no signals but its own faults. A thread that is started meanwhile inherits that for
-/// good: hold one around the start of every library thread, so that a program's signal handlers run on the program's
-/// threads, and a signal that a program waits for is not swallowed.
+/// While it lives, this thread takes no signals but its own faults. A thread that is started meanwhile
+/// inherits that for good: hold one around the start of every library thread, so that a program's signal
+/// handlers run on the program's threads, and a signal that a program waits for is not swallowed.
 #[derive(Debug)]
 pub struct SignalsBlocked {
     before: libc::sigset_t,
@@ -18,13 +18,14 @@ pub struct SignalsBlocked {
 }
 
 impl SignalsBlocked {
-    /// Blocks them. If the kernel refuses (it has no reason to), nothing is changed and nothing will be restored.
+    /// Blocks them. If the kernel refuses (it has no reason to), nothing is changed and nothing will be
+    /// restored.
     #[must_use]
     pub fn here() -> Self {
         let mut before = current();
         let mut all = before;
-        // SAFETY: both sets live on this stack, are initialised, and the calls only write into them. pthread_sigmask
-        // leaves out the signals that the C library needs for itself, such as that of setuid.
+        // SAFETY: both sets live on this stack, are initialised, and the calls only write into them.
+        // pthread_sigmask leaves out the signals that the C library needs for itself, such as that of setuid.
         unsafe {
             libc::sigfillset(&raw mut all);
             for fault in FAULTS {
@@ -38,7 +39,8 @@ impl SignalsBlocked {
 
 impl Drop for SignalsBlocked {
     fn drop(&mut self) {
-        // SAFETY: the set was filled by `pthread_sigmask`, on this thread: the type is not `Send`. No old set is asked for.
+        // SAFETY: the set was filled by `pthread_sigmask`, on this thread: the type is not `Send`. No old set
+        // is asked for.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, core::ptr::null_mut()) };
     }
 }
@@ -46,7 +48,8 @@ impl Drop for SignalsBlocked {
 fn current() -> libc::sigset_t {
     // SAFETY: a sigset_t is plain integers, for which zeroes are valid.
     let mut set: libc::sigset_t = unsafe { core::mem::zeroed() };
-    // SAFETY: the set lives on this stack; with no new set (null) the call only writes the present mask into it.
+    // SAFETY: the set lives on this stack; with no new set (null) the call only writes the present mask into
+    // it.
     unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, core::ptr::null(), &raw mut set) };
     set
 }

@@ -1,8 +1,9 @@
 //! What a process was started with, read before the language's runtime changes it.
 //!
-//! A descriptor of standard output that was closed at the start (`>&-` in a shell) is opened on `/dev/null` by the runtime
-//! before `main`: what is printed then vanishes without an error. So it is asked before that, where only the loader comes
-//! earlier. The signal of a broken pipe is ignored by then, which a program that is executed would inherit.
+//! A descriptor of standard output that was closed at the start (`>&-` in a shell) is opened on `/dev/null`
+//! by the runtime before `main`: what is printed then vanishes without an error. So it is asked before that,
+//! where only the loader comes earlier. The signal of a broken pipe is ignored by then, which a program that
+//! is executed would inherit.
 
 use core::ffi::{CStr, c_char, c_int};
 
@@ -44,8 +45,9 @@ extern "C" fn look() {
     PIPE_WAS_PENDING.store(pending, Ordering::Relaxed);
 }
 
-// SAFETY: the section holds pointers to functions of this signature, which the loader calls once each; on x86-64 a function
-// may be called with more arguments than it takes. `look` touches nothing that has to be set up first.
+// SAFETY: the section holds pointers to functions of this signature, which the loader calls once each; on
+// x86-64 a function may be called with more arguments than it takes. `look` touches nothing that has to be
+// set up first.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static LOOK: extern "C" fn() = look;
@@ -57,7 +59,8 @@ pub fn stdout_was_closed() -> bool {
     WERE_CLOSED.load(Ordering::Relaxed) & (1 << libc::STDOUT_FILENO) != 0
 }
 
-/// The environment as the kernel has it, also what is no `NAME=value`, which the language's library leaves out.
+/// The environment as the kernel has it, also what is no `NAME=value`, which the language's library leaves
+/// out.
 ///
 /// As there, nobody may change it meanwhile in another thread, which is why a change of it is unsafe.
 pub fn environment() -> impl Iterator<Item = &'static CStr> {
@@ -67,8 +70,9 @@ pub fn environment() -> impl Iterator<Item = &'static CStr> {
     // SAFETY: the C library's variable, set before `main`, and changed only by what changes the environment.
     let mut at = unsafe { environ };
     core::iter::from_fn(move || {
-        // SAFETY: null, where the environment was cleared, or within a list of texts that ends with a null pointer, which is not
-        // gone past. The texts stay where the kernel or the C library put them, which never frees one.
+        // SAFETY: null, where the environment was cleared, or within a list of texts that ends with a null
+        // pointer, which is not gone past. The texts stay where the kernel or the C library put them, which
+        // never frees one.
         unsafe {
             let text = at.as_ref().copied().filter(|text| !text.is_null())?;
             at = at.add(1);
@@ -77,10 +81,12 @@ pub fn environment() -> impl Iterator<Item = &'static CStr> {
     })
 }
 
-/// Becomes another program, which finds everything as this process found it: what the runtime changed before `main` is changed
-/// back. Returns the error number if that cannot be done; the process is then good for nothing but to say so, or to try another one.
+/// Becomes another program, which finds everything as this process found it: what the runtime changed before
+/// `main` is changed back. Returns the error number if that cannot be done; the process is then good for
+/// nothing but to say so, or to try another one.
 ///
-/// `room` is for pointers to all arguments, all of the environment, and two more: `ENOMEM` if it is too short.
+/// `room` is for pointers to all arguments, all of the environment, and two more: `ENOMEM` if it is too
+/// short.
 pub fn execute(path: &CStr, arguments: &[&CStr], environment: &[&CStr], room: &mut [*const c_char]) -> c_int {
     let all = arguments.len() + environment.len() + 2;
     let Some((to_arguments, to_environment)) =
@@ -95,7 +101,8 @@ pub fn execute(path: &CStr, arguments: &[&CStr], environment: &[&CStr], room: &m
     let closed = WERE_CLOSED.load(Ordering::Relaxed);
     for fd in STANDARD {
         if closed & (1 << fd) != 0 {
-            // SAFETY: the runtime opened it, on the null device, and nothing of it is to reach the next program.
+            // SAFETY: the runtime opened it, on the null device, and nothing of it is to reach the next
+            // program.
             unsafe { libc::close(fd) };
         }
     }
@@ -109,8 +116,8 @@ pub fn execute(path: &CStr, arguments: &[&CStr], environment: &[&CStr], room: &m
             }
         }
     }
-    // SAFETY: texts that end with 0, in lists that end with a null pointer; all of them outlive the call. The second reads this
-    // thread's own variable.
+    // SAFETY: texts that end with 0, in lists that end with a null pointer; all of them outlive the call. The
+    // second reads this thread's own variable.
     let errno = unsafe {
         libc::execve(path.as_ptr(), to_arguments.as_ptr(), to_environment.as_ptr());
         *libc::__errno_location()

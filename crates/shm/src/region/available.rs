@@ -1,8 +1,8 @@
 //! How much memory can still be allocated without an out-of-memory kill.
 //!
-//! Two things limit it: the machine (`MemAvailable` of `/proc/meminfo`) and the control groups that this process lives
-//! in, each of which may be smaller than the machine. What cannot be read does not limit: the kernel then has the last
-//! word.
+//! Two things limit it: the machine (`MemAvailable` of `/proc/meminfo`) and the control groups that this
+//! process lives in, each of which may be smaller than the machine. What cannot be read does not limit: the
+//! kernel then has the last word.
 
 use crate::proc_file::{self, PathBuffer};
 use core::fmt::Write;
@@ -86,8 +86,8 @@ fn group_path<'a>(groups: &'a str, controllers: &str) -> Option<&'a str> {
 
 /// The tightest limit of the group and all above it.
 ///
-/// In a container the path may be the host's, of which only the tail or nothing is mounted: what does not exist is
-/// skipped, and the root of the mount is always looked at.
+/// In a container the path may be the host's, of which only the tail or nothing is mounted: what does not
+/// exist is skipped, and the root of the mount is always looked at.
 fn in_groups(hierarchy: &Hierarchy, path: &str) -> Available {
     let mut least = UNLIMITED;
     for mount in hierarchy.mounts {

@@ -67,7 +67,8 @@ pub(super) fn create(options: &RegionOptions<'_>) -> Result<Region> {
     if options.lock {
         lock(&region)?;
     }
-    // All that there will ever be: every holder of the descriptor could add a seal, and take writing away from the others.
+    // All that there will ever be: every holder of the descriptor could add a seal, and take writing away
+    // from the others.
     let mut seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
     // The mapping above stays writable.
     seals.set(SealFlags::FUTURE_WRITE, options.read_only_for_others);
@@ -149,7 +150,8 @@ fn lock(region: &Region) -> Result<()> {
     // SAFETY: the range is exactly the region's mapping.
     unsafe { rustix::mm::mlock(region.start.as_ptr().cast(), region.mapped_bytes) }.map_err(|errno| {
         match errno {
-            // What a limit looks like: NOMEM with a limit, PERM with a limit of zero, AGAIN if some pages were not locked.
+            // What a limit looks like: NOMEM with a limit, PERM with a limit of zero, AGAIN if some pages
+            // were not locked.
             Errno::NOMEM | Errno::PERM | Errno::AGAIN => {
                 let limit = rustix::process::getrlimit(Resource::Memlock).current.unwrap_or(u64::MAX);
                 Error::LockLimit { size_bytes: region.mapped_bytes, limit_bytes: limit }

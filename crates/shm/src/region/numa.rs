@@ -10,7 +10,8 @@ const WORD_BITS: u32 = u64::BITS;
 /// `MPOL_BIND` of the kernel's `mempolicy.h`: only from these nodes.
 const MPOL_BIND: usize = 2;
 
-/// Binds a mapping to `node`. The rule belongs to the memory file, so it also holds for pages that others touch first.
+/// Binds a mapping to `node`. The rule belongs to the memory file, so it also holds for pages that others
+/// touch first.
 pub(super) fn bind(start: NonNull<u8>, mapped_bytes: usize, node: u32) -> Result<()> {
     if node >= NODES_MAX {
         return Err(Error::NoSuchNumaNode { node });
@@ -21,8 +22,8 @@ pub(super) fn bind(start: NonNull<u8>, mapped_bytes: usize, node: u32) -> Result
     }
     // The kernel takes the number of bits plus one.
     let max_node = NODES_MAX as usize + 1;
-    // SAFETY: the range is a mapping of this process and the mask holds as many bits as is said; the call reads the mask
-    // and moves no memory.
+    // SAFETY: the range is a mapping of this process and the mask holds as many bits as is said; the call
+    // reads the mask and moves no memory.
     match unsafe { mbind(start.as_ptr().addr(), mapped_bytes, MPOL_BIND, mask.as_ptr(), max_node) } {
         Ok(()) => Ok(()),
         Err(Errno::INVAL | Errno::PERM) => Err(Error::NoSuchNumaNode { node }),
@@ -44,7 +45,8 @@ unsafe fn mbind(
 ) -> core::result::Result<(), Errno> {
     const NR_MBIND: isize = 237;
     let result: isize;
-    // SAFETY: the kernel's calling convention for x86-64: it changes rax, rcx and r11 and, for this call, no memory.
+    // SAFETY: the kernel's calling convention for x86-64: it changes rax, rcx and r11 and, for this call, no
+    // memory.
     unsafe {
         core::arch::asm!(
             "syscall",

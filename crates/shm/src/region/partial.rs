@@ -1,4 +1,5 @@
-//! A partial map, which is another mapping of a part of a region: at an address of the program's choice, or read-only.
+//! A partial map, which is another mapping of a part of a region: at an address of the program's choice, or
+//! read-only.
 
 use core::ffi::c_void;
 use core::ptr::{self, NonNull};
@@ -25,7 +26,8 @@ pub struct PartialMapOptions {
     pub access: MapAccess,
 }
 
-/// A mapping of a part of a region beside the region's own; unmapped when dropped. It does not need the region to live.
+/// A mapping of a part of a region beside the region's own; unmapped when dropped. It does not need the
+/// region to live.
 #[derive(Debug)]
 pub struct PartialMap {
     start: NonNull<u8>,
@@ -39,15 +41,17 @@ pub struct PartialMap {
 
 // SAFETY: the mapping belongs to the process, not to a thread, and is removed only by Drop.
 unsafe impl Send for PartialMap {}
-// SAFETY: all access through &PartialMap is checked and either atomic or tolerant of concurrent writers (see Window).
+// SAFETY: all access through &PartialMap is checked and either atomic or tolerant of concurrent writers (see
+// Window).
 unsafe impl Sync for PartialMap {}
 
 impl Region {
-    /// Maps a part of the region once more. With an address, nothing that is mapped there already is replaced.
+    /// Maps a part of the region once more. With an address, nothing that is mapped there already is
+    /// replaced.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`], [`Error::Empty`]; [`Error::Misaligned`] and [`Error::AddressTaken`] for an address;
-    /// [`Error::ReadOnly`] for writing to a region that may only be read; [`Error::System`].
+    /// [`Error::OutOfRange`], [`Error::Empty`]; [`Error::Misaligned`] and [`Error::AddressTaken`] for an
+    /// address; [`Error::ReadOnly`] for writing to a region that may only be read; [`Error::System`].
     pub fn map_part(&self, options: &PartialMapOptions) -> Result<PartialMap> {
         let PartialMapOptions { offset, len, address, access } = *options;
         self.window().sub(offset, len)?;
@@ -162,8 +166,8 @@ impl PartialMap {
 
 impl Drop for PartialMap {
     fn drop(&mut self) {
-        // SAFETY: the range is exactly this mapping; a process that was given its address was told that it ends here. It cannot fail for
-        // a range that was returned by mmap.
+        // SAFETY: the range is exactly this mapping; a process that was given its address was told that it
+        // ends here. It cannot fail for a range that was returned by mmap.
         let _ = unsafe { rustix::mm::munmap(self.address(), self.mapped_bytes) };
     }
 }

@@ -10,16 +10,17 @@ use crate::sync::plain::Ordering;
 use crate::{Error, Result};
 
 impl Region {
-    /// From now on loads and stores through this mapping reach private memory of zeros instead of the region, which
-    /// nobody sees: what a store meets when the cable is out. The address stays; no access in between can fault,
-    /// because the kernel replaces a mapping in one step (mmap(2), MAP_FIXED).
+    /// From now on loads and stores through this mapping reach private memory of zeros instead of the region,
+    /// which nobody sees: what a store meets when the cable is out. The address stays; no access in between
+    /// can fault, because the kernel replaces a mapping in one step (mmap(2), MAP_FIXED).
     ///
     /// # Errors
     /// [`Error::System`]; the mapping is then as it was.
     pub fn detach(&self) -> Result<()> {
         let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
-        // SAFETY: the range is exactly this mapping, which `self` owns: nothing else is replaced. Its bytes change under
-        // those who hold a window, as they may at any time anyway; length and access stay as they were.
+        // SAFETY: the range is exactly this mapping, which `self` owns: nothing else is replaced. Its bytes
+        // change under those who hold a window, as they may at any time anyway; length and access stay as
+        // they were.
         unsafe {
             rustix::mm::mmap_anonymous(
                 self.start.as_ptr().cast(),

@@ -1,8 +1,9 @@
 //! Which regions other processes use, by record locks of the memory file.
 //!
-//! The kernel keeps a lock of a process until the process takes it back, closes a descriptor of the file, or dies. So what is
-//! told is never told by a process that is gone, and it takes no word in memory that a peer could leave wrong. A process that has a descriptor can
-//! lock: it can claim a use that it does not make, for as long as it lives.
+//! The kernel keeps a lock of a process until the process takes it back, closes a descriptor of the file, or
+//! dies. So what is told is never told by a process that is gone, and it takes no word in memory that a peer
+//! could leave wrong. A process that has a descriptor can lock: it can claim a use that it does not make, for
+//! as long as it lives.
 
 use super::Region;
 use crate::{Error, Result};
@@ -26,12 +27,12 @@ impl Region {
         Ok(MemoryId { device: stat.st_dev, inode: stat.st_ino })
     }
 
-    /// Tells the region's other processes that this one uses it, or that it does so no more. A process that closes another
-    /// descriptor of the same memory takes back what it has told, and has to tell it again.
+    /// Tells the region's other processes that this one uses it, or that it does so no more. A process that
+    /// closes another descriptor of the same memory takes back what it has told, and has to tell it again.
     ///
     /// # Errors
-    /// [`Error::System`]; with [`Errno::AGAIN`](rustix::io::Errno::AGAIN) while another process holds a lock of its own kind, for one
-    /// alone: that cannot be while any process tells that it uses the region.
+    /// [`Error::System`]; with [`Errno::AGAIN`](rustix::io::Errno::AGAIN) while another process holds a lock
+    /// of its own kind, for one alone: that cannot be while any process tells that it uses the region.
     pub fn tell_use(&self, is_used: bool) -> Result<()> {
         let lock =
             if is_used { FlockOperation::NonBlockingLockShared } else { FlockOperation::NonBlockingUnlock };

@@ -1,8 +1,9 @@
 //! A stream of bytes from one writer to one reader, usually in two processes.
 //!
-//! Built like the record ring (see [`super::record`]) and on the same lines: a small write lies in one cache line with
-//! the word that announces it, a large one is cut into pieces, so that the reader can begin while the rest is written.
-//! How the bytes were cut is not kept: a read may return less or more than a write put in.
+//! Built like the record ring (see [`super::record`]) and on the same lines: a small write lies in one cache
+//! line with the word that announces it, a large one is cut into pieces, so that the reader can begin while
+//! the rest is written. How the bytes were cut is not kept: a read may return less or more than a write put
+//! in.
 //!
 //! ```
 //! let (mut writer, mut reader) = shm::ring::byte::pair(4096)?;

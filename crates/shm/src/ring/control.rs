@@ -1,7 +1,8 @@
 //! The control word that begins every line of a ring.
 //!
-//! A ring's data is a row of lines of 64 bytes. Word 0 of a line is its control word, words 1 to 7 hold payload. A reader
-//! thus finds a small record and the word that announces it in one cache line, and up to seven records in it.
+//! A ring's data is a row of lines of 64 bytes. Word 0 of a line is its control word, words 1 to 7 hold
+//! payload. A reader thus finds a small record and the word that announces it in one cache line, and up to
+//! seven records in it.
 //!
 //! | bits | short line | long record | wrap |
 //! |---|---|---|---|
@@ -10,10 +11,10 @@
 //! | 0–41 | 7 fields of 6 bits: length + 1 of the record that begins in this word, else 0 | length in bytes (0–31) | 0 |
 //! | others | 0 | 0 | 0 |
 //!
-//! A long record begins in word 1 and runs on through the following lines, whose words are all payload. A wrap says that
-//! the next line is the first of the ring. The word 0 says that nothing has been written here in this lap: a writer clears
-//! the control word of the *next* line before it announces the first record of a line, so bytes of an earlier lap can
-//! never be taken for a control word.
+//! A long record begins in word 1 and runs on through the following lines, whose words are all payload. A
+//! wrap says that the next line is the first of the ring. The word 0 says that nothing has been written here
+//! in this lap: a writer clears the control word of the *next* line before it announces the first record of a
+//! line, so bytes of an earlier lap can never be taken for a control word.
 
 /// Bytes in a line.
 pub(super) const LINE_BYTES: usize = 64;
@@ -88,7 +89,8 @@ pub(super) fn long(len: u32) -> u64 {
     LONG | u64::from(len)
 }
 
-/// The field of a record of `len` (at most [`SHORT_MAX_BYTES`]) bytes that begins in payload word `at` (0 to 6).
+/// The field of a record of `len` (at most [`SHORT_MAX_BYTES`]) bytes that begins in payload word `at` (0 to
+/// 6).
 #[inline]
 pub(super) const fn field(len: usize, at: u32) -> u64 {
     (len as u64 + 1) << (FIELD_BITS * at)
@@ -104,7 +106,8 @@ pub(super) const WORDS: u64 = {
     fields
 };
 
-/// The fields of `count` (1 to 7) records of 8 bytes, the first of which begins in payload word `at` (0 to 6).
+/// The fields of `count` (1 to 7) records of 8 bytes, the first of which begins in payload word `at` (0 to
+/// 6).
 #[inline]
 pub(super) fn words(count: u32, at: u32) -> u64 {
     (WORDS >> (FIELD_BITS * (PAYLOAD_WORDS - count))) << (FIELD_BITS * at)

@@ -1,8 +1,8 @@
 //! The regions of a ring: their creation, their headers, their checks.
 //!
-//! Every region of a ring begins with a head of [`HEAD_BYTES`]: constants that say what it is, and one line each for a
-//! count and the two words of a doorbell. What belongs to a side lies in that side's region, which the other side can
-//! only read.
+//! Every region of a ring begins with a head of [`HEAD_BYTES`]: constants that say what it is, and one line
+//! each for a count and the two words of a doorbell. What belongs to a side lies in that side's region, which
+//! the other side can only read.
 
 use super::mapped::Mapped;
 use crate::doorbell::{Ringer, Waiter};
@@ -77,8 +77,8 @@ impl What {
     }
 }
 
-/// Makes this side's region: the head, then `data_bytes` of zeroes. Others will only be able to read it, unless
-/// `shared`. A child of this process does not inherit the mapping: two writers would break the ring.
+/// Makes this side's region: the head, then `data_bytes` of zeroes. Others will only be able to read it,
+/// unless `shared`. A child of this process does not inherit the mapping: two writers would break the ring.
 pub(super) fn create(
     what: What,
     size: u64,
@@ -103,8 +103,8 @@ pub(super) fn create(
     Ok(region)
 }
 
-/// Maps a region of the other side and checks that it is what it should be: the region, and its two sizes as they
-/// stand there, unchecked.
+/// Maps a region of the other side and checks that it is what it should be: the region, and its two sizes as
+/// they stand there, unchecked.
 pub(super) fn open(fd: OwnedFd, what: What, access: MapAccess) -> Result<(Region, u64, u64)> {
     let region = Region::open(fd, access)?;
     region.dont_fork()?;

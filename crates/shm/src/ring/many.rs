@@ -1,16 +1,18 @@
 //! Messages with boundaries from many producers of one user to one consumer.
 //!
-//! The consumer makes two regions: the slots, which all producers may write, and its own words, which they can only read.
-//! A message goes into a slot: a producer claims one ([`Producer::claim`]), fills it and commits or discards it. Messages
-//! of one producer arrive in the order of its claims.
+//! The consumer makes two regions: the slots, which all producers may write, and its own words, which they
+//! can only read. A message goes into a slot: a producer claims one ([`Producer::claim`]), fills it and
+//! commits or discards it. Messages of one producer arrive in the order of its claims.
 //!
-//! **A producer that dies between claim and commit** leaves a slot in the way. The claim names its owner in the same
-//! atomic step that takes the slot, so it is always known whose it is: the consumer is told ([`Popped::Pending`]), asks
-//! that process's [`crate::process::PidFd`], and with the proof of its death throws the claim away
-//! ([`Consumer::discard_claims`]). A slow producer is waited for, however long it takes; nothing is ever guessed.
+//! **A producer that dies between claim and commit** leaves a slot in the way. The claim names its owner in
+//! the same atomic step that takes the slot, so it is always known whose it is: the consumer is told
+//! ([`Popped::Pending`]), asks that process's [`crate::process::PidFd`], and with the proof of its death
+//! throws the claim away ([`Consumer::discard_claims`]). A slow producer is waited for, however long it
+//! takes; nothing is ever guessed.
 //!
-//! **Trust.** All producers belong to one user and could scribble over each other's messages. What that can do is lose or
-//! forge messages in this ring, or end it with a typed error; the consumer takes no index from it.
+//! **Trust.** All producers belong to one user and could scribble over each other's messages. What that can
+//! do is lose or forge messages in this ring, or end it with a typed error; the consumer takes no index from
+//! it.
 //!
 //! ```
 //! use shm::ring::many::{self, Popped};
@@ -40,8 +42,8 @@ pub use consumer::{Consumer, pair};
 #[cfg(not(loom))]
 pub use producer::{Claim, Producer};
 
-/// Which producer: given out by a process that introduces producers to the consumer. It may be given to another process when
-/// the first one is proven dead and its claims have been discarded.
+/// Which producer: given out by a process that introduces producers to the consumer. It may be given to
+/// another process when the first one is proven dead and its claims have been discarded.
 pub type ProducerId = u16;
 
 /// What a consumer found.
@@ -56,7 +58,8 @@ pub enum Popped<T> {
     },
     /// There is none.
     Empty,
-    /// The next one is being written by this producer. If that lasts, ask its process descriptor whether it has died.
+    /// The next one is being written by this producer. If that lasts, ask its process descriptor whether it
+    /// has died.
     Pending(ProducerId),
 }
 
@@ -76,7 +79,8 @@ pub enum ClaimError {
         /// Payload size of the slots.
         slot_bytes: usize,
     },
-    /// The consumer discarded the claim, because it was told that this producer is dead; the message was not sent.
+    /// The consumer discarded the claim, because it was told that this producer is dead; the message was not
+    /// sent.
     #[error(
         "the claim was discarded by the consumer, which assumed that this producer had died: attach again with a new producer id"
     )]

@@ -19,8 +19,8 @@ pub(super) struct Mapped {
     last: usize,
 }
 
-// SAFETY: `start` points into the mapping, which belongs to the process and lives as long as `region`; the words are
-// accessed atomically or by copies that tolerate concurrent writers.
+// SAFETY: `start` points into the mapping, which belongs to the process and lives as long as `region`; the
+// words are accessed atomically or by copies that tolerate concurrent writers.
 unsafe impl Send for Mapped {}
 // SAFETY: as above; nothing else is in the type that changes.
 unsafe impl Sync for Mapped {}
@@ -56,25 +56,27 @@ impl Mapped {
     pub(super) fn head_u32(&self, word: usize) -> &AtomicU32 {
         // Every region of a ring is at least as large as a head: checked in `new`.
         let word = word.min(HEAD_BYTES / 8 - 1);
-        // SAFETY: the word lies in the mapping and is aligned; it takes every bit pattern and is only accessed
-        // atomically; the owner of the other half of it is nobody.
+        // SAFETY: the word lies in the mapping and is aligned; it takes every bit pattern and is only
+        // accessed atomically; the owner of the other half of it is nobody.
         unsafe { &*self.region.as_ptr().cast::<AtomicU64>().add(word).cast::<AtomicU32>() }
     }
 
     /// `len` bytes from word `index`, writable or not.
     #[inline]
     pub(super) fn window(&self, index: usize, len: usize, access: MapAccess) -> Window<'_> {
-        // Our own algorithms never ask for more than there is; if they did, the window is short and its user gets an error.
+        // Our own algorithms never ask for more than there is; if they did, the window is short and its user
+        // gets an error.
         let len = if self.holds(index, len) { len } else { 0 };
-        // SAFETY: the range lies in the mapping, which lives as long as `self`; `access` is at most what the mapping
-        // has, because only the side that mapped it for writing asks for a writable window.
+        // SAFETY: the range lies in the mapping, which lives as long as `self`; `access` is at most what the
+        // mapping has, because only the side that mapped it for writing asks for a writable window.
         unsafe { Window::from_raw(self.at(index).cast_mut(), len, access) }
     }
 
     /// The bytes of one word, to be read.
     #[inline(always)]
     pub(super) fn window_of(word: &AtomicU64) -> Window<'_> {
-        // SAFETY: the word is borrowed for as long as the window, and there is no reference to it that is not atomic.
+        // SAFETY: the word is borrowed for as long as the window, and there is no reference to it that is not
+        // atomic.
         unsafe { Window::from_raw(word.as_ptr().cast(), size_of::<AtomicU64>(), MapAccess::ReadOnly) }
     }
 
@@ -93,9 +95,9 @@ impl Mapped {
 impl Words for Mapped {
     #[inline(always)]
     fn word(&self, index: usize) -> &AtomicU64 {
-        // SAFETY: the index is limited to the row, which lies in the mapping and is aligned (mappings are to a page, the
-        // offset to 64); a word takes every bit pattern and is only accessed atomically. In a read-only mapping the
-        // algorithms only load.
+        // SAFETY: the index is limited to the row, which lies in the mapping and is aligned (mappings are to
+        // a page, the offset to 64); a word takes every bit pattern and is only accessed atomically. In a
+        // read-only mapping the algorithms only load.
         unsafe { &*self.start.add(index.min(self.last)) }
     }
 

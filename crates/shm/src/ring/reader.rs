@@ -7,9 +7,9 @@ use crate::sync::{AtomicU64, Ordering};
 
 /// How many lines ahead the reader fetches while the writer is ahead.
 ///
-/// Measured with words sent one by one and in batches of 16, in millions a second: 0 gives 190 and 192, 2 gives 205 and
-/// 207, 4 gives 80 and 260. With more than 2 the reader of single words catches up with its writer and then takes lines
-/// away that the writer is about to fill, and both are slow.
+/// Measured with words sent one by one and in batches of 16, in millions a second: 0 gives 190 and 192, 2
+/// gives 205 and 207, 4 gives 80 and 260. With more than 2 the reader of single words catches up with its
+/// writer and then takes lines away that the writer is about to fill, and both are slow.
 const PREFETCH_LINES: u64 = 2;
 /// The reader gives lines back when it has used up this part of the ring (or finds nothing more).
 const GIVE_BACK_PART: u64 = 8;
@@ -135,8 +135,8 @@ impl<D: Words, C: Words> LineReader<D, C> {
         }
     }
 
-    /// What [`LineReader::next_other`] would find, in a few steps, where that is a short record of another length than 8 in this line or
-    /// in the next, or nothing since the last look.
+    /// What [`LineReader::next_other`] would find, in a few steps, where that is a short record of another
+    /// length than 8 in this line or in the next, or nothing since the last look.
     #[inline]
     fn glance(&mut self) -> Glance {
         if control::first_field(self.fields) == 0 {
@@ -220,8 +220,9 @@ impl<D: Words, C: Words> LineReader<D, C> {
         self.fields >>= FIELD_BITS * count;
     }
 
-    /// Goes on to the next line, if this one was full of records of 8 bytes and used up, and that one is full of them, too.
-    /// [`LineReader::look`] would do the same; in a stream of words a reader that is behind needs nothing else.
+    /// Goes on to the next line, if this one was full of records of 8 bytes and used up, and that one is full
+    /// of them, too. [`LineReader::look`] would do the same; in a stream of words a reader that is behind
+    /// needs nothing else.
     #[inline(always)]
     fn next_line_of_words(&mut self) -> bool {
         const FULL: u64 = CLOSED | control::WORDS;
@@ -292,8 +293,8 @@ impl<D: Words, C: Words> LineReader<D, C> {
             self.data.on_payload(at, false);
         }
         let words = self.data.words(first, count);
-        // Each counts as taken before it is handed over: `take` may unwind. A whole line has a loop of its own, which the
-        // compiler unrolls.
+        // Each counts as taken before it is handed over: `take` may unwind. A whole line has a loop of its
+        // own, which the compiler unrolls.
         if let Ok(line) = <&[AtomicU64; PAYLOAD_WORDS as usize]>::try_from(words) {
             for (i, word) in line.iter().enumerate() {
                 self.next_word = first + i + 1;
@@ -308,7 +309,8 @@ impl<D: Words, C: Words> LineReader<D, C> {
         count
     }
 
-    /// Whether there is nothing to read now. A bad writer counts as something, so that the next read reports it.
+    /// Whether there is nothing to read now. A bad writer counts as something, so that the next read reports
+    /// it.
     pub(super) fn is_empty(&self) -> bool {
         if self.broken.is_some() || self.next_word != self.end_word || control::first_field(self.fields) != 0
         {
@@ -343,8 +345,8 @@ impl<D: Words, C: Words> LineReader<D, C> {
     pub(super) fn give_back(&mut self) {
         if self.given_back != self.line {
             self.given_back = self.line;
-            // Release: pairs with the Acquire in LineWriter::look_at_reader. Our reads of these lines happen before
-            // the writer's next stores into them.
+            // Release: pairs with the Acquire in LineWriter::look_at_reader. Our reads of these lines happen
+            // before the writer's next stores into them.
             self.own.word(Self::CONSUMED).store(self.line, Ordering::Release);
         }
     }
@@ -365,8 +367,8 @@ impl<D: Words, C: Words> LineReader<D, C> {
         if let Some(reason) = self.broken {
             return Err(reason);
         }
-        // Four turns at most: this line turns out to be closed, the next is a wrap, the first one is read. Whatever
-        // else the words say is an error below.
+        // Four turns at most: this line turns out to be closed, the next is a wrap, the first one is read.
+        // Whatever else the words say is an error below.
         loop {
             if self.seen & CLOSED != 0 {
                 self.go_to(self.line + 1);

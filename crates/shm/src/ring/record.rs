@@ -1,14 +1,16 @@
 //! Messages with boundaries from one producer to one consumer, usually in two processes.
 //!
-//! Each side makes its own region ([`ProducerHalf`], [`ConsumerHalf`]), hands its descriptor to the other, and is
-//! connected with the descriptor that it got. Either side can only read what the other one owns.
+//! Each side makes its own region ([`ProducerHalf`], [`ConsumerHalf`]), hands its descriptor to the other,
+//! and is connected with the descriptor that it got. Either side can only read what the other one owns.
 //!
-//! A record of up to [`INLINE_BYTES`] lies in one cache line with the word that announces it: one line transfer is the
-//! whole cost of a message, and a stream of small ones packs up to seven into each line. Longer records lie in one piece,
-//! so both sides can work on them in place ([`Producer::reserve`], [`Consumer::pop_with`]).
+//! A record of up to [`INLINE_BYTES`] lies in one cache line with the word that announces it: one line
+//! transfer is the whole cost of a message, and a stream of small ones packs up to seven into each line.
+//! Longer records lie in one piece, so both sides can work on them in place ([`Producer::reserve`],
+//! [`Consumer::pop_with`]).
 //!
-//! Nothing here sleeps. A process that wants to sleep attaches a doorbell to the words that are provided for it:
-//! [`Consumer::waiter`] with [`Consumer::is_empty`], and [`Producer::ringer`]; for room, the other way round.
+//! Nothing here sleeps. A process that wants to sleep attaches a doorbell to the words that are provided for
+//! it: [`Consumer::waiter`] with [`Consumer::is_empty`], and [`Producer::ringer`]; for room, the other way
+//! round.
 //!
 //! ```
 //! let (mut producer, mut consumer) = shm::ring::record::pair(4096)?;

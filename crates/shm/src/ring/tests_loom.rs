@@ -192,7 +192,8 @@ fn words_are_written_and_drained_in_batches() {
     });
 }
 
-/// Arm, fence, look against push, fence, ring: never does the reader see nothing while the writer sees nobody armed.
+/// Arm, fence, look against push, fence, ring: never does the reader see nothing while the writer sees nobody
+/// armed.
 #[test]
 fn a_reader_that_arms_and_looks_misses_nothing() {
     model(|| {
@@ -324,8 +325,8 @@ fn one_producer_keeps_its_order_over_several_turns() {
     });
 }
 
-/// One producer dies with a claim while another sends; the dead one's claim is found, thrown away, and what is behind
-/// it arrives. `join` is the proof of death.
+/// One producer dies with a claim while another sends; the dead one's claim is found, thrown away, and what
+/// is behind it arrives. `join` is the proof of death.
 #[test]
 fn the_claim_of_a_dead_producer_is_thrown_away() {
     model(|| {

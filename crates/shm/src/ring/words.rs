@@ -1,7 +1,7 @@
 //! The memory that a ring's algorithm runs on: a sequence of words.
 //!
-//! The algorithms are written once over this trait. Natively the words lie in a region; under loom they are loom's
-//! atomics, so that the very same code is checked for every interleaving.
+//! The algorithms are written once over this trait. Natively the words lie in a region; under loom they are
+//! loom's atomics, so that the very same code is checked for every interleaving.
 
 use super::control::LINE_WORDS;
 use crate::sync::{AtomicU64, Ordering};
@@ -20,7 +20,8 @@ pub(super) trait Words {
     /// Copies `bytes` into the words from `index`. Nothing is written unless all of it fits.
     fn write_long(&self, index: usize, bytes: &[u8]);
 
-    /// Copies out of the words from `index`, beginning `skip` bytes later. Nothing is read unless all of it lies in the row.
+    /// Copies out of the words from `index`, beginning `skip` bytes later. Nothing is read unless all of it
+    /// lies in the row.
     fn read_long_from(&self, index: usize, skip: usize, bytes: &mut [u8]);
 
     /// Copies out of the words from `index`. Nothing is read unless all of it lies in the row.
@@ -35,15 +36,16 @@ pub(super) trait Words {
     /// Asks for the line of `index` to be fetched for writing.
     fn prefetch_for_write(&self, index: usize);
 
-    /// Told of every payload word that is written (`is_write`) or read, by the copies below: loom then checks that no two
-    /// of these can happen at once. Natively nothing.
+    /// Told of every payload word that is written (`is_write`) or read, by the copies below: loom then checks
+    /// that no two of these can happen at once. Natively nothing.
     #[inline(always)]
     fn on_payload(&self, _index: usize, _is_write: bool) {}
 
     /// Copies a few `bytes` into the words from `index`; the rest of the last word becomes zero.
     #[inline(always)]
     fn write_short(&self, index: usize, bytes: &[u8]) {
-        // One word is the case that must be fast: a loop whose length is not known costs more than the rest of a push.
+        // One word is the case that must be fast: a loop whose length is not known costs more than the rest
+        // of a push.
         if let Ok(word) = bytes.try_into() {
             self.on_payload(index, true);
             return self.word(index).store(u64::from_ne_bytes(word), Ordering::Relaxed);
@@ -94,9 +96,9 @@ pub(super) struct HeapWords {
     payload: std::sync::Arc<Vec<Watched>>,
 }
 
-/// Stands for the payload in a word. Nothing is in it; loom watches that nobody writes it while somebody else reads or
-/// writes it. Without it loom would not notice a reader that gives room back before it has read: it never lets a load
-/// see a store that comes later.
+/// Stands for the payload in a word. Nothing is in it; loom watches that nobody writes it while somebody else
+/// reads or writes it. Without it loom would not notice a reader that gives room back before it has read: it
+/// never lets a load see a store that comes later.
 #[cfg(loom)]
 #[derive(Debug)]
 struct Watched(loom::cell::UnsafeCell<()>);

@@ -3,18 +3,19 @@
 //! Protocol, with `n` lines, numbered without end (line `i` lies at `i mod n`):
 //!
 //! 1. The writer may touch the lines below `limit` = lines that the reader has given back + `n`.
-//! 2. To begin line `i` it makes sure that `i + 1` is below `limit` too and clears the control word of `i + 1`.
+//! 2. To begin line `i` it makes sure that `i + 1` is below `limit` too and clears the control word of
+//!    `i + 1`.
 //! 3. It stores a record's payload, then the control word of `i` that has the record's field (Release).
-//! 4. A line in which no further record will begin is closed, where possible by the store that announces its last
-//!    record: a line is closed at once if another record of the same size would not fit, so that in a stream of equal
-//!    records each is announced by exactly one line.
+//! 4. A line in which no further record will begin is closed, where possible by the store that announces its
+//!    last record: a line is closed at once if another record of the same size would not fit, so that in a
+//!    stream of equal records each is announced by exactly one line.
 
 use super::control::{self, CLOSED, LINE_WORDS, PAYLOAD_WORDS, SHORT_MAX_BYTES, WRAP};
 use super::words::Words;
 use crate::sync::{AtomicU64, Ordering};
 
-/// How many lines ahead the writer asks for ownership. Below 2 the clearing of the next control word waits for the
-/// reader's cache on every line; measured best from 4 to 8.
+/// How many lines ahead the writer asks for ownership. Below 2 the clearing of the next control word waits
+/// for the reader's cache on every line; measured best from 4 to 8.
 const PREFETCH_LINES: u64 = 5;
 
 /// Why a writer did not take a record.
@@ -40,12 +41,14 @@ pub(super) struct LineWriter<D, C> {
     used: u32,
     /// Control word of `line` so far; may be ahead of the stored one while a batch is being written.
     control: u64,
-    /// The word of the next record of 8 bytes, if only such records lie in `line` and all were announced: then `used` and
-    /// `control` lag behind, see [`LineWriter::settle`]. 0 if they do not, a multiple of [`LINE_WORDS`] if the line is full.
+    /// The word of the next record of 8 bytes, if only such records lie in `line` and all were announced:
+    /// then `used` and `control` lag behind, see [`LineWriter::settle`]. 0 if they do not, a multiple of
+    /// [`LINE_WORDS`] if the line is full.
     next_word: usize,
     /// What the reader was last seen to have given back.
     consumed: u64,
-    /// Lines below this one may be written. 0 once the reader's word was bad, so that every new line asks again.
+    /// Lines below this one may be written. 0 once the reader's word was bad, so that every new line asks
+    /// again.
     limit: u64,
     broken: bool,
 }
@@ -79,8 +82,8 @@ impl<D: Words, C: Words> LineWriter<D, C> {
         &self.reader
     }
 
-    /// Longest record that always finds room in an empty ring: it may have to skip the lines up to the ring's end, and
-    /// the line after it must be free, so half of the lines.
+    /// Longest record that always finds room in an empty ring: it may have to skip the lines up to the ring's
+    /// end, and the line after it must be free, so half of the lines.
     pub(super) fn max_bytes(&self) -> usize {
         let bytes = self.lines / 2 * control::LINE_BYTES as u64 - 8;
         usize::try_from(bytes.min(u64::from(u32::MAX))).unwrap_or(usize::MAX)
@@ -97,8 +100,8 @@ impl<D: Words, C: Words> LineWriter<D, C> {
         self.data.on_payload(index, true);
         // Relaxed: the control word follows with Release.
         self.data.word(index).store(u64::from_ne_bytes(record), Ordering::Relaxed);
-        // Release: pairs with the Acquire in LineReader::control_word, as in store_control: the payload, and the cleared control
-        // word of the next line, happen before the reader sees this word.
+        // Release: pairs with the Acquire in LineReader::control_word, as in store_control: the payload, and
+        // the cleared control word of the next line, happen before the reader sees this word.
         self.data.word(index - count).store(control::OF_WORDS[count], Ordering::Release);
         self.next_word = index + 1;
         Ok(())
@@ -117,7 +120,8 @@ impl<D: Words, C: Words> LineWriter<D, C> {
         Ok(())
     }
 
-    /// Makes `line`, `used` and `control` what they are after the records that [`LineWriter::push_word`] wrote.
+    /// Makes `line`, `used` and `control` what they are after the records that [`LineWriter::push_word`]
+    /// wrote.
     #[inline]
     fn settle(&mut self) {
         if self.next_word != 0 {
@@ -156,8 +160,8 @@ impl<D: Words, C: Words> LineWriter<D, C> {
         Ok(())
     }
 
-    /// Writes records of 8 bytes from the front of `records` into what is left of the current line, or into a new one, and
-    /// returns their number: 0 if the first has another length. They may stay unseen as with
+    /// Writes records of 8 bytes from the front of `records` into what is left of the current line, or into a
+    /// new one, and returns their number: 0 if the first has another length. They may stay unseen as with
     /// [`LineWriter::push_short_later`].
     #[inline]
     pub(super) fn push_words_later<R: AsRef<[u8]>>(&mut self, records: &[R]) -> Result<usize, Refused> {
@@ -215,7 +219,8 @@ impl<D: Words, C: Words> LineWriter<D, C> {
         Ok(())
     }
 
-    /// Finds room for a short record: the index of its first word. Nothing is announced, so it may be given up.
+    /// Finds room for a short record: the index of its first word. Nothing is announced, so it may be given
+    /// up.
     #[inline]
     pub(super) fn place_short(&mut self, len: usize) -> Result<usize, Refused> {
         debug_assert!(len <= SHORT_MAX_BYTES);
@@ -259,7 +264,8 @@ impl<D: Words, C: Words> LineWriter<D, C> {
         }
     }
 
-    /// Announces the records of the current line and goes on to the next; does nothing if the line was not begun.
+    /// Announces the records of the current line and goes on to the next; does nothing if the line was not
+    /// begun.
     #[inline]
     fn close(&mut self) {
         self.settle();
@@ -269,7 +275,8 @@ impl<D: Words, C: Words> LineWriter<D, C> {
         }
     }
 
-    /// Finds room for a long record: the index of its first word. Of the record nothing is announced, so it may be given up.
+    /// Finds room for a long record: the index of its first word. Of the record nothing is announced, so it
+    /// may be given up.
     pub(super) fn place_long(&mut self, len: usize) -> Result<usize, Refused> {
         self.close();
         let needed = control::long_lines(len);
@@ -293,7 +300,8 @@ impl<D: Words, C: Words> LineWriter<D, C> {
         self.go_to(next);
     }
 
-    /// How long a long record may be now without skipping lines, at most `want` bytes; 0 if there is no room at all.
+    /// How long a long record may be now without skipping lines, at most `want` bytes; 0 if there is no room
+    /// at all.
     pub(super) fn room_for_part(&mut self, want: usize) -> Result<usize, Refused> {
         self.close();
         let before_end = self.before_end(self.line);
@@ -345,8 +353,8 @@ impl<D: Words, C: Words> LineWriter<D, C> {
 
     #[cold]
     fn look_at_reader(&mut self, count: u64) -> Result<(), Refused> {
-        // Acquire: pairs with the Release in LineReader::give_back. What the reader did with the lines it gave back
-        // happens before we write into them again.
+        // Acquire: pairs with the Release in LineReader::give_back. What the reader did with the lines it
+        // gave back happens before we write into them again.
         let consumed = self.reader.word(Self::CONSUMED).load(Ordering::Acquire);
         // It never goes back, and never beyond what was closed.
         if self.broken || consumed < self.consumed || consumed > self.line {
@@ -368,14 +376,15 @@ impl<D: Words, C: Words> LineWriter<D, C> {
 
     #[inline]
     fn clear_control(&self, line: u64) {
-        // Relaxed: the Release in store_control, which follows before the reader is told of this line, covers it.
+        // Relaxed: the Release in store_control, which follows before the reader is told of this line, covers
+        // it.
         self.data.word(self.word_of(line)).store(0, Ordering::Relaxed);
     }
 
     #[inline]
     fn store_control(&self, line: u64, control: u64) {
-        // Release: pairs with the Acquire in LineReader::look. The payload of the announced records and the cleared
-        // control word of the line after them happen before the reader sees this word.
+        // Release: pairs with the Acquire in LineReader::look. The payload of the announced records and the
+        // cleared control word of the line after them happen before the reader sees this word.
         self.data.word(self.word_of(line)).store(control, Ordering::Release);
     }
 

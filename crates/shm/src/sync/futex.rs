@@ -1,8 +1,8 @@
 //! Sleeping on a word of shared memory.
 //!
-//! The word may lie in any shared mapping: these are the shared futexes of Linux, which find each other by the page and
-//! not by the address. Under loom the kernel is replaced by a model with the same promise: "is the word still `expected`"
-//! and "go to sleep" are one step with respect to [`wake`].
+//! The word may lie in any shared mapping: these are the shared futexes of Linux, which find each other by
+//! the page and not by the address. Under loom the kernel is replaced by a model with the same promise: "is
+//! the word still `expected`" and "go to sleep" are one step with respect to [`wake`].
 
 use super::AtomicU32;
 use crate::clock::Deadline;

@@ -103,8 +103,8 @@ fn loom_a_consent_is_given_again_while_bytes_go_back() {
     publish_against_renewal(true);
 }
 
-/// Two writers, one of which writes to the kernel while the other may be opening the ring: where the ring's bytes stand is where the kernel's
-/// end, so both are told by their order.
+/// Two writers, one of which writes to the kernel while the other may be opening the ring: where the ring's
+/// bytes stand is where the kernel's end, so both are told by their order.
 fn plain_against_opening(has_fences: bool) {
     every(move || {
         let stream = Stream::open(2, 0, has_fences);
@@ -164,7 +164,8 @@ fn loom_without_fences_an_inline_copy_is_of_two_messages() {
     next_message_against_inline_copy(false);
 }
 
-/// A process wakes while one of its threads reads from the kernel, where only a writer that finds it counted as asleep wakes that.
+/// A process wakes while one of its threads reads from the kernel, where only a writer that finds it counted
+/// as asleep wakes that.
 fn wake_against_parked_read(has_fences: bool) {
     every(move || {
         let stream = Stream::open(2, 0, has_fences);

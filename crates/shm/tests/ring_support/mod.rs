@@ -49,7 +49,8 @@ pub(crate) fn give_way(turns: &mut u32) {
     if turns.is_multiple_of(8) { std::thread::yield_now() } else { std::hint::spin_loop() }
 }
 
-/// Runs the test in a thread of its own and fails if that does not end. The time is generous: it only ends what hangs.
+/// Runs the test in a thread of its own and fails if that does not end. The time is generous: it only ends
+/// what hangs.
 pub(crate) fn must_end(test: impl FnOnce() + Send + 'static) {
     let (ended, wait) = channel();
     let thread = std::thread::spawn(move || {
@@ -89,7 +90,8 @@ pub(crate) fn wait_for_death(process: &PidFd) -> DeadProof {
     }
 }
 
-/// Runs the test `name` of this binary in a process of its own, with `value` in [`CHILD`]; its output can be read.
+/// Runs the test `name` of this binary in a process of its own, with `value` in [`CHILD`]; its output can be
+/// read.
 pub(crate) fn run_in_child(name: &str, value: &str) -> Child {
     Command::new(std::env::current_exe().unwrap())
         .args(["--exact", name, "--nocapture", "--ignored"])

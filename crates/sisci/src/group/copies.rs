@@ -99,7 +99,8 @@ impl Published {
     }
 }
 
-/// Writes bytes as a processor would: what has a register's width in one piece, everything else in aligned words.
+/// Writes bytes as a processor would: what has a register's width in one piece, everything else in aligned
+/// words.
 ///
 /// # Safety
 /// The range is mapped for writing, and no Rust reference to its bytes exists.

@@ -14,14 +14,14 @@ pub const MET: &str = "met, all bytes through the kernel";
 /// Processors that a list may name; more is no list of a kernel.
 const MOST_PROCESSORS: u32 = 1 << 16;
 
-/// Is that so of an open connection? As far as it is known: the record may have counted ring bytes of an earlier connection, and then the
-/// kernel's own count decides, which is none in another network.
+/// Is that so of an open connection? As far as it is known: the record may have counted ring bytes of an
+/// earlier connection, and then the kernel's own count decides, which is none in another network.
 pub(super) fn is_met(counted: &statistics::Connection, kernel: Option<Moved>) -> bool {
     counted.reason == Some(Reason::Memory) && (counted.rings_unused || kernel == Some(counted.moved))
 }
 
-/// Connections of a process by what they are on. Where the process moved nothing past the kernel none of its connections did; else those are
-/// known that are open.
+/// Connections of a process by what they are on. Where the process moved nothing past the kernel none of its
+/// connections did; else those are known that are open.
 pub(super) fn tallies(reasons: &[(Reason, u64)], past_kernel: u64, open: u64) -> Vec<Tally> {
     let mut all = Vec::new();
     for &(reason, count) in reasons {
@@ -38,7 +38,8 @@ pub(super) fn tallies(reasons: &[(Reason, u64)], past_kernel: u64, open: u64) ->
     all
 }
 
-/// Says of those connections whose both ends are in these processes if they have one processor alone, so that they never run at once.
+/// Says of those connections whose both ends are in these processes if they have one processor alone, so that
+/// they never run at once.
 pub(super) fn find_processors(processes: &mut [Process]) {
     if !processes.iter().flat_map(|it| &it.open).any(|it| it.reason == MET) {
         return;

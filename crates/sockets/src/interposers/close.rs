@@ -46,7 +46,8 @@ interposers! {
         seen::copied(fd, replaces(fd, to, || next(fd, to, flags)))
     }
 
-    // The argument is there only with some commands, and then it is a number or a pointer: a register in any case.
+    // The argument is there only with some commands, and then it is a number or a pointer: a register in any
+    // case.
     fn fcntl(fd: c_int, command: c_int, argument: *mut c_void) -> c_int, as libc::SYS_fcntl;
         |next| {
             controlling(fd, command, argument);

@@ -30,7 +30,8 @@ fn through_kernel(record: u16, direction: Direction, result: ssize_t) -> ssize_t
     result
 }
 
-/// The program's own read of a connection that has, or may get, a ring; it `takes` what it gets, or only looks at it.
+/// The program's own read of a connection that has, or may get, a ring; it `takes` what it gets, or only
+/// looks at it.
 #[inline(always)]
 fn counted_in(conn: Known, takes: bool, next: &mut impl FnMut() -> ssize_t) -> ssize_t {
     let record = conn.record();
@@ -191,7 +192,8 @@ fn without_ring(fd: c_int, flight: Flight, next: &mut impl FnMut() -> ssize_t) -
     result
 }
 
-/// What is left of [`moved_out`]. A function of its own, for which nothing is prepared where [`rings::io::write_short`] does.
+/// What is left of [`moved_out`]. A function of its own, for which nothing is prepared where
+/// [`rings::io::write_short`] does.
 #[inline(never)]
 fn moved_out_by_any<const IS_POINT: bool>(
     fd: c_int,
@@ -275,7 +277,8 @@ pub(crate) fn parts(vector: *const iovec, count: c_int) -> impl Fn() -> Option<B
     move || unsafe { Bytes::parts(vector, usize::try_from(count).ok()?) }
 }
 
-/// Whether no call with so many parts moves anything: the kernel refuses it, or returns 0 at once (`UIO_MAXIOV`).
+/// Whether no call with so many parts moves anything: the kernel refuses it, or returns 0 at once
+/// (`UIO_MAXIOV`).
 #[inline(always)]
 fn moves_nothing(count: c_int) -> bool {
     !(1..=1024).contains(&count)
@@ -290,8 +293,8 @@ fn checked(at: *const c_void, length: size_t, room: size_t) -> impl Fn() -> Opti
 /// The longest address that the kernel takes (`struct sockaddr_storage`).
 const ADDRESS_BYTES: usize = size_of::<libc::sockaddr_storage>();
 
-/// Of calls that may say where the bytes go. A connection takes no notice, of an address that is one; anything else is for the kernel to
-/// look at.
+/// Of calls that may say where the bytes go. A connection takes no notice, of an address that is one;
+/// anything else is for the kernel to look at.
 #[inline(always)]
 fn addressed(
     at: *const c_void,

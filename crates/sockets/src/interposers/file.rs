@@ -1,4 +1,5 @@
-//! Interposers of calls by which the kernel, or the C library's threads, move bytes between descriptors by themselves.
+//! Interposers of calls by which the kernel, or the C library's threads, move bytes between descriptors by
+//! themselves.
 
 use libc::{c_int, c_uint, c_void, iovec, loff_t, off_t, size_t, ssize_t};
 use sockets_rules::layout::Note;
@@ -79,8 +80,8 @@ interposers! {
         |next| next(from, to, length, flags)
 }
 
-/// Of a descriptor that a control block names, the C library's own threads read or write: it stays with the kernel. `aio_fildes` stands at the
-/// block's beginning in each C library.
+/// Of a descriptor that a control block names, the C library's own threads read or write: it stays with the
+/// kernel. `aio_fildes` stands at the block's beginning in each C library.
 fn is_moved_unseen(block: *const c_void) {
     let mut fd = [0 as c_int];
     // An address, which need not be one; and some kernels do not say what is there.

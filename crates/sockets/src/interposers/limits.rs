@@ -61,7 +61,8 @@ interposers! {
     }
 }
 
-/// Whether this is a `prctl` after which calls may be judged: a filter, or somebody of the program's own who gets them all.
+/// Whether this is a `prctl` after which calls may be judged: a filter, or somebody of the program's own who
+/// gets them all.
 pub(crate) fn filters(what: c_int) -> bool {
     const SET_SYSCALL_USER_DISPATCH: c_int = 59;
     what == libc::PR_SET_SECCOMP || what == SET_SYSCALL_USER_DISPATCH

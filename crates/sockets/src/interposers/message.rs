@@ -42,7 +42,8 @@ pub(crate) unsafe fn got_several(fd: c_int, messages: *const mmsghdr, count: c_i
     }
 }
 
-/// Counts what several messages have taken away. Of a connection the lengths are the caller's to look at; datagrams are not counted.
+/// Counts what several messages have taken away. Of a connection the lengths are the caller's to look at;
+/// datagrams are not counted.
 ///
 /// # Safety
 /// As [`got_several`].
@@ -104,8 +105,8 @@ unsafe fn received(
     result
 }
 
-/// Takes several messages of a stream one after the other, as the kernel does; behind its end each is empty. The number of messages, or
-/// -1 if the first was an error.
+/// Takes several messages of a stream one after the other, as the kernel does; behind its end each is empty.
+/// The number of messages, or -1 if the first was an error.
 ///
 /// # Safety
 /// As [`received`], of each.
@@ -184,7 +185,8 @@ interposers! {
                 set_errno(error);
                 return -1;
             }
-            // The kernel looks at a limit of time behind the first message at the earliest, and fewer messages are always right.
+            // The kernel looks at a limit of time behind the first message at the earliest, and fewer
+            // messages are always right.
             let count = if limit.is_null() { count } else { count.min(1) };
             // SAFETY: the program's own messages, which its own call fills in.
             return unsafe { received_one_by_one(fd, messages, count, flags) };

@@ -24,7 +24,8 @@ type Code = unsafe extern "C-unwind" fn(c_long, usize, usize, usize, usize, usiz
 
 /// A system call by its number.
 ///
-/// Numbers that make a child in this memory jump on, as their child returns on the same stack; the others are called.
+/// Numbers that make a child in this memory jump on, as their child returns on the same stack; the others are
+/// called.
 ///
 /// # Safety
 /// As in the C library.

@@ -47,7 +47,8 @@ fn polled_in(fds: *mut pollfd, count: nfds_t, limit: Limit, mut next: impl FnMut
     rings::wait::wait(&mut Polled { fds, count }, limit, next)
 }
 
-/// A wait that sleeps settles what this process owes to readers; one that does not looks whether they want it.
+/// A wait that sleeps settles what this process owes to readers; one that does not looks whether they want
+/// it.
 fn visits(limit: Limit) {
     if !limit.may_wait() {
         rings::leave::visits();

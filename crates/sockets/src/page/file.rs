@@ -11,7 +11,8 @@ use crate::{raw, state};
 pub(super) struct File(usize);
 
 impl File {
-    /// Opens and checks it. Somebody may have put anything there, and after a change of the root or the user it is not ours.
+    /// Opens and checks it. Somebody may have put anything there, and after a change of the root or the user
+    /// it is not ours.
     pub(super) fn open(path: *const c_char) -> Option<Self> {
         let flags = libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
         // SAFETY: a path that ends with 0.
@@ -28,7 +29,8 @@ impl File {
     }
 
     fn call(&self, number: c_long, [b, c, d]: [usize; 3]) -> isize {
-        // SAFETY: calls on the library's own descriptor, whose pointers, if any, are to room of the size that the kernel writes.
+        // SAFETY: calls on the library's own descriptor, whose pointers, if any, are to room of the size that
+        // the kernel writes.
         unsafe { raw::call(number, [self.0, b, c, d, 0, 0]) }
     }
 
@@ -49,11 +51,13 @@ impl File {
             && stat.st_mode & 0o022 == 0
             && stat.st_uid as isize == user
             && stat.st_size as usize == layout::FILE_BYTES
-            // All of it is there already: a store to a page that the file system has no room for would end the program.
+            // All of it is there already: a store to a page that the file system has no room for would end
+            // the program.
             && stat.st_blocks as usize * 512 >= layout::FILE_BYTES
     }
 
-    /// Only file systems on which room that was reserved is there when it is written: elsewhere a store could end the program.
+    /// Only file systems on which room that was reserved is there when it is written: elsewhere a store could
+    /// end the program.
     fn cannot_run_full(&self) -> bool {
         let mut stat = core::mem::MaybeUninit::<libc::statfs>::uninit();
         if self.call(libc::SYS_fstatfs, [stat.as_mut_ptr() as usize, 0, 0]) != 0 {
@@ -75,7 +79,8 @@ impl File {
     }
 }
 
-/// Writes this process's number to the place of a slot: its own from before it executed something, a free one, or a dead one's.
+/// Writes this process's number to the place of a slot: its own from before it executed something, a free
+/// one, or a dead one's.
 pub(super) fn claim(words: &[AtomicU64]) -> Option<usize> {
     let own = u64::from(state::owner());
     if words.first()?.load(Ordering::Relaxed) != layout::MAGIC {

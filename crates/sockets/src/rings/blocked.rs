@@ -23,7 +23,8 @@ pub(crate) enum Asks {
     Waits,
     /// Without waiting.
     AtOnce,
-    /// As that, and with no signal let in that only the call's own mask lets in: there is something to tell, which comes first.
+    /// As that, and with no signal let in that only the call's own mask lets in: there is something to tell,
+    /// which comes first.
     Quietly,
 }
 
@@ -139,7 +140,8 @@ impl Blocked {
         (self.spent() / 1_000_000) as u32
     }
 
-    /// Of `poll` and its like, which no handler lets go on. `slept` is what the kernel said of a part of the wait.
+    /// Of `poll` and its like, which no handler lets go on. `slept` is what the kernel said of a part of the
+    /// wait.
     pub(crate) fn waits(&mut self, limit: Limit, slept: isize) -> Goes {
         if slept == -(libc::EINTR as isize) {
             return Goes::Interrupted;
@@ -213,8 +215,8 @@ pub(crate) fn sleep(limit: Limit, native: &mut impl FnMut(Asks) -> c_int, part: 
 /// How many connections are waited for at once.
 const WATCHED: usize = 16;
 
-/// A part of a wait: until there is something to read from `fd`, if it is one, or the kernel takes more of what goes back to it. What the
-/// kernel says of it.
+/// A part of a wait: until there is something to read from `fd`, if it is one, or the kernel takes more of
+/// what goes back to it. What the kernel says of it.
 pub(crate) fn part(fd: c_int) -> isize {
     let mut watched = [const { pollfd { fd: -1, events: 0, revents: 0 } }; WATCHED];
     if let Some(first) = watched.first_mut() {

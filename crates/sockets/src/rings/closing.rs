@@ -1,8 +1,9 @@
 //! Descriptors that the program is about to close or replace.
 //!
-//! What is in a ring goes back, or is found behind what the kernel got, before the kernel closes the number. Until that is done, what another thread moves by
-//! it past the ring would come too early, and what it finds out about the number would be said of the next that gets it. So other threads wait for the
-//! close, as if they had come a moment later.
+//! What is in a ring goes back, or is found behind what the kernel got, before the kernel closes the number.
+//! Until that is done, what another thread moves by it past the ring would come too early, and what it finds
+//! out about the number would be said of the next that gets it. So other threads wait for the close, as if
+//! they had come a moment later.
 
 use libc::c_int;
 
@@ -18,8 +19,8 @@ const CLOSES: usize = 16;
 struct Close {
     /// Who closes, or 0 if this is free: a handler of that thread cannot wait.
     thread: AtomicU64,
-    /// The socket that is closed, as the kernel names it: a thread may sleep in the kernel's close long after the number is free. 0 if there are
-    /// several, until the kernel is called.
+    /// The socket that is closed, as the kernel names it: a thread may sleep in the kernel's close long after
+    /// the number is free. 0 if there are several, until the kernel is called.
     cookie: AtomicU64,
     /// The first number, and one more than the last; 0 for none.
     numbers: AtomicU64,
@@ -32,7 +33,8 @@ static ALL: [Close; CLOSES] =
 /// How many there are, or are about to be.
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
-/// The longest that one is waited for. It may take as long as the other end does; of a thread that was cancelled in it there is no end.
+/// The longest that one is waited for. It may take as long as the other end does; of a thread that was
+/// cancelled in it there is no end.
 const MOST_MILLISECONDS: u32 = super::run::PATIENT + 5000;
 
 /// Closes a number: `close` first does what the library does, and then what the program asked for.

@@ -1,8 +1,8 @@
 //! Connections that have, or may get, rings: this process's data of each, found by descriptor.
 //!
-//! A fixed table, touched where it is used. A connection is in it from the use that makes it worth trying until its last known
-//! descriptor is closed. The regions of a closed one are replaced by empty memory before they are used again: a call that
-//! another thread is in meanwhile finds words that say nothing.
+//! A fixed table, touched where it is used. A connection is in it from the use that makes it worth trying
+//! until its last known descriptor is closed. The regions of a closed one are replaced by empty memory before
+//! they are used again: a call that another thread is in meanwhile finds words that say nothing.
 
 mod holders;
 mod mapped;
@@ -122,7 +122,8 @@ impl Conn {
         }
     }
 
-    /// Whether somebody may have been told of a reset. What other processes, and calls past the library, were told is not known.
+    /// Whether somebody may have been told of a reset. What other processes, and calls past the library, were
+    /// told is not known.
     pub(crate) fn may_be_reset(&self) -> bool {
         let is_read_past = || {
             self.headers()
@@ -139,15 +140,17 @@ impl Conn {
         self.sleep.parked.load(Ordering::Relaxed) == parked::EMPTY
     }
 
-    /// Whether everything comes through the kernel, and there is no need to change that yet: both ends are on one processor, or being
-    /// awake has brought nothing for some time. Counts down, with each read and write.
+    /// Whether everything comes through the kernel, and there is no need to change that yet: both ends are on
+    /// one processor, or being awake has brought nothing for some time. Counts down, with each read and
+    /// write.
     #[inline(always)]
     pub(crate) fn is_quiet(&self) -> bool {
         self.is_parked_over_nothing() && (self.pace.is_together() || counts_down(&self.sleep.stays))
     }
 
-    /// Bytes have come through the kernel. What goes back to it does so in pieces that may be smaller than the program's writes: the writer's
-    /// kernel holds each until the one before is acknowledged (RFC 896), so that is done at once.
+    /// Bytes have come through the kernel. What goes back to it does so in pieces that may be smaller than
+    /// the program's writes: the writer's kernel holds each until the one before is acknowledged (RFC 896),
+    /// so that is done at once.
     pub(crate) fn came(&self, fd: c_int, peer: &Header) {
         let base = peer.writer.0.base.load(Ordering::Relaxed);
         let is_new = self.owed.acknowledged_base.load(Ordering::Relaxed) != base;
@@ -164,8 +167,8 @@ impl Conn {
             && self.headers().is_some_and(|(_, peer)| peer.reader.0.asleep.load(Ordering::Relaxed) != 0)
     }
 
-    /// Makes a call that gives bytes to the kernel beside the ring, of the program or for it, and counts what it says. By what it finds before: behind
-    /// the call the place may be another connection's.
+    /// Makes a call that gives bytes to the kernel beside the ring, of the program or for it, and counts what
+    /// it says. By what it finds before: behind the call the place may be another connection's.
     #[inline(always)]
     pub(crate) fn gives(&self, call: impl FnOnce() -> isize) -> isize {
         let (record, is_slept_over) = (self.record(), self.is_slept_over());
@@ -179,7 +182,8 @@ impl Conn {
         given
     }
 
-    /// Whether the half that is not about to be shut down was before; also if the other end has ended, which writes nothing any more.
+    /// Whether the half that is not about to be shut down was before; also if the other end has ended, which
+    /// writes nothing any more.
     pub(crate) fn is_other_half_shut(&self, fd: c_int, how: c_int) -> bool {
         match how {
             libc::SHUT_RD => self.headers().is_some_and(|(own, _)| {
@@ -197,8 +201,8 @@ impl Conn {
     /// The shared headers of this end and of the other. Only of a connection that is ready.
     #[inline(always)]
     pub(crate) fn headers(&self) -> Option<(&'static Header, &'static Header)> {
-        // SAFETY: once set, the addresses of a place in the table stay mapped for good: what is mapped there changes, and any
-        // bytes are words.
+        // SAFETY: once set, the addresses of a place in the table stay mapped for good: what is mapped there
+        // changes, and any bytes are words.
         unsafe {
             Some((self.own.load(Ordering::Acquire).as_ref()?, self.peer.load(Ordering::Acquire).as_ref()?))
         }
@@ -226,7 +230,8 @@ impl Known {
     /// The connection that a number is of.
     #[inline(always)]
     fn by(by_fd: &'static AtomicU16, all: &'static [Conn; CONNECTIONS]) -> Option<Self> {
-        // Pairs with the Release in `claim` and `copied`: the place is this connection's, or a later one's. SeqCst as in `Conn::is`.
+        // Pairs with the Release in `claim` and `copied`: the place is this connection's, or a later one's.
+        // SeqCst as in `Conn::is`.
         let place = usize::from(by_fd.load(Ordering::SeqCst));
         Some(Self { conn: all.get(place.checked_sub(1)?)?, by_fd })
     }

@@ -16,7 +16,8 @@ use super::reach;
 /// Copies.
 ///
 /// # Safety
-/// Both must be good for so many bytes, and not overlap. Others may write what is read meanwhile: then anything is copied.
+/// Both must be good for so many bytes, and not overlap. Others may write what is read meanwhile: then
+/// anything is copied.
 #[inline(always)]
 pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, length: usize) {
     // SAFETY: the caller's promise.
@@ -115,7 +116,8 @@ impl Bytes {
         Self { parts: core::ptr::null(), count: 1, one, length, discards: false }
     }
 
-    /// Of parts. None if there are too many, or what is said of them makes no sense: that is for the kernel to say.
+    /// Of parts. None if there are too many, or what is said of them makes no sense: that is for the kernel
+    /// to say.
     ///
     /// # Safety
     /// The parts must be readable, as for the call itself.
@@ -154,7 +156,8 @@ impl Bytes {
         (0..self.count).all(|at| self.is_part_there(self.part(at), writes))
     }
 
-    /// What can be written of it, from its first byte on, and no more than `most`: of several parts, those that are whole.
+    /// What can be written of it, from its first byte on, and no more than `most`: of several parts, those
+    /// that are whole.
     #[cold]
     pub(crate) fn up_to_a_gap(&self, most: usize) -> Self {
         let whole = (0..self.count).take_while(|&at| self.is_part_there(self.part(at), true)).count();
@@ -209,7 +212,8 @@ impl Bytes {
     /// Copies `length` of these bytes, behind the first `skip`, to the ring at a position.
     ///
     /// # Safety
-    /// The ring must be of [`CAPACITY`] bytes, `length` no more than that; the bytes are the caller's to read.
+    /// The ring must be of [`CAPACITY`] bytes, `length` no more than that; the bytes are the caller's to
+    /// read.
     #[inline(always)]
     pub(crate) unsafe fn put(&self, skip: usize, ring: *mut u8, at: u64, length: usize) {
         // SAFETY: the caller's promise.
@@ -283,7 +287,8 @@ unsafe fn take_part(to: *mut u8, ring: *const u8, at: u64, length: usize) {
     unsafe { each_piece(at, length, |place, done, piece| copy(ring.add(place), to.add(done), piece)) };
 }
 
-/// Calls `each` with the one or two pieces that `length` bytes at a position of the ring are in: where, how many came before, how many.
+/// Calls `each` with the one or two pieces that `length` bytes at a position of the ring are in: where, how
+/// many came before, how many.
 #[inline(always)]
 pub(crate) fn each_piece(at: u64, length: usize, mut each: impl FnMut(usize, usize, usize)) {
     let place = (at % CAPACITY) as usize;

@@ -60,8 +60,8 @@ fn event(conn: &Conn, events: u32, tells: bool) -> u32 {
     input | output
 }
 
-/// Whether the kernel would take more of this end: it has nothing to send as long as the ring is the way, and the ring holds less than
-/// the kernel surely has room for.
+/// Whether the kernel would take more of this end: it has nothing to send as long as the ring is the way, and
+/// the ring holds less than the kernel surely has room for.
 fn takes_more(conn: &Conn, own: &Header) -> bool {
     let unread = own.tail().wrapping_sub(conn.kept.head.load(Ordering::Relaxed));
     own.writer.0.path.load(Ordering::Relaxed) == path::RING
@@ -76,8 +76,8 @@ fn has_room(conn: &Conn) -> bool {
     unread < conn.kept.room.load(Ordering::Relaxed)
 }
 
-/// What else the kernel has to say of a descriptor that is told, if there is no room to ask it as anybody else does (`is_last`), or if it would
-/// not say it by itself: with an edge it tells all that is so.
+/// What else the kernel has to say of a descriptor that is told, if there is no room to ask it as anybody
+/// else does (`is_last`), or if it would not say it by itself: with an edge it tells all that is so.
 fn beside(conn: &Conn, events: u32, is_last: bool) -> u32 {
     let output = (libc::EPOLLOUT | libc::EPOLLWRNORM) as u32;
     let is_edge = events & libc::EPOLLET as u32 != 0;
@@ -94,11 +94,13 @@ fn beside(conn: &Conn, events: u32, is_last: bool) -> u32 {
 /// What rings have.
 struct Found {
     count: usize,
-    /// The kernel may have more to say of one of these: an edge that it keeps, or what is neither input nor room.
+    /// The kernel may have more to say of one of these: an edge that it keeps, or what is neither input nor
+    /// room.
     asks: bool,
 }
 
-/// What a ring adds, for which of the events that are `wanted`, and with which data: all of one registration, whoever changes it meanwhile.
+/// What a ring adds, for which of the events that are `wanted`, and with which data: all of one registration,
+/// whoever changes it meanwhile.
 fn told(epoll: c_int, conn: &Conn, interest: &Interest, mut wanted: u32) -> Option<(u32, u32, u64)> {
     loop {
         let events = event(conn, wanted, true);
@@ -346,7 +348,8 @@ unsafe fn look(
             *spin = Some(Spin::begin(&HISTORY, start, limit.may_wait() && awake == Awake::Elsewhere, limit));
         }
         if looks.is_multiple_of(LOOKS) {
-            // Rings that have answered the last wait get the time of some looks before the kernel is asked; and who does not wait asks it next.
+            // Rings that have answered the last wait get the time of some looks before the kernel is asked;
+            // and who does not wait asks it next.
             let goes_on = spin.as_ref().is_some_and(|spin| !spin.is_none());
             let is_early = looks == 0 && (!limit.may_wait() || goes_on && noting::is_trusted(epoll));
             if !is_early {

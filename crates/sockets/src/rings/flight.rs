@@ -1,7 +1,8 @@
 //! Counts writes to the kernel that are in progress without a lock.
 //!
-//! A ring is opened at the byte that the kernel has got as its last. Whoever began to write before the connection had a ring, or was
-//! even thought worth one, may still be at it, in another thread: as long as somebody is, the ring is not opened.
+//! A ring is opened at the byte that the kernel has got as its last. Whoever began to write before the
+//! connection had a ring, or was even thought worth one, may still be at it, in another thread: as long as
+//! somebody is, the ring is not opened.
 
 use libc::c_int;
 
@@ -17,7 +18,8 @@ fn count(fd: c_int) -> Option<&'static AtomicU32> {
     tables::get()?.flights.0.get(usize::try_from(fd).ok()?)
 }
 
-/// One write that goes to the kernel, until this is landed. A thread that is cancelled in it never lands: then no ring is opened.
+/// One write that goes to the kernel, until this is landed. A thread that is cancelled in it never lands:
+/// then no ring is opened.
 pub(crate) struct Flight(Option<&'static AtomicU32>);
 
 impl Flight {
@@ -26,8 +28,9 @@ impl Flight {
     pub(crate) fn begin(fd: c_int) -> Result<Self, Known> {
         loop {
             let flight = Self::over(fd);
-            // Who opens the ring either finds this write, or has made the connection ready before the look at it: behind its own fence, in
-            // one order with the addition and these loads. (A fence here would cost as much again as the addition.)
+            // Who opens the ring either finds this write, or has made the connection ready before the look at
+            // it: behind its own fence, in one order with the addition and these loads. (A fence here would
+            // cost as much again as the addition.)
             if let Some(conn) = conn::known(fd).filter(|conn| conn.is(state::READY)) {
                 flight.land();
                 return Err(conn);

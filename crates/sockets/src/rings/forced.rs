@@ -1,8 +1,9 @@
 //! For tests: rings on each connection as soon as both of its ends exist, on any processors.
 //!
-//! As a rule a connection gets a ring after some uses, and only while its ends are on different processors, so that a test, which often has both ends in
-//! one thread and few bytes, would never go through one. With this each end looks for the other one as soon as it is made, waits a
-//! moment for it, and begins awake. What is written while its reader sleeps goes through the kernel here, too.
+//! As a rule a connection gets a ring after some uses, and only while its ends are on different processors,
+//! so that a test, which often has both ends in one thread and few bytes, would never go through one. With
+//! this each end looks for the other one as soon as it is made, waits a moment for it, and begins awake. What
+//! is written while its reader sleeps goes through the kernel here, too.
 
 use libc::c_int;
 
@@ -19,7 +20,8 @@ pub(crate) fn is_on() -> bool {
     environment::is_forced()
 }
 
-/// The connection of a number that has none yet, if it is one that may get a ring: it gets it, if the other end is there.
+/// The connection of a number that has none yet, if it is one that may get a ring: it gets it, if the other
+/// end is there.
 #[cold]
 pub(crate) fn begins(fd: c_int) -> Option<Known> {
     if !state::may_ask() || table::kind(fd) != Kind::Tcp || conn::of(fd).is_some() || !pair::is_connected(fd)
@@ -32,16 +34,17 @@ pub(crate) fn begins(fd: c_int) -> Option<Known> {
     Some(known)
 }
 
-/// Uses of a connection up to which an end waits for one that has been accepted and says nothing yet, and for one that has said something: two and some twenty
-/// milliseconds, or as many turns of the others where they compute.
+/// Uses of a connection up to which an end waits for one that has been accepted and says nothing yet, and for
+/// one that has said something: two and some twenty milliseconds, or as many turns of the others where they
+/// compute.
 const USES_ALONE: u32 = 100;
 const USES: u32 = 1600;
 
 /// The longest that one call waits, where many others compute.
 const MOST_MILLISECONDS: u32 = 200;
 
-/// The program uses a connection whose ends have not met: it waits a moment for that. It does not sleep, so that a call that may not wait is not
-/// taken for one that does.
+/// The program uses a connection whose ends have not met: it waits a moment for that. It does not sleep, so
+/// that a call that may not wait is not taken for one that does.
 #[cold]
 pub(crate) fn meets(conn: Known, fd: c_int) {
     let mut waited = Blocked::new();
@@ -49,7 +52,8 @@ pub(crate) fn meets(conn: Known, fd: c_int) {
         let before = conn.meeting.uses.load(Ordering::Relaxed);
         pair::step(conn, fd);
         let uses = conn.meeting.uses.load(Ordering::Relaxed);
-        // Where none is counted somebody else takes the step: in a handler of a signal that may be what it has interrupted.
+        // Where none is counted somebody else takes the step: in a handler of a signal that may be what it
+        // has interrupted.
         let waits = conn.is(stage::MEETING)
             && uses != before
             && uses < USES
@@ -107,7 +111,8 @@ impl Wait {
         result
     }
 
-    /// It has come back. (No destructor: those are run for threads that are cancelled, too, by what this library goes without.)
+    /// It has come back. (No destructor: those are run for threads that are cancelled, too, by what this
+    /// library goes without.)
     pub(crate) fn end(self) {
         if self.0 {
             WAITS.fetch_sub(1, Ordering::SeqCst);

@@ -1,8 +1,8 @@
 //! The shared region of one end of a connection: its words and its ring, which it alone writes.
 //!
-//! The protocol is crate `stream`, described in `docs/stream-cut-over.md`. A region has the writer's words of one direction
-//! and the reader's of the other. What one side changes with every message lies in one line of the cache, apart from what it
-//! changes seldom.
+//! The protocol is crate `stream`, described in `docs/stream-cut-over.md`. A region has the writer's words of
+//! one direction and the reader's of the other. What one side changes with every message lies in one line of
+//! the cache, apart from what it changes seldom.
 
 use core::mem::offset_of;
 
@@ -29,12 +29,15 @@ pub(crate) struct Line<T>(pub(crate) T);
 /// What the writer changes with every message.
 #[repr(C)]
 pub(crate) struct Message {
-    /// The position, and above it how often, modulo 256, a signal handler has written under a write that was putting bytes behind it.
+    /// The position, and above it how often, modulo 256, a signal handler has written under a write that was
+    /// putting bytes behind it.
     tail: AtomicU64,
-    /// The inline copy of the last message, if it is small: where it begins, and its bytes (`stream::inline`).
+    /// The inline copy of the last message, if it is small: where it begins, and its bytes
+    /// (`stream::inline`).
     inline_at: AtomicU64,
     pub(crate) inline: [AtomicU64; INLINE_BYTES / 8],
-    /// Left alone, so that a program can measure what this line costs where it is (`examples/sockets/ring_lines.h`).
+    /// Left alone, so that a program can measure what this line costs where it is
+    /// (`examples/sockets/ring_lines.h`).
     unused: AtomicU64,
 }
 
@@ -49,10 +52,12 @@ pub(crate) struct WriterState {
     pub(crate) opening: AtomicU64,
     /// How many are writing to the kernel without the lock.
     pub(crate) plain: AtomicU64,
-    /// While some bytes stay in the ring although this end may end, what the kernel was given, plus 1 (`stream::given`).
+    /// While some bytes stay in the ring although this end may end, what the kernel was given, plus 1
+    /// (`stream::given`).
     pub(crate) given: AtomicU64,
-    /// What the kernel counts too many as acknowledged, plus 1; 0 is not known yet. Here, because each process that has this end, also one
-    /// that had it before that was known, may have to hand back what it has found a ring for.
+    /// What the kernel counts too many as acknowledged, plus 1; 0 is not known yet. Here, because each
+    /// process that has this end, also one that had it before that was known, may have to hand back what it
+    /// has found a ring for.
     pub(crate) extra: AtomicU64,
     /// Not 0: a process that has this end writes in a way that is not seen.
     pub(crate) sealed: AtomicU64,

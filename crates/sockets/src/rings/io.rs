@@ -86,13 +86,15 @@ pub(crate) fn is_empty(own: &Header, peer: &Header) -> bool {
     tail == own.head.0.load(Ordering::Acquire) || tail == peer.writer.0.base.load(Ordering::Acquire)
 }
 
-/// Whether there is something in the ring that a reader may take now: what the writer takes back comes through the kernel.
+/// Whether there is something in the ring that a reader may take now: what the writer takes back comes
+/// through the kernel.
 #[inline(always)]
 pub(crate) fn offers(own: &Header, peer: &Header) -> bool {
     !is_empty(own, peer) && peer.writer.0.revoke.load(Ordering::Acquire) == 0
 }
 
-/// Changes a word that only holders of a lock change: between two instructions of this thread only its own signal handlers can have.
+/// Changes a word that only holders of a lock change: between two instructions of this thread only its own
+/// signal handlers can have.
 #[inline(always)]
 fn commit(word: &AtomicU64, from: u64, to: u64) -> bool {
     let found: u64;

@@ -47,7 +47,8 @@ impl Info {
         self.state == 1 || self.state == CLOSE_WAIT
     }
 
-    /// The other end has finished, or it was reset. (A half that this end has shut down itself is no end of the other's.)
+    /// The other end has finished, or it was reset. (A half that this end has shut down itself is no end of
+    /// the other's.)
     fn has_ended(self) -> bool {
         const ESTABLISHED: u8 = 1;
         const FIN_WAIT1: u8 = 4;
@@ -81,7 +82,8 @@ pub(crate) fn unacknowledged(fd: c_int) -> Option<u64> {
     number(fd, libc::TIOCOUTQ)
 }
 
-/// How many bytes the kernel takes at once while it has none: half of its buffer, of which the other half is what it keeps beside bytes.
+/// How many bytes the kernel takes at once while it has none: half of its buffer, of which the other half is
+/// what it keeps beside bytes.
 pub(crate) fn takes_at_once(fd: c_int) -> u64 {
     let buffer = raw::socket_option::<c_int>(fd, libc::SO_SNDBUF).unwrap_or(0);
     u64::try_from(buffer / 2).unwrap_or(0)
@@ -105,11 +107,12 @@ const CLOSE: u8 = 7;
 /// The other end has closed.
 const CLOSE_WAIT: u8 = 8;
 
-/// How often calls are made that have to be of one moment, while the other end, on another processor, changes what they say all the time.
+/// How often calls are made that have to be of one moment, while the other end, on another processor, changes
+/// what they say all the time.
 const TRIES: usize = 10_000;
 
-/// Bytes that this end has taken from the kernel. `may_be_reset`: somebody may have been told of a reset, which the kernel says once, to
-/// whoever asks first.
+/// Bytes that this end has taken from the kernel. `may_be_reset`: somebody may have been told of a reset,
+/// which the kernel says once, to whoever asks first.
 pub(crate) fn taken(fd: c_int, may_be_reset: bool) -> Taken {
     let Some((Info { state, received, .. }, unread)) = received(fd) else { return Taken::Unknown };
     if state != CLOSE {
@@ -149,7 +152,8 @@ pub(crate) fn written(fd: c_int, extra: u64) -> Option<u64> {
     None
 }
 
-/// What the kernel counts too many as acknowledged, if that can be told: `received` asks the other end what it has received.
+/// What the kernel counts too many as acknowledged, if that can be told: `received` asks the other end what
+/// it has received.
 pub(crate) fn extra(fd: c_int, received: impl FnOnce() -> Option<u64>) -> Option<u64> {
     let unacked = unacknowledged(fd)?;
     let info = Info::ask(fd)?;
@@ -159,8 +163,8 @@ pub(crate) fn extra(fd: c_int, received: impl FnOnce() -> Option<u64>) -> Option
         let is_of_one_moment = unacknowledged(fd)? == unacked && Info::ask(fd)?.acked == info.acked;
         return is_of_one_moment.then_some(extra);
     }
-    // Bytes are on their way. The kernel's other count is too high by what it had to send again after a failure of its own, never
-    // too low: if it is below, that is the SYN.
+    // Bytes are on their way. The kernel's other count is too high by what it had to send again after a
+    // failure of its own, never too low: if it is below, that is the SYN.
     let is_syn = info.acked.checked_add(unacked)?.checked_sub(info.handed)? == 1;
     (is_syn && unacknowledged(fd)? == unacked && Info::ask(fd)? == info).then_some(1)
 }
@@ -191,7 +195,8 @@ pub(crate) fn held(fd: c_int, may_be_reset: bool) -> Held {
     if said & libc::POLLERR != 0 {
         return closed(fd, Held::Error);
     }
-    // Readable without an end: another reader, who takes no lock, has had the bytes since. More may come at any time, and an end.
+    // Readable without an end: another reader, who takes no lock, has had the bytes since. More may come at
+    // any time, and an end.
     if said & (libc::POLLRDHUP | libc::POLLHUP) == 0 {
         return match unread(fd) {
             Some(0) => Held::Nothing,
@@ -216,7 +221,8 @@ fn closed(fd: c_int, otherwise: Held) -> Held {
     }
 }
 
-/// Whether the other end has finished, also if this end has shut down its own reading half, which looks like an end to `poll`.
+/// Whether the other end has finished, also if this end has shut down its own reading half, which looks like
+/// an end to `poll`.
 pub(crate) fn has_ended(fd: c_int) -> bool {
     Info::ask(fd).is_none_or(Info::has_ended)
 }
@@ -226,8 +232,8 @@ pub(crate) fn has_hung_up(fd: c_int) -> bool {
     polled(fd, libc::POLLRDHUP, 0) & (libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR) != 0
 }
 
-/// Whether the kernel may take more from this end, now or later: the connection lives, and this half of it was not shut down. The
-/// other end, which may only have shut down its own half, says nothing about that.
+/// Whether the kernel may take more from this end, now or later: the connection lives, and this half of it
+/// was not shut down. The other end, which may only have shut down its own half, says nothing about that.
 pub(crate) fn takes_more(fd: c_int) -> bool {
     takes(fd) != Takes::Nothing
 }
@@ -288,8 +294,8 @@ pub(crate) fn send_rest(fd: c_int, bytes: &Bytes, done: usize, flags: c_int) -> 
     }
 }
 
-/// Acknowledges what has come at once, as an answer through the kernel would have: the other end may be waiting for that before it
-/// sends its next small message (RFC 896), and otherwise waits for a timer.
+/// Acknowledges what has come at once, as an answer through the kernel would have: the other end may be
+/// waiting for that before it sends its next small message (RFC 896), and otherwise waits for a timer.
 #[cold]
 pub(crate) fn acknowledge(fd: c_int) {
     let is_on: c_int = 1;
@@ -300,9 +306,10 @@ pub(crate) fn acknowledge(fd: c_int) {
     unsafe { raw::call(libc::SYS_setsockopt, arguments) };
 }
 
-/// Tells everybody who waits for room, by whatever they wait, that there is some, if the kernel has some. A program that this library has told
-/// that there is none, although there was, waits for the next edge, which the kernel has no reason to make. (The kernel does so whenever this
-/// limit is set; to what it is changes nothing.)
+/// Tells everybody who waits for room, by whatever they wait, that there is some, if the kernel has some. A
+/// program that this library has told that there is none, although there was, waits for the next edge, which
+/// the kernel has no reason to make. (The kernel does so whenever this limit is set; to what it is changes
+/// nothing.)
 #[cold]
 pub(crate) fn tells_of_room(fd: c_int) {
     let Ok(limit) = raw::tcp_option(fd, libc::TCP_NOTSENT_LOWAT) else { return };

@@ -1,10 +1,11 @@
 //! Decides when the ends of a connection look for each other: late, so that short connections never
 //! pay for it.
 //!
-//! To meet takes an end as long as some 20 calls on a connection: each is asked for by the kernel's diagnosis and by `/proc`, and the memory is made,
-//! mapped and touched for the first time. A connection that ends right after it has had none of that back. So each first has [`LATE`] uses, of which
-//! that is a fiftieth. A use that moves much takes as long as several; and a reader of many small messages at once has fewer uses than their writer,
-//! which has to wait for it.
+//! To meet takes an end as long as some 20 calls on a connection: each is asked for by the kernel's diagnosis
+//! and by `/proc`, and the memory is made, mapped and touched for the first time. A connection that ends
+//! right after it has had none of that back. So each first has [`LATE`] uses, of which that is a fiftieth. A
+//! use that moves much takes as long as several; and a reader of many small messages at once has fewer uses
+//! than their writer, which has to wait for it.
 
 use libc::c_int;
 

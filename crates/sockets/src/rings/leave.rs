@@ -150,8 +150,8 @@ pub(crate) fn settle_or_poll(fd: c_int) -> Goes {
     Goes::On
 }
 
-/// Whether there are bytes in the ring that the other end does not return: it has ended, or this end has shut down its reading half, after
-/// which nobody asks for them.
+/// Whether there are bytes in the ring that the other end does not return: it has ended, or this end has shut
+/// down its reading half, after which nobody asks for them.
 pub(crate) fn is_left(fd: c_int) -> bool {
     conn::ready(fd).and_then(Conn::headers).is_some_and(|(own, peer)| !is_empty(own, peer))
         && kernel::has_hung_up(fd)
@@ -272,8 +272,9 @@ pub(crate) fn shutting_down(conn: &Conn, fd: c_int) {
     }
 }
 
-/// Both halves are about to be shut down: what is written from now on the kernel answers with a reset. What was written before can still be
-/// read; what stays in the ring, because another process has written it, nobody is asked to give back, as the kernel would refuse it, too.
+/// Both halves are about to be shut down: what is written from now on the kernel answers with a reset. What
+/// was written before can still be read; what stays in the ring, because another process has written it,
+/// nobody is asked to give back, as the kernel would refuse it, too.
 pub(crate) fn reads_no_more(conn: &Conn, fd: c_int) {
     if !conn.is(state::READY) {
         return;
@@ -286,8 +287,8 @@ pub(crate) fn reads_no_more(conn: &Conn, fd: c_int) {
     }
 }
 
-/// Before an end, of which some bytes stay in the ring: readers are told how many came before them, because a connection that both ends have
-/// closed and one that was reset look the same to them.
+/// Before an end, of which some bytes stay in the ring: readers are told how many came before them, because a
+/// connection that both ends have closed and one that was reset look the same to them.
 ///
 /// Others who have this end may write more after it: before they do, they take it back.
 fn says_given(conn: &Conn, fd: c_int) {
@@ -352,8 +353,8 @@ pub(super) fn ends(conn: &Conn, fd: c_int) {
     super::pair::end(conn);
 }
 
-/// What this process has written goes back before it lets go, or it is said how much stays in the ring. What another process could not
-/// hand back is tried once more.
+/// What this process has written goes back before it lets go, or it is said how much stays in the ring. What
+/// another process could not hand back is tried once more.
 fn finishes(conn: &Conn, fd: c_int, patience: &mut Patience) {
     if conn.owed.owes.load(Ordering::Relaxed) != 0 && !is_settled(conn) {
         visit(conn, fd, Occasion::Finish);
@@ -405,8 +406,8 @@ pub(crate) fn ending() {
     });
 }
 
-/// The other end, which looks with Acquire, leaves the ring, and finds out in the kernel what has become of this one. Other processes that have
-/// this end go on.
+/// The other end, which looks with Acquire, leaves the ring, and finds out in the kernel what has become of
+/// this one. Other processes that have this end go on.
 fn withdraws(conn: &Conn) {
     if conn.standing.shared.load(Ordering::Relaxed) == 0
         && let Some((own, _)) = conn.headers()
@@ -415,8 +416,9 @@ fn withdraws(conn: &Conn) {
     }
 }
 
-/// The same where this process may come back, because another program cannot be executed: its readers stay in the library, and what is
-/// unread is asked for before one of them leaves it. The other end looks with Acquire, and leaves the ring.
+/// The same where this process may come back, because another program cannot be executed: its readers stay in
+/// the library, and what is unread is asked for before one of them leaves it. The other end looks with
+/// Acquire, and leaves the ring.
 fn withdraws_for_now(conn: &Conn) {
     if conn.standing.shared.load(Ordering::Relaxed) == 0
         && let Some((own, _)) = conn.headers()

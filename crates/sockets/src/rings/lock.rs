@@ -1,8 +1,9 @@
 //! Locks in shared memory between the holders of one end: threads of a process, and its children.
 //!
-//! A lock names its holder: the process ([`holder`](crate::holder::holder)) and a part of the address that the thread has for itself. A short call, which makes
-//! no system call, holds it with the program's signals open; so a signal handler of the thread may come to a lock that its own thread holds.
-//! Every other call holds it with signals blocked.
+//! A lock names its holder: the process ([`holder`](crate::holder::holder)) and a part of the address that
+//! the thread has for itself. A short call, which makes no system call, holds it with the program's signals
+//! open; so a signal handler of the thread may come to a lock that its own thread holds. Every other call
+//! holds it with signals blocked.
 
 use crate::holder;
 use crate::raw;
@@ -68,10 +69,12 @@ impl Lock {
         holder & SHORT != 0 && (holder >> 32) as u32 == holder::holder() && holder & !SHORT != own()
     }
 
-    /// Whether a short call of this thread has it that will not go on, because a signal handler has jumped out of it: then it is this one's.
+    /// Whether a short call of this thread has it that will not go on, because a signal handler has jumped
+    /// out of it: then it is this one's.
     ///
-    /// Where the stacks are does not prove that: a handler may have a stack of its own of which the kernel does not tell
-    /// (`SS_AUTODISARM`), or have put the thread onto another one (`swapcontext`). So it is concluded only in a program that has jumped.
+    /// Where the stacks are does not prove that: a handler may have a stack of its own of which the kernel
+    /// does not tell (`SS_AUTODISARM`), or have put the thread onto another one (`swapcontext`). So it is
+    /// concluded only in a program that has jumped.
     #[cold]
     #[inline(never)]
     fn is_taken_from_jump(&self, here: u64) -> bool {
@@ -117,7 +120,8 @@ impl Lock {
     }
 }
 
-/// Whether this thread runs on the stack that it has for signal handlers: where that is says nothing about what it interrupts.
+/// Whether this thread runs on the stack that it has for signal handlers: where that is says nothing about
+/// what it interrupts.
 fn is_on_signal_stack() -> bool {
     let mut now = libc::stack_t { ss_sp: core::ptr::null_mut(), ss_flags: libc::SS_ONSTACK, ss_size: 0 };
     if state::may_ask() {
@@ -186,7 +190,8 @@ fn mask(set: *const u64, old: *mut u64) {
     unsafe { raw::call(libc::SYS_rt_sigprocmask, [how, set as usize, old as usize, 8, 0, 0]) };
 }
 
-/// Whether who holds a lock is proven to be no more. `known` is the process that may be, by a number that means the same here; 0 for none.
+/// Whether who holds a lock is proven to be no more. `known` is the process that may be, by a number that
+/// means the same here; 0 for none.
 pub(crate) fn is_dead(holder: u64, known: u32) -> bool {
     let process = (holder >> 32) as u32;
     if known == 0 || process != known || process == holder::holder() {

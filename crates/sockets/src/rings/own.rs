@@ -1,8 +1,9 @@
 //! Descriptors that the library opens for a moment, protected from the program's use.
 //!
-//! The kernel gives the lowest free number, which is one that the program has just closed, perhaps in order to put something else there (`dup2`).
-//! So while a thread has such a descriptor, calls of the program that close or replace a number that nobody is known to have wait, and while
-//! somebody makes such a call none is opened.
+//! The kernel gives the lowest free number, which is one that the program has just closed, perhaps in order
+//! to put something else there (`dup2`). So while a thread has such a descriptor, calls of the program that
+//! close or replace a number that nobody is known to have wait, and while somebody makes such a call none is
+//! opened.
 
 use libc::c_int;
 
@@ -17,7 +18,8 @@ static OPEN: AtomicU32 = AtomicU32::new(0);
 /// Calls of the program that close or replace a number.
 static CHANGING: AtomicU32 = AtomicU32::new(0);
 
-/// The longest that such a call waits: many times what is done meanwhile, all of which the kernel does at once.
+/// The longest that such a call waits: many times what is done meanwhile, all of which the kernel does at
+/// once.
 const MOST_MILLISECONDS: u32 = 1000;
 
 /// Does what opens descriptors, and closes them again. None if it cannot be done now.
@@ -31,8 +33,8 @@ pub(super) fn with_descriptors<T>(act: impl FnOnce() -> T) -> Option<T> {
     done
 }
 
-/// Makes a call of the program that closes or replaces numbers that may be anybody's. (A thread that is cancelled in it never comes back: then
-/// no ring is opened any more.)
+/// Makes a call of the program that closes or replaces numbers that may be anybody's. (A thread that is
+/// cancelled in it never comes back: then no ring is opened any more.)
 pub(crate) fn changing<T>(call: impl FnOnce() -> T) -> T {
     if !environment::has_rings() || state::outside() {
         return call();

@@ -1,18 +1,19 @@
 //! How the recent reads and writes of a connection went, and what follows: whether to spin, and for
 //! how long.
 //!
-//! What is wrong here is slow, and nothing else: nothing in it sees a byte or a word of a ring. The caller says what there is, and a
-//! [`Clock`] how long that took.
+//! What is wrong here is slow, and nothing else: nothing in it sees a byte or a word of a ring. The caller
+//! says what there is, and a [`Clock`] how long that took.
 
 use super::spin::{Clock, SpinHistory};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
-/// Cycles of spinning before anything is asked, as long as that keeps paying: as long as an answer takes, also one that was held up a little. How many
-/// loads that are depends on the processor.
+/// Cycles of spinning before anything is asked, as long as that keeps paying: as long as an answer takes,
+/// also one that was held up a little. How many loads that are depends on the processor.
 const AT_ONCE_CYCLES: u64 = 10_000;
 /// Loads between two readings of the clock.
 const AT_ONCE: u32 = 250;
-/// Reads in a row that found something within [`SOON`] loads, and answered nothing, until they are taken for a stream.
+/// Reads in a row that found something within [`SOON`] loads, and answered nothing, until they are taken for
+/// a stream.
 const STREAM: u32 = 64;
 const SOON: u32 = 100;
 /// Fewer bytes than these are few.
@@ -29,9 +30,10 @@ const NONBLOCKING: u32 = 100;
 const DRY: u32 = 16;
 /// Bytes of a large read.
 pub(crate) const BULK_BYTES: isize = 16 << 10;
-/// Cycles that one write waits for room in a full ring, also one that may not wait: some hundred microseconds, as long as a reader at work
-/// may take for what the kernel holds before it. What such a write says then costs more. They are counted from when the ring was first full,
-/// or a reader that takes one byte now and then would keep a write that may not wait.
+/// Cycles that one write waits for room in a full ring, also one that may not wait: some hundred
+/// microseconds, as long as a reader at work may take for what the kernel holds before it. What such a write
+/// says then costs more. They are counted from when the ring was first full, or a reader that takes one byte
+/// now and then would keep a write that may not wait.
 const ROOM_CYCLES: u64 = 1_000_000;
 
 /// What is known of one connection. Zeroes are nothing.
@@ -78,8 +80,8 @@ impl Pace {
         self.full.reset();
     }
 
-    /// Spins where a short spin was enough the last time: nothing is asked before, not even whether the program wants to wait. One
-    /// miss is the last such for a while.
+    /// Spins where a short spin was enough the last time: nothing is asked before, not even whether the
+    /// program wants to wait. One miss is the last such for a while.
     #[inline(always)]
     pub(crate) fn finds_at_once(&self, clock: &impl Clock, is_there: impl Fn() -> bool) -> bool {
         if self.at_once.load(Ordering::Relaxed) == 0 {
@@ -110,8 +112,9 @@ impl Pace {
         self.at_once.store(1, Ordering::Relaxed);
     }
 
-    /// A read begins. One that keeps up with a stream of small messages lets the writer get ahead for some: who looks at each of them as soon as it is
-    /// written takes the line of the cache away from the writer each time, which costs both more than the messages.
+    /// A read begins. One that keeps up with a stream of small messages lets the writer get ahead for some:
+    /// who looks at each of them as soon as it is written takes the line of the cache away from the writer
+    /// each time, which costs both more than the messages.
     #[inline(always)]
     pub(crate) fn lets_stream_go(&self, clock: &impl Clock, unread: impl FnOnce() -> u64) {
         let stream = self.stream.load(Ordering::Relaxed);
@@ -146,8 +149,9 @@ impl Pace {
         }
     }
 
-    /// So much came from the kernel (below 0: an error). While a reader sleeps its writer goes on giving everything to the kernel; who only takes what the kernel
-    /// has for sure does not count as asleep, which costs a few questions before.
+    /// So much came from the kernel (below 0: an error). While a reader sleeps its writer goes on giving
+    /// everything to the kernel; who only takes what the kernel has for sure does not count as asleep, which
+    /// costs a few questions before.
     pub(crate) fn sees_bulk(&self, result: isize) {
         let is_bulk = u32::from(result >= BULK_BYTES);
         if self.bulk.load(Ordering::Relaxed) != is_bulk {
@@ -195,8 +199,8 @@ impl Pace {
         self.together.load(Ordering::Relaxed) > 0
     }
 
-    /// A read that does not wait has found nothing, at this position of the ring: whether much has come through the ring since it was last
-    /// found dry, or shortly before.
+    /// A read that does not wait has found nothing, at this position of the ring: whether much has come
+    /// through the ring since it was last found dry, or shortly before.
     pub(crate) fn is_of_stream(&self, head: u64) -> bool {
         if head.wrapping_sub(self.dry_at.load(Ordering::Relaxed)) >= BULK_BYTES as u64 {
             self.dry.store(DRY, Ordering::Relaxed);

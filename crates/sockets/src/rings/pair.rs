@@ -1,12 +1,14 @@
 //! How the two ends of a connection find each other and prove their identity.
 //!
-//! Each end that finds its connection worth it asks the kernel for the opposite end (its user, inode and cookie, by sock_diag). If that is of the same
-//! user, it says in the user's registry where it is, looks there for what the other one says, and believes it when the kernel says that just that
-//! process has the opposite end. Then it makes its region, says which descriptor that is, and opens the other one's by `/proc`. Nobody
-//! waits: each end takes a step when the program next uses the connection, and until both have each other's region everything stays with the kernel.
+//! Each end that finds its connection worth it asks the kernel for the opposite end (its user, inode and
+//! cookie, by sock_diag). If that is of the same user, it says in the user's registry where it is, looks
+//! there for what the other one says, and believes it when the kernel says that just that process has the
+//! opposite end. Then it makes its region, says which descriptor that is, and opens the other one's by
+//! `/proc`. Nobody waits: each end takes a step when the program next uses the connection, and until both
+//! have each other's region everything stays with the kernel.
 //!
-//! Nobody sends anything: there is nothing that another user could reach, and no descriptor comes from anybody. What processes of the same
-//! user may write into the registry costs a look at `/proc`.
+//! Nobody sends anything: there is nothing that another user could reach, and no descriptor comes from
+//! anybody. What processes of the same user may write into the registry costs a look at `/proc`.
 
 mod address;
 mod diag;
@@ -32,7 +34,8 @@ use super::{forced, kernel, own, proc};
 use crate::sync::{AtomicU32, Ordering};
 use crate::{page, raw, state};
 
-/// Uses of a connection until an end stops looking for the other, which has fewer if it reads many messages at once.
+/// Uses of a connection until an end stops looking for the other, which has fewer if it reads many messages
+/// at once.
 const MAX_USES: u32 = 1 << 20;
 /// Steps that may fail until then.
 const MAX_FAILURES: u32 = 4;
@@ -151,8 +154,8 @@ pub(crate) fn is_connected(fd: c_int) -> bool {
     Address::peer(fd).is_some()
 }
 
-/// What has been done: the opposite end is of the same user; its process has proven that it has it; this end's region is made and said to be; the other
-/// one's is mapped. And how many steps have failed.
+/// What has been done: the opposite end is of the same user; its process has proven that it has it; this
+/// end's region is made and said to be; the other one's is mapped. And how many steps have failed.
 const SAME_USER: u32 = 1;
 const PROVEN: u32 = 2;
 const OFFERED: u32 = 4;
@@ -172,7 +175,8 @@ fn proceed(conn: &'static Conn, fd: c_int) -> Option<()> {
         conn.meeting.done.fetch_or(SAME_USER, Ordering::Relaxed);
     }
     if !conn.has_done(MAPPED) {
-        // Who writes beyond this limit is ended by a signal (setrlimit(2)). It may have changed since the last step.
+        // Who writes beyond this limit is ended by a signal (setrlimit(2)). It may have changed since the
+        // last step.
         if raw::limit(libc::RLIMIT_FSIZE) < registry::FILE_BYTES as u64 {
             return None;
         }
@@ -259,8 +263,8 @@ fn meet(conn: &'static Conn, fd: c_int, registry: &Registry) -> Option<()> {
     says(conn)
 }
 
-/// The only processor of this end, as it was at the first look: both ends decide by the same two, whatever changes meanwhile. Else one could
-/// leave, and the other look for it at each use.
+/// The only processor of this end, as it was at the first look: both ends decide by the same two, whatever
+/// changes meanwhile. Else one could leave, and the other look for it at each use.
 fn processor_of(conn: &Conn) -> Option<u32> {
     let known = &conn.meeting.processor;
     if known.load(Ordering::Relaxed) == 0 {
@@ -301,7 +305,8 @@ fn maps(conn: &'static Conn, number: u32) -> bool {
     is_its
 }
 
-/// The connection gets its ring as soon as both have mapped each other's region. None: the other end has given up.
+/// The connection gets its ring as soon as both have mapped each other's region. None: the other end has
+/// given up.
 fn opens(conn: &'static Conn, fd: c_int) -> Option<()> {
     let (own, peer) = conn.headers()?;
     if peer.reader.0.consent.load(Ordering::Acquire) == consent::WITHDRAWN {
@@ -377,7 +382,8 @@ fn stat(fd: c_int) -> Option<libc::stat> {
     if result == 0 { Some(unsafe { stat.assume_init() }) } else { None }
 }
 
-/// Somebody may have all connections whose calls are not seen: those whose ends have not met stay with the kernel.
+/// Somebody may have all connections whose calls are not seen: those whose ends have not met stay with the
+/// kernel.
 pub(crate) fn shared() {
     conn::shared();
     conn::for_each_meeting(|conn| leaves(conn, Reason::Inherited));

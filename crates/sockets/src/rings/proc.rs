@@ -17,23 +17,25 @@ pub(super) fn is_epoll(fd: c_int) -> bool {
     path.links_to(Text::new().put(b"anon_inode:[eventpoll]"))
 }
 
-/// Whether this descriptor of a process is the socket of this inode. Who may not look into the process is told no.
+/// Whether this descriptor of a process is the socket of this inode. Who may not look into the process is
+/// told no.
 pub(super) fn is_socket(process: u32, number: u32, inode: u64) -> bool {
     let mut path = Text::new();
     path.put(b"/proc/").number(u64::from(process)).put(b"/fd/").number(u64::from(number));
     path.links_to(Text::new().put(b"socket:[").number(inode).put(b"]"))
 }
 
-/// Opens the memory with this name that a process has as this descriptor, to read it; nothing if it is something else, or not on `device`, which
-/// all such memory is on. Who may not look into the process is told no.
+/// Opens the memory with this name that a process has as this descriptor, to read it; nothing if it is
+/// something else, or not on `device`, which all such memory is on. Who may not look into the process is told
+/// no.
 pub(super) fn open_memory(process: u32, number: u32, name: &[u8], device: u64) -> Option<c_int> {
     let mut path = Text::new();
     path.put(b"/proc/").number(u64::from(process)).put(b"/fd/").number(u64::from(number));
     if !path.links_to(Text::new().put(b"/memfd:").put(name).put(b" (deleted)")) {
         return None;
     }
-    // A file may have such a name, too, and a file system of a program's own may never answer to being opened: it is not asked before it is
-    // known what it is.
+    // A file may have such a name, too, and a file system of a program's own may never answer to being
+    // opened: it is not asked before it is known what it is.
     let place = open(&path, libc::O_PATH)?;
     let found = if is_on(place, device) {
         let mut path = Text::new();

@@ -1,8 +1,8 @@
 //! Checks whether an address that the program gave is memory, because a copy would raise a signal
 //! where the kernel returns an error.
 //!
-//! The kernel is asked, once for each page: what it said is kept for a while. A page that was there and is gone when the program
-//! gives it again is not noticed.
+//! The kernel is asked, once for each page: what it said is kept for a while. A page that was there and is
+//! gone when the program gives it again is not noticed.
 
 use core::ffi::c_void;
 
@@ -13,8 +13,9 @@ use crate::state;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 const PAGE_BITS: u32 = 12;
-/// Pages that are remembered: so many with each number that [`set`] gives them. Buffers of many connections lie at regular distances: among
-/// a hundred pages in as few places as there were pages, one by one, most calls would have to ask again.
+/// Pages that are remembered: so many with each number that [`set`] gives them. Buffers of many connections
+/// lie at regular distances: among a hundred pages in as few places as there were pages, one by one, most
+/// calls would have to ask again.
 const SETS: usize = 256;
 const KEPT: usize = 4;
 
@@ -99,9 +100,11 @@ fn is_page(at: usize, writes: bool) -> bool {
     is_kept(page, writes) || ask(at, page, writes)
 }
 
-/// Whether the kernel can write there. It is asked for an addition of 0, as one step: what another thread stores meanwhile stays.
+/// Whether the kernel can write there. It is asked for an addition of 0, as one step: what another thread
+/// stores meanwhile stays.
 fn can_be_written(at: usize) -> bool {
-    /// Adds 0 to the second word, and wakes one who waits for it if it was -1: who waits for such a word expects to be woken for nothing.
+    /// Adds 0 to the second word, and wakes one who waits for it if it was -1: who waits for such a word
+    /// expects to be woken for nothing.
     const ADD_NOTHING: usize = (libc::FUTEX_OP_ADD << 28 | libc::FUTEX_OP_CMP_EQ << 24 | 0xfff) as usize;
     /// A word that nobody waits for.
     static OWN: AtomicU32 = AtomicU32::new(0);
@@ -112,8 +115,8 @@ fn can_be_written(at: usize) -> bool {
     unsafe { raw::call(libc::SYS_futex, [OWN.as_ptr() as usize, operation, 1, 1, word, ADD_NOTHING]) >= 0 }
 }
 
-/// Whether `process_vm_readv` can read there. It refuses some memory that a `write` could read (that of `memfd_secret` and of devices); the
-/// program's call then goes to the kernel.
+/// Whether `process_vm_readv` can read there. It refuses some memory that a `write` could read (that of
+/// `memfd_secret` and of devices); the program's call then goes to the kernel.
 fn can_be_read(at: usize) -> bool {
     let mut byte = 0_u8;
     let there = iovec { iov_base: at as *mut c_void, iov_len: 1 };

@@ -35,7 +35,8 @@ pub(crate) struct Call<'a, 'n> {
     done: usize,
     /// How many are being put into a ring, or taken from one.
     moving: u64,
-    /// How many milliseconds it may wait for the other end to do its part; a call that may not wait at all gives that up sooner.
+    /// How many milliseconds it may wait for the other end to do its part; a call that may not wait at all
+    /// gives that up sooner.
     patience: u32,
     is_writing: bool,
     /// Of a read: its flags, and whether its bytes stay where they are.
@@ -49,7 +50,8 @@ pub(crate) struct Call<'a, 'n> {
     /// Of a write: whether it waits for the kernel.
     waits_for_kernel: bool,
     waits: u32,
-    /// The option that says how long the program's call may wait, which signals end as well; 0 for a call of the library's own.
+    /// The option that says how long the program's call may wait, which signals end as well; 0 for a call of
+    /// the library's own.
     limit: c_int,
     blocked: Blocked,
     /// How the program's wait has ended.
@@ -130,8 +132,8 @@ impl<'a, 'n> Call<'a, 'n> {
         Ok(self.said(outcome))
     }
 
-    /// Writes, or sees to it that what was written gets through. What is left to write is left to the program's own call
-    /// ([`Outcome::Kernel`]).
+    /// Writes, or sees to it that what was written gets through. What is left to write is left to the
+    /// program's own call ([`Outcome::Kernel`]).
     pub(crate) fn write(mut self, occasion: Occasion, may_open: bool) -> Outcome {
         self.is_writing = true;
         self.waits_for_kernel = occasion == Occasion::Write;
@@ -204,7 +206,8 @@ impl<'a, 'n> Call<'a, 'n> {
             spin::relax();
             return Woken::Look;
         }
-        // That was a few microseconds, and then a tenth of a millisecond each; of who never gives it back not again and again.
+        // That was a few microseconds, and then a tenth of a millisecond each; of who never gives it back not
+        // again and again.
         let stuck = self.conn.owed.stuck.load(Ordering::Relaxed);
         if stuck >= STUCK || self.waits >= 2000 + 20 {
             self.conn.owed.stuck.store(stuck.saturating_add(1), Ordering::Relaxed);
@@ -254,7 +257,8 @@ impl<'a, 'n> Call<'a, 'n> {
         Woken::Look
     }
 
-    /// Whether the program's call has waited for long enough, or was interrupted. `slept` is what the kernel said of a part of that.
+    /// Whether the program's call has waited for long enough, or was interrupted. `slept` is what the kernel
+    /// said of a part of that.
     fn ends(&mut self, slept: isize) -> bool {
         if self.limit != 0 {
             self.goes = self.conn.asks(self.fd, |fd| self.blocked.moves(fd, self.limit, slept));
@@ -304,7 +308,8 @@ impl Shared for Call<'_, '_> {
             return Ok(position(value));
         }
         if word == Word::Plain {
-            // With a ring, or on the way back from it, nobody is in such a call: who looks like it finds out that it is not the path.
+            // With a ring, or on the way back from it, nobody is in such a call: who looks like it finds out
+            // that it is not the path.
             return Ok(value + u64::from(flight::is_any(self.conn.fd())));
         }
         Ok(value)

@@ -1,8 +1,9 @@
 //! How long a read spins before it sleeps in the kernel.
 //!
-//! A spin that finds something is a hit, else it is a miss. After some misses in a row reads do not spin for a while, and for a
-//! longer while each time. They never spin while the other end was last seen on the same processor. Where waits turn out to be
-//! somewhat longer than a spin, spins become longer, but only while no other thread wants the processor.
+//! A spin that finds something is a hit, else it is a miss. After some misses in a row reads do not spin for
+//! a while, and for a longer while each time. They never spin while the other end was last seen on the same
+//! processor. Where waits turn out to be somewhat longer than a spin, spins become longer, but only while no
+//! other thread wants the processor.
 
 use core::arch::asm;
 
@@ -139,7 +140,8 @@ pub(crate) struct Spin<'a, C = Machine> {
 }
 
 impl<'a> Spin<'a> {
-    /// Begins at `start`, of [`clock`]; with `may_spin` it lasts as long as earlier ones make it, and no longer than the program waits.
+    /// Begins at `start`, of [`clock`]; with `may_spin` it lasts as long as earlier ones make it, and no
+    /// longer than the program waits.
     pub(crate) fn begin(history: &'a SpinHistory, start: u64, may_spin: bool, limit: Limit) -> Self {
         Self::by(Machine, history, start, may_spin, limit)
     }
@@ -189,8 +191,8 @@ impl<'a, C: Clock> Spin<'a, C> {
     }
 }
 
-/// Whether the other end was last seen on another processor than this thread is on, `here`, or that is to make no difference. Says where this
-/// one is.
+/// Whether the other end was last seen on another processor than this thread is on, `here`, or that is to
+/// make no difference. Says where this one is.
 #[inline(always)]
 pub(crate) fn is_elsewhere(own: &Header, peer: &Header, here: u32) -> bool {
     is_here(own, here);

@@ -24,7 +24,8 @@ pub(super) fn get() -> Option<&'static Tables> {
     unsafe { TABLES.load(Ordering::Acquire).as_ref() }
 }
 
-/// Makes them, once, while there is one thread; whether they are there. Under a limit of memory the program gets what there is.
+/// Makes them, once, while there is one thread; whether they are there. Under a limit of memory the program
+/// gets what there is.
 pub(crate) fn make() -> bool {
     if raw::is_limited(libc::RLIMIT_AS) || raw::is_limited(libc::RLIMIT_DATA) {
         return false;

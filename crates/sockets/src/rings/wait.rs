@@ -164,7 +164,8 @@ pub(crate) fn wait(wanted: &mut impl Wanted, limit: Limit, mut native: impl FnMu
     }
 }
 
-/// Waits for something to read from one descriptor, as the program would by `poll`: any handler that runs ends it.
+/// Waits for something to read from one descriptor, as the program would by `poll`: any handler that runs
+/// ends it.
 pub(super) fn one_to_read(fd: c_int, limit: Limit) -> c_int {
     let mut entry = pollfd { fd, events: libc::POLLIN, revents: 0 };
     let fds = &raw mut entry;
@@ -253,7 +254,8 @@ fn meeting(fd: c_int) -> Option<&'static Conn> {
     conn::of(fd).filter(|conn| conn.is(conn::state::MEETING))
 }
 
-/// Sleeps over connections that may get a ring meanwhile, which then know of it. None: one of them has got it already.
+/// Sleeps over connections that may get a ring meanwhile, which then know of it. None: one of them has got it
+/// already.
 fn unless_opened(wanted: &mut impl Wanted, sleeps: impl FnOnce() -> c_int) -> Option<c_int> {
     let mut places = Places([0; CONNECTIONS / 64]);
     let mut is_open = false;

@@ -6,10 +6,12 @@ use super::{Entry, look_again};
 use crate::sync::Ordering;
 use crate::{page, rings};
 
-/// Uses of a connection before the kernel is asked for its cookie: short ones, of a request and some messages, never pay for it.
+/// Uses of a connection before the kernel is asked for its cookie: short ones, of a request and some
+/// messages, never pay for it.
 pub(crate) const EARLY_USES: u64 = 9;
 
-/// A use of a connection that has no record yet. Until it has one, its uses and bytes stand in the place of its cookie.
+/// A use of a connection that has no record yet. Until it has one, its uses and bytes stand in the place of
+/// its cookie.
 pub(super) fn counts(fd: c_int, entry: &Entry, direction: page::Direction, bytes: u64) {
     loop {
         let kept = entry.cookie.load(Ordering::Relaxed);

@@ -11,8 +11,8 @@ use crate::{cancel, rings, state};
 pub(crate) const SETTLED: u8 = 1;
 /// No connection of TCP. Stubs know this number.
 pub(crate) const NO_CONNECTION: u8 = 2;
-/// A connection of TCP without a place among those that may have rings, whose uses are counted: when it has been used for long, it may get one
-/// (see [`rings::late`]).
+/// A connection of TCP without a place among those that may have rings, whose uses are counted: when it has
+/// been used for long, it may get one (see [`rings::late`]).
 pub(crate) const COUNTED: u8 = 3;
 
 /// What is known of a number; 0 is nothing.
@@ -58,8 +58,9 @@ pub(super) fn keeps(fd: c_int, entry: &Entry, word: u64) {
     keeps_as(fd, entry, word, value);
 }
 
-/// The same of a connection whose uses are counted from here on. A thread that is cancelled in a call would leave it behind as one that is in
-/// progress, so such programs have the long way, which looks for that first.
+/// The same of a connection whose uses are counted from here on. A thread that is cancelled in a call would
+/// leave it behind as one that is in progress, so such programs have the long way, which looks for that
+/// first.
 pub(super) fn keeps_counted(fd: c_int, entry: &Entry, word: u64) {
     if cancel::is_any() || rings::forced::is_on() {
         return;
@@ -74,16 +75,18 @@ pub(super) fn keeps_counted(fd: c_int, entry: &Entry, word: u64) {
 fn keeps_as(fd: c_int, entry: &Entry, word: u64, value: u8) {
     let Some(brief) = state::brief(fd) else { return };
     brief.store(value, Ordering::Relaxed);
-    // A thread that closes it changes the word first, and then looks at the byte: but for the moment in between, one of the two sees the other,
-    // and then what the number is next is not noticed until it is used for something new.
+    // A thread that closes it changes the word first, and then looks at the byte: but for the moment in
+    // between, one of the two sees the other, and then what the number is next is not noticed until it is
+    // used for something new.
     fence(Ordering::SeqCst);
     if entry.word.load(Ordering::Relaxed) != word || !holds(Word::unpack(word)) {
         brief.store(0, Ordering::Relaxed);
     }
 }
 
-/// The number has got a place among the connections that may have rings. A write that found it counted has counted itself before, so whoever
-/// opens the ring, behind a fence of its own, finds that write (see [`rings::flight`]).
+/// The number has got a place among the connections that may have rings. A write that found it counted has
+/// counted itself before, so whoever opens the ring, behind a fence of its own, finds that write (see
+/// [`rings::flight`]).
 pub(crate) fn gets_a_place(fd: c_int) {
     fence(Ordering::SeqCst);
     empties(fd);

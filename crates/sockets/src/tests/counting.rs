@@ -103,7 +103,8 @@ fn an_epoch_that_comes_again_makes_nothing_known() {
     seen::made(fd, Kind::Tcp);
     assert_eq!(table::kind(fd), Kind::Tcp);
     for lap in 0..3 {
-        // As many doubts as that, at once, until shortly before they are counted from the beginning; and then one by one.
+        // As many doubts as that, at once, until shortly before they are counted from the beginning; and then
+        // one by one.
         let left = u32::from(u16::MAX - state::epoch() as u16) - 3;
         state::next_epoch(left, 0);
         for doubt in 0..8 {

@@ -29,7 +29,8 @@ pub(crate) fn case(name: &'static str, writers: &[&[Op]], readers: &[&[Op]]) -> 
     }
 }
 
-/// A size of a case: the second one if the searches may take minutes and gigabytes (`TIELINE_STREAM_SEARCH=large`).
+/// A size of a case: the second one if the searches may take minutes and gigabytes
+/// (`TIELINE_STREAM_SEARCH=large`).
 pub(crate) fn small(usual: u32, large: u32) -> u32 {
     if std::env::var_os("TIELINE_STREAM_SEARCH").is_some_and(|value| value == "large") {
         large

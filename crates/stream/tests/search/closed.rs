@@ -1,5 +1,6 @@
-//! A connection that both ends close between a reader's count of what the kernel holds and its look at what was taken of it. With two
-//! readers at one end it happens: the other one has taken what made the kernel say that there is something.
+//! A connection that both ends close between a reader's count of what the kernel holds and its look at what
+//! was taken of it. With two readers at one end it happens: the other one has taken what made the kernel say
+//! that there is something.
 
 use stream::read::Read;
 use stream::{Held, Outcome, Slept, Taken, Woken, Word, consent, path};
@@ -15,8 +16,8 @@ const CAPACITY: u64 = 65_536;
 const BEFORE: u64 = 10_000;
 const ALL: u64 = BEFORE + CAPACITY;
 
-/// The writer hands back all of a full ring, shuts down and ends, once the reader has counted `first`. With `is_dead` it died while it
-/// handed back, so that its words stay as they were.
+/// The writer hands back all of a full ring, shuts down and ends, once the reader has counted `first`. With
+/// `is_dead` it died while it handed back, so that its words stay as they were.
 fn read_behind(first: Held, is_dead: bool) -> (Outcome, u64) {
     let mut running = Running::new(Call::Reading(Read::new(CAPACITY, 100_000, false, true, 0)), 0);
     let (mut counted, mut closed, mut received) = (0, false, 0);
@@ -66,7 +67,8 @@ fn where_the_writer_died_over_it_the_connection_ends() {
     assert_eq!(read_behind(Held::Nothing, true), (Outcome::Corrupt, 0));
 }
 
-/// Both directions end while two readers, who may be of two processes, are at work: no byte is lost, and the end comes behind all.
+/// Both directions end while two readers, who may be of two processes, are at work: no byte is lost, and the
+/// end comes behind all.
 #[test]
 fn two_readers_and_a_close() {
     let base = Case {

@@ -1,5 +1,6 @@
-//! 128 bits that tell a state from a few millions of others. A search takes one of each state that it meets: the hash of the standard
-//! library, which keeps strangers from choosing what collides, took two fifths of its time.
+//! 128 bits that tell a state from a few millions of others. A search takes one of each state that it meets:
+//! the hash of the standard library, which keeps strangers from choosing what collides, took two fifths of
+//! its time.
 
 use std::hash::{Hash, Hasher};
 
@@ -8,7 +9,8 @@ use crate::world::World;
 /// Two odd numbers with as many ones as zeros, and no pattern.
 const FACTORS: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xd6e8_feb8_6659_fd93];
 
-/// Two halves that each take in every word, in another way: multiplied to twice its width and folded, so that each bit changes all.
+/// Two halves that each take in every word, in another way: multiplied to twice its width and folded, so that
+/// each bit changes all.
 struct Halves([u64; 2]);
 
 impl Halves {

@@ -43,7 +43,8 @@ fn handler(case: &Case) -> usize {
     case.writers.len() - 1
 }
 
-/// Whether a handler that has not run yet may begin: between two steps of a short call, or when nothing is left to interrupt.
+/// Whether a handler that has not run yet may begin: between two steps of a short call, or when nothing is
+/// left to interrupt.
 pub(crate) fn may_begin(case: &Case, world: &World) -> bool {
     let interrupted = &world.processes[INTERRUPTED];
     let is_over = interrupted.next.is_none() && world.op(case, INTERRUPTED).is_none();

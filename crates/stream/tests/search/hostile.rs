@@ -1,5 +1,5 @@
-//! The other end writes what it likes into its words: every call ends or goes on asking, takes and puts nothing outside the ring, and
-//! holds its lock only while it works.
+//! The other end writes what it likes into its words: every call ends or goes on asking, takes and puts
+//! nothing outside the ring, and holds its lock only while it works.
 
 use proptest::prelude::*;
 use stream::read::{Purpose, Read};

@@ -1,5 +1,5 @@
-//! Ways to get the protocol wrong. The calls stay as they are; what is wrong is how their steps are carried out: a fence
-//! that is none, a look that repeats what was seen before, a count that leaves somebody out.
+//! Ways to get the protocol wrong. The calls stay as they are; what is wrong is how their steps are carried
+//! out: a fence that is none, a look that repeats what was seen before, a count that leaves somebody out.
 
 use stream::words::WORDS;
 use stream::{Word, path};

@@ -1,7 +1,8 @@
 //! Calls that go on one step at a time, although they are ordinary functions.
 //!
-//! A call's attempt does nothing but what its steps tell it, so it is where its answers so far have brought it. It is run from the
-//! beginning with these answers, and stopped at the first step for which there is none yet: that is the next one.
+//! A call's attempt does nothing but what its steps tell it, so it is where its answers so far have brought
+//! it. It is run from the beginning with these answers, and stopped at the first step for which there is none
+//! yet: that is the next one.
 
 use stream::given;
 use stream::park;
@@ -242,7 +243,8 @@ impl Memory for Replay<'_> {
 /// What a parked process has in its word before it has found the ring empty.
 const PARKED: u64 = 1;
 
-/// How a call ends that has found it otherwise than it needs: a write to the kernel another path, a read that it is not parked.
+/// How a call ends that has found it otherwise than it needs: a write to the kernel another path, a read that
+/// it is not parked.
 pub(crate) const CHANGED: Outcome = Outcome::Withdrawn;
 
 /// A call of the library.

@@ -5,7 +5,8 @@ use Op::{Close, ReadToEnd, ReadWritten, ShutDown, TryRead, TryWrite, Write};
 use crate::cases::{case, holds};
 use crate::world::{Case, Op};
 
-/// Bytes stay in the ring behind an end, and the connection is reset: readers get what joins on, and never what does not.
+/// Bytes stay in the ring behind an end, and the connection is reset: readers get what joins on, and never
+/// what does not.
 #[test]
 fn a_reset_behind_an_end() {
     let base = Case {
@@ -34,7 +35,8 @@ fn a_reset_behind_an_end() {
     holds(&left_behind());
 }
 
-/// One writer ends while a reader is stopped, and leaves its byte in the ring; the other one goes on over the kernel.
+/// One writer ends while a reader is stopped, and leaves its byte in the ring; the other one goes on over the
+/// kernel.
 pub(crate) fn left_behind() -> Case {
     Case {
         buffered: false,

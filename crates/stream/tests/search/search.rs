@@ -1,5 +1,5 @@
-//! Every interleaving of a case, breadth first: is a promise broken in a state that can be reached, and can the stream
-//! finish from each of them?
+//! Every interleaving of a case, breadth first: is a promise broken in a state that can be reached, and can
+//! the stream finish from each of them?
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;

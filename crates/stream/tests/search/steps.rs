@@ -36,8 +36,8 @@ pub(crate) fn apply(case: &Case, world: &mut World, choice: Choice) -> Result<()
     Ok(())
 }
 
-/// Looks at words that only the holder of its lock changes, bytes that nobody knows of yet, the way to the lock, and words that only the other
-/// processes of its end would look at.
+/// Looks at words that only the holder of its lock changes, bytes that nobody knows of yet, the way to the
+/// lock, and words that only the other processes of its end would look at.
 fn is_private(case: &Case, world: &World, who: usize) -> bool {
     if handlers::may_begin(case, world) && who == handlers::INTERRUPTED {
         return false;
@@ -191,8 +191,8 @@ fn enter(case: &Case, world: &mut World, who: usize, call: Call) -> Result<(), B
     wants(case, world, who, next)
 }
 
-/// A short call has come to a step that it does not make: it gives the lock back, and begins again with signals blocked; what it has
-/// published is written, and is only seen to.
+/// A short call has come to a step that it does not make: it gives the lock back, and begins again with
+/// signals blocked; what it has published is written, and is only seen to.
 fn is_no_longer_short(case: &Case, world: &mut World, who: usize) -> Result<(), Broken> {
     world.processes[who].is_short = false;
     world.flush(who);

@@ -6,7 +6,8 @@ use stream::{Word, consent, path};
 
 use crate::replay::{Call, Do, Running, Saw};
 
-/// What a write does first with a ring of which so much is unread: puts so many bytes there, or something else.
+/// What a write does first with a ring of which so much is unread: puts so many bytes there, or something
+/// else.
 fn put(occasion: Occasion, capacity: u64, unread: u64, want: u64) -> Option<u64> {
     let mut running = Running::new(Call::Writing(Write::new(occasion, capacity, want, true, 0)), 0);
     let mut next = running.begin();

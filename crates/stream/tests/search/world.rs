@@ -13,7 +13,8 @@ use crate::replay::{Do, Running};
 pub(crate) enum Op {
     /// Writes so many bytes and may be kept waiting.
     Write(u32),
-    /// As [`Op::Write`], after it was seen that the other end has hung up (or has only shut down its writing half).
+    /// As [`Op::Write`], after it was seen that the other end has hung up (or has only shut down its writing
+    /// half).
     WriteHungUp(u32),
     /// Tries to write so many bytes without waiting; what does not go is not written.
     TryWrite(u32),
@@ -82,8 +83,8 @@ pub(crate) struct Case {
     pub(crate) pipe: u32,
     pub(crate) writers: Vec<Vec<Op>>,
     pub(crate) readers: Vec<Vec<Op>>,
-    /// The last writer is a signal handler of the first one: it begins between two calls of that, or between two steps of a short one,
-    /// and then runs to its end.
+    /// The last writer is a signal handler of the first one: it begins between two calls of that, or between
+    /// two steps of a short one, and then runs to its end.
     pub(crate) has_handler: bool,
     /// Processes (writers first) of which one may be killed, at any step.
     pub(crate) kill: Vec<usize>,
@@ -91,8 +92,8 @@ pub(crate) struct Case {
     pub(crate) reset_on_death: bool,
     /// Idle writers look in on their own accord when bytes lie unread for long.
     pub(crate) overdue: bool,
-    /// Withdrawals may lose patience; without, the stream has to finish without any timer (a spin for room is none: it ends by
-    /// itself).
+    /// Withdrawals may lose patience; without, the stream has to finish without any timer (a spin for room is
+    /// none: it ends by itself).
     pub(crate) timers: bool,
     /// Sleeps may end for no reason.
     pub(crate) spurious: bool,
@@ -100,13 +101,17 @@ pub(crate) struct Case {
     pub(crate) stops: bool,
     /// Stores wait in a buffer, as the processor's do.
     pub(crate) buffered: bool,
-    /// Who closes or shuts down may not wait until the kernel takes what goes back, unless a reader has left the library.
+    /// Who closes or shuts down may not wait until the kernel takes what goes back, unless a reader has left
+    /// the library.
     pub(crate) hurries: bool,
-    /// Once a writer has ended the connection may be reset at any time: bytes on their way are lost, what arrived is not.
+    /// Once a writer has ended the connection may be reset at any time: bytes on their way are lost, what
+    /// arrived is not.
     pub(crate) resets: bool,
-    /// Once the end has arrived the other direction may end, too, at any time: the connection is closed, and what is unread stays readable.
+    /// Once the end has arrived the other direction may end, too, at any time: the connection is closed, and
+    /// what is unread stays readable.
     pub(crate) closes: bool,
-    /// The kernel is asked whether it has room for what the ring may hold; else it says so in any case, as it does before others fill it.
+    /// The kernel is asked whether it has room for what the ring may hold; else it says so in any case, as it
+    /// does before others fill it.
     pub(crate) is_asked: bool,
     /// Messages of so many bytes and less have an inline copy; at most [`INLINE`].
     pub(crate) inline: u64,
@@ -170,7 +175,8 @@ pub(crate) struct World {
     pub(crate) inline: [u64; INLINE],
     pub(crate) ring: Vec<u32>,
     pub(crate) kernel: Kernel,
-    /// Whether the reading process is parked, and how many of its threads read in trust of that: here readers are its threads.
+    /// Whether the reading process is parked, and how many of its threads read in trust of that: here readers
+    /// are its threads.
     pub(crate) parked: u64,
     pub(crate) inside: u64,
     pub(crate) processes: Vec<Process>,
@@ -307,7 +313,8 @@ impl Case {
         if self.is_writer(who) { &self.writers[who] } else { &self.readers[who - self.writers.len()] }
     }
 
-    /// Some reader withdraws its consent, so that writers have to look in, if they do not even sleep in the library's sight.
+    /// Some reader withdraws its consent, so that writers have to look in, if they do not even sleep in the
+    /// library's sight.
     pub(crate) fn has_visits(&self) -> bool {
         self.readers.iter().flatten().any(|op| matches!(op, Op::Withdraw | Op::Seen))
             && !self.writers.iter().flatten().any(|op| *op == Op::BeforeSleep)

@@ -1,7 +1,7 @@
 //! The state of a DMA queue, and which transfer an abort applies to.
 //!
-//! A transfer is one cycle of gather, post and end, and has a number. An abort names the transfer that it saw, so it can
-//! neither get lost because the transfer is posted at that moment, nor hit a later one.
+//! A transfer is one cycle of gather, post and end, and has a number. An abort names the transfer that it
+//! saw, so it can neither get lost because the transfer is posted at that moment, nor hit a later one.
 
 use shm::sync::{AtomicU64, Ordering};
 
@@ -37,7 +37,8 @@ impl Phase {
     }
 
     fn now(&self) -> (Transfer, DmaState) {
-        // Acquire: pairs with the Release in `set`; a process that sees Done sees the copies as this process made them.
+        // Acquire: pairs with the Release in `set`; a process that sees Done sees the copies as this process
+        // made them.
         let word = self.word.load(Ordering::Acquire);
         let state = STATES.get((word & ((1 << STATE_BITS) - 1)) as usize).copied();
         (Transfer(word >> STATE_BITS), state.unwrap_or(DmaState::Idle))
@@ -57,7 +58,8 @@ impl Phase {
         self.word.store(number << STATE_BITS | place, Ordering::Release);
     }
 
-    /// Asks the present transfer to end, without the queue's lock; `None` if there is none that has not ended.
+    /// Asks the present transfer to end, without the queue's lock; `None` if there is none that has not
+    /// ended.
     pub(super) fn abort(&self) -> Option<Transfer> {
         let (transfer, state) = self.now();
         if !matches!(state, DmaState::Gathering | DmaState::Posted) {

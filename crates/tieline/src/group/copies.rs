@@ -1,7 +1,7 @@
 //! The copies that a writer reaches, and the threads that connect those on other hosts.
 //!
-//! A member on another host whose program does not respond is connected, or given up, by the managers after seconds. That happens
-//! beside the lock, so that the copies of all others are written meanwhile.
+//! A member on another host whose program does not respond is connected, or given up, by the managers after
+//! seconds. That happens beside the lock, so that the copies of all others are written meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
@@ -13,16 +13,17 @@ use shm::process::SignalsBlocked;
 
 use crate::remote::RemoteSegment;
 
-/// How long a member that could not be reached is left alone: each attempt asks the manager, and a member that lets every
-/// attempt fail would make each put cost that. Twice as long after each failure, up to the second figure.
+/// How long a member that could not be reached is left alone: each attempt asks the manager, and a member
+/// that lets every attempt fail would make each put cost that. Twice as long after each failure, up to the
+/// second figure.
 const TRY_AGAIN: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(64));
 
 /// Attempts take one part of so many of the time, but for one attempt in the longest pause.
 const SEARCH_PART: u32 = 8;
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// How long a write waits for a member that is being connected. A program that responds needs milliseconds, or the second after which
-/// a rail that does not respond is left out.
+/// How long a write waits for a member that is being connected. A program that responds needs milliseconds,
+/// or the second after which a rail that does not respond is left out.
 const ARRIVAL_LIMIT: Duration = Duration::from_secs(2);
 
 /// What the threads of a writer share.
@@ -194,7 +195,8 @@ impl<C: Send + 'static> Shared<C> {
         }
     }
 
-    /// Waits without the lock for members that are being connected, but for none that has not responded in time before.
+    /// Waits without the lock for members that are being connected, but for none that has not responded in
+    /// time before.
     pub(super) fn wait_for_arrivals<'a>(
         &'a self,
         mut copies: MutexGuard<'a, Copies<C>>,

@@ -1,7 +1,7 @@
 //! Interrupts with a message: a ring for many producers and a doorbell.
 //!
-//! Messages keep their bounds, and those of one sender their order. A sender that dies while it writes one loses that
-//! one; the owner learns of the death from the sender's process descriptor, never from a time-out.
+//! Messages keep their bounds, and those of one sender their order. A sender that dies while it writes one
+//! loses that one; the owner learns of the death from the sender's process descriptor, never from a time-out.
 
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
@@ -37,7 +37,8 @@ const CLAIM_WATCH: Duration = Duration::from_millis(5);
 
 /// How long the introduction of a producer may take: many thousand times what it does take.
 const INTRODUCTION_LIMIT: Duration = Duration::from_secs(10);
-/// The number under which an owner sends to itself, what other hosts send included. Managers count producers from 0.
+/// The number under which an owner sends to itself, what other hosts send included. Managers count producers
+/// from 0.
 const OWN_PRODUCER: u16 = u16::MAX;
 /// As good as forever, and still a time that the clock can show.
 const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
@@ -62,7 +63,8 @@ pub struct DataInterrupt {
 struct Receiving {
     ring: Consumer,
     spin: Spin,
-    /// A claim of a producer that was never introduced or cannot be seen, and since when it has been examined.
+    /// A claim of a producer that was never introduced or cannot be seen, and since when it has been
+    /// examined.
     stranger: Option<(u16, Instant)>,
     /// The ring broke a rule: nothing more is taken from it.
     broken: Option<String>,
@@ -129,7 +131,8 @@ impl DataInterrupt {
         try_lock(&self.receiving, self.number)
     }
 
-    /// The next message, if there is one: its length. Re-arms the descriptor of a pollable interrupt when there is none.
+    /// The next message, if there is one: its length. Re-arms the descriptor of a pollable interrupt when
+    /// there is none.
     pub fn take(&self, buffer: &mut [u8]) -> Result<Option<usize>> {
         check_origin(self.origin, self.number)?;
         let mut receiving = self.lock()?;
@@ -147,7 +150,8 @@ impl DataInterrupt {
                 Ok(Some(len))
             }
             Look::Nothing => Ok(None),
-            // A claim that its owner leaves by dying rings nothing: until it is gone the descriptor stays readable.
+            // A claim that its owner leaves by dying rings nothing: until it is gone the descriptor stays
+            // readable.
             Look::Pending => {
                 latch.ring()?;
                 Ok(None)
@@ -163,8 +167,8 @@ impl DataInterrupt {
         self.wait_unless(buffer, timeout, &cancelled)?.ok_or_else(stopped)
     }
 
-    /// Ends all waits with [`Error::Cancelled`], those of the future too; messages that are there are given out first. To
-    /// be repeated until the waiting thread has returned: a hostile peer may undo one wake-up.
+    /// Ends all waits with [`Error::Cancelled`], those of the future too; messages that are there are given
+    /// out first. To be repeated until the waiting thread has returned: a hostile peer may undo one wake-up.
     pub fn cancel_waits(&self) -> Result<()> {
         check_origin(self.origin, self.number)?;
         // Release: pairs with the Acquire in `wait`.
@@ -221,16 +225,16 @@ impl DataInterrupt {
         }
     }
 
-    /// For poll, select and epoll: readable when a message may have come, until [`Self::take`] finds none. Only if made
-    /// `pollable`.
+    /// For poll, select and epoll: readable when a message may have come, until [`Self::take`] finds none.
+    /// Only if made `pollable`.
     pub fn descriptor(&self) -> Result<BorrowedFd<'_>> {
         self.inlet.latch.as_ref().map(Latch::descriptor).ok_or_else(|| {
             Error::Invalid(format!("interrupt {} has no descriptor: create it with `pollable`", self.number))
         })
     }
 
-    /// Calls `callback` with each message, from a library thread and with no lock held, until the handler is dropped or
-    /// the ring is found to be corrupt.
+    /// Calls `callback` with each message, from a library thread and with no lock held, until the handler is
+    /// dropped or the ring is found to be corrupt.
     pub fn on_message(self, mut callback: impl FnMut(&[u8]) + Send + 'static) -> Result<Handler> {
         let interrupt = Arc::new(self);
         let (number, waker) = (interrupt.number, Arc::clone(&interrupt));
@@ -283,8 +287,9 @@ impl DataInterrupt {
 }
 
 impl Receiving {
-    /// Whether this producer has been unknown for longer than an introduction takes. A real one is introduced by the
-    /// manager before it can claim; its introduction may still be on its way through the library's thread.
+    /// Whether this producer has been unknown for longer than an introduction takes. A real one is introduced
+    /// by the manager before it can claim; its introduction may still be on its way through the library's
+    /// thread.
     fn is_strange(&mut self, producer: u16, senders: &Senders) -> bool {
         if senders.knows(producer) || producer == OWN_PRODUCER {
             self.stranger = None;
@@ -305,7 +310,8 @@ impl Receiving {
             slice.map(|slice| Deadline::after_ns(u64::try_from(slice.as_nanos()).unwrap_or(u64::MAX / 2)));
         let ring = &self.ring;
         if pending {
-            // Something is there, so the ring is not empty; only its owner's doorbell, or time, changes anything.
+            // Something is there, so the ring is not empty; only its owner's doorbell, or time, changes
+            // anything.
             let waiter = ring.waiter();
             waiter.wait(waiter.value(), &mut Spin::never(), deadline);
         } else {
@@ -405,9 +411,9 @@ impl RemoteDataInterrupt {
         }
     }
 
-    /// Sends a message. When this returns it is in the ring, whole, and the receiver is woken if it sleeps. To another host it waits
-    /// for the reply that says so; what was put to a segment there since the last [`barrier`](crate::RemoteSegment::barrier) may come
-    /// later.
+    /// Sends a message. When this returns it is in the ring, whole, and the receiver is woken if it sleeps.
+    /// To another host it waits for the reply that says so; what was put to a segment there since the last
+    /// [`barrier`](crate::RemoteSegment::barrier) may come later.
     pub fn trigger(&self, message: &[u8]) -> Result<()> {
         check_origin(self.origin, self.number)?;
         if let Some(reason) = lost(&self.import) {
@@ -428,8 +434,8 @@ impl RemoteDataInterrupt {
 
     fn enter(&self, ring: &Producer, latch: Option<&LatchRinger>, message: &[u8]) -> Result<()> {
         let sent = match ring.send(message) {
-            // A program that had this producer's number before has died, and this claim was taken for one of its own. It was not
-            // sent, so it is sent now.
+            // A program that had this producer's number before has died, and this claim was taken for one of
+            // its own. It was not sent, so it is sent now.
             Err(ClaimError::Lost) => ring.send(message),
             other => other,
         };

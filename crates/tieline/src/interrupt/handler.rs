@@ -31,8 +31,8 @@ impl Closing {
     }
 }
 
-/// Keeps a callback running. Dropping it ends the callback's thread, after the call in progress, and removes the
-/// interrupt.
+/// Keeps a callback running. Dropping it ends the callback's thread, after the call in progress, and removes
+/// the interrupt.
 pub struct Handler {
     number: InterruptNo,
     origin: Origin,
@@ -83,7 +83,8 @@ impl Drop for Handler {
         if let Some(thread) = self.thread.take()
             && thread.thread().id() != std::thread::current().id()
         {
-            // Again and again: a hostile peer may undo a wake-up between the waiter's last check and its sleep.
+            // Again and again: a hostile peer may undo a wake-up between the waiter's last check and its
+            // sleep.
             while !thread.is_finished() {
                 (self.wake)();
                 std::thread::sleep(WAKE_AGAIN);

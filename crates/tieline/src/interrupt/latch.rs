@@ -1,10 +1,11 @@
 //! The descriptor of a pollable interrupt: readable after a trigger, until the owner clears it.
 //!
-//! It is a datagram socket, and each ringer has one of its own to send to it; the node's manager makes them. A socket takes with
-//! each call whether it may block. Whether an eventfd blocks is a flag of the open file, which all its holders share: a
-//! hostile peer takes the flag away and fills the counter, and a trigger of another program never returns. A pipe can be opened by
-//! each ringer anew, but a write holds its lock while it copies from memory that may never come, and reader and ringers sleep.
-//! Ringers only send: none can swallow what another one has rung, and what one does to its socket, it does to its own.
+//! It is a datagram socket, and each ringer has one of its own to send to it; the node's manager makes them.
+//! A socket takes with each call whether it may block. Whether an eventfd blocks is a flag of the open file,
+//! which all its holders share: a hostile peer takes the flag away and fills the counter, and a trigger of
+//! another program never returns. A pipe can be opened by each ringer anew, but a write holds its lock while
+//! it copies from memory that may never come, and reader and ringers sleep. Ringers only send: none can
+//! swallow what another one has rung, and what one does to its socket, it does to its own.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -16,8 +17,8 @@ use rustix::process::geteuid;
 
 use crate::error::{Error, Result};
 
-/// Rings that one clearing takes back. Of each ringer a handful fits into the queue; if there are more, the descriptor stays readable
-/// until the next clearing.
+/// Rings that one clearing takes back. Of each ringer a handful fits into the queue; if there are more, the
+/// descriptor stays readable until the next clearing.
 const CLEARED_AT_ONCE: usize = 64;
 
 fn system(what: &'static str) -> impl FnOnce(Errno) -> Error {
@@ -50,8 +51,8 @@ impl LatchRinger {
         match send(&self.0, &[1], SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
             // Full: it is readable already.
             Ok(_) | Err(Errno::AGAIN) => Ok(()),
-            // The owner is gone, which the state page will say, or has shut its socket or connected it elsewhere: as good as
-            // clearing it.
+            // The owner is gone, which the state page will say, or has shut its socket or connected it
+            // elsewhere: as good as clearing it.
             Err(Errno::PIPE | Errno::CONNREFUSED | Errno::CONNRESET | Errno::NOTCONN | Errno::PERM) => Ok(()),
             Err(errno) => Err(system("ringing the descriptor of an interrupt")(errno)),
         }
@@ -61,7 +62,8 @@ impl LatchRinger {
 impl Latch {
     /// Takes what the manager has made for the owner.
     pub(super) fn new(sockets: InterruptSockets) -> Self {
-        // Ringers have nothing to send but rings; what else they send must not hold up the owner when it is closed.
+        // Ringers have nothing to send but rings; what else they send must not hold up the owner when it is
+        // closed.
         let listener = Inbox::new(sockets.receiver, geteuid().as_raw(), &Closer::of_process());
         Self { ringer: LatchRinger(sockets.sender), listener }
     }
@@ -76,12 +78,14 @@ impl Latch {
         self.ringer.ring()
     }
 
-    /// Clears the doorbell. Never blocks. Check for work afterwards: a ringer that found it full relies on that.
+    /// Clears the doorbell. Never blocks. Check for work afterwards: a ringer that found it full relies on
+    /// that.
     pub(super) fn clear(&self) -> Result<()> {
         for _ in 0..CLEARED_AT_ONCE {
             match self.listener.look(&mut [0; 1]) {
                 Ok(Looked::Datagram(..)) => {}
-                // What is not taken leaves the descriptor readable: a ringer has sent more descriptors than can be closed.
+                // What is not taken leaves the descriptor readable: a ringer has sent more descriptors than
+                // can be closed.
                 Ok(Looked::Nothing | Looked::Later | Looked::Stuck) => break,
                 Err(errno) => return Err(system("clearing the descriptor of an interrupt")(errno)),
             }
@@ -133,8 +137,8 @@ mod tests {
         assert!(is_readable(&latch));
     }
 
-    /// The fillers take the non-blocking flag away and fill the descriptor over and over, the owner empties it: whoever
-    /// checks first and then writes sooner or later meets a full one, and would block.
+    /// The fillers take the non-blocking flag away and fill the descriptor over and over, the owner empties
+    /// it: whoever checks first and then writes sooner or later meets a full one, and would block.
     #[test]
     fn a_ring_never_blocks_whatever_others_do_to_the_descriptor() {
         let latch = latch();
@@ -151,7 +155,8 @@ mod tests {
                 (0..50_000).for_each(|_| ringer.ring().unwrap());
                 done.store(true, Ordering::Relaxed);
             });
-            // Stays full at first, then is emptied now and then. Never waits for the ringer: it must end by itself.
+            // Stays full at first, then is emptied now and then. Never waits for the ringer: it must end by
+            // itself.
             for _ in 0..60_000 {
                 if done.load(Ordering::Relaxed) {
                     break;

@@ -73,7 +73,8 @@ impl Interrupt {
         try_lock(&self.waiting, self.number)
     }
 
-    /// How many triggers came since the last call, without waiting. Re-arms the descriptor of a pollable interrupt.
+    /// How many triggers came since the last call, without waiting. Re-arms the descriptor of a pollable
+    /// interrupt.
     pub fn take(&self) -> Result<u32> {
         check_origin(self.origin, self.number)?;
         let mut waiting = self.lock()?;
@@ -98,8 +99,8 @@ impl Interrupt {
         Ok(came)
     }
 
-    /// Ends all waits with [`Error::Cancelled`], those of the future too. To be repeated until the waiting thread has
-    /// returned: a hostile peer may undo one wake-up.
+    /// Ends all waits with [`Error::Cancelled`], those of the future too. To be repeated until the waiting
+    /// thread has returned: a hostile peer may undo one wake-up.
     pub fn cancel_waits(&self) -> Result<()> {
         check_origin(self.origin, self.number)?;
         // Release: pairs with the Acquire in `wait`.
@@ -107,7 +108,8 @@ impl Interrupt {
         self.words.ring_self()
     }
 
-    /// As [`Self::wait`]; also returns, with the triggers so far, when `stop` returns true and the doorbell has been rung.
+    /// As [`Self::wait`]; also returns, with the triggers so far, when `stop` returns true and the doorbell
+    /// has been rung.
     fn wait_unless(&self, timeout: Option<Duration>, stop: &dyn Fn() -> bool) -> Result<u32> {
         check_origin(self.origin, self.number)?;
         let mut waiting = self.lock()?;
@@ -149,8 +151,8 @@ impl Interrupt {
         })
     }
 
-    /// Calls `callback` with the number of triggers, from a library thread and with no lock held, until the handler is
-    /// dropped.
+    /// Calls `callback` with the number of triggers, from a library thread and with no lock held, until the
+    /// handler is dropped.
     pub fn on_trigger(self, mut callback: impl FnMut(u32) + Send + 'static) -> Result<Handler> {
         let interrupt = Arc::new(self);
         let number = interrupt.number;
@@ -255,10 +257,12 @@ impl RemoteInterrupt {
         }
     }
 
-    /// Triggers it. Returns when the count is raised; the receiver is woken if it sleeps. To another host: when the message is on its
-    /// way, which may overtake what was put to a segment there since the last [`barrier`](crate::RemoteSegment::barrier). It has arrived
-    /// when this value is dropped, which waits for that, at most 10 seconds. Over several rails it arrives once also if one of them fails,
-    /// and if none responds for 10 seconds, the next trigger is an error: nobody knows then of those since the last whether they arrived.
+    /// Triggers it. Returns when the count is raised; the receiver is woken if it sleeps. To another host:
+    /// when the message is on its way, which may overtake what was put to a segment there since the last
+    /// [`barrier`](crate::RemoteSegment::barrier). It has arrived when this value is dropped, which waits for
+    /// that, at most 10 seconds. Over several rails it arrives once also if one of them fails, and if none
+    /// responds for 10 seconds, the next trigger is an error: nobody knows then of those since the last
+    /// whether they arrived.
     pub fn trigger(&self) -> Result<()> {
         check_origin(self.origin, self.number)?;
         match lost(&self.import) {

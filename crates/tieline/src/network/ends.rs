@@ -1,8 +1,9 @@
 //! The end points of this program: one for each provider and rail that was needed so far.
 //!
-//! Those of several rails are of two kinds, for segments of this program and for those that it reaches: the former are closed when a peer
-//! finds that the rail has failed, which must not end what goes the other way. Interrupts have others, for both ways, which are not closed:
-//! what they send may come late, and does not wait behind blocks.
+//! Those of several rails are of two kinds, for segments of this program and for those that it reaches: the
+//! former are closed when a peer finds that the rail has failed, which must not end what goes the other way.
+//! Interrupts have others, for both ways, which are not closed: what they send may come late, and does not
+//! wait behind blocks.
 
 use std::net::IpAddr;
 
@@ -20,8 +21,8 @@ pub(super) enum Role {
     /// The only rail, and all rails of interrupts: no peer has it closed.
     Both,
     Owner,
-    /// The first of several rails, for importers of this node: what is under way on it must not be done a second time, so that others are not to
-    /// lose it with them.
+    /// The first of several rails, for importers of this node: what is under way on it must not be done a
+    /// second time, so that others are not to lose it with them.
     OwnerFor(NodeId),
     Importer,
 }
@@ -39,9 +40,10 @@ struct End {
 pub(super) struct Ends(OwnLock<Vec<End>>);
 
 impl Ends {
-    /// The end points of the rails of these addresses, at most so many: of one provider, or the best that the first of them has.
-    /// The roles are that of the first of several, and that of the others. The end point of the first one is needed. Rails are paired by
-    /// their number, so a rail that cannot be opened leaves out those after it.
+    /// The end points of the rails of these addresses, at most so many: of one provider, or the best that the
+    /// first of them has. The roles are that of the first of several, and that of the others. The end point
+    /// of the first one is needed. Rails are paired by their number, so a rail that cannot be opened leaves
+    /// out those after it.
     pub(super) fn of_rails(
         &self,
         provider: Option<&str>,
@@ -122,7 +124,8 @@ impl Ends {
 mod tests {
     use super::*;
 
-    /// A peer names the provider. libfabric takes `tcp` for a part of `tcp;ofi_rxm`, and some versions have one of this name.
+    /// A peer names the provider. libfabric takes `tcp` for a part of `tcp;ofi_rxm`, and some versions have
+    /// one of this name.
     #[test]
     fn a_name_that_is_a_part_of_another_opens_no_end_point_for_each_request() {
         let ends = Ends::default();

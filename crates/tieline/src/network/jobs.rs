@@ -41,8 +41,8 @@ pub(super) struct Jobs {
     sender: Sender<Job>,
     /// Requests that the thread has not taken yet.
     waiting: Arc<AtomicUsize>,
-    /// Connections that the thread was told of and that have not ended. An end is told of these only, so there are no more ends than
-    /// requests.
+    /// Connections that the thread was told of and that have not ended. An end is told of these only, so
+    /// there are no more ends than requests.
     told: BTreeSet<ConnectionId>,
 }
 

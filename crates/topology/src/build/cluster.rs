@@ -55,8 +55,8 @@ pub fn with_aggregation(graph: &Graph) -> Result<Graph, BuildError> {
     Ok(builder.finish())
 }
 
-/// A tree of which the leaves have different numbers of hosts: these, again and again from leaf to leaf; of those that have fewer
-/// none is taken.
+/// A tree of which the leaves have different numbers of hosts: these, again and again from leaf to leaf; of
+/// those that have fewer none is taken.
 ///
 /// # Errors
 /// The graph refuses it.
@@ -254,7 +254,8 @@ pub struct Trunks {
     pub hosts_per_leaf: u32,
     /// Spines.
     pub spines: u32,
-    /// Cables between a leaf and a spine: these, again and again from spine to spine and shifted by one from leaf to leaf.
+    /// Cables between a leaf and a spine: these, again and again from spine to spine and shifted by one from
+    /// leaf to leaf.
     pub cables: Vec<u32>,
     /// What each cable is rated at.
     pub link: LinkSpec,

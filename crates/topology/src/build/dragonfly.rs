@@ -23,8 +23,8 @@ pub struct Dragonfly {
 }
 
 impl Dragonfly {
-    /// The largest and balanced one with this number of hosts at a switch: as many global ports, twice as many switches a
-    /// group, and every pair of groups has one cable.
+    /// The largest and balanced one with this number of hosts at a switch: as many global ports, twice as
+    /// many switches a group, and every pair of groups has one cable.
     #[must_use]
     pub fn balanced(hosts_per_switch: u32) -> Self {
         let (switches, global) = (hosts_per_switch.saturating_mul(2), hosts_per_switch);

@@ -1,4 +1,5 @@
-//! One fabric of each kind that data centres have, to compare engines on: small ones, and large ones of the same builders.
+//! One fabric of each kind that data centres have, to compare engines on: small ones, and large ones of the
+//! same builders.
 
 use super::{
     BuildError, FatTree, Island, Pgft, Planes, Rails, Trunks, fat_tree, pgft, planes, rails, trunks, uneven,
@@ -72,8 +73,8 @@ fn large() -> Result<Vec<Hall>, BuildError> {
     ])
 }
 
-/// A tree of five levels that narrows towards its top, with 3,675 hosts on uneven leaves, and an aggregation node at each of its 666
-/// switches.
+/// A tree of five levels that narrows towards its top, with 3,675 hosts on uneven leaves, and an aggregation
+/// node at each of its 666 switches.
 ///
 /// # Errors
 /// None, if its builders are right.

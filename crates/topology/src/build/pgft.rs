@@ -1,5 +1,5 @@
-//! Parallel-ports generalised fat trees: PGFT(h; m; w; p), after E. Zahavi, "Fat-tree routing and node ordering providing
-//! contention free traffic for MPI global collectives" (2012).
+//! Parallel-ports generalised fat trees: PGFT(h; m; w; p), after E. Zahavi, "Fat-tree routing and node
+//! ordering providing contention free traffic for MPI global collectives" (2012).
 
 use super::{BuildError, Maker, ports, sizes};
 use crate::counted;
@@ -76,8 +76,8 @@ impl Pgft {
     }
 }
 
-/// Builds it. A switch's cables to its children are in its first ports, those to its parents follow; parallel cables lie
-/// one turn apart, so that consecutive ports lead to different neighbours.
+/// Builds it. A switch's cables to its children are in its first ports, those to its parents follow; parallel
+/// cables lie one turn apart, so that consecutive ports lead to different neighbours.
 ///
 /// # Errors
 /// Parameters that fit no tree, or one larger than any fabric.
@@ -115,7 +115,8 @@ fn switches(shape: &Pgft, level: usize, maker: &mut Maker) -> Result<Vec<NodeIx>
     (0..shape.count(level)).map(|index| maker.switch(&name(index), count)).collect()
 }
 
-/// All cables between a level and the next. A node's index in its level is its digits, the subtree's before those within.
+/// All cables between a level and the next. A node's index in its level is its digits, the subtree's before
+/// those within.
 fn wire(shape: &Pgft, level: usize, levels: &[Vec<NodeIx>], maker: &mut Maker) -> Result<(), BuildError> {
     let within = shape.within(level);
     let (m, w) = (u64::from(shape.children[level]), u64::from(shape.parents[level]));

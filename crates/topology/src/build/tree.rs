@@ -13,12 +13,14 @@ pub struct FatTree {
     pub radix: u32,
     /// Levels of switches: 2 or 3.
     pub levels: u32,
-    /// Hosts at each leaf; what is left of its ports leads up. Half the radix is a tree without oversubscription.
+    /// Hosts at each leaf; what is left of its ports leads up. Half the radix is a tree without
+    /// oversubscription.
     pub hosts_per_leaf: u32,
-    /// Parallel cables between a switch of the top level and each switch below it: more of them is a smaller tree.
+    /// Parallel cables between a switch of the top level and each switch below it: more of them is a smaller
+    /// tree.
     pub parallel: u32,
-    /// How many subtrees hang from the top level (leaves of two levels, pods of three); nothing is as many as it has ports
-    /// for.
+    /// How many subtrees hang from the top level (leaves of two levels, pods of three); nothing is as many as
+    /// it has ports for.
     pub subtrees: Option<u32>,
     /// What each cable is rated at.
     pub link: LinkSpec,

@@ -114,7 +114,8 @@ fn grid(graph: &Graph, sizes: &[u32], coordinates: &[Vec<u32>]) -> BTreeMap<Node
             at[axis] += f64::from(row[node.index()]) * stride[axis];
             stride[axis] = stride[axis] * f64::from(*size) + 0.6;
         }
-        // In a plane a neighbour's neighbour is a little aside, so that the cables of each can be distinguished.
+        // In a plane a neighbour's neighbour is a little aside, so that the cables of each can be
+        // distinguished.
         places.insert(node, Place { x: at[0], y: at[1] });
     }
     places
@@ -157,7 +158,8 @@ fn in_breadth(graph: &Graph) -> Vec<NodeIx> {
     order
 }
 
-/// Cables pull, switches push each other away; each step is shorter than the one before (Fruchterman and Reingold, 1991).
+/// Cables pull, switches push each other away; each step is shorter than the one before (Fruchterman and
+/// Reingold, 1991).
 fn springs(graph: &Graph, nodes: &[NodeIx], places: &mut [Place]) {
     let index: BTreeMap<NodeIx, usize> = nodes.iter().copied().zip(0..).collect();
     let ends = |(a, b)| Some((*index.get(&graph.owner(a))?, *index.get(&graph.owner(b))?));

@@ -1,8 +1,8 @@
 //! Finds the channel adapters that are aggregation nodes.
 //!
-//! Switches that reduce data on the way (SHARP) have a channel adapter of their own on an inner port, after those for cables. It
-//! is an end of traffic: it has a LID and is routed to. It is no host: no program runs there, none of the traffic that
-//! is balanced begins or ends there, and a switch is no leaf for having one.
+//! Switches that reduce data on the way (SHARP) have a channel adapter of their own on an inner port, after
+//! those for cables. It is an end of traffic: it has a LID and is routed to. It is no host: no program runs
+//! there, none of the traffic that is balanced begins or ends there, and a switch is no leaf for having one.
 
 use super::{Graph, Kind, NodeIx};
 
@@ -16,8 +16,9 @@ const WORDS: &str = "Aggregation Node";
 const LACKS: usize = 10;
 
 impl Graph {
-    /// Is it the aggregation node of a switch? By its model, by what it calls itself, or by where it is: if nearly all switches
-    /// have an adapter at their last port, those without any other host too, these are no hosts.
+    /// Is it the aggregation node of a switch? By its model, by what it calls itself, or by where it is: if
+    /// nearly all switches have an adapter at their last port, those without any other host too, these are no
+    /// hosts.
     #[must_use]
     pub fn is_aggregation(&self, node: NodeIx) -> bool {
         self.fixed.aggregation[node.index()]

@@ -6,7 +6,8 @@ use super::{Fixed, Graph, Kind, LinkSpec, NO_LINK, NONE, NodeIx, PortIx};
 
 /// Ports that a node may have: numbers are bytes, and 255 is not a port's.
 const MOST_PORTS: u8 = 254;
-/// Ports that a graph may have: two to the power of 28 are four gigabytes of columns, and far more than a fabric's LIDs.
+/// Ports that a graph may have: two to the power of 28 are four gigabytes of columns, and far more than a
+/// fabric's LIDs.
 const MOST_PORTS_IN_ALL: usize = 1 << 28;
 /// Bytes of all names together, so that offsets fit.
 const MOST_BYTES: usize = u32::MAX as usize;
@@ -103,8 +104,8 @@ impl GraphBuilder {
         Self { fixed, peer: Vec::new(), rate: Vec::new() }
     }
 
-    /// Adds a node. Its ports have no cable, no LID, and the node's GUID (a host's ports have consecutive ones from
-    /// the node's on).
+    /// Adds a node. Its ports have no cable, no LID, and the node's GUID (a host's ports have consecutive
+    /// ones from the node's on).
     ///
     /// # Errors
     /// Too many ports; too many of all.
@@ -206,8 +207,8 @@ impl GraphBuilder {
         }
     }
 
-    /// Says a port's lowest LID and how many bits of it are the port's own; of a switch for number 0. Does nothing
-    /// where there is no such port.
+    /// Says a port's lowest LID and how many bits of it are the port's own; of a switch for number 0. Does
+    /// nothing where there is no such port.
     pub fn lid(&mut self, node: NodeIx, number: u8, lid: u16, lmc: u8) {
         if let Some(port) = self.index(node, number) {
             self.fixed.lid[port] = lid;

@@ -8,12 +8,13 @@ mod pairs;
 use pairs::Pairs;
 
 impl Graph {
-    /// In what another graph differs, in words, at most so many: nodes (kind, ports, name), and cables by nodes and ports
-    /// (missing, additional, other rate). LIDs don't count, and dead nodes are not there.
+    /// In what another graph differs, in words, at most so many: nodes (kind, ports, name), and cables by
+    /// nodes and ports (missing, additional, other rate). LIDs don't count, and dead nodes are not there.
     ///
-    /// A node is known again by its GUID if that is its alone, else by its name if that is, else by where it is wired to nodes
-    /// that are known. GUIDs that no manufacturer assigned (`ibsim`'s) identify less than names. What can't be distinguished by all that
-    /// is a difference too, with the number of nodes and cables that were not compared.
+    /// A node is known again by its GUID if that is its alone, else by its name if that is, else by where it
+    /// is wired to nodes that are known. GUIDs that no manufacturer assigned (`ibsim`'s) identify less than
+    /// names. What can't be distinguished by all that is a difference too, with the number of nodes and
+    /// cables that were not compared.
     #[must_use]
     pub fn differences(&self, other: &Self, most: usize) -> Vec<String> {
         if self == other {

@@ -18,7 +18,8 @@ impl Fixed {
 }
 
 impl Graph {
-    /// Two living switches that have the same GUID, if there are any: a form that names switches by GUIDs can't distinguish them.
+    /// Two living switches that have the same GUID, if there are any: a form that names switches by GUIDs
+    /// can't distinguish them.
     #[must_use]
     pub fn switches_of_one_guid(&self) -> Option<(NodeIx, NodeIx)> {
         let is_one = |node: &NodeIx| {
@@ -43,8 +44,9 @@ impl Graph {
         self.nodes().filter(lacks).collect()
     }
 
-    /// This graph with a GUID for each of [`without_guid`](Self::without_guid). It depends on the node's name, and among nodes
-    /// of one name on their order: the same file gives the same GUIDs, and a node more changes no other's.
+    /// This graph with a GUID for each of [`without_guid`](Self::without_guid). It depends on the node's
+    /// name, and among nodes of one name on their order: the same file gives the same GUIDs, and a node more
+    /// changes no other's.
     #[must_use]
     pub fn with_guids(&self) -> Self {
         let lacking = self.without_guid();
@@ -69,7 +71,8 @@ impl Graph {
         Self { fixed: Arc::new(fixed), ..self.clone() }
     }
 
-    /// Gives a node a GUID, and its ports those that follow, unless they had ones that did not come from the node's.
+    /// Gives a node a GUID, and its ports those that follow, unless they had ones that did not come from the
+    /// node's.
     fn give(&self, fixed: &mut Fixed, node: NodeIx, guid: u64) {
         let before = self.node_guid(node);
         fixed.node_guid[node.index()] = guid;

@@ -1,9 +1,9 @@
 //! The bandwidth of a host when many hosts send at once.
 //!
-//! Static routes, equal links, endless messages: a flow gets the share of its most crowded cable, one over the number of flows
-//! there. The mean of that over all flows and many patterns is what Hoefler, Schneider and Lumsdaine call effective bisection
-//! bandwidth ("Multistage switches are not crossbars", 2008), and what their simulator ORCS computes. It is not max-min fair:
-//! what a flow leaves unused is given to no other.
+//! Static routes, equal links, endless messages: a flow gets the share of its most crowded cable, one over
+//! the number of flows there. The mean of that over all flows and many patterns is what Hoefler, Schneider
+//! and Lumsdaine call effective bisection bandwidth ("Multistage switches are not crossbars", 2008), and what
+//! their simulator ORCS computes. It is not max-min fair: what a flow leaves unused is given to no other.
 
 use rayon::prelude::*;
 use seeded_random::SplitMix64;
@@ -22,8 +22,8 @@ pub enum Pattern {
         /// From which they are made.
         seed: u64,
     },
-    /// Every host sends to the one so many places after it, in the order of the graph; for each distance that is a multiple of
-    /// `step`.
+    /// Every host sends to the one so many places after it, in the order of the graph; for each distance that
+    /// is a multiple of `step`.
     Shifts {
         /// Every how-many-th distance.
         step: u32,

@@ -9,14 +9,15 @@ use crate::routing::ranks::Ranks;
 use crate::routing::{Tables, View};
 use crate::{Graph, PortIx};
 
-/// Destinations of the ports of switches that lead to switches. Counted are LIDs of hosts that some other host's route
-/// leads through the port to, as `ibdmchk` counts them; not those that only stand in a table, and not those of aggregation
-/// nodes, which `ibdmchk` takes for hosts.
+/// Destinations of the ports of switches that lead to switches. Counted are LIDs of hosts that some other
+/// host's route leads through the port to, as `ibdmchk` counts them; not those that only stand in a table,
+/// and not those of aggregation nodes, which `ibdmchk` takes for hosts.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Loads {
     /// Ports by the number of their destinations: how many ports have so many.
     pub histogram: Vec<(u32, u32)>,
-    /// Ports that lead up, as far as the fabric has an up: most and mean destinations, and the port with the most.
+    /// Ports that lead up, as far as the fabric has an up: most and mean destinations, and the port with the
+    /// most.
     pub up: Side,
     /// Ports that lead down.
     pub down: Side,
@@ -117,7 +118,8 @@ fn count(paths: &Paths<'_>, tables: &Tables, hosts: &[Host]) -> Counted {
     counted
 }
 
-/// A switch with hosts, whose routes are the same: how many ports it has that they are at, the first and the last of them.
+/// A switch with hosts, whose routes are the same: how many ports it has that they are at, the first and the
+/// last of them.
 #[derive(Debug, Clone, Copy)]
 struct Source {
     sw: usize,
@@ -144,8 +146,8 @@ fn sources(hosts: &[Host]) -> Vec<Source> {
 /// Hops that mean that there is no route.
 const LOST: u32 = u32::MAX;
 
-/// Follows the route from a switch until it joins one that is known; `hops` are switches on the path to the host, 0 where nothing is
-/// known yet. Every cable on it carries the LID.
+/// Follows the route from a switch until it joins one that is known; `hops` are switches on the path to the
+/// host, 0 where nothing is known yet. Every cable on it carries the LID.
 fn follow(
     paths: &Paths<'_>,
     host: &Host,

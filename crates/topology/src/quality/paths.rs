@@ -6,7 +6,8 @@ use crate::{Graph, Kind, NodeIx, PortIx};
 /// More cables than any route without a loop has.
 const LONGEST: usize = 1 << 14;
 
-/// A host's port that is wired to a switch and has a LID; no aggregation node's, whose traffic is not a host's.
+/// A host's port that is wired to a switch and has a LID; no aggregation node's, whose traffic is not a
+/// host's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Host {
     pub(crate) end: PortIx,
@@ -45,8 +46,8 @@ impl<'a> Paths<'a> {
         self.tables[sw].get(usize::from(lid)).copied().unwrap_or(NO_PATH)
     }
 
-    /// Writes down the cables (numbered by switch and port where they begin) from the switch of `from` to that of `to`. Nothing
-    /// if the tables do not lead there.
+    /// Writes down the cables (numbered by switch and port where they begin) from the switch of `from` to
+    /// that of `to`. Nothing if the tables do not lead there.
     pub(crate) fn trace(&self, from: &Host, to: &Host, lid: u16, path: &mut Vec<u32>) -> Option<()> {
         path.clear();
         let mut sw = from.sw;

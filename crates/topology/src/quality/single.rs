@@ -6,8 +6,8 @@ use crate::{Graph, Kind, NodeIx, PortIx};
 /// What a fabric can't lose.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SinglePoints {
-    /// Switches that part hosts at other switches from each other, and how many hosts then are on the smaller side. The hosts
-    /// of the switch itself are not counted: those every switch takes along.
+    /// Switches that part hosts at other switches from each other, and how many hosts then are on the smaller
+    /// side. The hosts of the switch itself are not counted: those every switch takes along.
     pub switches: Vec<(NodeIx, u32)>,
     /// Cables between switches that part hosts, and how many hosts then are on the smaller side.
     pub cables: Vec<(PortIx, u32)>,

@@ -15,8 +15,8 @@ pub struct WhatIf {
     pub routing: Routing,
     /// Both, measured.
     pub comparison: Comparison,
-    /// Ends of hosts and routers that no cable leads to any more. Not those of nodes that were taken out themselves, nor of the
-    /// aggregation nodes of switches that were.
+    /// Ends of hosts and routers that no cable leads to any more. Not those of nodes that were taken out
+    /// themselves, nor of the aggregation nodes of switches that were.
     pub cut_off: Vec<PortIx>,
 }
 
@@ -42,8 +42,9 @@ pub fn without(
     Ok(WhatIf { graph: rest, routing: after, comparison, cut_off })
 }
 
-/// Takes a switch out for maintenance: routes lead around it, its own hosts stay reachable until it is gone. What is
-/// returned is the fabric in that state: the switch is there, and nothing goes through it but what begins or ends at it.
+/// Takes a switch out for maintenance: routes lead around it, its own hosts stay reachable until it is gone.
+/// What is returned is the fabric in that state: the switch is there, and nothing goes through it but what
+/// begins or ends at it.
 ///
 /// # Errors
 /// The engine refuses what is left.

@@ -1,8 +1,8 @@
 //! Topology files of `ibdm`, whose nodes are whole systems, and the IBNL files that say what is in a system.
 //!
-//! A topology names systems and the cables between the ports on their panels; IBNL describes boards within systems, chips
-//! within boards, and what is wired to what. GUIDs are given out in the order of the nodes, in the range that nobody was
-//! assigned.
+//! A topology names systems and the cables between the ports on their panels; IBNL describes boards within
+//! systems, chips within boards, and what is wired to what. GUIDs are given out in the order of the nodes, in
+//! the range that nobody was assigned.
 
 use std::collections::HashMap;
 

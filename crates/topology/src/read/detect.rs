@@ -30,7 +30,8 @@ pub(super) fn detect(bytes: &[u8]) -> Result<(Format, String), ReadError> {
     if is_empty {
         return Err(ReadError::Empty);
     }
-    // Net files of the simulator and dumps are one format with two kinds of names: one of the latter makes it a dump.
+    // Net files of the simulator and dumps are one format with two kinds of names: one of the latter makes it
+    // a dump.
     let best = found.iter().max_by_key(|one| one.1).ok_or(ReadError::Unknown)?;
     let (format, count, line) = *best;
     Ok((format, format!("{count} lines like line {line}: {}", format.mark())))

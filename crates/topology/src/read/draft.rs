@@ -205,7 +205,8 @@ impl Reports {
         if let Some((line, back)) = self.of.get(&to) {
             return Some((*line, to, *back));
         }
-        // Two cables can't lead to one port; and a report of the reporting port by another port says that it is wired elsewhere.
+        // Two cables can't lead to one port; and a report of the reporting port by another port says that it
+        // is wired elsewhere.
         [to, from].into_iter().find_map(|port| {
             let about = self.about.get(&port)?.iter().flatten();
             let mut others = about.filter(|(_, other)| *other != from && *other != to);

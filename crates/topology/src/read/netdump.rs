@@ -1,7 +1,8 @@
 //! Reads the output of `ibnetdiscover`, of all versions, and the net files of `ibsim`.
 //!
-//! A node is a block: lines `key=value`, one line with its kind, count of ports and name in quotes, and a line for each
-//! cabled port. What follows `#` was a comment once, and carries the description, LIDs and rates.
+//! A node is a block: lines `key=value`, one line with its kind, count of ports and name in quotes, and a
+//! line for each cabled port. What follows `#` was a comment once, and carries the description, LIDs and
+//! rates.
 
 use super::anomaly::{Anomalies, Cause};
 use super::draft::Draft;
@@ -21,8 +22,8 @@ pub(super) const KINDS: [(&str, Kind); 6] = [
     ("Rt", Kind::Router),
     ("Router", Kind::Router),
 ];
-/// Lines of a dump by chassis (`ibnetdiscover -g`), and of tools whose outputs stand in the same file, which say nothing of
-/// cables.
+/// Lines of a dump by chassis (`ibnetdiscover -g`), and of tools whose outputs stand in the same file, which
+/// say nothing of cables.
 const SILENT: [&str; 5] = ["Chassis ", "Non-Chassis Nodes", "Spine ", "Line ", "Fabric "];
 /// `ibsim` gives nodes without a GUID one of these: hosts and routers a range for their ports, switches one.
 const HOSTS_FROM: u64 = 0x10_0000;
@@ -230,8 +231,9 @@ impl Reader {
         Ok(())
     }
 
-    /// The GUID in the quotes of a dump, if the line above it names another one and has this one in its brackets: some tools
-    /// write there first that of the system, which its switches share. Not if another node has it.
+    /// The GUID in the quotes of a dump, if the line above it names another one and has this one in its
+    /// brackets: some tools write there first that of the system, which its switches share. Not if another
+    /// node has it.
     fn quoted_guid(&self, keys: &Keys, id: &str) -> Option<u64> {
         let quoted = guid_of(id).filter(|quoted| keys.node != Some(*quoted) && keys.port == Some(*quoted))?;
         (self.format == Format::IbNetDiscover && !self.draft.has_guid(quoted)).then_some(quoted)

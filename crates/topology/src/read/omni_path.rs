@@ -1,7 +1,8 @@
 //! Reads Omni-Path topologies in XML, as `opareport -o topology -x` writes them.
 //!
-//! `LinkSummary` holds a `Link` for each cable with two `Port`s, `Nodes` a `Node` for each node. How many ports a node has is
-//! not given: it is as many as are mentioned, unless a `NumPorts` is larger. Other elements of a report are skipped.
+//! `LinkSummary` holds a `Link` for each cable with two `Port`s, `Nodes` a `Node` for each node. How many
+//! ports a node has is not given: it is as many as are mentioned, unless a `NumPorts` is larger. Other
+//! elements of a report are skipped.
 
 use std::collections::HashMap;
 

@@ -1,7 +1,7 @@
 //! Reads our own format, in TOML, which holds everything that a graph holds.
 //!
-//! The format is ours, so files must be right: an unknown key or a wrong type is an error and not an anomaly. Cables are
-//! judged as in any other format.
+//! The format is ours, so files must be right: an unknown key or a wrong type is an error and not an anomaly.
+//! Cables are judged as in any other format.
 
 use std::ops::Range;
 

@@ -1,7 +1,7 @@
 //! Reads `opensm-subnet.lst`: a line for each end of each cable.
 //!
-//! Numbers are hexadecimal; vendor and device of the far node are written in an odd byte order by some versions, and are
-//! taken from the line where the node comes first.
+//! Numbers are hexadecimal; vendor and device of the far node are written in an odd byte order by some
+//! versions, and are taken from the line where the node comes first.
 
 use super::ReadError;
 use super::anomaly::{Anomalies, Cause};

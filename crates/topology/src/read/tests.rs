@@ -5,7 +5,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::graph::{Kind, LinkSpec, NodeIx, Speed, Width};
 
-/// A dump of several vintages: labels of a chassis, several ports at a host, odd names, lines of `-g`, rates up to XDR.
+/// A dump of several vintages: labels of a chassis, several ports at a host, odd names, lines of `-g`, rates
+/// up to XDR.
 const DUMP: &str = r##"#
 # Topology file: generated on Fri May 31 10:21:45 2024
 #

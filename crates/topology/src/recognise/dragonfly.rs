@@ -12,7 +12,8 @@ pub(super) fn judge(switches: &Switches<'_>) -> Option<Opinion> {
     let mut sets = Sets::new(switches.len());
     for (a, b) in switches.pairs() {
         let fewer = switches.beside[a].len().min(switches.beside[b].len());
-        // Without faults a group of a has a − 2 common neighbours, of a − 1 and as many global ones as are usual.
+        // Without faults a group of a has a − 2 common neighbours, of a − 1 and as many global ones as are
+        // usual.
         if fewer > 1 && switches.common(a, b) * 3 >= fewer {
             sets.join(a, b);
         }
@@ -124,7 +125,8 @@ fn members(group: &[u32], count: u32) -> Vec<usize> {
     sizes
 }
 
-/// How equal groups are in size: a group of less than three quarters of the largest contradicts the count of groups.
+/// How equal groups are in size: a group of less than three quarters of the largest contradicts the count of
+/// groups.
 fn evenness(sizes: &[usize], against: &mut Vec<String>) -> f64 {
     let largest = sizes.iter().copied().max().unwrap_or(0);
     let odd = sizes.iter().filter(|size| **size * 4 < largest * 3).count();

@@ -2,9 +2,9 @@
 //! product each two cables of different directions that meet at a switch span a square, whose
 //! opposite cables have one direction.
 //!
-//! Cables that squares show to be parallel are a class: all those between one layer and the next. Classes that meet without
-//! a square belong to one direction; faults are outvoted. What a class has on one side is one layer, and the number of the
-//! layer is a switch's coordinate.
+//! Cables that squares show to be parallel are a class: all those between one layer and the next. Classes
+//! that meet without a square belong to one direction; faults are outvoted. What a class has on one side is
+//! one layer, and the number of the layer is a switch's coordinate.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -122,8 +122,8 @@ impl Classes {
         self.size[class as usize] * 4 < self.usual
     }
 
-    /// The direction of each class, and how many there are. Those that meet most often without a square are joined first,
-    /// and only if their directions so far do so mostly; `u32::MAX` are strays.
+    /// The direction of each class, and how many there are. Those that meet most often without a square are
+    /// joined first, and only if their directions so far do so mostly; `u32::MAX` are strays.
     fn directions(&self, switches: &Switches<'_>) -> (Vec<u32>, usize) {
         let votes = self.votes(switches);
         let mut order: Vec<(u32, (u32, u32))> = votes.iter().map(|(pair, vote)| (vote.none, *pair)).collect();
@@ -167,8 +167,8 @@ impl Classes {
         (direction, number.len())
     }
 
-    /// The layer of each switch in a direction, and how many there are: switches at one side of a class, and those that are
-    /// wired in another direction, lie in one.
+    /// The layer of each switch in a direction, and how many there are: switches at one side of a class, and
+    /// those that are wired in another direction, lie in one.
     fn layers(&self, switches: &Switches<'_>, direction: &[u32], wanted: u32) -> (Vec<u32>, u32) {
         let mut sets = Sets::new(switches.len());
         let mut sides: HashMap<(u32, bool), usize> = HashMap::new();

@@ -25,8 +25,8 @@ fn broken(graph: &Graph, percent: usize, seed: u64) -> Graph {
     graph.without(&links, &[])
 }
 
-/// Whole: surely this. With 1 % of the cables missing: this in 9 of 10 cases, with 5 % in at least so many of 20; and never
-/// surely something else.
+/// Whole: surely this. With 1 % of the cables missing: this in 9 of 10 cases, with 5 % in at least so many of
+/// 20; and never surely something else.
 fn expect_most(graph: &Graph, name: &str, of_twenty: usize) {
     let found = recognise(graph);
     assert_eq!(found.shape.name(), name, "{:?} {:?}", found.against, found.rivals);

@@ -15,7 +15,8 @@ pub(super) fn leaves(switches: &Switches<'_>) -> Vec<usize> {
     (0..switches.len()).filter(|at| leaf[*at]).collect()
 }
 
-/// The level of each switch, from 1 on, and which are leaves. A switch that lost everything below it gets the level that its other cables indicate.
+/// The level of each switch, from 1 on, and which are leaves. A switch that lost everything below it gets the
+/// level that its other cables indicate.
 fn levels(switches: &Switches<'_>) -> (Vec<u8>, Vec<usize>) {
     let (rank, leaf) = crate::leaves::ranks(&switches.hosts, &switches.beside);
     let level = rank.iter().map(|steps| u8::try_from(steps.saturating_add(1)).unwrap_or(u8::MAX)).collect();

@@ -20,8 +20,8 @@ pub struct Account {
     pub no_route: usize,
     /// There was no entry, and now there is.
     pub new: usize,
-    /// There was an entry and now there is none: no route is left, none that could not cause a deadlock, or none that a manager on
-    /// a host would ask over.
+    /// There was an entry and now there is none: no route is left, none that could not cause a deadlock, or
+    /// none that a manager on a host would ask over.
     pub left_out: usize,
     /// The former port is still good, but the plan's own port has come back.
     pub back: usize,
@@ -41,7 +41,8 @@ impl Account {
     }
 }
 
-/// Says of each entry that is not the same in two routings by the fat-tree engine why. `graph` is the fabric of `after`.
+/// Says of each entry that is not the same in two routings by the fat-tree engine why. `graph` is the fabric
+/// of `after`.
 #[must_use]
 pub fn account(graph: &Graph, before: &Routing, after: &Routing) -> Account {
     let view = View::of(graph);

@@ -13,8 +13,8 @@ use crate::graph::{Graph, Kind};
 use crate::quality::{Pattern, bandwidth, loads};
 use crate::recognise::{self, Shape, recognise};
 
-/// How much fuller than it must be the fullest uplink of a tree may be before other engines are tried: half as full again is what
-/// faults make of a good plan.
+/// How much fuller than it must be the fullest uplink of a tree may be before other engines are tried: half
+/// as full again is what faults make of a good plan.
 const BEYOND: f64 = 1.5;
 /// From this confidence on a shape is complete.
 const WHOLE: f64 = 1.0 - 1e-9;
@@ -36,8 +36,8 @@ pub struct Choice {
     pub is_whole: bool,
 }
 
-/// Chooses an engine: the shape's own if the shape is sure and the engine can be told where all switches stand, otherwise the one
-/// for any graph.
+/// Chooses an engine: the shape's own if the shape is sure and the engine can be told where all switches
+/// stand, otherwise the one for any graph.
 #[must_use]
 pub fn choose(graph: &Graph) -> Choice {
     let seen = recognise(graph);
@@ -92,7 +92,8 @@ pub struct Measured {
     pub routing: Routing,
     /// The result of the checker.
     pub checked: Checked,
-    /// Seconds for the tables, those of other engines that were tried beside too; and for checking and measuring.
+    /// Seconds for the tables, those of other engines that were tried beside too; and for checking and
+    /// measuring.
     pub seconds: [f64; 2],
 }
 
@@ -104,10 +105,10 @@ struct Tried {
     seconds: [f64; 2],
 }
 
-/// Routes by an engine that was [chosen](choose), and measures what came of it. Where the checker does not pass the tables those
-/// of the engine for any graph are taken. Where other engines may do better the tables are put beside theirs, and the best are kept:
-/// where links of a tree have far more destinations than they must have, where something is missing from another shape, and
-/// where there is no engine of the shape.
+/// Routes by an engine that was [chosen](choose), and measures what came of it. Where the checker does not
+/// pass the tables those of the engine for any graph are taken. Where other engines may do better the tables
+/// are put beside theirs, and the best are kept: where links of a tree have far more destinations than they
+/// must have, where something is missing from another shape, and where there is no engine of the shape.
 ///
 /// # Errors
 /// As [`route`].
@@ -179,11 +180,12 @@ impl Tried {
     }
 }
 
-/// What trunks of a level may have more or fewer cables than most of them, of all cables, before they are said to differ: twice
-/// what is missing from a fabric in which one cable of twenty is dead.
+/// What trunks of a level may have more or fewer cables than most of them, of all cables, before they are
+/// said to differ: twice what is missing from a fabric in which one cable of twenty is dead.
 const DIFFER: f64 = 0.1;
 
-/// Have trunks between a level and the next different numbers of cables? Then a plan by positions does not know their shares.
+/// Have trunks between a level and the next different numbers of cables? Then a plan by positions does not
+/// know their shares.
 fn trunks_differ(graph: &Graph) -> bool {
     let view = View::of(graph);
     let ranks = Ranks::of_leaves(&view);
@@ -225,9 +227,9 @@ pub struct Least {
     pub down: f64,
 }
 
-/// What links of a tree have at least. All hosts that are not in a part of the tree go by the cables that lead up from it, and the
-/// fullest has no less than their mean; each host in it comes by one of these cables at least. Parts are what hangs together up
-/// to each rank.
+/// What links of a tree have at least. All hosts that are not in a part of the tree go by the cables that
+/// lead up from it, and the fullest has no less than their mean; each host in it comes by one of these cables
+/// at least. Parts are what hangs together up to each rank.
 #[must_use]
 pub fn least_loads(graph: &Graph) -> Least {
     let view = View::of(graph);
@@ -261,8 +263,8 @@ pub fn least_loads(graph: &Graph) -> Least {
     Least { up: least, down: entered as f64 / cables.max(1) as f64 }
 }
 
-/// Of tables that are good (the first are) those that fall least behind the best of all: in the bandwidth that is left, or in the
-/// fullest link, whichever is worse.
+/// Of tables that are good (the first are) those that fall least behind the best of all: in the bandwidth
+/// that is left, or in the fullest link, whichever is worse.
 fn best_of(graph: &Graph, mut all: Vec<Tried>) -> Tried {
     let (mut first, ours) = (true, all[0].engine);
     all.retain(|one| std::mem::take(&mut first) || one.checked.is_good());
@@ -284,8 +286,8 @@ fn best_of(graph: &Graph, mut all: Vec<Tried>) -> Tried {
     all.swap_remove(best)
 }
 
-/// Routes by the engine that [`choose`] names, and measures it as [`route_measured`] does; the first note says why it was
-/// taken.
+/// Routes by the engine that [`choose`] names, and measures it as [`route_measured`] does; the first note
+/// says why it was taken.
 ///
 /// # Errors
 /// As [`route`].

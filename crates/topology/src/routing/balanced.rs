@@ -1,11 +1,12 @@
 //! The engine `balanced`: up-down routes, one destination after the other over the least loaded
 //! ports.
 //!
-//! Where trunks between switches have different numbers of cables no plan says what share each should have. Here every switch
-//! sends as much by each of its ports as by the others, and of ports that carry the same it takes the one behind which the route
-//! carries least: so both the routes up and those down are filled evenly. Then each destination chooses anew, by all that the whole
-//! route carries, of the uplinks that get no more destinations by that than the fullest one of the switch has: the fullest uplink
-//! stays as it is, and fewer routes meet further on. It is sequential.
+//! Where trunks between switches have different numbers of cables no plan says what share each should have.
+//! Here every switch sends as much by each of its ports as by the others, and of ports that carry the same it
+//! takes the one behind which the route carries least: so both the routes up and those down are filled
+//! evenly. Then each destination chooses anew, by all that the whole route carries, of the uplinks that get
+//! no more destinations by that than the fullest one of the switch has: the fullest uplink stays as it is,
+//! and fewer routes meet further on. It is sequential.
 
 use super::destinations::{Destination, Destinations};
 use super::distances::Distances;
@@ -68,9 +69,11 @@ struct Balance<'a> {
     load: Vec<u64>,
     /// Destinations by each port.
     count: Vec<u32>,
-    /// By switch, the most destinations that an uplink may have while routes are chosen as a whole; empty before.
+    /// By switch, the most destinations that an uplink may have while routes are chosen as a whole; empty
+    /// before.
     most: Vec<u32>,
-    /// Of the destination at hand: what the route from a switch on carries, its port, and hosts behind the switch.
+    /// Of the destination at hand: what the route from a switch on carries, its port, and hosts behind the
+    /// switch.
     cost: Vec<u64>,
     port: Vec<u8>,
     behind: Vec<u64>,
@@ -87,7 +90,8 @@ impl Balance<'_> {
         near
     }
 
-    /// From here on routes are chosen as a whole, and no uplink gets more destinations than the fullest one of its switch has.
+    /// From here on routes are chosen as a whole, and no uplink gets more destinations than the fullest one
+    /// of its switch has.
     fn keep_fullest(&mut self) {
         let (view, ranks, stride) = (self.view, self.ranks, self.view.stride());
         let fullest = |sw: usize| {

@@ -1,9 +1,9 @@
 //! Checks forwarding tables, whatever engine made them. The check uses the tables alone.
 //!
-//! From every switch that carries hosts the route to every LID is followed, once where routes have joined. What
-//! follows: pairs that do not reach each other, loops, and which cable waits for which. A cycle among those is a credit loop
-//! (Dally and Seitz, "Deadlock-free message routing in multiprocessor interconnection networks", 1987); it is looked for among
-//! the routes between hosts, VL by VL.
+//! From every switch that carries hosts the route to every LID is followed, once where routes have joined.
+//! What follows: pairs that do not reach each other, loops, and which cable waits for which. A cycle among
+//! those is a credit loop (Dally and Seitz, "Deadlock-free message routing in multiprocessor interconnection
+//! networks", 1987); it is looked for among the routes between hosts, VL by VL.
 
 mod cycle;
 mod walk;
@@ -67,13 +67,13 @@ pub struct Checked {
     pub pairs: u64,
     /// Of these pairs those that do not reach each other, though a path of cables exists.
     pub lost: u64,
-    /// Of these pairs those that do not reach each other where one is an aggregation node's: the LID, or all that the switch
-    /// carries. They are not among the lost ones.
+    /// Of these pairs those that do not reach each other where one is an aggregation node's: the LID, or all
+    /// that the switch carries. They are not among the lost ones.
     pub lost_aggregation: u64,
     /// Of these pairs those between which no path of cables exists.
     pub cut: u64,
-    /// Pairs of a switch that carries hosts and a LID of a switch, and of a switch that carries none and a LID
-    /// of a host, that do not reach each other, though cables would.
+    /// Pairs of a switch that carries hosts and a LID of a switch, and of a switch that carries none and a
+    /// LID of a host, that do not reach each other, though cables would.
     pub lost_switches: u64,
     /// The first of what is wrong.
     pub findings: Vec<Finding>,

@@ -1,7 +1,8 @@
 //! Fills entries that no route between hosts needs, and counts those left empty.
 //!
-//! From one switch without hosts to another nothing is sent: managers are on hosts, and aggregation nodes talk to each other. Where no legal route leads there, the entry may
-//! lead any way that arrives, and nothing comes to wait for it.
+//! From one switch without hosts to another nothing is sent: managers are on hosts, and aggregation nodes
+//! talk to each other. Where no legal route leads there, the entry may lead any way that arrives, and nothing
+//! comes to wait for it.
 
 use super::destinations::Destinations;
 use super::lids::Lids;
@@ -40,7 +41,8 @@ pub(crate) fn between_switches(view: &View, destinations: &Destinations, tables:
     }
 }
 
-/// Entries of switches with hosts for hosts that are empty though cables lead there. Aggregation nodes are no hosts.
+/// Entries of switches with hosts for hosts that are empty though cables lead there. Aggregation nodes are no
+/// hosts.
 pub(crate) fn lost(
     graph: &Graph,
     view: &View,

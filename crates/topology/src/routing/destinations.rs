@@ -55,8 +55,8 @@ impl Destinations {
         self.first[sw] as usize..self.first[sw + 1] as usize
     }
 
-    /// All with their switches in the order in which they choose: of every switch the first, then of every switch the second, so that
-    /// the hosts of a switch find different loads.
+    /// All with their switches in the order in which they choose: of every switch the first, then of every
+    /// switch the second, so that the hosts of a switch find different loads.
     pub(crate) fn in_turn(&self) -> Vec<(usize, &Destination)> {
         let mut all: Vec<(usize, usize, &Destination)> = Vec::new();
         for sw in 0..self.first.len() - 1 {

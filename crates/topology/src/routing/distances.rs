@@ -1,7 +1,7 @@
 //! The distances between all switches, and whether the route begins downwards.
 //!
-//! One matrix, in chunks of columns that fit a processor's cache and are computed side by side: a row of a chunk is the
-//! minimum of the neighbours' rows plus one, which compilers turn into vector instructions.
+//! One matrix, in chunks of columns that fit a processor's cache and are computed side by side: a row of a
+//! chunk is the minimum of the neighbours' rows plus one, which compilers turn into vector instructions.
 
 use rayon::prelude::*;
 
@@ -10,7 +10,8 @@ use super::view::{Neighbour, View};
 
 /// The next hops of a switch to each destination of a chunk.
 pub(crate) struct Onward {
-    /// Do all neighbours that the plan knows above the switch lead there? (Only for routes that begin upwards.)
+    /// Do all neighbours that the plan knows above the switch lead there? (Only for routes that begin
+    /// upwards.)
     pub(crate) climb: [bool; WIDTH],
     /// Over how many neighbours a route leads there that does not begin upwards.
     pub(crate) below: [u16; WIDTH],
@@ -35,8 +36,8 @@ pub(crate) struct Distances {
 }
 
 impl Distances {
-    /// Routes that go up first and then only down. A switch above the destination goes down at once, even if a route over the
-    /// top were shorter: tables do not know where a packet came from.
+    /// Routes that go up first and then only down. A switch above the destination goes down at once, even if
+    /// a route over the top were shorter: tables do not know where a packet came from.
     pub(crate) fn up_down(view: &View, ranks: &Ranks) -> Self {
         let halves = Halves::of(view, ranks);
         Self { chunks: chunks(view, |at, hops| halves.fill(ranks, at, hops)), ruled: true }
@@ -80,7 +81,8 @@ impl Distances {
         !self.ruled || up == (here & UP != 0) && (up || there & UP == 0)
     }
 
-    /// Is a neighbour that is above a switch one hop nearer to where the switch's route, which begins upwards, leads?
+    /// Is a neighbour that is above a switch one hop nearer to where the switch's route, which begins
+    /// upwards, leads?
     #[inline]
     pub(crate) fn climbs(&self, sw: usize, over: usize, destination: usize) -> bool {
         let chunk = &self.chunks[destination / WIDTH];
@@ -89,7 +91,8 @@ impl Distances {
         (there & HOPS) + 1 == here & HOPS
     }
 
-    /// The next hops of a switch to the [`WIDTH`] destinations of a chunk. `up` are the neighbours that a plan knows above it.
+    /// The next hops of a switch to the [`WIDTH`] destinations of a chunk. `up` are the neighbours that a
+    /// plan knows above it.
     pub(crate) fn onward(&self, view: &View, ranks: &Ranks, sw: usize, chunk: usize, up: &[u32]) -> Onward {
         let hops = &self.chunks[chunk];
         let mut onward = Onward { climb: [true; WIDTH], below: [0; WIDTH], only: [0; WIDTH] };
@@ -262,7 +265,8 @@ impl Halves {
 /// One hop more than the nearest of some neighbours knows.
 #[inline]
 fn further(hops: &[u16], neighbours: &[u32]) -> [u16; WIDTH] {
-    // As signed numbers, for whose minimum every processor has an instruction; no value here reaches the sign bit.
+    // As signed numbers, for whose minimum every processor has an instruction; no value here reaches the sign
+    // bit.
     let mut best = [NONE as i16; WIDTH];
     for near in neighbours {
         for (best, there) in best.iter_mut().zip(&hops[*near as usize * WIDTH..][..WIDTH]) {

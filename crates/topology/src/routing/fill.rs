@@ -1,12 +1,13 @@
 //! Fills the tables from distances and a plan, switches in parallel.
 //!
-//! Each entry takes the port that the plan names, if a legal shortest route leads there. What is left over is spread over the
-//! ports that carry least; an entry of former tables is kept if it is still good. A switch examines nothing that another
-//! switch chose, so that the result does not depend on the number of threads, and a fault changes only what it must.
+//! Each entry takes the port that the plan names, if a legal shortest route leads there. What is left over is
+//! spread over the ports that carry least; an entry of former tables is kept if it is still good. A switch
+//! examines nothing that another switch chose, so that the result does not depend on the number of threads,
+//! and a fault changes only what it must.
 //!
-//! There are tens of millions of entries, nearly all by the plan: what is the same for many of them is asked once. Which place
-//! a destination's number names is the same for all switches of a level, and whether the routes up lead on is the same for all
-//! hosts of a leaf.
+//! There are tens of millions of entries, nearly all by the plan: what is the same for many of them is asked
+//! once. Which place a destination's number names is the same for all switches of a level, and whether the
+//! routes up lead on is the same for all hosts of a leaf.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -177,14 +178,15 @@ impl Filler<'_> {
         }
     }
 
-    /// The neighbour above to which a port of the plan leads. All do, unless a cable was cut or moved since the plan was made.
+    /// The neighbour above to which a port of the plan leads. All do, unless a cable was cut or moved since
+    /// the plan was made.
     fn beyond_up(&self, sw: usize, port: u8) -> Option<usize> {
         let (over, _) = self.view.beyond(sw, port).filter(|_| port != 0)?;
         self.plan.ranks().is_up(sw, over).then_some(over)
     }
 
-    /// Routes down, and all where there is no plan: the only port, or the plan's among several. `only` is the one neighbour that
-    /// leads there, if that is known.
+    /// Routes down, and all where there is no plan: the only port, or the plan's among several. `only` is the
+    /// one neighbour that leads there, if that is known.
     fn other(
         &self,
         sw: usize,

@@ -15,14 +15,15 @@ pub use grid::{Grid, GridError, Line};
 
 /// What a shape prescribes.
 pub(crate) trait Form {
-    /// VLs on which its routes never wait for themselves; 0 if they fit beside others on any VL that has no cycle.
+    /// VLs on which its routes never wait for themselves; 0 if they fit beside others on any VL that has no
+    /// cycle.
     fn vls(&self) -> u8;
 
     /// Service levels that its routes need.
     fn levels(&self) -> u8;
 
-    /// The port of each switch on the path to a destination at a switch ([`NO_PATH`](super::NO_PATH) there). False if a switch that the
-    /// destination could be reached from has none.
+    /// The port of each switch on the path to a destination at a switch ([`NO_PATH`](super::NO_PATH) there).
+    /// False if a switch that the destination could be reached from has none.
     fn ports(&self, to: usize, one: &Destination, port: &mut [u8]) -> bool;
 
     /// Level of the route between two maps.

@@ -1,10 +1,10 @@
 //! The engine `layered`: shortest routes on any graph, deadlock-free by virtual lanes.
 //!
-//! Destination by destination the shortest route of least load is taken (Hoefler, Schneider and Lumsdaine, "Optimized routing for
-//! large-scale InfiniBand networks", 2009). All routes to a destination are put on the first VL where nothing then waits for
-//! itself (after Domke, Hoefler and Nagel, "Deadlock-free oblivious routing for arbitrary topologies", 2011, who do it pair by
-//! pair). A destination that fits on no VL goes up and down on the last one, which is kept for that: so any number of VLs is
-//! enough, one too.
+//! Destination by destination the shortest route of least load is taken (Hoefler, Schneider and Lumsdaine,
+//! "Optimized routing for large-scale InfiniBand networks", 2009). All routes to a destination are put on the
+//! first VL where nothing then waits for itself (after Domke, Hoefler and Nagel, "Deadlock-free oblivious
+//! routing for arbitrary topologies", 2011, who do it pair by pair). A destination that fits on no VL goes up
+//! and down on the last one, which is kept for that: so any number of VLs is enough, one too.
 
 use super::RouteError;
 use super::destinations::Destinations;
@@ -27,8 +27,9 @@ pub(crate) struct Filled {
     pub(crate) up_down: Vec<bool>,
 }
 
-/// Fills tables and sets the VLs. Where there is a form, its routes are taken for all destinations that it serves; the rest goes
-/// up and down on a VL after its own. Switches from which no route goes up and down have no entry.
+/// Fills tables and sets the VLs. Where there is a form, its routes are taken for all destinations that it
+/// serves; the rest goes up and down on a VL after its own. Switches from which no route goes up and down
+/// have no entry.
 pub(crate) fn fill(
     view: &View,
     ranks: &Ranks,
@@ -104,7 +105,8 @@ struct Layered<'a> {
     up_down: Option<Distances>,
     /// Routes that use each cable, weighed by hosts.
     load: Vec<u64>,
-    /// Of the destination at hand: hops, switches from near to far, load of the best route, port, hosts behind.
+    /// Of the destination at hand: hops, switches from near to far, load of the best route, port, hosts
+    /// behind.
     hops: Vec<u16>,
     near: Vec<u32>,
     cost: Vec<u64>,
@@ -242,7 +244,8 @@ impl<'a> Layered<'a> {
         }
     }
 
-    /// What the cable of a switch waits for on the routes at hand: nothing if no host is behind it, or the route ends there.
+    /// What the cable of a switch waits for on the routes at hand: nothing if no host is behind it, or the
+    /// route ends there.
     #[inline]
     fn wait(&self, sw: usize) -> Option<(usize, usize)> {
         if self.behind[sw] == 0 {

@@ -1,7 +1,8 @@
 //! Assigns LIDs to ports.
 //!
-//! A LID that a port has is kept as long as nothing contradicts it, so that a fabric that is routed again does not
-//! renumber its hosts. Those without one get the lowest free ones, hosts first, those of a switch side by side.
+//! A LID that a port has is kept as long as nothing contradicts it, so that a fabric that is routed again
+//! does not renumber its hosts. Those without one get the lowest free ones, hosts first, those of a switch
+//! side by side.
 
 use crate::{Graph, Kind, NodeIx, PortIx};
 
@@ -42,8 +43,9 @@ pub struct Lids {
 }
 
 impl Lids {
-    /// Gives every end port its LIDs: each switch one, each cabled port of a host or router 2 to the power of `lmc`.
-    /// The LID of a port in `known` is kept, unless another port has it already or it is not a multiple of that power.
+    /// Gives every end port its LIDs: each switch one, each cabled port of a host or router 2 to the power of
+    /// `lmc`. The LID of a port in `known` is kept, unless another port has it already or it is not a
+    /// multiple of that power.
     ///
     /// # Errors
     /// See [`LidsError`].
@@ -127,7 +129,8 @@ impl Lids {
         self.lmc
     }
 
-    /// End ports that could not keep the LID they had: it was another's, or not a multiple of 2 to the power of the LMC.
+    /// End ports that could not keep the LID they had: it was another's, or not a multiple of 2 to the power
+    /// of the LMC.
     #[must_use]
     pub fn refused(&self) -> &[PortIx] {
         &self.refused

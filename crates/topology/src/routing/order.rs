@@ -1,8 +1,8 @@
 //! The dependencies between cables on one VL, kept acyclic while they grow.
 //!
-//! Every cable has a place in an order in which it only waits for later cables. If a new wait contradicts the order, either
-//! the cables in between are moved (Pearce and Kelly, "A dynamic topological sort algorithm for directed acyclic graphs",
-//! 2006), or the wait closes a cycle and is refused.
+//! Every cable has a place in an order in which it only waits for later cables. If a new wait contradicts the
+//! order, either the cables in between are moved (Pearce and Kelly, "A dynamic topological sort algorithm for
+//! directed acyclic graphs", 2006), or the wait closes a cycle and is refused.
 
 use super::ranks::Ranks;
 use super::view::View;
@@ -14,7 +14,8 @@ pub(crate) struct Order<'a> {
     words: usize,
     /// Per cable: the ports that it waits for, of the switch where it ends.
     bits: Vec<u64>,
-    /// Per cable: the ports that it can never wait for, because they wait for it. Waits stay, so the cycle does too.
+    /// Per cable: the ports that it can never wait for, because they wait for it. Waits stay, so the cycle
+    /// does too.
     never: Vec<u64>,
     place: Vec<u32>,
     /// Per cable: the last search that has seen it, so that a new search need not clear anything.
@@ -79,7 +80,8 @@ impl<'a> Order<'a> {
         (cable * self.words + port / 64, 1 << (port % 64))
     }
 
-    /// Lets one cable wait for the next of a route. Returns whether the wait is new; refuses it if it closes a cycle.
+    /// Lets one cable wait for the next of a route. Returns whether the wait is new; refuses it if it closes
+    /// a cycle.
     #[inline]
     pub(crate) fn wait(&mut self, cable: usize, next: usize) -> Result<bool, Cycle> {
         let (word, bit) = self.word(cable, next % self.view.stride());
@@ -98,7 +100,8 @@ impl<'a> Order<'a> {
 
     /// Adds all of some waits, or none: false if one of them closes a cycle.
     pub(crate) fn wait_for_all(&mut self, waits: &[(usize, usize)]) -> bool {
-        // Most routes that do not fit have a wait that was refused before: then nothing is tried and taken back.
+        // Most routes that do not fit have a wait that was refused before: then nothing is tried and taken
+        // back.
         if waits.iter().any(|(cable, next)| self.is_refused(*cable, *next)) {
             return false;
         }
@@ -124,8 +127,8 @@ impl<'a> Order<'a> {
         self.never[word] & bit != 0
     }
 
-    /// Remembers a wait that was refused, if it closes a cycle with the waits that stay, so that it is not searched again.
-    /// Waits that were tried and [taken back](Self::forget) do not count.
+    /// Remembers a wait that was refused, if it closes a cycle with the waits that stay, so that it is not
+    /// searched again. Waits that were tried and [taken back](Self::forget) do not count.
     fn remember_refused(&mut self, cable: usize, next: usize) {
         if self.place[cable] >= self.place[next] && self.after(next, cable) == Err(Refused::Cycle) {
             let (word, bit) = self.word(cable, next % self.view.stride());
@@ -163,7 +166,8 @@ impl<'a> Order<'a> {
         Ok(())
     }
 
-    /// A cable with all cables that it waits for, directly or not, up to the place of another, which must not be among them.
+    /// A cable with all cables that it waits for, directly or not, up to the place of another, which must not
+    /// be among them.
     fn after(&mut self, next: usize, cable: usize) -> Result<Vec<usize>, Refused> {
         let high = self.place[cable];
         let mut after = vec![next];

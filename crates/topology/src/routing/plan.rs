@@ -1,13 +1,14 @@
 //! Which of several equal ports the engine `fattree` uses for a destination: a closed form over the tree's
 //! positions.
 //!
-//! Destinations are numbered along the leaves. At each level the number's next digit says which of the planes above the route
-//! leads through; all switches agree about the digit, so that routes to one destination join early, routes to different ones
-//! stay apart, and the routes depend on the tree alone (D-Mod-K: Zahavi, "D-Mod-K routing providing
-//! non-blocking traffic for shift permutations", 2010; for damaged trees Dmodc: Gliksberg et al., IEEE Micro 40(1), 2020).
+//! Destinations are numbered along the leaves. At each level the number's next digit says which of the planes
+//! above the route leads through; all switches agree about the digit, so that routes to one destination join
+//! early, routes to different ones stay apart, and the routes depend on the tree alone (D-Mod-K: Zahavi,
+//! "D-Mod-K routing providing non-blocking traffic for shift permutations", 2010; for damaged trees Dmodc:
+//! Gliksberg et al., IEEE Micro 40(1), 2020).
 //!
-//! A plane is what hangs together when all levels below are taken away. That holds in a damaged tree too, so that a switch
-//! without one of its cables still knows which plane is missing.
+//! A plane is what hangs together when all levels below are taken away. That holds in a damaged tree too, so
+//! that a switch without one of its cables still knows which plane is missing.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +20,8 @@ use crate::{Graph, Kind, NodeIx};
 
 /// Levels that a plan has at most; a graph with more is no tree worth planning.
 const MOST_LEVELS: u16 = 8;
-/// A plane that has less than one in this many of the largest plane's switches is a fragment, and gets no digit.
+/// A plane that has less than one in this many of the largest plane's switches is a fragment, and gets no
+/// digit.
 const FRAGMENT: usize = 4;
 /// Parts of a cable that means are counted in.
 const PART: u32 = 64;
@@ -36,8 +38,8 @@ pub struct Plan {
     label: Vec<u32>,
     /// How many positions a switch's lower neighbours choose from.
     among: Vec<u32>,
-    /// By class, rank and number: the destination's place among those that share its positions of all ranks below. Its digit for
-    /// the rank is taken of that.
+    /// By class, rank and number: the destination's place among those that share its positions of all ranks
+    /// below. Its digit for the rank is taken of that.
     index: [Vec<Vec<u32>>; CLASSES],
     /// Parallel cables between a rank and the next, as most trunks have them.
     cables: Vec<u32>,
@@ -56,7 +58,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Of a graph with ranks. `apart` are hosts (storage, for example) that are numbered, and so balanced, among themselves.
+    /// Of a graph with ranks. `apart` are hosts (storage, for example) that are numbered, and so balanced,
+    /// among themselves.
     #[must_use]
     pub fn of(graph: &Graph, view: &View, ranks: &Ranks, lids: &Lids, apart: &[NodeIx]) -> Self {
         let tree = ranks.top() <= MOST_LEVELS && ranks.top() > 0;
@@ -82,7 +85,8 @@ impl Plan {
         plan
     }
 
-    /// Cables of all levels. For each how many numbers go up before a port has the next, and from how many positions is chosen.
+    /// Cables of all levels. For each how many numbers go up before a port has the next, and from how many
+    /// positions is chosen.
     fn measure(&mut self, view: &View, ranks: &Ranks) -> Vec<(u32, u32)> {
         let levels = self.cables.len();
         let mut cables = vec![BTreeMap::<u32, usize>::new(); levels];
@@ -185,8 +189,8 @@ impl Plan {
         self.label.len()
     }
 
-    /// The ports by which a switch may go up, by their places; 0 where one is missing. Which of them a number takes is its
-    /// [`place`](Self::place).
+    /// The ports by which a switch may go up, by their places; 0 where one is missing. Which of them a number
+    /// takes is its [`place`](Self::place).
     #[inline]
     pub(crate) fn ports_up(&self, sw: usize) -> &[u8] {
         let (among, begin) = self.up[sw];
@@ -207,14 +211,15 @@ impl Plan {
         of_rank.and_then(|index| index.get(one.number as usize)).copied().unwrap_or(0)
     }
 
-    /// How many numbers go up from a switch before a port has the next: one for each cable, those beyond the usual ones too.
+    /// How many numbers go up from a switch before a port has the next: one for each cable, those beyond the
+    /// usual ones too.
     fn round(&self, rank: usize, among: u32) -> u32 {
         let usual = among.saturating_mul(self.cables[rank]);
         usual.saturating_add(among.saturating_mul(self.beyond[rank]).saturating_add(PART / 2) / PART)
     }
 
-    /// The place of a number among the [`ports_up`](Self::ports_up) of switches of a [`kind`](Self::kind) that has any. Past their end
-    /// are numbers for cables that some trunks have and others lack.
+    /// The place of a number among the [`ports_up`](Self::ports_up) of switches of a [`kind`](Self::kind)
+    /// that has any. Past their end are numbers for cables that some trunks have and others lack.
     pub(crate) fn place(&self, (rank, among): (u16, u32), one: &Destination) -> u32 {
         let rank = usize::from(rank);
         let rest = self.index(rank, one) % self.round(rank, among);
@@ -222,7 +227,8 @@ impl Plan {
         if rest < among * cables { rest % among * cables + rest / among } else { u32::MAX }
     }
 
-    /// How far a switch of the rank below, or of the same plane, is from where the number's digit points: 0 is the right one.
+    /// How far a switch of the rank below, or of the same plane, is from where the number's digit points: 0
+    /// is the right one.
     #[inline]
     pub(crate) fn distance(&self, sw: usize, one: &Destination) -> u32 {
         let label = self.label[sw];
@@ -245,9 +251,10 @@ impl Plan {
     }
 }
 
-/// Places of numbers at each rank: at the lowest the numbers themselves, at each further rank one after the other among those that
-/// go over the same positions below, by whatever cable. So the destinations of a subtree that come to a switch have places in a
-/// row, and use all of its cables, however many hosts its leaves have. `rounds` are those of [`Plan::measure`].
+/// Places of numbers at each rank: at the lowest the numbers themselves, at each further rank one after the
+/// other among those that go over the same positions below, by whatever cable. So the destinations of a
+/// subtree that come to a switch have places in a row, and use all of its cables, however many hosts its
+/// leaves have. `rounds` are those of [`Plan::measure`].
 fn indices(count: u32, rounds: &[(u32, u32)]) -> Vec<Vec<u32>> {
     let mut index: Vec<u32> = (0..count).collect();
     let mut key: Vec<u32> = vec![0; count as usize];
@@ -267,8 +274,9 @@ fn indices(count: u32, rounds: &[(u32, u32)]) -> Vec<Vec<u32>> {
     all
 }
 
-/// How many cables most trunks of a rank have, from how many have so many: three of five have at least these, so that the faults
-/// of a trunk do not count for all. And what they have beyond that in the mean, in parts of a cable.
+/// How many cables most trunks of a rank have, from how many have so many: three of five have at least these,
+/// so that the faults of a trunk do not count for all. And what they have beyond that in the mean, in parts
+/// of a cable.
 pub(crate) fn usual_cables(trunks: &BTreeMap<u32, usize>) -> (u32, u32) {
     let all: usize = trunks.values().sum();
     let (mut rest, mut usual, mut sum) = (all, 1, 0);
@@ -320,8 +328,8 @@ impl Shape {
         shape
     }
 
-    /// Gives the switches of a rank their positions: plane by plane within what hangs together one level below, and within a
-    /// plane one after the other in each pod.
+    /// Gives the switches of a rank their positions: plane by plane within what hangs together one level
+    /// below, and within a plane one after the other in each pod.
     fn place(&mut self, ranks: &Ranks, rank: u16, parents: &[u32], planes: &[u32], pods: &[u32]) {
         let switches = (0..planes.len()).filter(|sw| ranks.rank(*sw) == rank && !hangs_high(ranks, *sw));
         // (parent, plane) → (switches, pod → switches)

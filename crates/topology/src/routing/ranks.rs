@@ -1,7 +1,8 @@
 //! Ranks of switches: which direction is up.
 //!
-//! Every switch gets a rank; a cable leads up to the higher rank, and between equal ranks to the lower switch. So there is no
-//! cycle of ups, and a path that goes up first and then only down can't wait for itself (Schroeder et al., "Autonet", 1991).
+//! Every switch gets a rank; a cable leads up to the higher rank, and between equal ranks to the lower
+//! switch. So there is no cycle of ups, and a path that goes up first and then only down can't wait for
+//! itself (Schroeder et al., "Autonet", 1991).
 
 use std::collections::VecDeque;
 
@@ -25,8 +26,8 @@ pub struct Ranks {
 }
 
 impl Ranks {
-    /// With these roots on top; the rank falls by one with each hop from them. Switches that no root reaches get ranks of their
-    /// own, from their best-connected switch.
+    /// With these roots on top; the rank falls by one with each hop from them. Switches that no root reaches
+    /// get ranks of their own, from their best-connected switch.
     #[must_use]
     pub fn of_roots(view: &View, roots: &[NodeIx]) -> Self {
         let switches: Vec<usize> = roots.iter().filter_map(|root| view.index_of(*root)).collect();
@@ -39,8 +40,8 @@ impl Ranks {
         Self::of_rank(view, distance.into_iter().map(|hops| far - hops).collect())
     }
 
-    /// As in a tree: [leaves](crate::leaves) are the switches that carry the hosts, and the rank rises with each hop from them.
-    /// A switch of the top with a few hosts (storage, an aggregation node) is no leaf.
+    /// As in a tree: [leaves](crate::leaves) are the switches that carry the hosts, and the rank rises with
+    /// each hop from them. A switch of the top with a few hosts (storage, an aggregation node) is no leaf.
     #[must_use]
     pub fn of_leaves(view: &View) -> Self {
         let hosts: Vec<u32> = (0..view.switch_count()).map(|sw| view.programs(sw)).collect();

@@ -1,7 +1,7 @@
 //! Reads and writes OpenSM's dumps of tables and the input files of `ibdmchk`.
 //!
-//! `ibdmchk -s subnet.lst -f tables.fdbs -m tables.mcfdbs -c levels.psl -d vls.slvl` reads what this module writes, and
-//! `opensm -R file -U lfts.dump` what [`write_lfts`] does.
+//! `ibdmchk -s subnet.lst -f tables.fdbs -m tables.mcfdbs -c levels.psl -d vls.slvl` reads what this module
+//! writes, and `opensm -R file -U lfts.dump` what [`write_lfts`] does.
 
 use std::io::{self, Write};
 
@@ -68,7 +68,8 @@ fn end(graph: &Graph, tables: &Tables, port: PortIx, out: &mut impl Write) -> io
     )
 }
 
-/// Has it a cable? The file of cables knows no other nodes, and its reader takes an unknown one for a mistake.
+/// Has it a cable? The file of cables knows no other nodes, and its reader takes an unknown one for a
+/// mistake.
 fn is_there(graph: &Graph, node: NodeIx) -> bool {
     graph.cabled(node).next().is_some()
 }
@@ -88,8 +89,8 @@ fn port_guid(graph: &Graph, port: PortIx) -> u64 {
     }
 }
 
-/// Writes the tables as OpenSM's `opensm.fdbs`: of each entry the port, and the cables from the switch to the one that answers (255 where
-/// the tables do not lead there).
+/// Writes the tables as OpenSM's `opensm.fdbs`: of each entry the port, and the cables from the switch to the
+/// one that answers (255 where the tables do not lead there).
 ///
 /// # Errors
 /// Of the writer.
@@ -178,7 +179,8 @@ pub fn write_levels(graph: &Graph, tables: &Tables, out: &mut impl Write) -> io:
         .filter_map(|(lid, end)| Some((lid, view.attachment(graph, end)?.0)))
         .collect();
     for node in graph.nodes().filter(|node| graph.kind(*node) != Kind::Switch) {
-        // One line a node and destination is all that the format has; a host with two ports sends by the first.
+        // One line a node and destination is all that the format has; a host with two ports sends by the
+        // first.
         let Some(source) = graph.ports(node).find_map(|port| view.attachment(graph, port)) else { continue };
         for (lid, sw) in &hosts {
             let level = tables.vls().level(source.0, *lid, *sw);

@@ -1,15 +1,17 @@
 //! Repairs tables: routes to and from switches without an up-down route, and between the few hosts
 //! without one.
 //!
-//! A top switch that lost its cable to a pod still carries the traffic of the hosts. But it has no up-down route into that
-//! pod, the pod has none to the switch, and managers have to reach it. Its routes go down and up again in between. They use
-//! VL 1, which the hosts' traffic does not use: requests to the switch by their service level, and its responses because they
-//! have the service level of the request. A route that would close a credit loop on VL 1 is left out.
+//! A top switch that lost its cable to a pod still carries the traffic of the hosts. But it has no up-down
+//! route into that pod, the pod has none to the switch, and managers have to reach it. Its routes go down and
+//! up again in between. They use VL 1, which the hosts' traffic does not use: requests to the switch by their
+//! service level, and its responses because they have the service level of the request. A route that would
+//! close a credit loop on VL 1 is left out.
 //!
-//! Hosts at top switches (storage, aggregation nodes) have no up-down route to each other, nor have some leaves of a damaged
-//! tree. All traffic to such a host uses VL 1, or the first VL after it where the routes close no credit loop. Where that
-//! fits on no VL for some hosts (an aggregation node at each switch of a deep tree), VLs are assigned by pairs: then only
-//! the routes that go down and up again use one of these VLs, and the up-down routes stay on VL 0.
+//! Hosts at top switches (storage, aggregation nodes) have no up-down route to each other, nor have some
+//! leaves of a damaged tree. All traffic to such a host uses VL 1, or the first VL after it where the routes
+//! close no credit loop. Where that fits on no VL for some hosts (an aggregation node at each switch of a
+//! deep tree), VLs are assigned by pairs: then only the routes that go down and up again use one of these
+//! VLs, and the up-down routes stay on VL 0.
 
 use super::destinations::{Destination, Destinations};
 use super::distances::Distances;
@@ -24,7 +26,8 @@ mod pairs;
 /// Not reached yet.
 const FAR: u16 = u16::MAX;
 
-/// Cables that are searched for one entry: a fabric with many dead cables has many cycles, and each is found anew.
+/// Cables that are searched for one entry: a fabric with many dead cables has many cycles, and each is found
+/// anew.
 const MAX_SEARCHED: usize = 200;
 
 /// What a repair needs to know.
@@ -145,7 +148,8 @@ impl<'a> Repairer<'a> {
         order
     }
 
-    /// For switches that have no route, near ones first: the ports that lead to the nearest switch that has one.
+    /// For switches that have no route, near ones first: the ports that lead to the nearest switch that has
+    /// one.
     pub(crate) fn bridges(&self, to: usize, missing: &[usize]) -> Vec<Bridge> {
         let mut far = vec![0_u16; self.view.switch_count()];
         for sw in missing {
@@ -239,7 +243,8 @@ impl<'a> Repairer<'a> {
         Some((self.view.channel(sw, port), self.view.channel(over, next)))
     }
 
-    /// The missing entries of one LID, each with the rest of its route. An entry that would close a cycle stays empty.
+    /// The missing entries of one LID, each with the rest of its route. An entry that would close a cycle
+    /// stays empty.
     fn one_by_one(&self, one: &Destination, steps: &[Step], order: &mut Order<'a>, tables: &mut Tables) {
         let width = tables.width();
         let lid = usize::from(one.lid);

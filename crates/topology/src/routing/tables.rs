@@ -8,7 +8,8 @@ use crate::NodeIx;
 
 /// No route: the table entry of a LID that the switch can't reach.
 pub const NO_PATH: u8 = 255;
-/// LIDs in a block: what one management datagram writes (InfiniBand Architecture Specification, volume 1, 14.2.5.10).
+/// LIDs in a block: what one management datagram writes (InfiniBand Architecture Specification, volume 1,
+/// 14.2.5.10).
 pub const BLOCK: usize = 64;
 
 /// One table per switch, one byte per LID: the port it goes out by.
@@ -97,7 +98,8 @@ impl Tables {
         self.vls = vls;
     }
 
-    /// Sets one entry: for tables that are read from elsewhere. Does nothing for a switch or LID that is not there.
+    /// Sets one entry: for tables that are read from elsewhere. Does nothing for a switch or LID that is not
+    /// there.
     pub fn set(&mut self, switch: NodeIx, lid: u16, port: u8) {
         if let Some(sw) = self.index_of(switch)
             && usize::from(lid) < self.width
@@ -116,8 +118,8 @@ impl Tables {
         &mut self.ports
     }
 
-    /// Every entry that is not the same in `after`, switch by switch. Of a switch or LID that only one of them has, the
-    /// other's entries are [`NO_PATH`].
+    /// Every entry that is not the same in `after`, switch by switch. Of a switch or LID that only one of
+    /// them has, the other's entries are [`NO_PATH`].
     pub fn changes<'a>(&'a self, after: &'a Self) -> impl Iterator<Item = Changed> + 'a {
         let mut all: Vec<NodeIx> = self.switches.iter().chain(after.switches.iter()).copied().collect();
         all.sort_unstable();

@@ -416,8 +416,8 @@ fn a_root_that_is_no_switch_is_refused_by_name() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
-    /// Whatever the graph: all that hang together reach each other, nothing waits for itself but by shortest routes alone, and
-    /// nothing panics.
+    /// Whatever the graph: all that hang together reach each other, nothing waits for itself but by shortest
+    /// routes alone, and nothing panics.
     #[test]
     fn any_graph(
         hosts in prop::collection::vec(0_u8..4, 1..14),
@@ -454,8 +454,8 @@ proptest! {
         }
     }
 
-    /// Faults and repairs of cables and switches, one after the other: what is routed again is good, the same for any number
-    /// of threads, and no entry changes without need; what is whole again is as it was.
+    /// Faults and repairs of cables and switches, one after the other: what is routed again is good, the same
+    /// for any number of threads, and no entry changes without need; what is whole again is as it was.
     #[test]
     fn faults_and_repairs(radix in 2_u32..5, seed in any::<u64>(), steps in 1_usize..8) {
         let whole = fat_tree(&FatTree::new(radix * 2, 3)).unwrap();

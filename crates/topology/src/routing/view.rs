@@ -7,8 +7,8 @@ pub(crate) const NOWHERE: u32 = u32::MAX;
 /// A port that leads to a host or router.
 pub(crate) const END: u32 = u32::MAX - 1;
 
-/// The switches of a graph by index: the place among the graph's switches, dead ones too, so that an index does not change
-/// after a fault. Variables that hold such an index are named `sw`.
+/// The switches of a graph by index: the place among the graph's switches, dead ones too, so that an index
+/// does not change after a fault. Variables that hold such an index are named `sw`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct View {
     switches: Vec<NodeIx>,
@@ -16,7 +16,8 @@ pub struct View {
     place: Vec<u32>,
     /// Port numbers of a switch, 0 too: one more than the largest switch has ports.
     stride: usize,
-    /// Per switch and port number: the switch and port at the other end (switch << 8 | port), [`END`] or [`NOWHERE`].
+    /// Per switch and port number: the switch and port at the other end (switch << 8 | port), [`END`] or
+    /// [`NOWHERE`].
     far: Vec<u32>,
     /// Cabled hosts' ports per switch.
     hosts: Vec<u32>,
@@ -147,7 +148,8 @@ impl View {
         self.hosts[sw]
     }
 
-    /// How many of them are of hosts on which programs run: all but the [aggregation nodes](Graph::is_aggregation).
+    /// How many of them are of hosts on which programs run: all but the [aggregation
+    /// nodes](Graph::is_aggregation).
     #[must_use]
     pub fn programs(&self, sw: usize) -> u32 {
         self.programs[sw]
@@ -168,7 +170,8 @@ impl View {
         hits.map(move |(after, _)| (from + after) as u8).take(usize::from(to.cables))
     }
 
-    /// Where an end port is connected: the switch, and the port there that leads to it (0 if it is the switch itself).
+    /// Where an end port is connected: the switch, and the port there that leads to it (0 if it is the switch
+    /// itself).
     #[must_use]
     pub fn attachment(&self, graph: &Graph, end: PortIx) -> Option<(usize, u8)> {
         let owner = graph.owner(end);
@@ -185,7 +188,8 @@ impl View {
         self.components_of(|_| true)
     }
 
-    /// Connected components of some switches, by cables between them; any other switch is a component of its own.
+    /// Connected components of some switches, by cables between them; any other switch is a component of its
+    /// own.
     pub(crate) fn components_of(&self, in_it: impl Fn(usize) -> bool) -> Vec<u32> {
         let mut component = vec![u32::MAX; self.switch_count()];
         let mut stack = Vec::new();

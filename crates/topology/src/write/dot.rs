@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// Writes an undirected graph for Graphviz. Nodes are called by their indices and labelled with their names; parallel cables
-/// are edges of their own.
+/// Writes an undirected graph for Graphviz. Nodes are called by their indices and labelled with their names;
+/// parallel cables are edges of their own.
 ///
 /// # Errors
 /// Those of the writer.

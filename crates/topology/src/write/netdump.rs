@@ -14,8 +14,8 @@ pub fn ibnetdiscover(graph: &Graph, out: &mut dyn Write) -> io::Result<()> {
     write(graph, &ids, out)
 }
 
-/// Writes a net file for `ibsim`: nodes are called by their names where these are simple and unique, so that the simulator's
-/// console and `SIM_HOST` take them.
+/// Writes a net file for `ibsim`: nodes are called by their names where these are simple and unique, so that
+/// the simulator's console and `SIM_HOST` take them.
 ///
 /// # Errors
 /// Those of the writer.

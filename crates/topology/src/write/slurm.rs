@@ -1,8 +1,8 @@
 //! Writes Slurm's topology file: leaf switches with their nodes, and the switches above.
 //!
-//! Slurm knows trees without loops only: all switches of a level that are connected below it are one switch to it. A host is
-//! called by the first word of its description, if that is a host name ([`SlurmHosts`]); what hangs at several leaves belongs
-//! to the first.
+//! Slurm knows trees without loops only: all switches of a level that are connected below it are one switch
+//! to it. A host is called by the first word of its description, if that is a host name ([`SlurmHosts`]);
+//! what hangs at several leaves belongs to the first.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,7 +41,8 @@ pub fn slurm_conf(graph: &Graph, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes `topology.yaml`: a tree, and where all leaves have equally many hosts (and more than one) blocks of a leaf each.
+/// Writes `topology.yaml`: a tree, and where all leaves have equally many hosts (and more than one) blocks of
+/// a leaf each.
 ///
 /// # Errors
 /// Those of the writer.
@@ -111,7 +112,8 @@ fn units(graph: &Graph) -> Vec<Unit> {
     units
 }
 
-/// The level at which each switch joins the others: of a tree its own, of a dragonfly that of the group, else the second.
+/// The level at which each switch joins the others: of a tree its own, of a dragonfly that of the group, else
+/// the second.
 fn heights(graph: &Graph) -> BTreeMap<NodeIx, u32> {
     let switches = living(graph).filter(|node| graph.kind(*node) == Kind::Switch);
     let found = recognise(graph);

@@ -3,8 +3,9 @@
 use super::*;
 use crate::read::subnet_speed;
 
-/// Writes a line for each end of each cable. Nodes without a cable, LIDs' masks and labels of a chassis have no place
-/// in it. A node is its GUID there: [`Graph::with_guids`] gives one to a node that has none of its own.
+/// Writes a line for each end of each cable. Nodes without a cable, LIDs' masks and labels of a chassis have
+/// no place in it. A node is its GUID there: [`Graph::with_guids`] gives one to a node that has none of its
+/// own.
 ///
 /// # Errors
 /// Those of the writer.

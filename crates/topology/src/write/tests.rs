@@ -52,7 +52,8 @@ fn all_shapes_come_back_from_all_formats() {
     }
 }
 
-/// Any graph that dumps can hold: names of any characters that fit a line, several cables between two nodes, uncabled ports.
+/// Any graph that dumps can hold: names of any characters that fit a line, several cables between two nodes,
+/// uncabled ports.
 fn any_graph() -> impl Strategy<Value = Graph> {
     let kind = prop_oneof![Just(Kind::Host), Just(Kind::Switch), Just(Kind::Router)];
     let node = (
@@ -129,7 +130,8 @@ fn dead_nodes_are_left_out() {
     }
 }
 
-/// Characters that would move a terminal's cursor or turn its text around are spaces where a format has no escapes.
+/// Characters that would move a terminal's cursor or turn its text around are spaces where a format has no
+/// escapes.
 #[test]
 fn hidden_characters_reach_no_terminal() {
     let name = "a\u{9b}31m\u{85}\u{202e}b\u{2066}c\\d\"e";

@@ -23,7 +23,8 @@ const WORD: &str = "agent";
 /// Between two lines of progress.
 const TELL: Duration = Duration::from_millis(500);
 
-/// Whether these are the words by which a manager starts an agent; then it has run, and this is its exit status.
+/// Whether these are the words by which a manager starts an agent; then it has run, and this is its exit
+/// status.
 pub fn is_agent(words: &[OsString]) -> Option<u8> {
     if words.get(1)? != WORD {
         return None;

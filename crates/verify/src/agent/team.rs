@@ -84,8 +84,8 @@ pub struct Elsewhere {
     session: SessionState,
 }
 
-/// The nodes of other hosts that the managers of a target's nodes know, ascending. Those that were stopped in order or whose
-/// certificates were revoked are not of the cluster now.
+/// The nodes of other hosts that the managers of a target's nodes know, ascending. Those that were stopped in
+/// order or whose certificates were revoked are not of the cluster now.
 pub fn nodes_elsewhere(dir: &ClusterDir, target: &Target) -> Vec<Elsewhere> {
     let links = |via: NodeId| Some((via, node::cluster::status(dir, via).ok()?.links));
     let all: Vec<_> = target.on_each_node(links).into_iter().flatten().collect();
@@ -110,7 +110,8 @@ pub(crate) fn elsewhere_among<'l>(links: impl Iterator<Item = (NodeId, &'l [Link
     known
 }
 
-/// The nodes of this host and of others that were stopped in order, as the managers of a target's nodes know, ascending.
+/// The nodes of this host and of others that were stopped in order, as the managers of a target's nodes know,
+/// ascending.
 pub fn stopped_nodes(dir: &ClusterDir, target: &Target) -> Vec<Stopped> {
     let links = |via: NodeId| Some(node::cluster::status(dir, via).ok()?.links);
     let all = target.on_each_node(links).into_iter().flatten().flatten();

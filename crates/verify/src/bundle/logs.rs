@@ -27,8 +27,8 @@ pub(super) fn put(dir: &ClusterDir, nodes: &[NodeId], shelf: &mut Shelf) {
     }
 }
 
-/// As many whole lines of the end as fit, and how many bytes come before. A line that is cut could hold half of a secret,
-/// which nobody would know for one.
+/// As many whole lines of the end as fit, and how many bytes come before. A line that is cut could hold half
+/// of a secret, which nobody would know for one.
 fn end_of(path: &Path, most: u64) -> io::Result<(String, u64)> {
     let mut options = OpenOptions::new();
     // Neither through a link to another file, nor waiting for a pipe.

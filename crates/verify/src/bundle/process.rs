@@ -105,7 +105,8 @@ fn fields(text: &str, wanted: &[&str]) -> Value {
     wanted.map(|(name, value)| (name.to_owned(), Value::from(value.trim()))).collect::<Map<_, _>>().into()
 }
 
-/// Where it is, and what its groups and those above them say; `text` as in `/proc/PID/cgroup`: `NUMBER:CONTROLLERS:PATH`.
+/// Where it is, and what its groups and those above them say; `text` as in `/proc/PID/cgroup`:
+/// `NUMBER:CONTROLLERS:PATH`.
 fn group(text: &str) -> Value {
     let mut groups = Map::new();
     for line in text.lines() {

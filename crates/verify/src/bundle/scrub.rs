@@ -78,7 +78,8 @@ impl Scrubber {
         self.people.hide(text, removed)
     }
 
-    /// The same for every text of a document. What its keys call a credential goes whole; the name of its form stays.
+    /// The same for every text of a document. What its keys call a credential goes whole; the name of its
+    /// form stays.
     pub(super) fn document(&self, value: &mut Value, removed: &mut Removed) {
         match value {
             Value::String(text) => *text = self.text(text, removed),

@@ -104,7 +104,8 @@ pub struct Rates {
     pub min_bandwidth_mb_s: Option<f64>,
     /// Half a round trip of a small message may take so long, in nanoseconds.
     pub max_half_rtt_ns: Option<f64>,
-    /// Blocks must move at this share of the speed at which this machine copies them without a link at that moment, in percent.
+    /// Blocks must move at this share of the speed at which this machine copies them without a link at that
+    /// moment, in percent.
     pub min_copy_percent: Option<f64>,
 }
 

@@ -27,8 +27,8 @@ const LONGEST_SECOND: Duration = Duration::from_secs(5);
 const LONGEST_IN_ALL: Duration = Duration::from_secs(30);
 /// Of what a link reached when a plan was saved, so much has to be reached later, in percent.
 const KEPT_PERCENT: f64 = 80.0;
-/// Half a round trip may take so many times what it took when the plan was saved: where two processors lie to each other
-/// changes it fourfold on a virtual machine.
+/// Half a round trip may take so many times what it took when the plan was saved: where two processors lie to
+/// each other changes it fourfold on a virtual machine.
 const LATENCY_ROOM: f64 = 8.0;
 
 /// One limit and what came of it, in one direction.
@@ -72,7 +72,8 @@ pub struct Watch {
     adapter: AdapterNo,
 }
 
-/// Links that have limits and no findings yet: those within this host, and those that lead to another one or lie between others.
+/// Links that have limits and no findings yet: those within this host, and those that lead to another one or
+/// lie between others.
 pub(super) fn wanted(
     request: &Request,
     nodes: &[NodeCables],
@@ -108,8 +109,9 @@ fn all_wanted(request: &Request, nodes: &[NodeCables], deviations: &[Deviation])
         .collect()
 }
 
-/// Measures both directions of each; what does not keep its limits, again and alone, so that no link is blamed for what a slow
-/// neighbour does to the caches, nor for what was seen once. Beside other work nobody is blamed for speed at all.
+/// Measures both directions of each; what does not keep its limits, again and alone, so that no link is
+/// blamed for what a slow neighbour does to the caches, nor for what was seen once. Beside other work nobody
+/// is blamed for speed at all.
 ///
 /// With that: why, if so.
 pub(super) fn measure(
@@ -146,7 +148,8 @@ pub(super) fn measure(
     (all, busy)
 }
 
-/// Measures a link again until each of its checks is settled. Returns the last figures, with the result of all measurements.
+/// Measures a link again until each of its checks is settled. Returns the last figures, with the result of
+/// all measurements.
 fn settle(first: Vec<Measured>, mut again: impl FnMut() -> Option<Vec<Measured>>) -> Vec<Measured> {
     let mut looks = vec![first];
     loop {

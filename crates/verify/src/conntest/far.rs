@@ -1,4 +1,5 @@
-//! The load test on all hosts: this program runs the instances of its host, and an agent on each other host runs its own.
+//! The load test on all hosts: this program runs the instances of its host, and an agent on each other host
+//! runs its own.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,7 +13,8 @@ use super::{Options, Progress, did_not_run, run};
 use crate::agent::{AgentError, Begin, ConntestJob, Elsewhere, Job, Said, Started, start_all};
 use crate::target::Target;
 
-/// How long an agent may take to report after the instances of this host have ended, before it is told to end.
+/// How long an agent may take to report after the instances of this host have ended, before it is told to
+/// end.
 const LATE: Duration = Duration::from_secs(15);
 /// How long it may take then.
 const LAST_LIMIT: Duration = Duration::from_secs(15);
@@ -40,8 +42,8 @@ impl Heard {
     }
 }
 
-/// Runs it on this host, whose nodes `options` has, and on the others. A host that cannot take part is named in the report, and not
-/// waited for.
+/// Runs it on this host, whose nodes `options` has, and on the others. A host that cannot take part is named
+/// in the report, and not waited for.
 pub fn run_everywhere(
     target: &Target,
     dir: &ClusterDir,

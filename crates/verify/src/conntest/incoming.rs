@@ -66,8 +66,8 @@ impl Incoming {
         }
     }
 
-    /// Looks once at every slot; says how many bytes were compared. `word_at` and `read` look at the own inbox, `put` writes
-    /// into the peer's.
+    /// Looks once at every slot; says how many bytes were compared. `word_at` and `read` look at the own
+    /// inbox, `put` writes into the peer's.
     pub(super) fn receive<E>(
         &mut self,
         now_ns: u64,

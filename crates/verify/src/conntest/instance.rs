@@ -14,7 +14,8 @@ use super::report::InstanceReport;
 
 /// Interval of the search for missing nodes.
 const LOOK_NS: u64 = 250_000_000;
-/// How long an instance waits at the end for what is under way, and for the others to say that they have ended.
+/// How long an instance waits at the end for what is under way, and for the others to say that they have
+/// ended.
 const LEAVE_NS: u64 = 2_000_000_000;
 /// Rounds without work before the processor is given away for longer.
 const IDLE_ROUNDS: u32 = 64;
@@ -72,7 +73,8 @@ impl<'a> Instance<'a> {
         u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Searches for nodes that are not known yet. A node whose manager has ended in order takes part only if it must.
+    /// Searches for nodes that are not known yet. A node whose manager has ended in order takes part only if
+    /// it must.
     fn look_for_peers(&mut self) {
         let is_there =
             |link: &&LinkStatus| !matches!(link.session, SessionState::Stopped | SessionState::Revoked);

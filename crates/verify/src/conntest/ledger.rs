@@ -13,9 +13,11 @@ pub struct Ledger {
     pub blocks_checked: u64,
     /// Bytes in them.
     pub bytes_checked: u64,
-    /// Blocks sent again: because the answer was late, or because it was "wrong". Late answers are no failures.
+    /// Blocks sent again: because the answer was late, or because it was "wrong". Late answers are no
+    /// failures.
     pub retries: u64,
-    /// Puts that never arrived: words that are missing before later ones, and blocks of which the old content was found.
+    /// Puts that never arrived: words that are missing before later ones, and blocks of which the old content
+    /// was found.
     pub lost: u64,
     /// Blocks and words that arrived changed.
     pub corrupt: u64,

@@ -1,8 +1,8 @@
 //! The sending half of a pair: announces blocks, reads the acknowledgements, repeats blocks that did not
 //! arrive.
 //!
-//! It has no clock and no memory of its own: time is a parameter, the peer's inbox is a function that puts bytes, the own
-//! one a function that reads words. So its tests lose, change and delay puts as they like.
+//! It has no clock and no memory of its own: time is a parameter, the peer's inbox is a function that puts
+//! bytes, the own one a function that reads words. So its tests lose, change and delay puts as they like.
 
 use super::ledger::{Ledger, Outage};
 use super::pattern::Pattern;
@@ -118,7 +118,8 @@ impl Outgoing {
             progress = true;
             sent.answers = attempt.saturating_add(1);
             if self.outage.end(now_ns, ledger) {
-                // Of the same failure: what else was under way is late by that, and has its time from here on.
+                // Of the same failure: what else was under way is late by that, and has its time from here
+                // on.
                 self.slots.iter_mut().flatten().for_each(|other| other.first_ns = now_ns);
                 sent.first_ns = now_ns;
             }
@@ -135,8 +136,8 @@ impl Outgoing {
         progress
     }
 
-    /// Sends what is due: again what was not answered in time or was wrong, then, if `more`, new blocks into free slots.
-    /// Says how many bytes were put.
+    /// Sends what is due: again what was not answered in time or was wrong, then, if `more`, new blocks into
+    /// free slots. Says how many bytes were put.
     pub(super) fn send<E>(
         &mut self,
         now_ns: u64,

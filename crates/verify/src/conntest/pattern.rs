@@ -1,7 +1,8 @@
-//! The data that is sent: pseudo-random, different for every block, made and compared faster than memory is copied.
+//! The data that is sent: pseudo-random, different for every block, made and compared faster than memory is
+//! copied.
 //!
-//! Sixteen xorshift32 generators (Marsaglia, Journal of Statistical Software 8:14, 2003) side by side: their steps are
-//! the same instruction on sixteen lanes, so the compiler makes vector code of them.
+//! Sixteen xorshift32 generators (Marsaglia, Journal of Statistical Software 8:14, 2003) side by side: their
+//! steps are the same instruction on sixteen lanes, so the compiler makes vector code of them.
 
 use seeded_random::mix;
 

@@ -40,8 +40,8 @@ impl Terms {
     }
 }
 
-/// Puts that had to wait for the link. A link that maps memory has none: there a put is a copy, which takes long only if this thread gets
-/// no processor.
+/// Puts that had to wait for the link. A link that maps memory has none: there a put is a copy, which takes
+/// long only if this thread gets no processor.
 struct Stalls {
     longest: Option<Cell<Duration>>,
 }
@@ -75,7 +75,8 @@ fn greeting(inbox: &Segment, at: usize) -> Greeting {
     [0, 8, 16].map(|more| word(inbox, at + more))
 }
 
-/// A greeting that was changed on the way. Where each of them is, there is no exchange in which that could be counted.
+/// A greeting that was changed on the way. Where each of them is, there is no exchange in which that could be
+/// counted.
 #[derive(Debug, Default)]
 struct MangledGreeting {
     seen: Greeting,
@@ -148,7 +149,8 @@ fn make_inbox(local: &Node, terms: &Terms, from: NodeId) -> tieline::Result<Segm
 }
 
 fn word(inbox: &Segment, at: usize) -> u64 {
-    // Acquire by way of the window's loads: a block is put before the word that announces it, by copies that keep order.
+    // Acquire by way of the window's loads: a block is put before the word that announces it, by copies that
+    // keep order.
     inbox.window().atomic_u64(at).map_or(0, |word| word.load(shm::sync::Ordering::Acquire))
 }
 

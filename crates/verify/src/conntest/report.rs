@@ -77,7 +77,8 @@ pub struct ConntestReport {
     pub verdict: Verdict,
     /// Ended early, by request: what is here is what was measured until then.
     pub partial: bool,
-    /// That request came while the instances still waited for each other: an instance that was not found may have been about to answer.
+    /// That request came while the instances still waited for each other: an instance that was not found may
+    /// have been about to answer.
     #[serde(default)]
     pub ended_while_meeting: bool,
     /// How many times the exchange was run.
@@ -157,7 +158,8 @@ impl ConntestReport {
         let moved = self.bytes_checked() > 0 || self.instances.len() < 2;
         let fine = ran && self.suspects.is_empty() && !self.instances.is_empty();
         let late = self.instances.iter().flat_map(|instance| &instance.peers).any(PeerReport::was_only_late);
-        // Ended early, by request, or late beside other work: what was not done has neither passed nor failed.
+        // Ended early, by request, or late beside other work: what was not done has neither passed nor
+        // failed.
         let open = self.partial || self.load.is_busy() && (late || !moved);
         self.verdict = match (fine, open || self.has_no_peer() || !self.nobody_else().is_empty()) {
             (true, true) => Verdict::Inconclusive,
@@ -166,8 +168,8 @@ impl ConntestReport {
         };
     }
 
-    /// The peers of an only instance, if nothing keeps them from being reached, and none has an instance of its own: then nothing was
-    /// tested, and nobody is to blame.
+    /// The peers of an only instance, if nothing keeps them from being reached, and none has an instance of
+    /// its own: then nothing was tested, and nobody is to blame.
     fn nobody_else(&self) -> Vec<NodeId> {
         let [alone] = self.instances.as_slice() else { return Vec::new() };
         let is_missing =

@@ -3,8 +3,8 @@
 use super::ledger::Ledger;
 use super::words::{LINE_WORDS, Meaning, Number, Route};
 
-/// What is wrong is examined again for this long. A block may be late, which is another fault than being changed. A word may be half-written:
-/// over a network a put is not atomic to a reader that polls.
+/// What is wrong is examined again for this long. A block may be late, which is another fault than being
+/// changed. A word may be half-written: over a network a put is not atomic to a reader that polls.
 pub(super) const LATE_NS: u64 = 2_000_000;
 
 /// A word of a line that no instance wrote.
@@ -29,7 +29,8 @@ pub(super) struct Wanted<'a> {
     pub(super) meanings: &'a [Meaning],
 }
 
-/// The newest word about the wanted block; what was lost before it, and what is mangled, goes into the ledger.
+/// The newest word about the wanted block; what was lost before it, and what is mangled, goes into the
+/// ledger.
 pub(super) fn newest(
     wanted: Wanted<'_>,
     now_ns: u64,
@@ -44,7 +45,8 @@ pub(super) fn newest(
         }
     }
     seen?;
-    // Once more: an earlier word may have come after its place was examined, but not after the newest was seen.
+    // Once more: an earlier word may have come after its place was examined, but not after the newest was
+    // seen.
     let (attempt, meaning, present) = look(wanted, now_ns, &word, mangled)?;
     // The writer has waited before it wrote the newest, so what stands before it is whole.
     for before in (wanted.from..attempt).rev().take(usize::from(LINE_WORDS) - 1) {

@@ -1,13 +1,13 @@
 //! The layout of an inbox, and the words that announce and acknowledge blocks.
 //!
-//! For each ordered pair (A, B) there is one inbox: a segment of B that A writes. It holds, for each of [`WINDOW`] slots, a
-//! line of announcements (A: "block n is in the slot"), a line of acknowledgements (A: "your block n of the other
-//! direction is right, or is not"), and the block itself. Each attempt to announce or acknowledge one block has a word of
-//! its own, so that the reader can tell a word that was lost from one that is late: a word that is missing before one that
-//! is there was lost.
+//! For each ordered pair (A, B) there is one inbox: a segment of B that A writes. It holds, for each of
+//! [`WINDOW`] slots, a line of announcements (A: "block n is in the slot"), a line of acknowledgements (A:
+//! "your block n of the other direction is right, or is not"), and the block itself. Each attempt to announce
+//! or acknowledge one block has a word of its own, so that the reader can tell a word that was lost from one
+//! that is late: a word that is missing before one that is there was lost.
 //!
-//! A word carries the number of its block (32 bits), the attempt (8) and a check over pair, direction and meaning (24); a word
-//! with a wrong check was corrupted on the way.
+//! A word carries the number of its block (32 bits), the attempt (8) and a check over pair, direction and
+//! meaning (24); a word with a wrong check was corrupted on the way.
 
 use seeded_random::mix;
 
@@ -65,7 +65,8 @@ pub(super) enum Meaning {
     Wrong,
 }
 
-/// Source and destination of blocks, and the seed of the run: words of other pairs and of other runs have other checks.
+/// Source and destination of blocks, and the seed of the run: words of other pairs and of other runs have
+/// other checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Route(u64);
 

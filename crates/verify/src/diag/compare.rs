@@ -7,8 +7,9 @@ use super::NodeDiag;
 /// Ends each text.
 const NEXT: &str = "`tieline cable` shows the links that are down";
 
-/// Names each node whose view differs from the most common one; where no view is more common than all others, from the one that has all nodes
-/// of the others, whose node has no part in it; where there is no such view, each node with its own.
+/// Names each node whose view differs from the most common one; where no view is more common than all others,
+/// from the one that has all nodes of the others, whose node has no part in it; where there is no such view,
+/// each node with its own.
 pub(super) fn compare(nodes: &[&NodeDiag]) -> Vec<String> {
     let count = |view: &[NodeId]| nodes.iter().filter(|node| node.nodes_seen == view).count();
     let Some(common) = nodes.iter().map(|node| &node.nodes_seen).max_by_key(|view| (count(view), view.len()))

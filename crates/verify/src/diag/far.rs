@@ -1,4 +1,5 @@
-//! The static test on all hosts: this program tests the nodes of its host, and an agent on each other host its own.
+//! The static test on all hosts: this program tests the nodes of its host, and an agent on each other host
+//! its own.
 
 use std::time::{Duration, Instant};
 
@@ -31,8 +32,8 @@ pub struct Everywhere<'a> {
     pub clear: bool,
 }
 
-/// Tests the nodes of a target, and those elsewhere. A host that cannot take part is in the report, and is not waited for. `stop` may ask
-/// for an early end: nodes that had not reported by then are in no report.
+/// Tests the nodes of a target, and those elsewhere. A host that cannot take part is in the report, and is
+/// not waited for. `stop` may ask for an early end: nodes that had not reported by then are in no report.
 pub fn run_everywhere(
     target: &Target,
     expected: &Expected,

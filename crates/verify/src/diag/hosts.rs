@@ -1,7 +1,8 @@
 //! Host files: which nodes a cluster should have, and on which hosts.
 //!
-//! Two forms are read. The classic one (`HOSTNAME: name`, then `ADAPTER: name node-id adapter-number`; other keywords say
-//! nothing about nodes and are passed over), and a plain one: a node's number and its host on each line.
+//! Two forms are read. The classic one (`HOSTNAME: name`, then `ADAPTER: name node-id adapter-number`; other
+//! keywords say nothing about nodes and are passed over), and a plain one: a node's number and its host on
+//! each line.
 
 use std::path::{Path, PathBuf};
 

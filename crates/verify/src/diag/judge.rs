@@ -169,8 +169,9 @@ fn how(diag: &NodeDiag, peer: NodeId) -> String {
     }
 }
 
-/// How much it matters that a node which runs here is not seen: a test that passes would say that all is well. Where its link
-/// is down or leads elsewhere, or where it has a report of its own, the error is there, and this is what follows from it.
+/// How much it matters that a node which runs here is not seen: a test that passes would say that all is
+/// well. Where its link is down or leads elsewhere, or where it has a report of its own, the error is there,
+/// and this is what follows from it.
 fn not_seen(diag: &NodeDiag, peer: NodeId, others: Others<'_>) -> Level {
     match diag.links.iter().find(|link| link.peer == peer) {
         _ if others.reported.contains(&peer) => Level::Warning,

@@ -28,7 +28,8 @@ pub struct SelfTest {
     pub name: String,
     /// What was wrong, if anything.
     pub error: Option<String>,
-    /// That was only that it took too long, while the machine was busy with other work: no link or node is blamed for it.
+    /// That was only that it took too long, while the machine was busy with other work: no link or node is
+    /// blamed for it.
     #[serde(default)]
     pub in_doubt: bool,
     /// How long it took, in nanoseconds.
@@ -159,8 +160,8 @@ fn put_and_get(ends: &Ends<'_>) -> Outcome {
     if back == block { Ok(()) } else { Err("what was read differs from what was written".into()) }
 }
 
-/// Puts that took too long in all. If each of them does, that is the link: a process that has no processor is held up a few times for long,
-/// and puts thousands of times in between.
+/// Puts that took too long in all. If each of them does, that is the link: a process that has no processor is
+/// held up a few times for long, and puts thousands of times in between.
 fn too_slow(bytes: usize, mut took: Vec<Duration>) -> Trouble {
     took.sort_unstable();
     let each = took.get(took.len() / 2).copied().unwrap_or_default();

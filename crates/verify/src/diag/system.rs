@@ -52,8 +52,8 @@ impl System {
     }
 }
 
-/// Year, month from 0, and day of a day since 1970-01-01, in the Gregorian calendar: years begin in March, so that the leap day
-/// is their last (Hinnant, "chrono-compatible low-level date algorithms").
+/// Year, month from 0, and day of a day since 1970-01-01, in the Gregorian calendar: years begin in March, so
+/// that the leap day is their last (Hinnant, "chrono-compatible low-level date algorithms").
 fn civil(days: u64) -> (u64, usize, u64) {
     let shifted = days + 719_468;
     let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);

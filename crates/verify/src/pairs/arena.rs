@@ -39,7 +39,8 @@ pub struct Obstacle {
     pub why: String,
     /// The node that responded instead of the called one.
     pub answered_by: Option<NodeId>,
-    /// It was only that no answer came in time, while the machine was busy with other work: no link or node is blamed for it.
+    /// It was only that no answer came in time, while the machine was busy with other work: no link or node
+    /// is blamed for it.
     #[serde(default)]
     pub in_doubt: bool,
 }
@@ -86,8 +87,8 @@ pub(super) fn block_at(seats: usize) -> usize {
 }
 
 impl Arena {
-    /// Attaches to every node of the target and connects every ordered pair. What cannot be had is an obstacle; an error
-    /// is a node that cannot be attached to.
+    /// Attaches to every node of the target and connects every ordered pair. What cannot be had is an
+    /// obstacle; an error is a node that cannot be attached to.
     pub(super) fn set_up(target: &Target, number: u32) -> Result<Self, String> {
         Self::set_up_for(target, number, &|_| true)
     }

@@ -1,12 +1,14 @@
 //! Which pair is worse than the others, and how sure that is.
 //!
-//! All pairs are read once in each round, in an order that changes, and beside each reading stands what the machine does
-//! without a link at that moment, in the very same memory: so neither what the machine does to everybody nor the place of
-//! the memory in its caches counts. What a reading should be is that baseline, made worse as the others are in the same round;
-//! the median of what it is by what it should be, with its interval, is the pair's excess.
+//! All pairs are read once in each round, in an order that changes, and beside each reading stands what the
+//! machine does without a link at that moment, in the very same memory: so neither what the machine does to
+//! everybody nor the place of the memory in its caches counts. What a reading should be is that baseline,
+//! made worse as the others are in the same round; the median of what it is by what it should be, with its
+//! interval, is the pair's excess.
 //!
-//! A pair is bad when the whole interval lies above two things: the ratio from which on a link counts as slow, which is a
-//! definition, and what the other pairs scatter among themselves, which is read off this machine at this moment.
+//! A pair is bad when the whole interval lies above two things: the ratio from which on a link counts as
+//! slow, which is a definition, and what the other pairs scatter among themselves, which is read off this
+//! machine at this moment.
 
 use bench::stats::{Interval, median, median_interval};
 use serde::{Deserialize, Serialize};
@@ -27,7 +29,8 @@ pub struct Limit {
 pub struct Excess {
     /// Median of the readings, in nanoseconds.
     pub p50_ns: f64,
-    /// By how much it exceeds what it should be, by the other pairs and its own place in memory: 1: not at all.
+    /// By how much it exceeds what it should be, by the other pairs and its own place in memory: 1: not at
+    /// all.
     pub ratio: f64,
     /// 95 % interval of that.
     pub ratio_ci95: Interval,
@@ -41,7 +44,8 @@ pub struct Excess {
     pub verdict: Verdict,
 }
 
-/// One reading through a link, and one of the same without it, in nanoseconds; what is not a number was not measured.
+/// One reading through a link, and one of the same without it, in nanoseconds; what is not a number was not
+/// measured.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Beside {
     pub(super) ns: f64,
@@ -124,8 +128,8 @@ fn excess(own: &[f64], ratios: &[f64]) -> Option<Excess> {
 /// From the typical distance to the standard deviation, where deviations are normal.
 const NORMAL: f64 = 1.4826;
 
-/// How far pairs lie from each other by chance: the typical distance of the faster half from the middle. A fault only makes
-/// pairs slower, so it does not show in that.
+/// How far pairs lie from each other by chance: the typical distance of the faster half from the middle. A
+/// fault only makes pairs slower, so it does not show in that.
 fn scatter(all: &[Option<Excess>]) -> f64 {
     let ratios: Vec<f64> = all.iter().flatten().map(|excess| excess.ratio).collect();
     let Some(middle) = median(&ratios) else { return 0.0 };

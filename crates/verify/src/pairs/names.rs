@@ -10,7 +10,8 @@ use crate::suspect::Suspected;
 use crate::target::Target;
 use crate::verdict::Verdict;
 
-/// Checks the names of nodes: quick, and first, because a test that waits for a node that has changed places with another waits long.
+/// Checks the names of nodes: quick, and first, because a test that waits for a node that has changed places
+/// with another waits long.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NamesReport {
     /// Ordered pairs of which the one that was called answered.

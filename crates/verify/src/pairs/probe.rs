@@ -12,11 +12,12 @@ use super::arena::{Arena, BLOCK_BYTES, block_at, line_at};
 const BLOCKS: u32 = 4;
 /// Round trips in a reading.
 const ROUND_TRIPS: u64 = 60;
-/// A round trip that takes longer than this is given up: the link is down, or the other side got no processor.
+/// A round trip that takes longer than this is given up: the link is down, or the other side got no
+/// processor.
 const GIVE_UP_NS: u64 = 200_000_000;
 
-/// What `reading` gives, unless this thread lost its processor meanwhile: then it is not valid. A reading takes
-/// microseconds, and a thread that loses the processor is away for much longer.
+/// What `reading` gives, unless this thread lost its processor meanwhile: then it is not valid. A reading
+/// takes microseconds, and a thread that loses the processor is away for much longer.
 pub(super) fn undisturbed(clock: &Clock, reading: impl FnOnce() -> f64) -> f64 {
     let absence = Absence::since_now();
     let ns = reading();
@@ -62,7 +63,8 @@ pub(super) fn crawls(arena: &Arena, clock: &Clock, pair: (usize, usize), source:
     Some(best_ns)
 }
 
-/// The same block copied into the very memory of the other node, without any link: what the machine allows at this moment.
+/// The same block copied into the very memory of the other node, without any link: what the machine allows at
+/// this moment.
 pub(super) fn copy_ns(arena: &Arena, clock: &Clock, to: usize, source: &[u8]) -> f64 {
     let Some(seat) = arena.seats.get(to) else { return f64::NAN };
     let (window, at) = (seat.segment.window(), block_at(arena.seats.len()));
@@ -79,7 +81,8 @@ pub(super) fn copy_ns(arena: &Arena, clock: &Clock, to: usize, source: &[u8]) ->
 pub(super) enum Through {
     /// The links of the pair.
     Links,
-    /// Nothing: both sides store to the same lines of the same memory, as their owners map it. What the machine allows there.
+    /// Nothing: both sides store to the same lines of the same memory, as their owners map it. What the
+    /// machine allows there.
     Memory,
 }
 

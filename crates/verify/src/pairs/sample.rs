@@ -1,7 +1,7 @@
 //! Selects the pairs to measure where measuring all would take too long.
 //!
-//! Pairs grow with the square of the nodes. A sample takes the nodes as a ring and links each with those at a few
-//! distances from it: so every node has equally many links in it, and a bad node shows as one.
+//! Pairs grow with the square of the nodes. A sample takes the nodes as a ring and links each with those at a
+//! few distances from it: so every node has equally many links in it, and a bad node shows as one.
 
 use bench::rng::Rng;
 
@@ -10,19 +10,21 @@ use super::shuffle;
 /// An ordered pair, by the seats of its ends.
 type Pair = (usize, usize);
 
-/// Pairs that nothing is said against, beside which suspects are measured again: so many for each suspect, and at least.
+/// Pairs that nothing is said against, beside which suspects are measured again: so many for each suspect,
+/// and at least.
 const CONTROLS_EACH: usize = 2;
 const CONTROLS_MIN: usize = 32;
 
-/// All pairs if they are at most `most`; otherwise about as many, both directions of a link each, the same number for every
-/// node and at least two. Which ones depends on the seed.
+/// All pairs if they are at most `most`; otherwise about as many, both directions of a link each, the same
+/// number for every node and at least two. Which ones depends on the seed.
 pub(super) fn of(pairs: Vec<Pair>, seats: usize, most: usize, seed: u64) -> Vec<Pair> {
     if pairs.len() <= most {
         return pairs;
     }
     let mut distances: Vec<usize> = (1..=seats / 2).collect();
     shuffle(&mut distances, &mut Rng::new(seed));
-    // A distance links every seat with another (that of half a ring every other one): two pairs for each seat.
+    // A distance links every seat with another (that of half a ring every other one): two pairs for each
+    // seat.
     distances.truncate((most / (2 * seats)).max(1));
     let distance = |(a, b): &Pair| a.abs_diff(*b).min(seats - a.abs_diff(*b));
     pairs.into_iter().filter(|pair| distances.contains(&distance(pair))).collect()

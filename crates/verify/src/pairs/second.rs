@@ -125,7 +125,8 @@ pub(super) fn run(
 fn conclude(report: &mut PairsReport, suspect: Suspect) {
     let verdict = settled(&suspect.readings).unwrap_or(Verdict::Inconclusive);
     let Some(figures) = report.pairs.iter_mut().find(|figures| figures.pair == suspect.pair) else { return };
-    // What the first pass could not read was read now, or is said again. What all passes say is said of its figure, too.
+    // What the first pass could not read was read now, or is said again. What all passes say is said of its
+    // figure, too.
     let (kind, what, excess) = match suspect.what {
         Suspicion::Latency => ("latency:", "latency", figures.latency.as_mut()),
         Suspicion::Block => ("bandwidth:", "block", figures.block.as_mut()),

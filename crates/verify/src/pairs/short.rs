@@ -44,7 +44,8 @@ impl Centre {
 #[derive(Debug, Clone)]
 pub(crate) struct ShortReading {
     pub(crate) pair: [NodeId; 2],
-    /// Half a round trip of 8 bytes, in nanoseconds. Only from the lower node to the higher: it takes both directions.
+    /// Half a round trip of 8 bytes, in nanoseconds. Only from the lower node to the higher: it takes both
+    /// directions.
     pub(crate) half_rtt_ns: Option<Centre>,
     /// Time of a block, in nanoseconds.
     pub(crate) block_ns: Option<Centre>,
@@ -57,8 +58,9 @@ pub(crate) const fn block_bytes() -> usize {
     BLOCK_BYTES
 }
 
-/// Reads these ordered pairs so many times, each time beside each other and beside a plain copy. Pairs that cannot be had are
-/// obstacles; an error is a node that cannot be attached to. `number` keeps two readings of one process apart.
+/// Reads these ordered pairs so many times, each time beside each other and beside a plain copy. Pairs that
+/// cannot be had are obstacles; an error is a node that cannot be attached to. `number` keeps two readings of
+/// one process apart.
 pub(crate) fn read_some(
     target: &Target,
     wanted: &[[NodeId; 2]],

@@ -1,13 +1,14 @@
 //! Finds links that stall now and then: small puts through all links in turn.
 //!
-//! One thread puts a word through each link in turn, again and again. A put that takes much longer than all others was
-//! held up: by its link, or because the processor was taken away. The time without a processor is known (wall clock less
-//! the thread's own processor time) and taken off; what remains must hit one link repeatedly, with similar lengths, and do
-//! so again in a second pass.
+//! One thread puts a word through each link in turn, again and again. A put that takes much longer than all
+//! others was held up: by its link, or because the processor was taken away. The time without a processor is
+//! known (wall clock less the thread's own processor time) and taken off; what remains must hit one link
+//! repeatedly, with similar lengths, and do so again in a second pass.
 //!
-//! What the machine does (a host that takes the processor away, firmware) hits whatever is under way. So stores to plain
-//! memory fill nearly all of the time, and the time that each link took is known: a link is called bad when it was held up
-//! more often than its share of the time explains, counted among events of that length.
+//! What the machine does (a host that takes the processor away, firmware) hits whatever is under way. So
+//! stores to plain memory fill nearly all of the time, and the time that each link took is known: a link is
+//! called bad when it was held up more often than its share of the time explains, counted among events of
+//! that length.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -31,8 +32,8 @@ const ALIKE: f64 = 2.5;
 const REPEATED: usize = 2;
 /// So unlikely it must be that what the machine does hit one link that often.
 const CHANCE: f64 = 0.001;
-/// Stores to plain memory after a round of puts take so many times as long as the puts: what the machine does mostly falls
-/// on them, so that even a few stalls of one link are no chance …
+/// Stores to plain memory after a round of puts take so many times as long as the puts: what the machine does
+/// mostly falls on them, so that even a few stalls of one link are no chance …
 const MEMORY_TIMES: u64 = 100;
 /// … but at most this share of a stall: the next put must come while the link is still stopped.
 const STALL_SHARE: u64 = 10;
@@ -57,8 +58,8 @@ pub struct Stalls {
     pub stalls: Vec<Stall>,
 }
 
-/// Each with the stalls of the opposite direction added: a link that stops holds up whichever put comes first, so
-/// one direction alone may have hardly any.
+/// Each with the stalls of the opposite direction added: a link that stops holds up whichever put comes
+/// first, so one direction alone may have hardly any.
 pub(super) fn of_links(found: &[Stalls]) -> Vec<Stalls> {
     let merged = |[from, to]: [NodeId; 2]| {
         let of_link = |other: &&Stalls| other.pair == [from, to] || other.pair == [to, from];
@@ -334,7 +335,8 @@ mod tests {
         assert_eq!(verdict(&stalls(&[(10.0, 5.0)]), 0.0), Verdict::Pass);
     }
 
-    /// A link that stood still twice, on a machine whose host takes the processor away now and then without saying so.
+    /// A link that stood still twice, on a machine whose host takes the processor away now and then without
+    /// saying so.
     #[test]
     fn what_the_machine_does_is_counted_where_it_is_as_long_as_what_hit_the_link() {
         let link = stalls(&[(100.0, 5.0), (1100.0, 4.9)]);

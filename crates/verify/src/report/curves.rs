@@ -107,7 +107,8 @@ fn latency(document: &Value, at: usize, benchmark: &Value, detail: Detail) -> Op
     })
 }
 
-/// What it costs to copy bytes that the other processor has just written: no message of that size can be read faster.
+/// What it costs to copy bytes that the other processor has just written: no message of that size can be read
+/// faster.
 fn fresh_copies(document: &Value, longest_bytes: f64) -> Option<Series> {
     let limits = *of(document, "limits").first()?;
     let fresh = limits.items("copies").iter().filter(|copy| copy.at("temperature").as_str() == Some("fresh"));

@@ -81,7 +81,8 @@ fn clock(env: &Value) -> Option<String> {
     Some(text)
 }
 
-/// What moved during the run: processors of a virtual machine do, and then a cache line costs several times as much.
+/// What moved during the run: processors of a virtual machine do, and then a cache line costs several times
+/// as much.
 fn moved(document: &Value) -> Vec<String> {
     let mut found = Vec::new();
     let (mut disturbed, mut readings) = (0, 0);

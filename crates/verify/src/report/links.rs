@@ -1,4 +1,5 @@
-//! The matrix of what carries the data of each pair: shared memory within a host, libfabric between hosts, and over how many rails.
+//! The matrix of what carries the data of each pair: shared memory within a host, libfabric between hosts,
+//! and over how many rails.
 
 use std::collections::BTreeMap;
 

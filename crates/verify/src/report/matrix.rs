@@ -99,7 +99,8 @@ fn far_bandwidth(facts: &Facts, pair: Pair) -> Option<f64> {
     facts.pairs.get(&pair)?.far_bandwidth
 }
 
-/// How many times as long as bare loops of libfabric's calls a half round trip takes, and which share of their bandwidth puts have.
+/// How many times as long as bare loops of libfabric's calls a half round trip takes, and which share of
+/// their bandwidth puts have.
 fn latency_ratio(facts: &Facts, pair: Pair) -> Option<f64> {
     let pair = facts.pairs.get(&pair)?;
     Some(pair.far_latency_ns? / pair.provider_latency_ns?)

@@ -153,7 +153,8 @@ pub(super) fn date(unix_s: f64) -> Option<String> {
         return None;
     }
     let s = unix_s as u64;
-    // Days to a civil date: eras of 400 years that begin in March, so that a leap day is the last of its year.
+    // Days to a civil date: eras of 400 years that begin in March, so that a leap day is the last of its
+    // year.
     let days = s / 86_400 + 719_468;
     let (era, day) = (days / 146_097, days % 146_097);
     let year_of_era = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;

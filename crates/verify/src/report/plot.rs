@@ -1,5 +1,5 @@
-//! A plot: axes, lines, legend, and the same numbers as a table. Lines differ in colour, dashes and marks, so that no one
-//! of these is needed to distinguish them.
+//! A plot: axes, lines, legend, and the same numbers as a table. Lines differ in colour, dashes and marks, so
+//! that no one of these is needed to distinguish them.
 
 use std::fmt::Write;
 

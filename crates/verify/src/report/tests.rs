@@ -1,4 +1,5 @@
-//! Every section there and not, hostile texts, absurd numbers, many nodes: a page comes out, and nothing in it is fetched.
+//! Every section there and not, hostile texts, absurd numbers, many nodes: a page comes out, and nothing in
+//! it is fetched.
 
 use serde_json::{Value, json};
 

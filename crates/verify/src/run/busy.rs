@@ -9,7 +9,8 @@ const OF_SPEED: [&str; 5] = ["cable", "load", "pairs", "scipp", "curves"];
 /// Steps that other work can only make late: where nothing was, it has spoilt nothing.
 const OF_TIME: [&str; 4] = ["diag", "names", "exchange", "closing"];
 
-/// Whether other work was at hand while this step judged what it can spoil. Thresholds judge what others measured.
+/// Whether other work was at hand while this step judged what it can spoil. Thresholds judge what others
+/// measured.
 pub(super) fn is_spoilt(step: &Step) -> bool {
     let late = OF_TIME.contains(&step.name) && step.verdict == Verdict::Inconclusive;
     (OF_SPEED.contains(&step.name) || late) && step.load.is_busy() || step.name == "thresholds"

@@ -14,12 +14,13 @@ use crate::suspect::{Suspect, Suspected};
 pub(super) struct Changes {
     /// The suspects for it.
     pub(super) suspects: Vec<Suspected>,
-    /// Links that were down because heartbeats came too late, while the machine was busy with other work, and that are up again: that speaks
-    /// against no link. In words.
+    /// Links that were down because heartbeats came too late, while the machine was busy with other work, and
+    /// that are up again: that speaks against no link. In words.
     pub(super) late: Vec<String>,
 }
 
-/// Compares what the managers said before the tests with what they say after them. `is_busy`: the machine was, in between.
+/// Compares what the managers said before the tests with what they say after them. `is_busy`: the machine
+/// was, in between.
 pub(super) fn changes(before: &ClusterReport, after: &ClusterReport, is_busy: bool) -> Changes {
     let mut changes = Changes::default();
     let (before, after) = (views(before), views(after));
@@ -138,7 +139,8 @@ impl Changes {
         self.suspects.push(Suspected { suspect, evidence: vec![evidence] });
     }
 
-    /// What both ends have seen of a link. The end that missed heartbeats ends the session; the other one may have missed none.
+    /// What both ends have seen of a link. The end that missed heartbeats ends the session; the other one may
+    /// have missed none.
     fn judge(&mut self, ends: [NodeId; 2], seen: &[Change], is_busy: bool) {
         let evidence = seen.iter().map(|change| change.evidence.clone()).collect::<Vec<_>>();
         let is_only_late =

@@ -23,7 +23,8 @@ pub(super) struct Measured {
     pub(super) missing: Vec<String>,
     /// Some of that contradicts the cluster, not only against what this machine can measure.
     pub(super) failed: bool,
-    /// Some of that was not answered in time while others had the processors, for which no link or node is blamed.
+    /// Some of that was not answered in time while others had the processors, for which no link or node is
+    /// blamed.
     pub(super) unanswered: bool,
     /// What contradicts the link between the two.
     pub(super) bad_links: Vec<([NodeId; 2], String)>,

@@ -8,7 +8,8 @@ use serde::Serialize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Depth {
-    /// Seconds: managers, sessions, cables, names, and a checked exchange. Nothing is measured. Fit for a job's prolog.
+    /// Seconds: managers, sessions, cables, names, and a checked exchange. Nothing is measured. Fit for a
+    /// job's prolog.
     Health,
     /// Every test, briefly; no curves.
     Quick,
@@ -65,7 +66,8 @@ impl Depth {
             let longest_of_hosts = Duration::from_secs(longest_s);
             Some(Plan { load, rounds, most_pairs, most_pairs_of_hosts, longest_of_hosts, watch, curves })
         };
-        // Watching lasts long enough for two stalls of those that come each second; a rhythm needs five beats to be named.
+        // Watching lasts long enough for two stalls of those that come each second; a rhythm needs five beats
+        // to be named.
         match self {
             Self::Health => None,
             Self::Quick => of(500, 60, 2200, None),

@@ -31,7 +31,8 @@ impl Others {
         self.nodes.iter().map(|one| one.node)
     }
 
-    /// What the line of the step `status` says of them: how many there are, and which steps are left out if this host has one node.
+    /// What the line of the step `status` says of them: how many there are, and which steps are left out if
+    /// this host has one node.
     pub(super) fn summary(&self, here: usize) -> String {
         match (self.nodes.len(), here) {
             (0, _) => String::new(),

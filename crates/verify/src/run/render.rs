@@ -140,7 +140,8 @@ fn open_step(verdict: Verdict, steps: &[Step]) -> String {
     })
 }
 
-/// What there is of a run that had to be ended before its steps were: those that were done, and why there are not more.
+/// What there is of a run that had to be ended before its steps were: those that were done, and why there are
+/// not more.
 pub fn render_unfinished(steps: &[Step]) -> String {
     let (verdict, why) = unfinished(steps);
     let mut text = String::new();
@@ -168,7 +169,8 @@ fn write_step(text: &mut String, step: &Step) {
         writeln!(text, "{:<9} {:<12} {:>6.2} s  {}", step.name, step.verdict, step.duration_s, step.detail);
 }
 
-/// The first suspect with the first of what is wrong, how many more there are of each, and which command shows them.
+/// The first suspect with the first of what is wrong, how many more there are of each, and which command
+/// shows them.
 fn reason(blamed: &[String], problems: &[String]) -> String {
     let first = match (blamed.first(), problems.first()) {
         (None, None) => return String::new(),

@@ -357,7 +357,8 @@ impl<'a, 'b> Steps<'a, 'b> {
             if !failed.is_empty() {
                 detail.push_str(&format!(", not kept: {}", failed.join(", ")));
             }
-            // Nothing that was judged is nothing that passed; what was measured beside other work cannot be judged.
+            // Nothing that was judged is nothing that passed; what was measured beside other work cannot be
+            // judged.
             let verdict = match (figures, busy) {
                 (0, false) => Verdict::Fail,
                 (_, true) => verdict.min(Verdict::Inconclusive),

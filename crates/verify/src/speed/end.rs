@@ -18,14 +18,16 @@ use super::{BLOCK_BYTES, EndSaid, MOST_BLOCK_BYTES, MOST_SIZES, PutReading, Read
 use crate::agent::{Lines, Look};
 use crate::target::Target;
 
-/// The number of the turn that is over lies at the start of an end's memory, then how many rows the bare loops have, then the blocks.
+/// The number of the turn that is over lies at the start of an end's memory, then how many rows the bare
+/// loops have, then the blocks.
 const ROWS_AT: usize = 8;
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 /// Longest wait for the other end.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long an end that answers sleeps until it looks whether the turn is over.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Round trips of a row. The first row only warms up; then there are as many rows, or as fit into this time, but some.
+/// Round trips of a row. The first row only warms up; then there are as many rows, or as fit into this time,
+/// but some.
 const ROW: usize = 10;
 const MOST_ROWS: usize = 20;
 const LEAST_ROWS: usize = 3;

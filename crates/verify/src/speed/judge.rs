@@ -1,9 +1,10 @@
 //! Which pairs of nodes on two hosts are slow beside the others.
 //!
-//! Links between the hosts of a cluster should be alike. What a pair is compared with is the middle of the faster half of the pairs. What is
-//! beyond the limits is measured again when all have had their turn. What a pair has shown at best counts, through the link or by libfabric
-//! alone: what has disturbed one turn shows nothing. The limits are far away from what is usual, because other work on the other hosts is
-//! not known, and wider where the pairs scatter.
+//! Links between the hosts of a cluster should be alike. What a pair is compared with is the middle of the
+//! faster half of the pairs. What is beyond the limits is measured again when all have had their turn. What a
+//! pair has shown at best counts, through the link or by libfabric alone: what has disturbed one turn shows
+//! nothing. The limits are far away from what is usual, because other work on the other hosts is not known,
+//! and wider where the pairs scatter.
 
 use bench::stats::median;
 use tieline::NodeId;
@@ -11,7 +12,8 @@ use tieline::NodeId;
 use super::{Baseline, Reading, SpeedPair};
 use crate::suspect::{self, Suspected};
 
-/// A block may take so many times as long as in the faster half of the pairs: a link that runs at a tenth of its speed takes ten times as long.
+/// A block may take so many times as long as in the faster half of the pairs: a link that runs at a tenth of
+/// its speed takes ten times as long.
 const MOST_OF_BLOCK: f64 = 4.0;
 /// The same of the fastest half round trips.
 const MOST_OF_HALF_RTT: f64 = 6.0;

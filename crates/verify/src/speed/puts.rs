@@ -26,8 +26,8 @@ pub(super) fn block(len: usize) -> Vec<u8> {
     (0..len).map(|at| (at / 7) as u8).collect()
 }
 
-/// Streams that grow until they take long enough; then a few of that length. With that: how many blocks they had. `between` is called
-/// before each.
+/// Streams that grow until they take long enough; then a few of that length. With that: how many blocks they
+/// had. `between` is called before each.
 pub(super) fn bandwidth(
     memory: &RemoteSegment,
     block: &[u8],
@@ -55,8 +55,8 @@ pub(super) fn bandwidth(
     Ok((median(&rates).unwrap_or(f64::NAN), blocks))
 }
 
-/// Puts of these sizes, in their order, until there is no time for the next one, over a link that was seen to carry `rate` bytes a second.
-/// `between` is called now and then.
+/// Puts of these sizes, in their order, until there is no time for the next one, over a link that was seen to
+/// carry `rate` bytes a second. `between` is called now and then.
 pub(super) fn by_size(
     memory: &RemoteSegment,
     sizes_bytes: &[u64],

@@ -15,7 +15,8 @@ use crate::run::counted;
 const MOST_SHOWN: usize = 16;
 
 impl SpeedReport {
-    /// Matrices: rows measure and put, columns answer and own the memory. None if there are too many nodes, or no readings.
+    /// Matrices: rows measure and put, columns answer and own the memory. None if there are too many nodes,
+    /// or no readings.
     pub fn tables(&self) -> Vec<String> {
         let of = |figure: fn(&dyn Speed) -> f64, decimals: usize| {
             let readings = self.pairs.iter().filter_map(|pair| Some((pair.pair, pair.reading?)));

@@ -18,7 +18,8 @@ use crate::agent::{AgentError, Elsewhere, Job, LOOK, Lines, MOST_ORDER_BYTES, Sa
 use crate::target::Target;
 use crate::verdict::Verdict;
 
-/// How long an end may take to open, or to take a turn: each of its steps ends by limits of its own before that.
+/// How long an end may take to open, or to take a turn: each of its steps ends by limits of its own before
+/// that.
 const TURN_WITHIN: Duration = Duration::from_secs(10).saturating_add(ALL_SIZES);
 /// A pair that is slow is measured so often once more, and all of them together for so long.
 const TURNS_AGAIN: usize = 3;
@@ -39,8 +40,8 @@ pub struct Plan {
     pub from: Option<NodeId>,
     /// Only pairs in which this node answers and has the memory.
     pub to: Option<NodeId>,
-    /// Puts of these sizes are measured, too, in bytes: 1 to [`MOST_BLOCK_BYTES`](super::MOST_BLOCK_BYTES), at most
-    /// [`MOST_SIZES`](super::MOST_SIZES).
+    /// Puts of these sizes are measured, too, in bytes: 1 to [`MOST_BLOCK_BYTES`](super::MOST_BLOCK_BYTES),
+    /// at most [`MOST_SIZES`](super::MOST_SIZES).
     pub sizes_bytes: Vec<u64>,
 }
 
@@ -120,7 +121,8 @@ pub fn run(
     })
 }
 
-/// Measures pairs again that are slow beside the others: of a pair the best figures count. Those that were slow each time.
+/// Measures pairs again that are slow beside the others: of a pair the best figures count. Those that were
+/// slow each time.
 fn again(
     ends: &mut BTreeMap<NodeId, Open>,
     pairs: &mut [SpeedPair],
@@ -212,7 +214,8 @@ fn pairs(hosts: &BTreeMap<NodeId, String>) -> Vec<[NodeId; 2]> {
         .collect()
 }
 
-/// At most so many, in an order by lot: taken round by round, so that each node is about equally often in them.
+/// At most so many, in an order by lot: taken round by round, so that each node is about equally often in
+/// them.
 fn sample(mut pairs: Vec<[NodeId; 2]>, plan: &Plan) -> Vec<[NodeId; 2]> {
     let mut rng = Rng::new(plan.seed);
     for last in (1..pairs.len()).rev() {

@@ -20,8 +20,8 @@ use crate::verdict::Verdict;
 /// Nodes that are asked at the same time: each takes a thread and a descriptor.
 const ASKED_AT_ONCE: usize = 16;
 
-/// How long the managers of other hosts together are waited for by who wants to see the cluster now, and how long one of them whose turn
-/// comes late; both beside what the network takes.
+/// How long the managers of other hosts together are waited for by who wants to see the cluster now, and how
+/// long one of them whose turn comes late; both beside what the network takes.
 const LITTLE: Duration = Duration::from_secs(1);
 const LEAST: Duration = Duration::from_millis(250);
 
@@ -214,7 +214,8 @@ fn round_trip(link: &LinkStatus) -> String {
     }
 }
 
-/// Over how many rails data goes, where one of the two ends has several; the other one has fewer, if that is said.
+/// Over how many rails data goes, where one of the two ends has several; the other one has fewer, if that is
+/// said.
 fn rails(own: &NodeStatus, peer: NodeId, far: &[FarNode]) -> String {
     let count = |status: &NodeStatus| status.info.rails.len().min(MAX_RAILS);
     let there = far.iter().find(|far| far.node == peer).and_then(|far| far.status.as_ref());

@@ -6,8 +6,8 @@ use tieline::NodeId;
 
 use crate::Target;
 
-/// A link of a node that is not judged itself leads to the wrong node: one that is judged is not at the end where it is meant to be, or
-/// where it is not.
+/// A link of a node that is not judged itself leads to the wrong node: one that is judged is not at the end
+/// where it is meant to be, or where it is not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Misled {
     /// Whose link it is.
@@ -25,8 +25,9 @@ impl Misled {
     }
 }
 
-/// Of a target that is a part of a cluster: links of the other nodes that lead to a wrong node and concern the target. `links` are
-/// those of the target's nodes; nodes with which there is no session are a problem already, and not asked.
+/// Of a target that is a part of a cluster: links of the other nodes that lead to a wrong node and concern
+/// the target. `links` are those of the target's nodes; nodes with which there is no session are a problem
+/// already, and not asked.
 pub(crate) fn misled<'l>(target: &Target, links: impl Iterator<Item = &'l LinkStatus>) -> Vec<Misled> {
     let mut others: Vec<NodeId> =
         links.filter(|link| link.session == SessionState::Valid).map(|link| link.peer).collect();

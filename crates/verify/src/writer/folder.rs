@@ -1,7 +1,7 @@
 //! Files of one folder that belong together: all are written under other names, and get theirs at the end.
 //!
-//! A list of their SHA-256 sums lies beside them, in the form of `sha256sum`. A file that is not as that list says is somebody
-//! else's, and is not replaced.
+//! A list of their SHA-256 sums lies beside them, in the form of `sha256sum`. A file that is not as that list
+//! says is somebody else's, and is not replaced.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -16,7 +16,8 @@ use super::{DIRECTORY, Kind, WriteError, anew, nameless};
 
 /// The longest list of sums that is read, in bytes.
 const LIST_BYTES_MAX: u64 = 1 << 16;
-/// The pause between two checks whether another process is still writing to the folder, and the number of checks.
+/// The pause between two checks whether another process is still writing to the folder, and the number of
+/// checks.
 const PAUSE: Duration = Duration::from_millis(50);
 const LOOKS: u32 = 200;
 
@@ -96,7 +97,8 @@ impl Folder {
         Ok(this)
     }
 
-    /// Writes all files, each by `write` with its name. False: `stop` returned true before all were complete, and nothing has changed.
+    /// Writes all files, each by `write` with its name. False: `stop` returned true before all were complete,
+    /// and nothing has changed.
     pub fn write(
         &self,
         mut write: impl FnMut(&str, &mut dyn Write) -> io::Result<()>,

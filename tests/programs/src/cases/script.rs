@@ -1,4 +1,5 @@
-//! Programs of our own, in languages and with libraries of others: each tries a list of things and says what came of it.
+//! Programs of our own, in languages and with libraries of others: each tries a list of things and says what
+//! came of it.
 
 use anyhow::{Context, Result};
 

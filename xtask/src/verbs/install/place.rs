@@ -192,7 +192,8 @@ impl<'a> Written<'a> {
         Ok(folder.join(name))
     }
 
-    /// At once, so that an installation that is interrupted can be removed. Without `DESTDIR`, as the installed system sees it.
+    /// At once, so that an installation that is interrupted can be removed. Without `DESTDIR`, as the
+    /// installed system sees it.
     fn note(&mut self, name: &str, folder: &str) -> Outcome {
         let file = format!("{}/{}/{name}", self.place.prefix, folder.trim_end_matches('/'));
         writeln!(self.list, "{file}")?;

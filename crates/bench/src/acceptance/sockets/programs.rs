@@ -20,7 +20,8 @@ use crate::{
 const WHAT: &str = "a program at two processors";
 /// Blocks that the time is enough for: some are disturbed.
 const BLOCKS: f64 = 45.0;
-/// How many times as long a run may take for the blocks of a verdict: where the kernel is slow, a reading takes several times as long.
+/// How many times as long a run may take for the blocks of a verdict: where the kernel is slow, a reading
+/// takes several times as long.
 const PATIENCE: u32 = 3;
 /// Readings take seconds, goals are far away: the interval may be wider than elsewhere.
 const HALF_WIDTH: f64 = 0.03;

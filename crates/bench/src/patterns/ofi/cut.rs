@@ -21,8 +21,8 @@ const COUNTS_AFTER: Duration = Duration::from_millis(100);
 /// Which rail is cut, from 0 on.
 const RAIL: usize = 1;
 
-/// Bytes per ns over what is left, each byte of which is compared. With `hosts` a rail of theirs is cut, and is whole again afterwards; else as
-/// much time passes.
+/// Bytes per ns over what is left, each byte of which is compared. With `hosts` a rail of theirs is cut, and
+/// is whole again afterwards; else as much time passes.
 pub(super) fn reading(ends: &mut Ends, seed: u64, hosts: Option<&Hosts>) -> Result<f64> {
     ends.near(&format!("fill {LONG_BYTES} {seed}"))?;
     ends.near.say(&format!("long {PUT_BYTES} {PUTS}"))?;
@@ -50,8 +50,8 @@ fn short(said: &str) -> String {
     said.chars().take(80).collect()
 }
 
-/// Of the moments of the begin, of the return of each put, and of the arrival of all: from the first return that counts to the last one,
-/// between which as much is under way.
+/// Of the moments of the begin, of the return of each put, and of the arrival of all: from the first return
+/// that counts to the last one, between which as much is under way.
 fn rate_after(moments: &[u64], from_ns: u64) -> Option<f64> {
     let (_, rest) = moments.split_first()?;
     let (_, returns) = rest.split_last()?;

@@ -214,8 +214,8 @@ impl Load {
         }
     }
 
-    /// The amount for the next client, after one with this result: requests of Redis, seconds of wrk. With rings each connection has
-    /// [`REQUESTS_EACH`].
+    /// The amount for the next client, after one with this result: requests of Redis, seconds of wrk. With
+    /// rings each connection has [`REQUESTS_EACH`].
     pub(super) fn amount(self, millions_a_second: Option<f64>, has_rings: bool) -> u64 {
         let rate = millions_a_second.map(|millions| millions * 1e6);
         match self {

@@ -161,7 +161,8 @@ fn form(path: &Path, word: Option<&str>) -> Result<Form, Failure> {
     }
 }
 
-/// What the form can't hold is said: nodes that it knows by their GUIDs get one, and nodes without a cable have no place in some.
+/// What the form can't hold is said: nodes that it knows by their GUIDs get one, and nodes without a cable
+/// have no place in some.
 fn complete(mut snapshot: Snapshot, form: Form, output: Shown) -> Result<Snapshot, Failure> {
     if matches!(form, Form::SlurmConf | Form::SlurmYaml) {
         hosts(&snapshot, output)?;

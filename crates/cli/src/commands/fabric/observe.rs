@@ -137,7 +137,8 @@ fn look(arguments: &Observe, output: Shown) -> Result<(Box<dyn MadTransport>, Ob
     Ok((transport, seen))
 }
 
-/// Reads the counters and the states of the cables again and again, until there were enough looks or a signal comes.
+/// Reads the counters and the states of the cables again and again, until there were enough looks or a signal
+/// comes.
 fn watch(
     arguments: &Observe,
     (seconds, mut plan, paths): (u32, counters::Plan, &[mad::header::Path]),

@@ -25,7 +25,8 @@ const LISTED: usize = 10_000;
 /// The longest dump that is read: tables of the largest fabrics are a third of that.
 const DUMP_BYTES_MAX: u64 = 1 << 30;
 
-/// Engines of others that there are none of here, and what comes nearest: without credit loops on any shape, or by ranks.
+/// Engines of others that there are none of here, and what comes nearest: without credit loops on any shape,
+/// or by ranks.
 const NEAREST: [(&str, RoutingEngine); 4] = [
     ("sssp", RoutingEngine::Layered),
     ("lash", RoutingEngine::Layered),
@@ -37,7 +38,8 @@ fn status(good: bool) -> u8 {
     if good { PASS } else { FAIL }
 }
 
-/// Names that lead nowhere and engines that refuse are the command line's fault. `place` is the fabric, `engine` as it was typed.
+/// Names that lead nowhere and engines that refuse are the command line's fault. `place` is the fabric,
+/// `engine` as it was typed.
 fn refused(error: WhatIfError, place: &str, engine: &str) -> Failure {
     match &error {
         WhatIfError::Name(why) => usage(format!("{place}: {why}")),
@@ -71,7 +73,8 @@ fn options(engine: &Engine) -> Result<RouteOptions, Failure> {
     Ok(RouteOptions { engine: known, roots: engine.root.clone(), vls, operational: 0, lmc: engine.lmc })
 }
 
-/// Completes options with the VLs that a fabric operates, and returns the warning, as a line, if they ask for more.
+/// Completes options with the VLs that a fabric operates, and returns the warning, as a line, if they ask for
+/// more.
 fn on(mut options: RouteOptions, snapshot: &Snapshot) -> (RouteOptions, String) {
     options.operational = snapshot.operational_vls().unwrap_or(0);
     let warning = options.warning().map_or_else(String::new, |warning| format!("WARNING {warning}\n"));

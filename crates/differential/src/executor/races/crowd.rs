@@ -11,8 +11,8 @@ use crate::program::call::{EpollBy, Kind, RecvBy};
 use crate::random::Random;
 use crate::sys::{files, poll, process, sockets, transfer};
 
-/// A number that means one connection, then another, while somebody reads from it: what it gets is from either, and
-/// nothing is lost to it.
+/// A number that means one connection, then another, while somebody reads from it: what it gets is from
+/// either, and nothing is lost to it.
 pub(super) fn numbers_change_hands(kind: Kind, random: &mut Random) -> Promise {
     let pairs = [connected(kind)?, connected(kind)?];
     let size = 2000 + random.below(8000);

@@ -107,7 +107,8 @@ pub(super) fn send_all(fd: i32, bytes: &[u8], random: &mut Random) -> Promise {
     Ok(())
 }
 
-/// Receives something by some function; nothing but an empty answer at the end, and none if it was interrupted.
+/// Receives something by some function; nothing but an empty answer at the end, and none if it was
+/// interrupted.
 pub(super) fn receive_some(fd: i32, random: &mut Random) -> Result<Option<Vec<u8>>, String> {
     let most = if random.percent(60) { 900 } else { 30_000 };
     let len = 1 + random.below(most);

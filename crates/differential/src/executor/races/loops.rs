@@ -54,8 +54,8 @@ pub(super) fn two_readers(kind: Kind, random: &mut Random) -> Promise {
     }
 }
 
-/// A number becomes another connection while a thread writes by it, and waits for room at times: each call's bytes go to the connection that the
-/// number was when it was made.
+/// A number becomes another connection while a thread writes by it, and waits for room at times: each call's
+/// bytes go to the connection that the number was when it was made.
 pub(super) fn replaced_under_a_writer(kind: Kind, random: &mut Random) -> Promise {
     let ([near, far], [other_near, other_far]) = (connected(kind)?, connected(kind)?);
     for end in [&near, &other_near] {
@@ -307,7 +307,8 @@ pub(super) fn never_waits(kind: Kind, random: &mut Random) -> Promise {
     order.is_complete([bytes.len(), 0])
 }
 
-/// Both ends take a short call for a full or an empty kernel, and wait for the next edge then, as epoll(7) allows.
+/// Both ends take a short call for a full or an empty kernel, and wait for the next edge then, as epoll(7)
+/// allows.
 pub(super) fn short_and_edges(kind: Kind, random: &mut Random) -> Promise {
     let [near, far] = connected(kind)?;
     set_nonblocking(&near)?;

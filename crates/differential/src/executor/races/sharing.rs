@@ -13,8 +13,8 @@ use crate::sys::address::Address;
 use crate::sys::vfork::{self, Plan};
 use crate::sys::{files, process, sockets, transfer};
 
-/// Several listeners on one port: which one a client comes to is the kernel's choice, but it comes to one, once, with what it
-/// has sent.
+/// Several listeners on one port: which one a client comes to is the kernel's choice, but it comes to one,
+/// once, with what it has sent.
 pub(super) fn port_group(kind: Kind, random: &mut Random) -> Promise {
     let mut doors = vec![shared_listener(kind, None)?];
     let (outcome, address) = sockets::name(doors[0].0, false);
@@ -66,8 +66,8 @@ fn shared_listener(kind: Kind, at: Option<&Address>) -> Result<End, String> {
     Ok(end)
 }
 
-/// Bytes go over a connection while another thread makes children by `vfork`, which close both ends and put others in their
-/// place: in their own tables, not in the parent's.
+/// Bytes go over a connection while another thread makes children by `vfork`, which close both ends and put
+/// others in their place: in their own tables, not in the parent's.
 pub(super) fn vforks(kind: Kind, random: &mut Random) -> Promise {
     let [near, far] = connected(kind)?;
     let other = connected(Kind::UnixStream)?;

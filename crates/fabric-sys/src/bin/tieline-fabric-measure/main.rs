@@ -1,8 +1,9 @@
-//! One end of bare loops of libfabric's calls: the reference of the figures of link `ofi` (`tieline bench acceptance --only ofi`).
+//! One end of bare loops of libfabric's calls: the reference of the figures of link `ofi`
+//! (`tieline bench acceptance --only ofi`).
 //!
-//! `tieline-fabric-measure PROVIDER ADDRESS BYTES` opens an end point at this address with BYTES of memory that the peer may write, and
-//! prints its card. The first line of its input is the card of the peer; then each line is an order, answered by one line. It ends with
-//! its input. The orders: see [`obey`].
+//! `tieline-fabric-measure PROVIDER ADDRESS BYTES` opens an end point at this address with BYTES of memory
+//! that the peer may write, and prints its card. The first line of its input is the card of the peer; then
+//! each line is an order, answered by one line. It ends with its input. The orders: see [`obey`].
 //!
 //! The loops are [`fabric_sys::bare`], which shares no code with crate `ofi`.
 #![allow(clippy::print_stdout)]
@@ -56,12 +57,15 @@ fn main() {
 /// The orders. Times are in nanoseconds.
 ///
 /// - `version`: of libfabric
-/// - `echo N`, while the peer does `answer N`: N messages of 8 bytes and their answers; half the time of one of them
-/// - `put BYTES N`: N writes one after the other, each of which is there when the next begins; the time of one
+/// - `echo N`, while the peer does `answer N`: N messages of 8 bytes and their answers; half the time of one
+///   of them
+/// - `put BYTES N`: N writes one after the other, each of which is there when the next begins; the time of
+///   one
 /// - `stream BYTES N`: N writes, several at a time; the time of one
 /// - `fill BYTES SEED`: what the next writes write
 /// - `check BYTES SEED`: whether the peer has written that
-/// - `tcp-listen`, then `tcp-connect ADDRESS:PORT` at the peer, `tcp-echo N` and `tcp-answer N`: the same echo over a TCP socket
+/// - `tcp-listen`, then `tcp-connect ADDRESS:PORT` at the peer, `tcp-echo N` and `tcp-answer N`: the same
+///   echo over a TCP socket
 fn obey(loops: &mut Loops, words: &[&str]) -> Answer {
     let number =
         |nth: usize| -> Result<u64, BareError> { Ok(words.get(nth).ok_or("a number is missing")?.parse()?) };

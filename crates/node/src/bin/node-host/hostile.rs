@@ -1,4 +1,5 @@
-//! A hostile member of the cluster: it has a certificate, and says what it is told to, a line of its standard input at a time.
+//! A hostile member of the cluster: it has a certificate, and says what it is told to, a line of its standard
+//! input at a time.
 
 use std::io::{BufRead, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -1,7 +1,8 @@
-//! What one host of a cluster does, for the tests in network namespaces: makes or joins a cluster, runs a manager, asks it.
+//! What one host of a cluster does, for the tests in network namespaces: makes or joins a cluster, runs a
+//! manager, asks it.
 //!
-//! The keys are where `XDG_CONFIG_HOME` says, and the first word says what to do. It prints what came of it on one line, or ends
-//! with 1 and prints why not.
+//! The keys are where `XDG_CONFIG_HOME` says, and the first word says what to do. It prints what came of it
+//! on one line, or ends with 1 and prints why not.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 

@@ -1,10 +1,11 @@
-//! One end of link `ofi` for its figures (`tieline bench acceptance --only ofi`): put, barrier and doorbells, timed.
+//! One end of link `ofi` for its figures (`tieline bench acceptance --only ofi`): put, barrier and doorbells,
+//! timed.
 //!
-//! `tieline-ofi-measure PROVIDER ADDRESS[,ADDRESS] BYTES` opens an end point at each of these addresses, exports BYTES of memory, and
-//! prints its card. With several addresses the link has as many rails; with the word `owner` at one end and `importer` at the other it
-//! goes on without one that is cut, in the direction from the importer to the owner. The
-//! first line of its input is the card of the peer; then each line is an order, answered by one line. It ends with its input. The
-//! orders: see [`End::obey`].
+//! `tieline-ofi-measure PROVIDER ADDRESS[,ADDRESS] BYTES` opens an end point at each of these addresses,
+//! exports BYTES of memory, and prints its card. With several addresses the link has as many rails; with the
+//! word `owner` at one end and `importer` at the other it goes on without one that is cut, in the direction
+//! from the importer to the owner. The first line of its input is the card of the peer; then each line is an
+//! order, answered by one line. It ends with its input. The orders: see [`End::obey`].
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 
@@ -32,8 +33,8 @@ type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
 const SESSION: u64 = 0x6d65_6173_7572_6500;
 /// Nothing takes this long: the peer is gone.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(20);
-/// Bytes of an urgent put, the first so many of which are not measured, and the pause between two looks for its answer: a thread that looks all
-/// the time keeps those that move the blocks from the processor.
+/// Bytes of an urgent put, the first so many of which are not measured, and the pause between two looks for
+/// its answer: a thread that looks all the time keeps those that move the blocks from the processor.
 const URGENT_BYTES: usize = 64;
 const URGENT_WARM_UP: usize = 20;
 const LOOK: Duration = Duration::from_micros(20);
@@ -72,7 +73,8 @@ fn unhex(text: &str) -> Fallible<Vec<u8>> {
     pairs.map(|pair| Ok(u8::from_str_radix(std::str::from_utf8(pair)?, 16)?)).collect()
 }
 
-/// The same bytes at both ends, from a place on that is a multiple of 8. By words, as long blocks are made and compared.
+/// The same bytes at both ends, from a place on that is a multiple of 8. By words, as long blocks are made
+/// and compared.
 fn pattern(into: &mut [u8], from: usize, seed: u64) {
     for (nth, bytes) in into.chunks_mut(8).enumerate() {
         let word = ((from / 8 + nth) as u64 ^ seed.rotate_left(40)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -188,14 +190,17 @@ impl End {
 
     /// The orders. Times are in nanoseconds.
     ///
-    /// - `echo N`, while the peer does `answer N`: N doorbells and their answers; half the time of one of them
-    /// - `poll-echo N`, while the peer does `poll-answer N`: the same by puts of 8 bytes, and looks at the word that the peer puts
+    /// - `echo N`, while the peer does `answer N`: N doorbells and their answers; half the time of one of
+    ///   them
+    /// - `poll-echo N`, while the peer does `poll-answer N`: the same by puts of 8 bytes, and looks at the
+    ///   word that the peer puts
     /// - `put BYTES N`: N puts, each followed by a barrier; the time of one
     /// - `stream BYTES N`: N puts and a barrier; the time of one
     /// - `chunk`: the bytes of a chunk of a long block over rails
-    /// - `urgent BYTES N`, while the peer does `urgent-answer N`: N puts of 64 bytes and their answers, while another thread puts blocks of
-    ///   BYTES one after the other; the time that 99 % of them do not exceed
-    /// - `long BYTES N`: N puts to N places; the moments (CLOCK_MONOTONIC) of the begin, of the return of each, and of the end of a barrier
+    /// - `urgent BYTES N`, while the peer does `urgent-answer N`: N puts of 64 bytes and their answers, while
+    ///   another thread puts blocks of BYTES one after the other; the time that 99 % of them do not exceed
+    /// - `long BYTES N`: N puts to N places; the moments (CLOCK_MONOTONIC) of the begin, of the return of
+    ///   each, and of the end of a barrier
     /// - `fill BYTES SEED`: what the next puts write
     /// - `check BYTES SEED`: whether the peer has written that
     /// - `version`: libfabric's

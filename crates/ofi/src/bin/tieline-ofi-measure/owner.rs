@@ -33,7 +33,8 @@ impl Owner {
         Ok(Self { bells: bells.collect::<Fallible<_>>()?, control })
     }
 
-    /// From now on rails after the `first` are closed and opened as the other end asks. `open` makes an end point of a rail.
+    /// From now on rails after the `first` are closed and opened as the other end asks. `open` makes an end
+    /// point of a rail.
     pub(crate) fn serve(
         &mut self,
         first: Fence,

@@ -52,7 +52,8 @@ enum Conduct {
     HasNoWindow,
 }
 
-/// What the two ends know, and what is under way between them: each thing may be lost, arrive, or arrive and stay, any number of times.
+/// What the two ends know, and what is under way between them: each thing may be lost, arrive, or arrive and
+/// stay, any number of times.
 trait World: Clone + Eq + Hash {
     /// All that can happen next; `None`: a rule is broken.
     fn next(&self, conduct: Conduct) -> Option<Vec<Self>>;

@@ -129,8 +129,8 @@ enum Conduct {
     RepeatsWords,
 }
 
-/// Both ends and what is between them. Each block writes the same cells; one may be a word, which goes over the rail for all but long blocks,
-/// and must not land twice: the receiver sees it.
+/// Both ends and what is between them. Each block writes the same cells; one may be a word, which goes over
+/// the rail for all but long blocks, and must not land twice: the receiver sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct World {
     sender: Recovery,
@@ -245,7 +245,8 @@ impl World {
         }
     }
 
-    /// The oldest chunk of a rail lands, or meets a closed door; false: the receiver, or the sender, knew it to be there.
+    /// The oldest chunk of a rail lands, or meets a closed door; false: the receiver, or the sender, knew it
+    /// to be there.
     fn land(&mut self, rail: usize, conduct: Conduct) -> bool {
         let Some((generation, chunk)) = self.under_way[rail].pop_front() else { return true };
         if self.open[rail] != Some(generation) && conduct != Conduct::RevokesOnly {

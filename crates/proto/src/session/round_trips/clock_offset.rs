@@ -1,9 +1,10 @@
 //! The offset between the clocks of two managers, with a bound of its error.
 //!
-//! A heartbeat that was sent at `t0` and came at `T1` on the other side's clock, and one that was sent there at `T2` and came at `t3`:
-//! no message arrives before it is sent, so the offset (theirs less ours) lies between `T2 - t3` and `T1 - t0`, and the middle is wrong
-//! by half a round trip at most (F. Cristian, Probabilistic clock synchronization, 1989). Later round trips narrow the interval; time
-//! widens it, because the clocks drift.
+//! A heartbeat that was sent at `t0` and came at `T1` on the other side's clock, and one that was sent there
+//! at `T2` and came at `t3`: no message arrives before it is sent, so the offset (theirs less ours) lies
+//! between `T2 - t3` and `T1 - t0`, and the middle is wrong by half a round trip at most (F. Cristian,
+//! Probabilistic clock synchronization, 1989). Later round trips narrow the interval; time widens it, because
+//! the clocks drift.
 
 use std::time::Duration;
 
@@ -56,7 +57,8 @@ impl ClockOffset {
             most: latest.most.min(before.most),
             at: now,
         });
-        // Where they exclude each other a clock was not what it is supposed to be: the machine slept, or was moved.
+        // Where they exclude each other a clock was not what it is supposed to be: the machine slept, or was
+        // moved.
         self.0 = Some(both.filter(|both| both.least <= both.most).unwrap_or(latest));
     }
 

@@ -26,8 +26,8 @@ fn the_shares_of_all_classes_leave_nothing() {
     assert!(left.abs() < 1e-9);
 }
 
-/// A made-up machine: what a copy takes depends on kernel, size, temperature and the moment, in ns since the beginning. Its clock is
-/// moved by the copies.
+/// A made-up machine: what a copy takes depends on kernel, size, temperature and the moment, in ns since the
+/// beginning. Its clock is moved by the copies.
 struct Machine<F> {
     able: Vec<Kernel>,
     ns: F,
@@ -67,7 +67,8 @@ impl<F: Fn(KernelId, usize, Temperature, f64) -> f64> Machine<F> {
             let share = 1.0 + noise * (*random % 1000) as f64 / 1e3;
             let one = ns(id, bytes, at, now.get()) * share;
             let copies = ((64 << 10) / bytes).max(1) as f64;
-            // Small ones are made once more before they are timed; large ones are not, but evicted from caches.
+            // Small ones are made once more before they are timed; large ones are not, but evicted from
+            // caches.
             let more = if bytes <= LARGE_BYTES { 2.0 } else { 1.2 };
             now.set(now.get() + copies * one * more);
             Some(one)
@@ -164,7 +165,8 @@ fn kernels_that_are_alike_do_not_change_places() {
 
 #[test]
 fn a_processor_that_moves_in_the_middle_makes_no_kernel_look_better() {
-    // For a third of the time of each 40 ms everything takes 1.7 times as long, what goes past the cache only 1.2 times.
+    // For a third of the time of each 40 ms everything takes 1.7 times as long, what goes past the cache only
+    // 1.2 times.
     let moves = |id: KernelId, bytes: usize, temperature: Temperature, now_ns: f64| {
         let slow = match id {
             _ if (now_ns / 40e6).fract() > 1.0 / 3.0 => 1.0,

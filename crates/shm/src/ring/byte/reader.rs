@@ -34,7 +34,8 @@ impl ReaderHalf {
     /// Connects with the writer's descriptor.
     ///
     /// # Errors
-    /// [`crate::Error::Corrupt`] if it is no writer's region or says impossible things, and as [`Region::open`].
+    /// [`crate::Error::Corrupt`] if it is no writer's region or says impossible things, and as
+    /// [`Region::open`].
     pub fn connect(self, writer: OwnedFd) -> Result<Reader> {
         let (theirs, count, _) = ends::open(writer, What::ByteWriter, MapAccess::ReadOnly)?;
         let data = lines::row(theirs, count)?;
@@ -50,8 +51,8 @@ impl ReaderHalf {
 #[derive(Debug)]
 pub struct Reader {
     lines: LineReader<Mapped, Mapped>,
-    /// The piece that was read in part, and how many bytes of it. Kept here, not read again: what the writer does to
-    /// its length meanwhile is of no concern.
+    /// The piece that was read in part, and how many bytes of it. Kept here, not read again: what the writer
+    /// does to its length meanwhile is of no concern.
     current: Option<(Found, usize)>,
     read: u64,
 }
@@ -60,7 +61,8 @@ impl Reader {
     /// Reads as many bytes as there are and fit: how many, 0 if there are none now.
     ///
     /// # Errors
-    /// [`StreamError::Corrupt`], if not even one byte was read: the writer is wrong or hostile, and this ring is finished.
+    /// [`StreamError::Corrupt`], if not even one byte was read: the writer is wrong or hostile, and this ring
+    /// is finished.
     #[inline]
     pub fn read(&mut self, buffer: &mut [u8]) -> core::result::Result<usize, StreamError> {
         let mut filled = 0;
@@ -106,7 +108,8 @@ impl Reader {
         self.read
     }
 
-    /// Whether there is nothing to read now. False also if the writer is found to be broken, so that the next read says so.
+    /// Whether there is nothing to read now. False also if the writer is found to be broken, so that the next
+    /// read says so.
     ///
     /// Look at this after arming [`Reader::waiter`], whose fence pairs with the one of the writer's ringing.
     #[inline]
@@ -115,8 +118,8 @@ impl Reader {
         self.current.is_none() && self.lines.is_empty()
     }
 
-    /// Lets the writer have the room of everything that was read. Happens by itself whenever an eighth of the ring was
-    /// used up or a read found nothing; call it before ringing [`Reader::room_ringer`].
+    /// Lets the writer have the room of everything that was read. Happens by itself whenever an eighth of the
+    /// ring was used up or a read found nothing; call it before ringing [`Reader::room_ringer`].
     #[inline]
     pub fn give_back(&mut self) {
         self.lines.give_back();
@@ -142,8 +145,8 @@ impl Reader {
         self.lines.own().region()
     }
 
-    /// The piece to read from, and how many of its bytes were read before. A piece is never empty: that would be a
-    /// read that makes no progress, so one is an error of the writer.
+    /// The piece to read from, and how many of its bytes were read before. A piece is never empty: that would
+    /// be a read that makes no progress, so one is an error of the writer.
     #[inline]
     fn piece(&mut self) -> core::result::Result<Option<(Found, usize)>, StreamError> {
         if self.current.is_some() {

@@ -11,8 +11,8 @@ use crate::ring::words::Words;
 use crate::ring::writer::{LineWriter, Refused};
 use rustix::fd::{BorrowedFd, OwnedFd};
 
-/// Largest piece: large enough that announcing it costs nothing, small enough that reader and writer work at the same
-/// time and the piece is still in the first two levels of cache when it is read.
+/// Largest piece: large enough that announcing it costs nothing, small enough that reader and writer work at
+/// the same time and the piece is still in the first two levels of cache when it is read.
 const PIECE_MAX_BYTES: usize = 16 * 1024 - 8;
 
 /// A writer that has no reader yet.
@@ -23,7 +23,8 @@ pub struct WriterHalf {
 }
 
 impl WriterHalf {
-    /// Makes a ring that takes at least `capacity_bytes` of memory for its data: a power of two, from 512 bytes to 4 GiB.
+    /// Makes a ring that takes at least `capacity_bytes` of memory for its data: a power of two, from 512
+    /// bytes to 4 GiB.
     ///
     /// # Errors
     /// [`crate::Error::TooLarge`] above 4 GiB, and as [`Region::create`].
@@ -66,7 +67,8 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Writes as many of the bytes as find room: how many, 0 if the ring is full. The reader can see them when this returns.
+    /// Writes as many of the bytes as find room: how many, 0 if the ring is full. The reader can see them
+    /// when this returns.
     ///
     /// # Errors
     /// [`StreamError::Corrupt`]: the reader is wrong or hostile, and this ring is finished.
@@ -104,8 +106,9 @@ impl Writer {
         self.written
     }
 
-    /// Whether any write would take at least one byte now (a tiny one may succeed without). True also if the reader is
-    /// found to be broken, so that the next write says so. Look at this after arming [`Writer::room_waiter`].
+    /// Whether any write would take at least one byte now (a tiny one may succeed without). True also if the
+    /// reader is found to be broken, so that the next write says so. Look at this after arming
+    /// [`Writer::room_waiter`].
     #[must_use]
     pub fn has_room(&self) -> bool {
         self.lines.has_room(SHORT_MAX_BYTES)
@@ -168,7 +171,8 @@ impl Writer {
             return self.write_small(bytes);
         }
         let want = bytes.len().min(self.piece_bytes);
-        // Not pushed as a record: that would skip the lines at the ring's end where a stream can simply be cut.
+        // Not pushed as a record: that would skip the lines at the ring's end where a stream can simply be
+        // cut.
         let count = self.lines.room_for_part(want).map_err(|_| BAD_READER)?;
         if count == 0 {
             return Ok(0);

@@ -31,8 +31,8 @@ pub struct Consumer {
 }
 
 impl Consumer {
-    /// Makes a ring of at least `slots` slots (rounded up to a power of two, from 2 to 2^20) for messages of up to
-    /// `slot_bytes` (at most 1 MiB). With 48, 112, 176, … bytes no memory is lost to alignment.
+    /// Makes a ring of at least `slots` slots (rounded up to a power of two, from 2 to 2^20) for messages of
+    /// up to `slot_bytes` (at most 1 MiB). With 48, 112, 176, … bytes no memory is lost to alignment.
     ///
     /// # Errors
     /// [`Error::TooLarge`] above these limits, and as [`crate::region::Region::create`].
@@ -76,8 +76,8 @@ impl Consumer {
     /// Takes the next message into `buffer`: its length and sender.
     ///
     /// # Errors
-    /// [`PopError::TooSmall`]: the message stays where it is. [`PopError::Corrupt`]: a producer is wrong or hostile, and
-    /// this ring is finished.
+    /// [`PopError::TooSmall`]: the message stays where it is. [`PopError::Corrupt`]: a producer is wrong or
+    /// hostile, and this ring is finished.
     #[inline]
     pub fn pop_into(&mut self, buffer: &mut [u8]) -> core::result::Result<Popped<usize>, PopError> {
         match self.taker.next()? {
@@ -99,7 +99,8 @@ impl Consumer {
         }
     }
 
-    /// Takes the next message by showing it to `look` where it lies. Producers can still change it: copy out what is checked.
+    /// Takes the next message by showing it to `look` where it lies. Producers can still change it: copy out
+    /// what is checked.
     ///
     /// # Errors
     /// [`PopError::Corrupt`].
@@ -119,17 +120,20 @@ impl Consumer {
         }
     }
 
-    /// Throws away all claims of a producer whose process is proven to have ended: how many. Its committed messages stay.
+    /// Throws away all claims of a producer whose process is proven to have ended: how many. Its committed
+    /// messages stay.
     ///
-    /// The caller vouches that the proof is of the process that had this id. Afterwards the id may be given out again.
+    /// The caller vouches that the proof is of the process that had this id. Afterwards the id may be given
+    /// out again.
     pub fn discard_claims(&mut self, _proof: &DeadProof, producer: ProducerId) -> u64 {
         self.taker.discard_all_of(producer)
     }
 
-    /// Whether there is nothing to take now; a claim that is not committed is nothing. False also if the ring is found to be
-    /// broken, so that the next pop says so.
+    /// Whether there is nothing to take now; a claim that is not committed is nothing. False also if the ring
+    /// is found to be broken, so that the next pop says so.
     ///
-    /// Look at this after arming [`Consumer::waiter`], whose fence pairs with the one of the producers' ringing.
+    /// Look at this after arming [`Consumer::waiter`], whose fence pairs with the one of the producers'
+    /// ringing.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -146,7 +150,8 @@ impl Consumer {
     }
 }
 
-/// A consumer and a producer with id 0 in this process, for threads and for tests; more with [`Consumer::add_local`].
+/// A consumer and a producer with id 0 in this process, for threads and for tests; more with
+/// [`Consumer::add_local`].
 ///
 /// # Errors
 /// As [`Consumer::create`], [`Producer::connect`].

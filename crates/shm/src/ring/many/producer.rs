@@ -21,7 +21,8 @@ pub struct Producer {
 }
 
 impl Producer {
-    /// Connects as producer `id` with the descriptors of [`super::Consumer::slots_fd`] and [`super::Consumer::fd`].
+    /// Connects as producer `id` with the descriptors of [`super::Consumer::slots_fd`] and
+    /// [`super::Consumer::fd`].
     ///
     /// # Errors
     /// [`Error::Corrupt`] if they are not those regions or say impossible things, and as [`Region::open`].
@@ -70,7 +71,8 @@ impl Producer {
         self.id
     }
 
-    /// Wakes the consumer: call it after a commit, and after a discard too, behind which other messages may wait.
+    /// Wakes the consumer: call it after a commit, and after a discard too, behind which other messages may
+    /// wait.
     #[inline]
     #[must_use]
     pub fn ringer(&self) -> Ringer<'_> {
@@ -125,7 +127,8 @@ impl Claim<'_> {
     /// Sends the first `len` bytes.
     ///
     /// # Errors
-    /// [`ClaimError::TooLong`] (the claim is discarded); [`ClaimError::Lost`] if the consumer discarded the claim.
+    /// [`ClaimError::TooLong`] (the claim is discarded); [`ClaimError::Lost`] if the consumer discarded the
+    /// claim.
     #[inline]
     pub fn commit(self, len: usize) -> core::result::Result<(), ClaimError> {
         self.producer.check_length(len)?;

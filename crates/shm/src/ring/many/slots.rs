@@ -2,13 +2,16 @@
 //!
 //! Protocol, with `n` slots:
 //!
-//! 1. `tail` is about the next position to claim. A producer reads it, and takes the slot of that position from free to
-//!    claimed-by-me with one compare-and-exchange: claim and owner are one step, so there is never a claim of nobody.
-//! 2. Then it moves `tail` on. If it dies before that, the next producer sees the slot claimed and moves `tail` for it.
+//! 1. `tail` is about the next position to claim. A producer reads it, and takes the slot of that position
+//!    from free to claimed-by-me with one compare-and-exchange: claim and owner are one step, so there is
+//!    never a claim of nobody.
+//! 2. Then it moves `tail` on. If it dies before that, the next producer sees the slot claimed and moves
+//!    `tail` for it.
 //! 3. It fills the slot, then takes it from claimed-by-me to ready (Release), or to discarded.
-//! 4. The consumer, in order of position, takes what is ready and makes the slot free for position + `n` (Release).
-//! 5. The consumer takes the claims of a proven dead producer to discarded. Only the owner and the holder of a proof of
-//!    its death ever touch a claim.
+//! 4. The consumer, in order of position, takes what is ready and makes the slot free for position + `n`
+//!    (Release).
+//! 5. The consumer takes the claims of a proven dead producer to discarded. Only the owner and the holder of
+//!    a proof of its death ever touch a claim.
 
 use super::state::{State, Word};
 use super::{ClaimError, ProducerId};
@@ -76,12 +79,14 @@ impl<D: Words> Slots<D> {
     /// Takes a free slot: its position.
     #[inline]
     pub(in crate::ring) fn claim(&self, me: ProducerId) -> Result<u64, ClaimError> {
-        // Each turn that fails means that another producer claimed a slot or that the tail moved; the limit is for the
-        // case that somebody writes nonsense as fast as we read it.
+        // Each turn that fails means that another producer claimed a slot or that the tail moved; the limit
+        // is for the case that somebody writes nonsense as fast as we read it.
         for _ in 0..self.slots.saturating_mul(2).saturating_add(64) {
-            // Acquire: pairs with the Release in move_tail, so that the state read next is not older than this tail.
+            // Acquire: pairs with the Release in move_tail, so that the state read next is not older than
+            // this tail.
             let tail = self.data.word(TAIL).load(Ordering::Acquire);
-            // Acquire: pairs with the Release in Taker::release: the consumer is done with the slot's payload.
+            // Acquire: pairs with the Release in Taker::release: the consumer is done with the slot's
+            // payload.
             let word = Word(self.state(tail).load(Ordering::Acquire));
             match word.ahead_of(tail) {
                 0 if word.state() == State::Free => {
@@ -117,7 +122,8 @@ impl<D: Words> Slots<D> {
     /// Gives a claim up. False if it was not (or is no longer) this owner's.
     #[inline]
     pub(in crate::ring) fn discard(&self, position: u64, owner: ProducerId) -> bool {
-        // Release: pairs with the Acquire in Taker::next: what the owner wrote happens before the slot's next turn.
+        // Release: pairs with the Acquire in Taker::next: what the owner wrote happens before the slot's next
+        // turn.
         self.exchange(
             position,
             Word::claimed(position, owner),
@@ -157,7 +163,8 @@ impl<D: Words> Slots<D> {
     /// Moves the tail on, unless another thread did.
     #[inline]
     fn move_tail(&self, from: u64, to: u64) {
-        // Release: pairs with the Acquire in claim. A process that sees the new tail sees the slot's claim too.
+        // Release: pairs with the Acquire in claim. A process that sees the new tail sees the slot's claim
+        // too.
         let _ = self.data.word(TAIL).compare_exchange(from, to, Ordering::Release, Ordering::Relaxed);
     }
 

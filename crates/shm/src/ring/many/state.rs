@@ -6,9 +6,9 @@
 //! | 3–18 | producer that claimed it; 0 if free |
 //! | 19–63 | position: which turn of the slot this is |
 //!
-//! Positions count messages. Position `p` lies in slot `p mod n`, and the slot is used for `p`, `p + n`, `p + 2n`, …: each
-//! word is used once (positions repeat after 2^45 messages), so that a comparison with exchange never mistakes one turn
-//! for another.
+//! Positions count messages. Position `p` lies in slot `p mod n`, and the slot is used for `p`, `p + n`,
+//! `p + 2n`, …: each word is used once (positions repeat after 2^45 messages), so that a comparison with
+//! exchange never mistakes one turn for another.
 
 use super::ProducerId;
 
@@ -72,8 +72,8 @@ impl Word {
         }
     }
 
-    /// How far this word's position is ahead of `position`; negative if it is behind. Right across the point where
-    /// positions repeat.
+    /// How far this word's position is ahead of `position`; negative if it is behind. Right across the point
+    /// where positions repeat.
     #[inline]
     pub(in crate::ring) fn ahead_of(self, position: u64) -> i64 {
         // Both are shifted to the top, so that the difference wraps where the positions do.

@@ -64,13 +64,14 @@ impl<D: Words> Taker<D> {
     #[inline]
     pub(in crate::ring) fn release(&mut self) {
         let next_turn = Word::free(self.head.wrapping_add(self.slots.count()));
-        // Release: pairs with the Acquire in Slots::claim. Our reads of the payload happen before the next one's writes.
+        // Release: pairs with the Acquire in Slots::claim. Our reads of the payload happen before the next
+        // one's writes.
         self.slots.state(self.head).store(next_turn.0, Ordering::Release);
         self.head = self.head.wrapping_add(1);
     }
 
-    /// Whether there is nothing to take now: no claim, or one that is not committed. A broken ring is not empty, so that the
-    /// next look reports it.
+    /// Whether there is nothing to take now: no claim, or one that is not committed. A broken ring is not
+    /// empty, so that the next look reports it.
     pub(in crate::ring) fn is_empty(&self) -> bool {
         // Acquire: as in next.
         let word = Word(self.slots.state(self.head).load(Ordering::Acquire));

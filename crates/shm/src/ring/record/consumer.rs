@@ -35,7 +35,8 @@ impl ConsumerHalf {
     /// Connects with the producer's descriptor.
     ///
     /// # Errors
-    /// [`crate::Error::Corrupt`] if it is no producer's region or says impossible things, and as [`Region::open`].
+    /// [`crate::Error::Corrupt`] if it is no producer's region or says impossible things, and as
+    /// [`Region::open`].
     pub fn connect(self, producer: OwnedFd) -> Result<Consumer> {
         let (theirs, count, _) = ends::open(producer, What::RecordProducer, MapAccess::ReadOnly)?;
         let data = lines::row(theirs, count)?;
@@ -43,7 +44,8 @@ impl ConsumerHalf {
     }
 }
 
-/// The end that reads records. One thread at a time; move it where it is needed. Aligned as [`super::Producer`] is.
+/// The end that reads records. One thread at a time; move it where it is needed. Aligned as
+/// [`super::Producer`] is.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct Consumer {
@@ -54,8 +56,8 @@ impl Consumer {
     /// Takes the next record into `buffer`: its length, or `None` if there is none now.
     ///
     /// # Errors
-    /// [`PopError::TooSmall`]: the record stays where it is. [`PopError::Corrupt`]: the producer is wrong or hostile, and
-    /// this ring is finished.
+    /// [`PopError::TooSmall`]: the record stays where it is. [`PopError::Corrupt`]: the producer is wrong or
+    /// hostile, and this ring is finished.
     #[inline(always)]
     pub fn pop_into(&mut self, buffer: &mut [u8]) -> core::result::Result<Option<usize>, PopError> {
         if let Some(first) = buffer.first_chunk_mut()
@@ -83,10 +85,11 @@ impl Consumer {
         Ok(Some(found.len))
     }
 
-    /// Takes the next record by showing it to `look` where it lies: what that returns, or `None` if there is no record.
+    /// Takes the next record by showing it to `look` where it lies: what that returns, or `None` if there is
+    /// no record.
     ///
-    /// The producer cannot know that it is being looked at, but a hostile one can change the bytes meanwhile: copy out
-    /// what is checked.
+    /// The producer cannot know that it is being looked at, but a hostile one can change the bytes meanwhile:
+    /// copy out what is checked.
     ///
     /// # Errors
     /// [`PopError::Corrupt`].
@@ -101,8 +104,8 @@ impl Consumer {
         Ok(Some(result))
     }
 
-    /// As [`Consumer::pop_with`], but the record is only taken if `look` returns something; else it stays the next.
-    /// `None` if there is no record, `Some(None)` if it stays.
+    /// As [`Consumer::pop_with`], but the record is only taken if `look` returns something; else it stays the
+    /// next. `None` if there is no record, `Some(None)` if it stays.
     ///
     /// # Errors
     /// [`PopError::Corrupt`].
@@ -119,15 +122,16 @@ impl Consumer {
         Ok(Some(result))
     }
 
-    /// Whether another record is known to be there. A look at what the producer has written, which costs more, may find one even if
-    /// not.
+    /// Whether another record is known to be there. A look at what the producer has written, which costs
+    /// more, may find one even if not.
     #[inline]
     #[must_use]
     pub fn knows_more(&self) -> bool {
         self.reader.knows_more()
     }
 
-    /// Takes up to `max` records that are there now, as [`Consumer::pop_with`] does, and returns their number.
+    /// Takes up to `max` records that are there now, as [`Consumer::pop_with`] does, and returns their
+    /// number.
     ///
     /// # Errors
     /// [`PopError::Corrupt`], if not even one was taken.
@@ -140,7 +144,8 @@ impl Consumer {
         Ok(self.reader.drain(max, &mut Show(&mut look))?)
     }
 
-    /// Length of the next record in bytes, if there is one. It stays the next; a hostile producer may still change it.
+    /// Length of the next record in bytes, if there is one. It stays the next; a hostile producer may still
+    /// change it.
     ///
     /// # Errors
     /// [`PopError::Corrupt`].
@@ -149,10 +154,12 @@ impl Consumer {
         Ok(self.reader.next()?.map(|found| found.len))
     }
 
-    /// Whether there is nothing to take now. False also if the producer is found to be broken, so that the next pop says so.
+    /// Whether there is nothing to take now. False also if the producer is found to be broken, so that the
+    /// next pop says so.
     ///
-    /// Look at this after arming [`Consumer::waiter`]: arming ends with a sequentially consistent fence, and the
-    /// producer's ringing begins with one, so either this sees the record or the producer sees the armed word.
+    /// Look at this after arming [`Consumer::waiter`]: arming ends with a sequentially consistent fence, and
+    /// the producer's ringing begins with one, so either this sees the record or the producer sees the armed
+    /// word.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -161,8 +168,8 @@ impl Consumer {
 
     /// Lets the producer have the room of all records taken so far.
     ///
-    /// This happens by itself whenever an eighth of the ring was used up or a pop found nothing; call it before ringing
-    /// [`Consumer::room_ringer`], or if a consumer stops in between.
+    /// This happens by itself whenever an eighth of the ring was used up or a pop found nothing; call it
+    /// before ringing [`Consumer::room_ringer`], or if a consumer stops in between.
     #[inline]
     pub fn give_back(&mut self) {
         self.reader.give_back();

@@ -19,9 +19,11 @@ pub struct ProducerHalf {
 }
 
 impl ProducerHalf {
-    /// Makes a ring that takes at least `capacity_bytes` of memory for its data: a power of two, from 512 bytes to 4 GiB.
+    /// Makes a ring that takes at least `capacity_bytes` of memory for its data: a power of two, from 512
+    /// bytes to 4 GiB.
     ///
-    /// Records take more room than their payload: 8 bytes in 64 for long ones, one eighth for streams of words.
+    /// Records take more room than their payload: 8 bytes in 64 for long ones, one eighth for streams of
+    /// words.
     ///
     /// # Errors
     /// [`Error::TooLarge`] above 4 GiB, and as [`Region::create`].
@@ -50,8 +52,8 @@ impl ProducerHalf {
 
 /// The end that writes records. One thread at a time; move it where it is needed.
 ///
-/// Aligned, so that it shares no line, nor one that is fetched with it, with a consumer beside it: both change with every
-/// record.
+/// Aligned, so that it shares no line, nor one that is fetched with it, with a consumer beside it: both
+/// change with every record.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct Producer {
@@ -62,8 +64,9 @@ impl Producer {
     /// Writes one record; the consumer can see it when this returns.
     ///
     /// # Errors
-    /// [`PushError::Full`]: nothing was written, try again when the consumer has taken some. [`PushError::TooLong`].
-    /// [`PushError::Corrupt`]: the consumer is wrong or hostile, and this ring is finished.
+    /// [`PushError::Full`]: nothing was written, try again when the consumer has taken some.
+    /// [`PushError::TooLong`]. [`PushError::Corrupt`]: the consumer is wrong or hostile, and this ring is
+    /// finished.
     #[inline(always)]
     pub fn push(&mut self, record: &[u8]) -> core::result::Result<(), PushError> {
         if let Ok(word) = record.try_into() {
@@ -82,8 +85,8 @@ impl Producer {
         }
     }
 
-    /// Writes as many of the records as find room, and returns their number. Their order is kept; the consumer sees them line by
-    /// line, and all of them when this returns.
+    /// Writes as many of the records as find room, and returns their number. Their order is kept; the
+    /// consumer sees them line by line, and all of them when this returns.
     ///
     /// # Errors
     /// As [`Producer::push`], if not even the first one was written.
@@ -132,8 +135,8 @@ impl Producer {
         Ok(Claim { producer: self, word, len, is_long })
     }
 
-    /// Writes one record of `len` bytes, which `fill` puts into the ring itself: all of them, for what they hold at first is left
-    /// over from earlier records.
+    /// Writes one record of `len` bytes, which `fill` puts into the ring itself: all of them, for what they
+    /// hold at first is left over from earlier records.
     ///
     /// # Errors
     /// As [`Producer::push`]; then `fill` was not called.
@@ -161,17 +164,19 @@ impl Producer {
         self.writer.max_bytes()
     }
 
-    /// Whether a record of `len` bytes would find room now. True also if the consumer is found to be broken, so that the
-    /// next push says so.
+    /// Whether a record of `len` bytes would find room now. True also if the consumer is found to be broken,
+    /// so that the next push says so.
     ///
-    /// Look at this after arming [`Producer::room_waiter`]: arming ends with a sequentially consistent fence, and the
-    /// consumer's ringing begins with one, so either this sees the room or the consumer sees the armed word.
+    /// Look at this after arming [`Producer::room_waiter`]: arming ends with a sequentially consistent fence,
+    /// and the consumer's ringing begins with one, so either this sees the room or the consumer sees the
+    /// armed word.
     #[must_use]
     pub fn has_room(&self, len: usize) -> bool {
         self.writer.has_room(len)
     }
 
-    /// Wakes the consumer: call it after a push. [`Ringer::ring_if_armed`] costs no system call while it is awake.
+    /// Wakes the consumer: call it after a push. [`Ringer::ring_if_armed`] costs no system call while it is
+    /// awake.
     #[inline]
     #[must_use]
     pub fn ringer(&self) -> Ringer<'_> {

@@ -10,7 +10,8 @@ use crate::sync::Ordering;
 /// Among the others: processes of which nothing is known, and which may have it for good.
 const UNKNOWN: u32 = 1 << 31;
 
-/// This process is about to be copied: the child has all that there are. Before the call, or the child might close one first.
+/// This process is about to be copied: the child has all that there are. Before the call, or the child might
+/// close one first.
 pub(crate) fn forking() {
     for_each_ready(|conn| {
         if let Some((own, _)) = conn.headers() {
@@ -34,11 +35,13 @@ pub(crate) fn shared() {
     });
 }
 
-/// A child that borrows this memory has made another number for what this one is here: perhaps for the program that it is going to execute. Its
-/// parent sleeps, so nothing is taken back; what is written from here on goes through the kernel.
+/// A child that borrows this memory has made another number for what this one is here: perhaps for the
+/// program that it is going to execute. Its parent sleeps, so nothing is taken back; what is written from
+/// here on goes through the kernel.
 pub(crate) fn copied_outside(fd: c_int) {
     if let Some((own, _)) = super::ready(fd).and_then(Conn::headers) {
-        // Not as `leave::reading` says it, which the parent still has to, if need be. Whoever writes looks with Acquire.
+        // Not as `leave::reading` says it, which the parent still has to, if need be. Whoever writes looks
+        // with Acquire.
         let _ = own.reader.0.consent.compare_exchange(
             consent::OPEN,
             consent::SEEN,
@@ -60,7 +63,8 @@ impl Conn {
         }
     }
 
-    /// Whether a holder writes in a way that is not seen: no holder opens the ring then, which could not be taken back behind that.
+    /// Whether a holder writes in a way that is not seen: no holder opens the ring then, which could not be
+    /// taken back behind that.
     pub(in crate::rings) fn is_sealed(&self) -> bool {
         self.standing.sealed.load(Ordering::Relaxed) != 0
             || self.headers().is_some_and(|(own, _)| own.writer.0.sealed.load(Ordering::Acquire) != 0)

@@ -15,7 +15,8 @@ pub(crate) struct Meeting {
     pub(crate) offer: Offer,
     /// The other end's process, if its number means the same here.
     pub(crate) peer_pid: AtomicU32,
-    /// The number of the only processor of this end at first, and 2; 1: it had several; 0: that was not asked yet.
+    /// The number of the only processor of this end at first, and 2; 1: it had several; 0: that was not asked
+    /// yet.
     pub(crate) processor: AtomicU32,
 }
 
@@ -32,7 +33,8 @@ pub(crate) struct Kept {
     pub(crate) reached: AtomicU64,
     /// See `Write::head`.
     pub(crate) head: AtomicU64,
-    /// The most that may be unread in the ring: what the kernel surely takes at once, should it have to go back.
+    /// The most that may be unread in the ring: what the kernel surely takes at once, should it have to go
+    /// back.
     pub(crate) room: AtomicU64,
     /// The switch-over offset around which a read has last put bytes of both ways together.
     pub(crate) told_switch_over: AtomicU64,
@@ -48,9 +50,11 @@ impl Kept {
 pub(crate) struct Sleep {
     /// See [`parked`](super::parked); 0 if it does not.
     pub(crate) parked: AtomicU64,
-    /// Threads that wait for it in the kernel since before it had a ring. They may do so for longer than the connection lives.
+    /// Threads that wait for it in the kernel since before it had a ring. They may do so for longer than the
+    /// connection lives.
     pub(crate) waiting: AtomicU32,
-    /// Where the reader was when it woke, how often in a row it went to sleep there, and reads until it wakes again.
+    /// Where the reader was when it woke, how often in a row it went to sleep there, and reads until it wakes
+    /// again.
     pub(crate) woken_at: AtomicU64,
     pub(crate) futile: AtomicU32,
     pub(crate) stays: AtomicU32,
@@ -73,7 +77,8 @@ impl Sleep {
 pub(crate) struct Told {
     /// The tail that an edge was last told for.
     pub(crate) edge: AtomicU64,
-    /// A wait has said that there are bytes, because they were in the ring, and the program has read none since.
+    /// A wait has said that there are bytes, because they were in the ring, and the program has read none
+    /// since.
     pub(crate) promised: AtomicU32,
     /// How often in a row bytes that were told of did not come in time.
     pub(crate) unkept: AtomicU32,
@@ -100,7 +105,8 @@ pub(crate) struct Owed {
     pub(crate) unacknowledged: AtomicU32,
     /// Where the ring began for readers when such bytes were last acknowledged at once.
     pub(crate) acknowledged_base: AtomicU64,
-    /// How often in a row a reader was at work for so long that it must have been stopped, and when to look for it again.
+    /// How often in a row a reader was at work for so long that it must have been stopped, and when to look
+    /// for it again.
     pub(crate) stuck: AtomicU32,
     pub(crate) again: AtomicU64,
 }

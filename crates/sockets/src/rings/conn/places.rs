@@ -89,7 +89,8 @@ pub(crate) fn becomes_ready(conn: &Conn) {
     }
 }
 
-/// A place for a connection that is worth trying; else why it gets none. If it has one under another number, this is then `copied`.
+/// A place for a connection that is worth trying; else why it gets none. If it has one under another number,
+/// this is then `copied`.
 pub(crate) fn claim(fd: c_int, cookie: u64, record: u16) -> Result<&'static Conn, Reason> {
     // Streams of the C library read and write these numbers, which no interposer sees.
     if fd <= libc::STDERR_FILENO {
@@ -136,8 +137,8 @@ pub(crate) fn claim(fd: c_int, cookie: u64, record: u16) -> Result<&'static Conn
     Err(Reason::TooMany)
 }
 
-/// Whether the number, which has just got a connection, still is of the socket with this cookie; else it gets none. Who closes it from here on
-/// finds the connection.
+/// Whether the number, which has just got a connection, still is of the socket with this cookie; else it gets
+/// none. Who closes it from here on finds the connection.
 fn believes(fd: c_int, cookie: u64) -> bool {
     fence(Ordering::SeqCst);
     let is_its = !crate::rings::closing::is_closing(fd)
@@ -218,7 +219,8 @@ pub(crate) fn forked() {
     for conn in all() {
         conn.users.forked();
         if conn.state.load(Ordering::Relaxed) == state::MEETING {
-            // Both would look for the other end. Its region's words are shared with the parent, which says there that it has given up.
+            // Both would look for the other end. Its region's words are shared with the parent, which says
+            // there that it has given up.
             conn.over(state::MEETING, Reason::Inherited);
         }
         crate::rings::pair::end(conn);

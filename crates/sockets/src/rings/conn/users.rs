@@ -1,13 +1,15 @@
 //! Which connection a table entry is, and which threads are in a call on it.
 //!
-//! A number may be closed, and may be another connection's, while a thread is in a call that began when it was this one's. Then that call goes on
-//! with what it began with, as the kernel's own calls do:
+//! A number may be closed, and may be another connection's, while a thread is in a call that began when it
+//! was this one's. Then that call goes on with what it began with, as the kernel's own calls do:
 //!
-//! - A short call proves, once it holds the lock, that the number still is of the place ([`Known`]), and only then looks at, or touches, anything that
-//!   the next connection of the place would use. A number that is closed is of no place before it is waited until nobody holds the lock.
+//! - A short call proves, once it holds the lock, that the number still is of the place ([`Known`]), and only
+//!   then looks at, or touches, anything that the next connection of the place would use. A number that is
+//!   closed is of no place before it is waited until nobody holds the lock.
 //! - Whoever may wait is a *user*: its place is not used again before the last one is through.
-//! - Whoever is going to use the descriptor again is a *mover*, too. If a number is closed under movers, they get another one for the same
-//!   socket, and the last of them does what a close does. No mover is in a call in which its thread may be cancelled.
+//! - Whoever is going to use the descriptor again is a *mover*, too. If a number is closed under movers, they
+//!   get another one for the same socket, and the last of them does what a close does. No mover is in a call
+//!   in which its thread may be cancelled.
 
 use libc::c_int;
 
@@ -202,7 +204,8 @@ pub(super) fn forked() {
     FORKS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// The program is about to close or to replace numbers from `first` to `last`: movers no longer use those that are kept for them.
+/// The program is about to close or to replace numbers from `first` to `last`: movers no longer use those
+/// that are kept for them.
 pub(crate) fn takes_away(first: c_int, last: c_int) {
     for conn in super::all() {
         let kept = conn.users.kept.load(Ordering::SeqCst);

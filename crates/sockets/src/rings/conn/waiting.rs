@@ -5,7 +5,8 @@ use super::{Conn, state};
 use crate::sync::{Ordering, fence};
 
 impl Conn {
-    /// A thread is about to wait for it in the kernel. Whether it has no ring yet: who opens one finds the thread, or is found here.
+    /// A thread is about to wait for it in the kernel. Whether it has no ring yet: who opens one finds the
+    /// thread, or is found here.
     pub(crate) fn waits_unready(&self) -> bool {
         self.sleep.waiting.fetch_add(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);

@@ -1,9 +1,10 @@
 //! Copies of more than 128 bytes: by vector registers, or by `rep movsb` from a length on that is
 //! measured.
 //!
-//! Which of the two is faster depends on the processor. On an AMD EPYC registers copy 500 bytes in 9 ns and 4 KiB in 80 ns, `rep movsb` in 22
-//! and 197; processors with fast strings (Intel's FSRM) copy more bytes a cycle by `rep movsb` than a register of 16 bytes takes. So the first ring of
-//! a process measures it, which takes some 20 µs.
+//! Which of the two is faster depends on the processor. On an AMD EPYC registers copy 500 bytes in 9 ns and 4
+//! KiB in 80 ns, `rep movsb` in 22 and 197; processors with fast strings (Intel's FSRM) copy more bytes a
+//! cycle by `rep movsb` than a register of 16 bytes takes. So the first ring of a process measures it, which
+//! takes some 20 µs.
 
 use core::arch::asm;
 use core::cell::UnsafeCell;
@@ -90,7 +91,8 @@ unsafe fn block(from: *const u8, to: *mut u8) {
 /// As [`copy`].
 #[inline(always)]
 unsafe fn by_repeats(from: *const u8, to: *mut u8, length: usize) {
-    // SAFETY: the caller's promise; it reads and writes just these bytes, upwards (the ABI keeps the flag clear).
+    // SAFETY: the caller's promise; it reads and writes just these bytes, upwards (the ABI keeps the flag
+    // clear).
     unsafe {
         asm!("rep movsb", inout("rcx") length => _, inout("rsi") from => _, inout("rdi") to => _, options(nostack, preserves_flags));
     }

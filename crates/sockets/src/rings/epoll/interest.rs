@@ -1,8 +1,9 @@
 //! The events that a descriptor is registered for, in the program's view and in the kernel's.
 //!
-//! The two differ after a change that was *noted* instead of made. What the program has changes as one, without a lock: a signal handler, or another
-//! thread, comes before or after. What the kernel has is changed by one call at a time: a call of the program, which is counted while
-//! it lasts, or one that makes up for what was noted. Notes wait for neither: while there is such a call, nothing is noted.
+//! The two differ after a change that was *noted* instead of made. What the program has changes as one,
+//! without a lock: a signal handler, or another thread, comes before or after. What the kernel has is changed
+//! by one call at a time: a call of the program, which is counted while it lasts, or one that makes up for
+//! what was noted. Notes wait for neither: while there is such a call, nothing is noted.
 
 use libc::{c_int, epoll_event};
 
@@ -16,7 +17,8 @@ use crate::table::NUMBERS;
 #[repr(C)]
 pub(super) struct Interest {
     program: Wide,
-    /// What the kernel has, unless a call is changing that. As long as nothing is noted, what the program has.
+    /// What the kernel has, unless a call is changing that. As long as nothing is noted, what the program
+    /// has.
     kernel_data: AtomicU64,
     kernel_events: AtomicU32,
     _room: AtomicU32,
@@ -171,8 +173,8 @@ impl Interest {
         self.change(|now| now.noting(epoll, what, event)).is_some()
     }
 
-    /// A call of the program is about to change it, for which what was noted is made up. Several at a time: their order is the kernel's to know, so it
-    /// stays with the kernel. Whether it is counted.
+    /// A call of the program is about to change it, for which what was noted is made up. Several at a time:
+    /// their order is the kernel's to know, so it stays with the kernel. Whether it is counted.
     pub(super) fn begins(&self, kernel: impl Fn(c_int, Change) -> isize) -> bool {
         loop {
             let mut masked = None;
@@ -194,8 +196,8 @@ impl Interest {
         }
     }
 
-    /// A call that was counted has come back; `changed` is what it has changed in which epoll, plus 1. What it is registered for now; none if the number was closed
-    /// meanwhile.
+    /// A call that was counted has come back; `changed` is what it has changed in which epoll, plus 1. What
+    /// it is registered for now; none if the number was closed meanwhile.
     pub(super) fn ends(&self, changed: Option<(u32, c_int, epoll_event)>) -> Option<Registration> {
         if let Some((_, _, event)) = changed {
             // Nobody else looks at it as long as a call is counted.
@@ -214,8 +216,8 @@ impl Interest {
         self.kernel_data.store(data, Ordering::Relaxed);
     }
 
-    /// Has the kernel have what the program has. `kernel` makes a call in an epoll, and `masked` is the time without signals in which calls are made,
-    /// if it has begun.
+    /// Has the kernel have what the program has. `kernel` makes a call in an epoll, and `masked` is the time
+    /// without signals in which calls are made, if it has begun.
     pub(super) fn makes_up(&self, masked: &mut Option<Masked>, kernel: impl Fn(c_int, Change) -> isize) {
         loop {
             let now = self.now();

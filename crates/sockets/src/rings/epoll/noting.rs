@@ -1,12 +1,15 @@
 //! Changes of registrations that are noted and made later.
 //!
-//! A program that goes on by waits that rings answer alone changes what it waits for between them (redis-benchmark five times a request), and
-//! nobody asks the kernel meanwhile. So `epoll_ctl` only notes what the program has from then on, which is all that a look at rings goes by. **Before
-//! anybody asks the kernel about an epoll, what was noted of it is made up**: before each of the library's own questions, and before all after which somebody else may ask: another thread's wait,
-//! a wait for the epoll itself, another number for it, another process that gets it. Who asks says so first and then makes up; who notes does so first and then looks
-//! whether anybody asks, and makes up itself: one of the two sees the other.
+//! A program that goes on by waits that rings answer alone changes what it waits for between them
+//! (redis-benchmark five times a request), and nobody asks the kernel meanwhile. So `epoll_ctl` only notes
+//! what the program has from then on, which is all that a look at rings goes by. **Before anybody asks the
+//! kernel about an epoll, what was noted of it is made up**: before each of the library's own questions, and
+//! before all after which somebody else may ask: another thread's wait, a wait for the epoll itself, another
+//! number for it, another process that gets it. Who asks says so first and then makes up; who notes does so
+//! first and then looks whether anybody asks, and makes up itself: one of the two sees the other.
 //!
-//! Only successes are noted. A call that would fail, by what is known, is made after what was noted has been made up: so the error is the kernel's own.
+//! Only successes are noted. A call that would fail, by what is known, is made after what was noted has been
+//! made up: so the error is the kernel's own.
 
 use libc::{c_int, epoll_event};
 
@@ -27,7 +30,8 @@ pub(super) struct Standing {
     asking: AtomicU16,
     /// Whether it was seen when it was made: [`MADE_HERE`], [`BY_PARENT`], [`BY_PARENT_WAITED`].
     is_known: AtomicU8,
-    /// [`MOST_TRUST`] once rings alone have answered a wait for it, and one less with each that the kernel has answered since.
+    /// [`MOST_TRUST`] once rings alone have answered a wait for it, and one less with each that the kernel
+    /// has answered since.
     trust: AtomicU8,
 }
 
@@ -59,7 +63,8 @@ fn standing(epoll: c_int) -> Option<&'static Standing> {
 /// Whether this process has made an epoll of which something may be noted one day.
 static MADE: AtomicU32 = AtomicU32::new(0);
 
-/// Whether this process has made an epoll. One that is passed before the first connection has a ring has other holders, too.
+/// Whether this process has made an epoll. One that is passed before the first connection has a ring has
+/// other holders, too.
 pub(crate) fn any_made() -> bool {
     MADE.load(Ordering::Relaxed) != 0
 }
@@ -145,7 +150,8 @@ fn notes_of(conn: &Conn, epoll: c_int, what: c_int, fd: c_int, event: *const epo
         _ => return false,
     };
     let Some(interest) = interest(fd).filter(|_| is_quiet(epoll) && is_rings(conn, fd)) else { return false };
-    // Before: who asks the kernel in a handler right behind the note finds it. And after: who has made up meanwhile has taken it away.
+    // Before: who asks the kernel in a handler right behind the note finds it. And after: who has made up
+    // meanwhile has taken it away.
     says_noted(conn);
     if !interest.notes(epoll as u32 + 1, what, event) {
         return false;

@@ -1,8 +1,8 @@
 //! Which connection is registered in which epoll, and which are parked.
 //!
-//! A connection that somebody may sleep over is *parked*: its end counts itself among the sleepers until the program next reads from
-//! it, so that everything comes through the kernel, with all that epoll can do. Of a sleep only those are parked that have been
-//! read from since the last.
+//! A connection that somebody may sleep over is *parked*: its end counts itself among the sleepers until the
+//! program next reads from it, so that everything comes through the kernel, with all that epoll can do. Of a
+//! sleep only those are parked that have been read from since the last.
 
 use core::ops::Range;
 
@@ -119,7 +119,8 @@ fn controlled(epoll: c_int, what: c_int, fd: c_int, now: Option<Registration>) {
     if !noting::is_one(epoll)
         && let Some(sleepers) = sleepers(epoll as u32 + 1)
     {
-        // Another process has made it, or it has another descriptor: a wait by that looks at no ring of what is registered by this one.
+        // Another process has made it, or it has another descriptor: a wait by that looks at no ring of what
+        // is registered by this one.
         sleepers.fetch_or(FOREIGN, Ordering::SeqCst);
     }
     // A thread that copies the epoll's descriptor marks the epoll first, and then looks at what is in it.
@@ -130,13 +131,13 @@ fn controlled(epoll: c_int, what: c_int, fd: c_int, now: Option<Registration>) {
         let is_foreign =
             sleepers(epoll as u32 + 1).is_some_and(|sleepers| sleepers.load(Ordering::SeqCst) & FOREIGN != 0);
         if now.epoll == MANY || is_foreign || conn.standing.shared.load(Ordering::Relaxed) != 0 {
-            // Other processes may wait in this epoll, and know nothing of it; or there are several, or what it says once is
-            // the kernel's to say.
+            // Other processes may wait in this epoll, and know nothing of it; or there are several, or what
+            // it says once is the kernel's to say.
             let _ = known.moving(|conn| leave::waiting(conn, fd));
             return;
         }
-        // Who waits in it already is woken by the kernel alone. Who goes to sleep now has either seen what it is registered
-        // for, and parks it, or is seen here.
+        // Who waits in it already is woken by the kernel alone. Who goes to sleep now has either seen what it
+        // is registered for, and parks it, or is seen here.
         fence(Ordering::SeqCst);
         if sleepers(epoll as u32 + 1).is_none_or(|sleepers| sleepers.load(Ordering::SeqCst) != 0) {
             park(conn);
@@ -158,7 +159,8 @@ fn removed_from_parents(fd: c_int) {
     }
 }
 
-/// The number is about to be closed: with its last descriptor the kernel takes it out of every epoll. If others have it, too, it stays in there as it is.
+/// The number is about to be closed: with its last descriptor the kernel takes it out of every epoll. If
+/// others have it, too, it stays in there as it is.
 pub(crate) fn forget(fd: c_int) {
     noting::makes_up_of(fd);
     is_new(fd);
@@ -217,7 +219,8 @@ fn park_as_user(conn: &Conn) {
     if !is_parked {
         return;
     }
-    // Whether being awake has brought anything through the ring; if not, again and again, it is tried less often.
+    // Whether being awake has brought anything through the ring; if not, again and again, it is tried less
+    // often.
     let futile = match own.head.0.load(Ordering::Relaxed) == conn.sleep.woken_at.load(Ordering::Relaxed) {
         true => (conn.sleep.futile.load(Ordering::Relaxed) + 1).min(MOST_FUTILE),
         false => 0,
@@ -229,8 +232,8 @@ fn park_as_user(conn: &Conn) {
 /// So often in a row being awake may bring nothing until it makes no difference any more.
 const MOST_FUTILE: u32 = 9;
 
-/// The program reads from a connection that is parked: whoever else sleeps over it, it is awake from here on, unless somebody does. For
-/// users of it.
+/// The program reads from a connection that is parked: whoever else sleeps over it, it is awake from here on,
+/// unless somebody does. For users of it.
 pub(crate) fn wakes(conn: &'static Conn, own: &Header) {
     if conn.sleep.waiting.load(Ordering::SeqCst) != 0 {
         // They are woken by the kernel alone.
@@ -261,8 +264,8 @@ pub(crate) fn wakes(conn: &'static Conn, own: &Header) {
     }
 }
 
-/// Calls `each` with the connections with one of these places that are registered in an epoll, of those with a state that `is` wanted: its place, the
-/// connection, what it is registered for.
+/// Calls `each` with the connections with one of these places that are registered in an epoll, of those with
+/// a state that `is` wanted: its place, the connection, what it is registered for.
 #[inline(always)]
 fn for_each_in(
     epoll: c_int,
@@ -301,14 +304,16 @@ pub(super) fn park_all(epoll: c_int) {
     for_each_awake(epoll, park);
 }
 
-/// An epoll has got another descriptor, or is another process's too, by which nobody finds what is in it: everything in it stays with the kernel.
+/// An epoll has got another descriptor, or is another process's too, by which nobody finds what is in it:
+/// everything in it stays with the kernel.
 pub(crate) fn copied(epoll: c_int) {
     let Some(sleepers) = sleepers((epoll as u32).wrapping_add(1)) else { return };
     // One that this process has not made is marked when something is registered in it.
     if !noting::is_one(epoll) && sleepers.load(Ordering::SeqCst) == 0 {
         return;
     }
-    // Before the look at what is in it: a thread that registers something meanwhile does that first, and then looks at the mark.
+    // Before the look at what is in it: a thread that registers something meanwhile does that first, and then
+    // looks at the mark.
     sleepers.fetch_or(FOREIGN, Ordering::SeqCst);
     fence(Ordering::SeqCst);
     noting::has_others(epoll);
@@ -322,7 +327,8 @@ pub(crate) fn copied(epoll: c_int) {
     );
 }
 
-/// The epoll is another process's too, which may have changed since what is in it: what was in it at the fork stays with the kernel.
+/// The epoll is another process's too, which may have changed since what is in it: what was in it at the fork
+/// stays with the kernel.
 #[cold]
 pub(super) fn inherited(epoll: c_int) {
     for_each_in(

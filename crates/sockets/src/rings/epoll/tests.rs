@@ -1,5 +1,5 @@
-//! What is noted against a model of the kernel: in every order, what the program is told and what the kernel is asked about is as if each call had
-//! been made.
+//! What is noted against a model of the kernel: in every order, what the program is told and what the kernel
+//! is asked about is as if each call had been made.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -139,7 +139,8 @@ fn what_is_noted_is_as_good_as_made() {
                     assert!(!trial.interest.glance().is_noted);
                 }
                 1 if random.below(4) == 0 => {
-                    // Another holder may have the connection: the kernel keeps what it was registered for. It is the number's no more.
+                    // Another holder may have the connection: the kernel keeps what it was registered for. It
+                    // is the number's no more.
                     trial.makes_up();
                     assert_eq!(*trial.kernel.borrow(), trial.model, "before a close");
                     trial.interest.forgets();

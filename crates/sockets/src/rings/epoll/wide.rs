@@ -35,12 +35,13 @@ impl Wide {
         self.exchange(from, to) == from
     }
 
-    /// What was found; if that is `from`, it has been changed. In one order with all sequentially consistent operations.
+    /// What was found; if that is `from`, it has been changed. In one order with all sequentially consistent
+    /// operations.
     #[inline(always)]
     fn exchange(&self, [low, high]: [u64; 2], [to_low, to_high]: [u64; 2]) -> [u64; 2] {
         let (mut found_low, mut found_high) = (low, high);
-        // SAFETY: 16 bytes of its own at a multiple of 16, which every processor of x86-64 but the very first compares and exchanges at once.
-        // The compiler keeps rbx for itself: it is put back.
+        // SAFETY: 16 bytes of its own at a multiple of 16, which every processor of x86-64 but the very first
+        // compares and exchanges at once. The compiler keeps rbx for itself: it is put back.
         unsafe {
             asm!(
                 "xchg rsi, rbx",

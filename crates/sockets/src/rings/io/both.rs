@@ -102,7 +102,8 @@ pub(super) fn all(
     let errno = get_errno();
     let mut done = 0_usize;
     let mut patience = None;
-    // A wait has told of bytes, and then there were none: the other end does not keep to the rules, and a read that waits deals with that.
+    // A wait has told of bytes, and then there were none: the other end does not keep to the rules, and a
+    // read that waits deals with that.
     let (mut is_told, mut is_in_vain) = (false, false);
     loop {
         let mut slices = [libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; PARTS];
@@ -126,7 +127,8 @@ pub(super) fn all(
             let some = if done > 0 && !is_in_vain { some | libc::MSG_DONTWAIT } else { some };
             let mut part = || {
                 if done > 0 && !is_in_vain && kernel::unread(fd) == Some(0) {
-                    // An end, and why the kernel has reset a connection, which it says once, are for the program's next call.
+                    // An end, and why the kernel has reset a connection, which it says once, are for the
+                    // program's next call.
                     return with_errno(-(libc::EAGAIN as isize));
                 }
                 let got = kernel::receive(fd, &rest, usize::MAX, some);

@@ -1,8 +1,8 @@
-//! How many bytes can be read now (`FIONREAD`): those of the kernel and those of the ring, each once, although the writer may be
-//! returning some of the ring to the kernel.
+//! How many bytes can be read now (`FIONREAD`): those of the kernel and those of the ring, each once,
+//! although the writer may be returning some of the ring to the kernel.
 //!
-//! A program that is told of more waits for bytes that do not come, and one that is told of none behind a wait that found some takes that
-//! for the end.
+//! A program that is told of more waits for bytes that do not come, and one that is told of none behind a
+//! wait that found some takes that for the end.
 
 use libc::c_int;
 
@@ -13,7 +13,8 @@ use crate::rings::header::{CAPACITY, Header};
 use crate::rings::{kernel, run, spin};
 use crate::sync::Ordering;
 
-/// Looks at a writer that is returning bytes: some microseconds, and then a tenth of a millisecond each, a hundredth of a second.
+/// Looks at a writer that is returning bytes: some microseconds, and then a tenth of a millisecond each, a
+/// hundredth of a second.
 const LOOKS: u32 = 2000;
 const LONG_LOOKS: u32 = 100;
 
@@ -35,7 +36,8 @@ pub(crate) fn unread(fd: c_int, counted: c_int) -> c_int {
             rings = rings_unread(own, peer);
         }
     }
-    // Of a writer that does not come to the end of its work the kernel's are sure. What only the ring has is unread, wherever it goes.
+    // Of a writer that does not come to the end of its work the kernel's are sure. What only the ring has is
+    // unread, wherever it goes.
     let rings = rings.unwrap_or_else(|| if kernels > 0 { 0 } else { all_unread(own, peer) });
     if rings > 0 {
         conn.told.promised.store(1, Ordering::Relaxed);
@@ -43,7 +45,8 @@ pub(crate) fn unread(fd: c_int, counted: c_int) -> c_int {
     c_int::try_from(kernels + rings).unwrap_or(c_int::MAX)
 }
 
-/// What of the ring is unread, and is not in the kernel by any count that was made before. `None`: the writer is at work.
+/// What of the ring is unread, and is not in the kernel by any count that was made before. `None`: the writer
+/// is at work.
 fn rings_unread(own: &Header, peer: &Header) -> Option<u64> {
     if peer.writer.0.revoke.load(Ordering::Acquire) != 0 {
         return None;

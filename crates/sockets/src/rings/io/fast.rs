@@ -138,8 +138,9 @@ impl<const WRITES: bool> Memory for Fast<'_, WRITES> {
 
     #[inline(always)]
     fn advance(&mut self, word: Word, from: u64, to: u64) -> Result<bool, Slow> {
-        // An ordinary store right behind those of the message: with a locked one a reader that looks meanwhile would take the line away
-        // in between. It fails if a handler of this thread has moved it meanwhile, or has said that it has come in between.
+        // An ordinary store right behind those of the message: with a locked one a reader that looks
+        // meanwhile would take the line away in between. It fails if a handler of this thread has moved it
+        // meanwhile, or has said that it has come in between.
         let is_moved = if WRITES {
             commit(self.own.message.0.tail_word(), self.tail, moved(self.tail, to))
         } else {
@@ -166,7 +167,8 @@ impl<const WRITES: bool> Memory for Fast<'_, WRITES> {
     #[inline(always)]
     fn take(&mut self, at: u64, len: u64) -> Result<(), Slow> {
         self.moving = len;
-        // SAFETY: the ring of the other end's region; the program's own room, of which no more than its length is used.
+        // SAFETY: the ring of the other end's region; the program's own room, of which no more than its
+        // length is used.
         unsafe { self.bytes.take(0, self.peer.ring(), at, len as usize) };
         Ok(())
     }
@@ -190,7 +192,8 @@ impl<const WRITES: bool> Memory for Fast<'_, WRITES> {
     fn take_inline(&mut self, len: u64) -> Result<(), Slow> {
         self.moving = len;
         if let Some(to) = self.bytes.place() {
-            // SAFETY: the words' own bytes, as many as there are at most; the program's own room, of which no more than its length is used.
+            // SAFETY: the words' own bytes, as many as there are at most; the program's own room, of which no
+            // more than its length is used.
             unsafe { copy(self.peer.message.0.inline.as_ptr().cast(), to, len as usize) };
         }
         Ok(())
@@ -198,8 +201,9 @@ impl<const WRITES: bool> Memory for Fast<'_, WRITES> {
 
     #[inline(always)]
     fn order_stores(&mut self) -> Result<(), Slow> {
-        // The copy is made by assembly, which the compiler moves over no fence. Pairs with the Acquire of the reader's `order_loads`,
-        // behind which it finds that the copy is no longer of the message that it takes.
+        // The copy is made by assembly, which the compiler moves over no fence. Pairs with the Acquire of the
+        // reader's `order_loads`, behind which it finds that the copy is no longer of the message that it
+        // takes.
         fence(Ordering::Release);
         Ok(())
     }

@@ -27,8 +27,8 @@ fn map() -> Option<*mut u8> {
     (at > 0).then_some(at as *mut u8)
 }
 
-/// Sends bytes of a file that begin at a position; `native` is the program's own call. None: it is for the kernel, which will move bytes
-/// that nobody sees.
+/// Sends bytes of a file that begin at a position; `native` is the program's own call. None: it is for the
+/// kernel, which will move bytes that nobody sees.
 pub(crate) fn send_file(
     known: Known,
     fd: c_int,

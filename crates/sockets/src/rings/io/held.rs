@@ -23,12 +23,14 @@ pub(super) fn notes(conn: &Conn) {
     }
 }
 
-/// A write of which the kernel is to hold back the end (`MSG_MORE`): what is in the ring goes to the kernel before it.
+/// A write of which the kernel is to hold back the end (`MSG_MORE`): what is in the ring goes to the kernel
+/// before it.
 #[cold]
 pub(super) fn write(known: Known, fd: c_int, native: &mut Native<'_>) -> Result<isize, Gone> {
     loop {
         known.moving(|conn| is_held_back(conn, fd))?;
-        // Before it, so that nobody opens the ring, and behind it, as another thread's write may have sent what was held back before.
+        // Before it, so that nobody opens the ring, and behind it, as another thread's write may have sent
+        // what was held back before.
         notes(known.conn);
         // None: another thread has opened the ring again meanwhile.
         if let Some(result) = used_plainly(known, fd, || plain_once(known.conn, native))? {

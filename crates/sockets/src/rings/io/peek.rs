@@ -1,4 +1,5 @@
-//! Reads that leave the bytes where they are (`MSG_PEEK`): from both sides at once, and until all are there (`MSG_WAITALL`).
+//! Reads that leave the bytes where they are (`MSG_PEEK`): from both sides at once, and until all are there
+//! (`MSG_WAITALL`).
 
 use libc::c_int;
 use stream::Taken;
@@ -53,8 +54,8 @@ fn more_locked(
         unsafe { bytes.take(got, peer.ring(), from, length) };
         return length as isize;
     }
-    // They were all that the ring has, so those of the kernel come next: unless the writer has put more into the ring before it gave
-    // these to the kernel, which the second look at its tail shows.
+    // They were all that the ring has, so those of the kernel come next: unless the writer has put more into
+    // the ring before it gave these to the kernel, which the second look at its tail shows.
     if taken < switch_over || unread != got as u64 {
         return 0;
     }
@@ -72,8 +73,9 @@ fn more_locked(
 /// Nanoseconds of the first and the longest pause between two looks for more bytes.
 const PAUSE_NS: core::ops::RangeInclusive<i64> = 20_000..=1_000_000;
 
-/// `MSG_WAITALL` together with `MSG_PEEK`: until as many bytes are there as are wanted, an end, an error, or a signal. Nothing tells of more bytes
-/// behind those that are there, so it looks for them again and again, at least once in a millisecond. Programs rarely wait like this.
+/// `MSG_WAITALL` together with `MSG_PEEK`: until as many bytes are there as are wanted, an end, an error, or
+/// a signal. Nothing tells of more bytes behind those that are there, so it looks for them again and again,
+/// at least once in a millisecond. Programs rarely wait like this.
 #[cold]
 pub(super) fn all(
     known: Known,

@@ -20,7 +20,8 @@ pub(super) fn used<T>(known: Known, act: impl FnOnce(Use) -> T) -> Result<T, Gon
     Ok(acted)
 }
 
-/// The same by a call of the program's, of which the kernel may first hear when the number is another connection's.
+/// The same by a call of the program's, of which the kernel may first hear when the number is another
+/// connection's.
 #[inline(always)]
 pub(super) fn used_plainly<T>(known: Known, fd: c_int, act: impl FnOnce() -> T) -> Result<T, Gone> {
     // Begun before the look whose number it is.
@@ -55,7 +56,8 @@ pub(super) fn plain_once(conn: &Conn, native: &mut Native<'_>) -> Option<isize> 
     result
 }
 
-/// A write to the kernel has returned this; before it, `held` said whether the kernel held back the end of what it had.
+/// A write to the kernel has returned this; before it, `held` said whether the kernel held back the end of
+/// what it had.
 #[inline(always)]
 pub(super) fn gave(own: &Header, held: u64, result: isize) {
     if held != 0 && result > 0 {

@@ -94,8 +94,8 @@ impl QuietRead {
         matches!(park::begin_read(&mut entered), Ok(true)).then_some(Self { conn, entered })
     }
 
-    /// The program's call has returned this; it `takes` what it gets, or only looks at it. None: that was the end of the stream,
-    /// before which a ring may have something left.
+    /// The program's call has returned this; it `takes` what it gets, or only looks at it. None: that was the
+    /// end of the stream, before which a ring may have something left.
     #[inline(always)]
     pub(crate) fn end(mut self, result: isize, takes: bool) -> Option<isize> {
         let conn = self.conn;

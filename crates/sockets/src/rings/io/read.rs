@@ -84,7 +84,8 @@ pub(crate) fn read(
     } else {
         let has_parts = bytes.place().is_none();
         cut = bytes.up_to_a_gap(CAPACITY as usize);
-        // If not one byte can be written, the program's own buffer goes to the kernel, which returns `EFAULT`.
+        // If not one byte can be written, the program's own buffer goes to the kernel, which returns
+        // `EFAULT`.
         if cut.length > 0 { (&cut, cut.length, has_parts) } else { (bytes, 0, has_parts) }
     };
     conn.pace.lets_stream_go(&Machine, || peer.tail().wrapping_sub(own.head.0.load(Ordering::Relaxed)));
@@ -107,8 +108,9 @@ pub(crate) fn read(
                 return Ok(call().with_more(count));
             }
             Moves::Nothing if finds_at_once(conn, own, peer, flags) => {}
-            // Of several parts a later one is no memory. What comes may reach it, by whichever way: the kernel returns an error then, and
-            // keeps all of it. (A length beyond the memory of a single buffer may be meant, and costs the connection nothing.)
+            // Of several parts a later one is no memory. What comes may reach it, by whichever way: the
+            // kernel returns an error then, and keeps all of it. (A length beyond the memory of a single
+            // buffer may be meant, and costs the connection nothing.)
             _ if lacks_a_part => return by_kernel(known, fd, native),
             moves => {
                 let user = known.enter()?;
@@ -129,8 +131,8 @@ fn by_kernel(known: Known, fd: c_int, native: &mut Native<'_>) -> Result<isize, 
     Ok(result)
 }
 
-/// Whether what the ring holds goes beyond the memory that the program has given, of which so many bytes are there. As of the kernel, no
-/// more than comes needs memory.
+/// Whether what the ring holds goes beyond the memory that the program has given, of which so many bytes are
+/// there. As of the kernel, no more than comes needs memory.
 #[inline(always)]
 fn goes_beyond(own: &Header, peer: &Header, room: usize) -> bool {
     room != usize::MAX && !is_empty(own, peer) && held(own, peer) > room as u64
@@ -306,7 +308,8 @@ impl Reading<'_> {
             set_errno(errno);
             return Ok(Part::Again);
         }
-        // Before its end a dead writer may have left something. The number may have been closed meanwhile: the end was said.
+        // Before its end a dead writer may have left something. The number may have been closed meanwhile:
+        // the end was said.
         let mut end = || 0;
         if result == 0
             && peer.tail() != own.head.0.load(Ordering::Acquire)
@@ -317,8 +320,8 @@ impl Reading<'_> {
         Ok(Part::Ends(self.ended(result)))
     }
 
-    /// What the program is told of an end. An end that died with bytes unread was reset, of which the kernel does not know if they were in the
-    /// ring.
+    /// What the program is told of an end. An end that died with bytes unread was reset, of which the kernel
+    /// does not know if they were in the ring.
     fn ended(&self, result: isize) -> isize {
         let Self { known: Known { conn, .. }, own, peer, fd, .. } = *self;
         let was_left = result == 0 && (!is_empty(peer, own) || conn.told.unread.load(Ordering::Relaxed) != 0);
@@ -372,8 +375,8 @@ impl Reading<'_> {
         Ok(Some(self.with_more(result)))
     }
 
-    /// A read that has got some adds what it would have got with them if all came one way. Only a writer that has changed its way may
-    /// have left some on the other.
+    /// A read that has got some adds what it would have got with them if all came one way. Only a writer that
+    /// has changed its way may have left some on the other.
     #[inline(always)]
     fn with_more(&self, got: isize) -> isize {
         let Self { known, peer, fd, bytes, flags, .. } = *self;
@@ -401,8 +404,9 @@ fn finds_at_once(conn: &Conn, own: &Header, peer: &Header, flags: c_int) -> bool
     flags & libc::MSG_DONTWAIT == 0 && conn.pace.finds_at_once(&Machine, || !is_empty(own, peer))
 }
 
-/// Whether there is nothing to read, neither in the kernel nor, after that was asked, in a ring that is the way. So a read that does not wait
-/// need not count as asleep, which would send the writer of a stream to the kernel.
+/// Whether there is nothing to read, neither in the kernel nor, after that was asked, in a ring that is the
+/// way. So a read that does not wait need not count as asleep, which would send the writer of a stream to the
+/// kernel.
 fn has_nothing(own: &Header, peer: &Header, fd: c_int) -> bool {
     peer.writer.0.path.load(Ordering::Relaxed) == path::RING
         && kernel::held(fd, false) == Held::Nothing

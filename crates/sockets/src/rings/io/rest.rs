@@ -20,8 +20,8 @@ use crate::rings::spin::Machine;
 use crate::rings::{kernel, leave, pair, spin};
 use crate::sync::Ordering;
 
-/// A write that takes more than one short call. It goes on with the connection that it began with: as a mover, but for the time of the
-/// program's own call.
+/// A write that takes more than one short call. It goes on with the connection that it began with: as a
+/// mover, but for the time of the program's own call.
 pub(super) struct Writing<'a> {
     pub(super) known: Known,
     pub(super) user: Use,
@@ -111,7 +111,8 @@ impl Writing<'_> {
                 Ok(Part::Wrote(count as usize))
             }
             Outcome::WouldBlock => {
-                // The reader may be held up at work, and the kernel know of nothing that a program could wait for.
+                // The reader may be held up at work, and the kernel know of nothing that a program could wait
+                // for.
                 if !may_wait {
                     conn.asks(self.fd, kernel::tells_of_room);
                 }
@@ -122,8 +123,8 @@ impl Writing<'_> {
                 ends(if done > 0 { done as isize } else { -1 })
             }
             Outcome::Kernel => Ok(self.rest(done, mover, native)?.map_or(Part::Again, Part::Ends)),
-            // The kernel refuses what comes before this: the program is told why. It takes no more from whoever has shut down; else it
-            // might, and bytes would be missing.
+            // The kernel refuses what comes before this: the program is told why. It takes no more from
+            // whoever has shut down; else it might, and bytes would be missing.
             Outcome::Unreturned if !conn.asks(self.fd, kernel::takes_more) => {
                 ends(if done > 0 { done as isize } else { self.refused(native) })
             }
@@ -177,8 +178,9 @@ impl Writing<'_> {
         Ok(Some(if result < 0 && done > 0 { done as isize } else { done as isize + result }))
     }
 
-    /// Sends what is behind `done` bytes as a call of the program would that waits, or does not; the result is the kernel's. Between its
-    /// parts the number may become another's, so the library waits for room, and the kernel in no call that moves bytes.
+    /// Sends what is behind `done` bytes as a call of the program would that waits, or does not; the result
+    /// is the kernel's. Between its parts the number may become another's, so the library waits for room, and
+    /// the kernel in no call that moves bytes.
     fn sends(&self, done: usize) -> isize {
         let conn = self.known.conn;
         let (mut sent, mut waited) = (0, Blocked::new());
@@ -218,15 +220,16 @@ impl Writing<'_> {
     }
 }
 
-/// The room below which nothing of these bytes is put into the ring: a small message goes whole. See [`WHOLE`].
+/// The room below which nothing of these bytes is put into the ring: a small message goes whole. See
+/// [`WHOLE`].
 #[inline(always)]
 fn least(conn: &Conn, bytes: &Bytes) -> usize {
     let length = bytes.length;
     if length as u64 > WHOLE { 1 } else { length.min(conn.kept.room.load(Ordering::Relaxed) as usize) }
 }
 
-/// Whether a ring that has no room for `least` bytes gets some soon: its readers are awake, and on another processor. `since` is when this
-/// write has first found it full.
+/// Whether a ring that has no room for `least` bytes gets some soon: its readers are awake, and on another
+/// processor. `since` is when this write has first found it full.
 #[cold]
 #[inline(never)]
 fn gets_room(conn: &Conn, own: &Header, peer: &Header, least: usize, since: &mut Option<u64>) -> bool {
@@ -256,7 +259,8 @@ fn may_open(conn: &Conn, own: &Header, peer: &Header, fd: c_int) -> bool {
         return false;
     }
     let is_usable = !conn.is_sealed() && own.writer.0.path.load(Ordering::Relaxed) != path::SHUT;
-    // Who is on this processor has been stopped awake: it cannot read before this thread sleeps, which it does in the kernel.
+    // Who is on this processor has been stopped awake: it cannot read before this thread sleeps, which it
+    // does in the kernel.
     is_usable && spin::is_elsewhere(own, peer, spin::clock().1) && pair::knows_extra(conn, own, fd)
 }
 

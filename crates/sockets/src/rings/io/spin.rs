@@ -30,8 +30,9 @@ pub(super) fn may_spin(conn: &Conn, own: &Header, peer: &Header, flags: c_int) -
     is_elsewhere
 }
 
-/// With both ends on one processor everything comes through the kernel: then this one goes on counting itself among those who sleep, as
-/// it has since it found the ring empty. The program's next reads need not look there, nor at any other page.
+/// With both ends on one processor everything comes through the kernel: then this one goes on counting itself
+/// among those who sleep, as it has since it found the ring empty. The program's next reads need not look
+/// there, nor at any other page.
 pub(super) fn stays_asleep(conn: &Conn) -> bool {
     conn.pace.stays_together()
 }

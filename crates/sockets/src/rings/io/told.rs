@@ -11,16 +11,17 @@ use crate::rings::header::Header;
 use crate::rings::{kernel, spin};
 use crate::sync::Ordering;
 
-/// Pauses for bytes that were told to come: some microseconds, and then a tenth of a millisecond each: a hundredth of a second for what
-/// may be nowhere any more, and a second for what the writer is returning to the kernel, for which it may have to get a processor first.
+/// Pauses for bytes that were told to come: some microseconds, and then a tenth of a millisecond each: a
+/// hundredth of a second for what may be nowhere any more, and a second for what the writer is returning to
+/// the kernel, for which it may have to get a processor first.
 const PAUSES: u32 = 2000;
 const LONG_PAUSES: u32 = 100;
 const LONG_PAUSES_OF_A_RETURN: u32 = 10_000;
 /// After so many misses in a row such bytes are not waited for any more; what came late counts as one.
 const UNKEPT: u32 = 3;
 
-/// Waits a moment, if the program was told of bytes, for those that are on their way; whether there are some. Of a look that does not
-/// wait: what one has found, the next one does not expect to be gone.
+/// Waits a moment, if the program was told of bytes, for those that are on their way; whether there are some.
+/// Of a look that does not wait: what one has found, the next one does not expect to be gone.
 pub(crate) fn comes_still(fd: c_int) -> bool {
     conn::ready(fd).is_some_and(|conn| {
         conn.told.promised.load(Ordering::Relaxed) != 0
@@ -28,8 +29,9 @@ pub(crate) fn comes_still(fd: c_int) -> bool {
     })
 }
 
-/// Waits a moment for bytes that the program was told of, and that are on their way from the ring into the kernel since: it need not
-/// expect to find none. They were in the ring when a wait `promised` them, or the kernel has the first of them already.
+/// Waits a moment for bytes that the program was told of, and that are on their way from the ring into the
+/// kernel since: it need not expect to find none. They were in the ring when a wait `promised` them, or the
+/// kernel has the first of them already.
 #[cold]
 pub(super) fn waits_for_told(conn: &Conn, own: &Header, peer: &Header, fd: c_int, promised: bool) -> bool {
     let is_revoked = || peer.writer.0.revoke.load(Ordering::Acquire) != 0;
@@ -72,7 +74,8 @@ pub(super) fn waits_for_told(conn: &Conn, own: &Header, peer: &Header, fd: c_int
         None
     });
     own.reader.0.asleep.fetch_sub(1, Ordering::SeqCst);
-    // A writer that always takes long, and then returns some, would hold up everything else that this program does.
+    // A writer that always takes long, and then returns some, would hold up everything else that this program
+    // does.
     let is_late = is_there.is_none() || was_over || pauses >= PAUSES + LONG_PAUSES;
     let misses = if is_late { &conn.told.unreturned } else { &conn.told.unkept };
     let is_there = is_there.unwrap_or(false);

@@ -23,8 +23,9 @@ pub(super) const USUAL: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::
 /// The longest message for which [`write_short`] is tried.
 pub(crate) const SHORT_BYTES: usize = INLINE_BYTES;
 
-/// A short message of one place, if all that it takes is to put it into the ring: how many bytes it had. 0: it is for [`write()`]. A
-/// function of its own, with what it needs in registers: between two messages each instruction counts.
+/// A short message of one place, if all that it takes is to put it into the ring: how many bytes it had. 0:
+/// it is for [`write()`]. A function of its own, with what it needs in registers: between two messages each
+/// instruction counts.
 #[inline(never)]
 pub(crate) fn write_short(known: Known, from: *const c_void, length: usize, flags: c_int) -> isize {
     let conn = known.conn;
@@ -88,7 +89,8 @@ pub(crate) fn write(
     if !bytes.is_there(false) {
         return used_plainly(known, fd, || plain(conn, native));
     }
-    // One that may take several parts is a user before the first: it goes on with the connection that got that.
+    // One that may take several parts is a user before the first: it goes on with the connection that got
+    // that.
     let first = fits(conn, own, bytes.length).then(|| put(known, own, peer, bytes, 0));
     let moved = match first {
         Some(Moves::Moved(count)) => count,
@@ -106,8 +108,9 @@ pub(crate) fn write(
     }
 }
 
-/// A short message follows a read: its reader looks for it already, and has the line of the cache where it stands. That is fetched for writing
-/// while the rest is looked at. (Of a stream it would take the line away from a reader that has yet to see what is there.)
+/// A short message follows a read: its reader looks for it already, and has the line of the cache where it
+/// stands. That is fetched for writing while the rest is looked at. (Of a stream it would take the line away
+/// from a reader that has yet to see what is there.)
 #[inline(always)]
 fn answers(own: &Header) {
     // SAFETY: a hint, which reads and writes nothing; processors that do not know it do nothing.
@@ -145,7 +148,8 @@ pub(super) fn put(known: Known, own: &Header, peer: &Header, bytes: &Bytes, done
     if !write.is_published() {
         return Moves::Slow;
     }
-    // Behind the fence that follows what was published: another thread that unsets it has seen that, or is seen here.
+    // Behind the fence that follows what was published: another thread that unsets it has seen that, or is
+    // seen here.
     if conn.owed.owes.load(Ordering::Relaxed) == 0 {
         leave::owe(conn);
     }
@@ -158,7 +162,8 @@ pub(super) fn put(known: Known, own: &Header, peer: &Header, bytes: &Bytes, done
     Moves::Moved(write.moved() as isize)
 }
 
-/// What came through the kernel is acknowledged when it is answered, also if the answer goes through the ring.
+/// What came through the kernel is acknowledged when it is answered, also if the answer goes through the
+/// ring.
 #[inline(always)]
 pub(super) fn acknowledge(conn: &Conn) {
     if conn.owed.unacknowledged.load(Ordering::Relaxed) != 0 {
@@ -167,5 +172,6 @@ pub(super) fn acknowledge(conn: &Conn) {
     }
 }
 
-/// Bytes that are shown to readers at once: they copy the first of a large write while the next are being written.
+/// Bytes that are shown to readers at once: they copy the first of a large write while the next are being
+/// written.
 const PIECE: u64 = 32 << 10;

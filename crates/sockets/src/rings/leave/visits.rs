@@ -12,10 +12,12 @@ use crate::sync::{AtomicU64, Ordering};
 
 /// When this process has last looked for readers that want bytes back, by the processor's clock.
 static VISITED: AtomicU64 = AtomicU64::new(0);
-/// Cycles between two such looks: below a millisecond, as no processor's clock has less than one a nanosecond.
+/// Cycles between two such looks: below a millisecond, as no processor's clock has less than one a
+/// nanosecond.
 const VISIT_CYCLES: u64 = 1 << 20;
 
-/// For a process that waits without sleeping, again and again: readers may want back what it has written, and have nobody else to return it.
+/// For a process that waits without sleeping, again and again: readers may want back what it has written, and
+/// have nobody else to return it.
 #[inline]
 pub(crate) fn visits() {
     // Pairs with the Release in `owe`, as in `owes`.

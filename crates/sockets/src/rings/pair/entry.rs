@@ -1,6 +1,7 @@
 //! The entry of an end in the user's registry.
 //!
-//! Any process of the user may write anything there. An entry is a hint where to look: whether it is true is asked of the kernel.
+//! Any process of the user may write anything there. An entry is a hint where to look: whether it is true is
+//! asked of the kernel.
 
 use super::diag::Opposite;
 use crate::rings::proc;
@@ -13,13 +14,15 @@ pub(super) const BYTES: usize = WORDS * size_of::<u64>();
 /// First word of an entry: its kind and version.
 const MAGIC: u64 = u64::from_le_bytes(*b"TLentry1");
 
-/// One entry. The cookie of a socket is a number that no other socket of this kernel has had since it was started (`SO_COOKIE`, socket(7)).
+/// One entry. The cookie of a socket is a number that no other socket of this kernel has had since it was
+/// started (`SO_COOKIE`, socket(7)).
 #[derive(Clone, Copy)]
 pub(super) struct Entry(pub(super) [u64; WORDS]);
 
 impl Entry {
-    /// Of the end `cookie`, whose connection's other end is `other`: descriptor `number` of `process` is the socket `inode`, and, if it has
-    /// made its region, its descriptor `region` is that. `processor`: see [`super::processor::only`].
+    /// Of the end `cookie`, whose connection's other end is `other`: descriptor `number` of `process` is the
+    /// socket `inode`, and, if it has made its region, its descriptor `region` is that. `processor`: see
+    /// [`super::processor::only`].
     pub(super) fn new(
         cookie: u64,
         other: u64,
@@ -36,7 +39,8 @@ impl Entry {
         entry
     }
 
-    /// An entry may be read while another process writes it: the last word tells whether the others belong together (FNV-1a).
+    /// An entry may be read while another process writes it: the last word tells whether the others belong
+    /// together (FNV-1a).
     fn sum(&self) -> u64 {
         let words = self.0.iter().take(WORDS - 1);
         words.fold(0xcbf2_9ce4_8422_2325, |sum, word| (sum ^ word).wrapping_mul(0x0000_0100_0000_01b3))

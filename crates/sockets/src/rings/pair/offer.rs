@@ -1,8 +1,9 @@
 //! An end's region, and the descriptor by which the other end opens it.
 //!
-//! The descriptor is open only until the other end has mapped the region, and only so many are at a time: descriptors are the program's. Its number
-//! is one that the program has not been given, but may close or replace all the same, seen or unseen: before it is closed here it is looked
-//! whether it still is the region.
+//! The descriptor is open only until the other end has mapped the region, and only so many are at a time:
+//! descriptors are the program's. Its number is one that the program has not been given, but may close or
+//! replace all the same, seen or unseen: before it is closed here it is looked whether it still is the
+//! region.
 
 use libc::c_int;
 
@@ -57,7 +58,8 @@ impl Offer {
 
     /// Makes the region of a connection's end, whose other end has this cookie.
     pub(super) fn make(conn: &'static Conn, other: u64) -> Result<(), Refused> {
-        // Who writes beyond this limit is ended by a signal (setrlimit(2)). It may have changed since the last time.
+        // Who writes beyond this limit is ended by a signal (setrlimit(2)). It may have changed since the
+        // last time.
         let limit = raw::limit(libc::RLIMIT_NOFILE);
         if raw::limit(libc::RLIMIT_FSIZE) < REGION_BYTES as u64 || limit < SHARE {
             return Err(Refused::NotHad);

@@ -1,4 +1,5 @@
-//! Which processors an end may use: two ends with one and the same processor alone need no rings, through which no byte would go.
+//! Which processors an end may use: two ends with one and the same processor alone need no rings, through
+//! which no byte would go.
 
 use core::mem::MaybeUninit;
 
@@ -7,8 +8,8 @@ use crate::raw;
 /// Processors that a kernel may have; with more it refuses this, and all of them count.
 const MOST: usize = 8192;
 
-/// The number of the only processor that the calling thread may run on; none if it may run on several. So it is what its affinity, its
-/// control group and the machine leave (sched_getaffinity(2)).
+/// The number of the only processor that the calling thread may run on; none if it may run on several. So it
+/// is what its affinity, its control group and the machine leave (sched_getaffinity(2)).
 pub(super) fn only() -> Option<u32> {
     let mut room = MaybeUninit::<[u64; MOST / 64]>::uninit();
     let arguments = [0, MOST / 8, room.as_mut_ptr() as usize, 0, 0, 0];

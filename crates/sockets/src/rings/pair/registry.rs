@@ -1,9 +1,10 @@
 //! The user's registry: a file in which the ends of connections find each other.
 //!
-//! It lies in a directory that only its user can enter, so nobody else reaches it, and the kernel checks that with each call. It is opened
-//! for a moment and read and written by offset: no descriptor stays open, and a file that somebody makes shorter ends no
-//! program, as a mapping of it would. The place of an entry follows from the socket's cookie. Nothing is ever removed: cookies grow, and
-//! where there is no room the oldest is replaced; who was replaced and still looks writes its entry again.
+//! It lies in a directory that only its user can enter, so nobody else reaches it, and the kernel checks that
+//! with each call. It is opened for a moment and read and written by offset: no descriptor stays open, and a
+//! file that somebody makes shorter ends no program, as a mapping of it would. The place of an entry follows
+//! from the socket's cookie. Nothing is ever removed: cookies grow, and where there is no room the oldest is
+//! replaced; who was replaced and still looks writes its entry again.
 
 use libc::c_int;
 
@@ -30,8 +31,8 @@ fn place(cookie: u64) -> usize {
 }
 
 impl Registry {
-    /// That of this process's user, made if it is not there. None if there is no place for one that only this user can reach, or it cannot be
-    /// opened now.
+    /// That of this process's user, made if it is not there. None if there is no place for one that only this
+    /// user can reach, or it cannot be opened now.
     pub(super) fn open() -> Option<Self> {
         let user = user::own()?;
         for path in &user::directories(user) {

@@ -7,8 +7,9 @@ use crate::raw;
 use crate::rings::proc::Text;
 use crate::sync::{AtomicU64, Ordering};
 
-/// The effective user. None if that number may stand for several: in a user namespace each user that it does not map looks like the same one
-/// (`/proc/sys/kernel/overflowuid`, user_namespaces(7)), and so do their files and connections.
+/// The effective user. None if that number may stand for several: in a user namespace each user that it does
+/// not map looks like the same one (`/proc/sys/kernel/overflowuid`, user_namespaces(7)), and so do their
+/// files and connections.
 pub(super) fn own() -> Option<u32> {
     // SAFETY: takes nothing, changes nothing.
     let user = unsafe { raw::call(libc::SYS_geteuid, [0; 6]) } as u32;
@@ -26,7 +27,8 @@ pub(super) fn own() -> Option<u32> {
 /// The user, plus 1, that was last found to be just one.
 static KNOWN: AtomicU64 = AtomicU64::new(0);
 
-/// The directories in which the registry may lie, best first. Where nobody but the user can make them, nobody can take their place.
+/// The directories in which the registry may lie, best first. Where nobody but the user can make them, nobody
+/// can take their place.
 pub(super) fn directories(user: u32) -> [Text; 3] {
     let mut shared = Text::new();
     shared.put(b"/dev/shm/tieline-rings-").number(u64::from(user));

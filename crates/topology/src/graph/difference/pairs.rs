@@ -6,7 +6,8 @@ use std::hash::Hash;
 use super::super::{Graph, NodeIx, PortIx};
 use crate::text::{counted, printable};
 
-/// A GUID of a manufacturer begins with three bytes that are assigned to it (EUI-64); without them it was made up on the spot.
+/// A GUID of a manufacturer begins with three bytes that are assigned to it (EUI-64); without them it was
+/// made up on the spot.
 const MADE_UP: u64 = 1 << 40;
 
 /// Does a GUID name a device, wherever it is?

@@ -9,8 +9,8 @@ pub(super) struct ParsedRate {
     pub(super) speed: Option<Speed>,
 }
 
-/// Reads the options before the comment (`s=4 w=2`) and what follows the description in it (`lid 3 4xQDR s=4 w=2 v=4`).
-/// What is no rate that is known comes back too.
+/// Reads the options before the comment (`s=4 w=2`) and what follows the description in it
+/// (`lid 3 4xQDR s=4 w=2 v=4`). What is no rate that is known comes back too.
 pub(super) fn read<'a>(options: &'a str, behind: &'a str) -> (ParsedRate, Option<&'a str>) {
     let (mut parsed, mut strange) = (ParsedRate::default(), None);
     let mut words = behind.split_whitespace();

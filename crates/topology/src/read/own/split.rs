@@ -1,8 +1,8 @@
 //! Splits a file into rows that are parsed one by one, because a tree of all values takes thirty
 //! times the file's size.
 //!
-//! This knows as much of TOML as files of ours have: `key = value`, and arrays of tables in braces. Whatever else there is, the
-//! file is left to the library as a whole.
+//! This knows as much of TOML as files of ours have: `key = value`, and arrays of tables in braces. Whatever
+//! else there is, the file is left to the library as a whole.
 
 use std::ops::Range;
 
@@ -74,7 +74,8 @@ impl Scan<'_> {
         }
     }
 
-    /// Skips white space, ends of lines and comments. What must not stand in a comment is the library's business: there it stops.
+    /// Skips white space, ends of lines and comments. What must not stand in a comment is the library's
+    /// business: there it stops.
     fn blank(&mut self) {
         loop {
             match self.next() {

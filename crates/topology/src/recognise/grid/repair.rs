@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Switches;
 
-/// Puts the components of a direction's layers together. Two are of one layer if they are wired to the same third in this
-/// direction, not to each other, and have no place in the other directions in common: whole layers have all in common.
+/// Puts the components of a direction's layers together. Two are of one layer if they are wired to the same
+/// third in this direction, not to each other, and have no place in the other directions in common: whole
+/// layers have all in common.
 pub(super) fn join_components(switches: &Switches<'_>, layers: &mut [(Vec<u32>, u32)], which: usize) {
     if layers.len() < 2 {
         return;
@@ -33,7 +34,8 @@ pub(super) fn join_components(switches: &Switches<'_>, layers: &mut [(Vec<u32>, 
     layer.0.iter_mut().for_each(|of| *of = number[of]);
 }
 
-/// Takes out layers that are much smaller than is usual: switches that lost so many cables that their place is in doubt.
+/// Takes out layers that are much smaller than is usual: switches that lost so many cables that their place
+/// is in doubt.
 pub(super) fn drop_crumbs(layer: &mut (Vec<u32>, u32)) {
     let mut size = vec![0_u32; layer.1 as usize];
     layer.0.iter().for_each(|of| size[*of as usize] += 1);

@@ -4,8 +4,8 @@ use super::Waiting;
 use crate::Graph;
 use crate::routing::view::View;
 
-/// What waits for what: for each cable and VL by which packets come to a switch, a bit for each port and VL by which they
-/// leave it.
+/// What waits for what: for each cable and VL by which packets come to a switch, a bit for each port and VL
+/// by which they leave it.
 #[derive(Debug, Clone)]
 pub(super) struct Waits {
     vls: usize,

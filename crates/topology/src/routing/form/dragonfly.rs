@@ -1,8 +1,8 @@
 //! Routes of dragonflies: a local cable, a global cable, a local cable.
 //!
-//! Each part may be missing, none comes twice. What comes over a global cable continues on VL 1, all else is on VL 0, so that a
-//! cable waits only for a later part of a route (Kim, Dally, Scott and Abts, "Technology-driven, highly-scalable dragonfly topology",
-//! 2008).
+//! Each part may be missing, none comes twice. What comes over a global cable continues on VL 1, all else is
+//! on VL 0, so that a cable waits only for a later part of a route (Kim, Dally, Scott and Abts,
+//! "Technology-driven, highly-scalable dragonfly topology", 2008).
 
 use std::cell::RefCell;
 
@@ -87,7 +87,8 @@ impl Form for DragonflyForm<'_> {
                 port[sw] = by;
             }
         }
-        // A neighbour may itself have found a shorter route by another neighbour: then it is no gateway for others.
+        // A neighbour may itself have found a shorter route by another neighbour: then it is no gateway for
+        // others.
         let gateway =
             |sw: usize| self.view.beyond(sw, port[sw]).is_some_and(|(there, _)| !self.local(sw, there));
         let mut good = true;

@@ -1,9 +1,10 @@
 //! Routes of grids, dimension by dimension.
 //!
-//! A route first gets its first coordinate right, then the second, and so on, so that cables of one direction wait only for those
-//! of later ones (e-cube; Dally and Seitz, 1987). On a ring the shorter direction is taken, or the other one if a cable is dead
-//! there; routes that cross the cable between the last and the first place of a ring are on VL 1 there, all others on VL 0, and
-//! a bit of the service level per direction says which (as OpenSM's torus-2QoS does it).
+//! A route first gets its first coordinate right, then the second, and so on, so that cables of one direction
+//! wait only for those of later ones (e-cube; Dally and Seitz, 1987). On a ring the shorter direction is
+//! taken, or the other one if a cable is dead there; routes that cross the cable between the last and the
+//! first place of a ring are on VL 1 there, all others on VL 0, and a bit of the service level per direction
+//! says which (as OpenSM's torus-2QoS does it).
 
 use super::Form;
 use crate::routing::destinations::Destination;
@@ -12,7 +13,8 @@ use crate::routing::view::{Neighbour, View};
 use crate::routing::vls::LEVELS;
 use crate::{Graph, NodeIx};
 
-/// Rings that a grid may have: a bit of the service level each, and one level is left for what can't go this way.
+/// Rings that a grid may have: a bit of the service level each, and one level is left for what can't go this
+/// way.
 const MOST_RINGS: usize = 3;
 
 /// What the switches of a line are wired to.

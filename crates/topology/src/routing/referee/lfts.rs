@@ -6,11 +6,13 @@ use super::{is_there, node_guid, port_guid};
 use crate::routing::tables::{NO_PATH, Tables};
 use crate::{Graph, Kind, NodeIx, PortIx};
 
-/// So much of a name is written, in characters: lines that are longer than its buffer OpenSM takes for several.
+/// So much of a name is written, in characters: lines that are longer than its buffer OpenSM takes for
+/// several.
 const NAME_CHARS: usize = 64;
 
-/// Writes the tables for `opensm -R file -U FILE`. Each entry names the port that has the LID, by which OpenSM finds the LID that
-/// it gave that port. `vls` are the VLs that the tables need: OpenSM's engine knows no SLs, and a comment says what that means.
+/// Writes the tables for `opensm -R file -U FILE`. Each entry names the port that has the LID, by which
+/// OpenSM finds the LID that it gave that port. `vls` are the VLs that the tables need: OpenSM's engine knows
+/// no SLs, and a comment says what that means.
 ///
 /// # Errors
 /// Of the writer.

@@ -41,7 +41,8 @@ pub fn read_guid2lid(text: &str) -> Result<HashMap<u64, u16>, ReadError> {
 
 /// What a line of a dump of tables is. OpenSM writes two forms: `opensm.fdbs` and `opensm-lfts.dump`.
 enum Line<'a> {
-    /// `dump_ucast_routes: Switch 0x0002c9…`, or `Unicast lids [0-8] of switch Lid 5 guid 0x0002c9… ('name'):`.
+    /// `dump_ucast_routes: Switch 0x0002c9…`, or
+    /// `Unicast lids [0-8] of switch Lid 5 guid 0x0002c9… ('name'):`.
     Switch(Option<u64>),
     /// `0x0001 : 003  : 02   : yes`, or `0x0001 003 # Channel Adapter portguid 0x0002c9…: 'name'`:
     /// LID and port.
@@ -77,8 +78,8 @@ fn line(row: &str) -> Line<'_> {
     Line::Strange
 }
 
-/// The lowest LID of each port by its GUID, as far as a dump of tables gives it: `opensm-lfts.dump` does, beside each
-/// entry, and `opensm.fdbs` does not.
+/// The lowest LID of each port by its GUID, as far as a dump of tables gives it: `opensm-lfts.dump` does,
+/// beside each entry, and `opensm.fdbs` does not.
 #[must_use]
 pub fn read_lids(text: &str) -> HashMap<u64, u16> {
     let mut lids = HashMap::new();
@@ -93,8 +94,8 @@ pub fn read_lids(text: &str) -> HashMap<u64, u16> {
     lids
 }
 
-/// Reads tables from an OpenSM dump of unicast tables (`opensm.fdbs`, or `opensm-lfts.dump`). `known` are LIDs by the
-/// GUID of their port. Switches that the graph lacks are named in the second part.
+/// Reads tables from an OpenSM dump of unicast tables (`opensm.fdbs`, or `opensm-lfts.dump`). `known` are
+/// LIDs by the GUID of their port. Switches that the graph lacks are named in the second part.
 ///
 /// # Errors
 /// A line that belongs to no such dump, or no line that begins a switch's table; LIDs that do not fit.

@@ -27,8 +27,8 @@ fn wrong(line: usize, row: &str, what: &str) -> ReadError {
 /// Reads service levels: lines of a host's GUID, a LID and a level. What no line names has level 0.
 ///
 /// # Errors
-/// A line that is none of that, or of a host that the fabric lacks; hosts of one switch that use different levels to one
-/// LID, which can't be followed switch by switch.
+/// A line that is none of that, or of a host that the fabric lacks; hosts of one switch that use different
+/// levels to one LID, which can't be followed switch by switch.
 pub fn read_levels(graph: &Graph, tables: &Tables, text: &str) -> Result<Service, ReadError> {
     let view = View::of(graph);
     let hosts = by_guid(graph, |kind| kind != Kind::Switch);
@@ -61,8 +61,8 @@ pub fn read_levels(graph: &Graph, tables: &Tables, text: &str) -> Result<Service
     Ok(Service::Each { width, levels })
 }
 
-/// Reads VLs: lines of a switch's GUID, the port in, the port out and sixteen VLs in eight pairs of digits. Between ports that
-/// no line names a level goes on the VL of its number.
+/// Reads VLs: lines of a switch's GUID, the port in, the port out and sixteen VLs in eight pairs of digits.
+/// Between ports that no line names a level goes on the VL of its number.
 ///
 /// # Errors
 /// A line that is none of that, or of a switch or port that the fabric lacks; more than 255 different maps.

@@ -1,14 +1,15 @@
 //! VLs by pairs of a source switch and a LID, where one VL for all traffic to a LID does not suffice.
 //!
-//! Pairs with an up-down route stay on VL 0. Any other pair gets the first VL after it where its route closes no credit loop.
-//! So up-down routes take no place on these VLs.
+//! Pairs with an up-down route stay on VL 0. Any other pair gets the first VL after it where its route closes
+//! no credit loop. So up-down routes take no place on these VLs.
 
 use super::super::order::Order;
 use super::super::tables::{NO_PATH, Tables};
 use super::super::vls::{Mapping, Service, VlAssignment};
 use super::{Destination, Repairer, Step};
 
-/// Fills the entries without an up-down route anew. Returns how many routes from hosts' switches to hosts are left out.
+/// Fills the entries without an up-down route anew. Returns how many routes from hosts' switches to hosts are
+/// left out.
 pub(super) fn repair(repairer: &Repairer<'_>, vls: u8, tables: &mut Tables) -> usize {
     let (view, width) = (repairer.view, tables.width());
     let components = view.components();
@@ -83,7 +84,8 @@ impl Pairs<'_> {
         self.repairer.steps(one, bridges, tables)
     }
 
-    /// Adds the routes to a host, near switches first: each route continues by those before it. Returns how many are left out.
+    /// Adds the routes to a host, near switches first: each route continues by those before it. Returns how
+    /// many are left out.
     fn host(&mut self, one: &Destination, steps: &[Step], tables: &mut Tables) -> usize {
         let (width, lid) = (tables.width(), usize::from(one.lid));
         let mut left_out = 0;

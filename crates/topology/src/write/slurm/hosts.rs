@@ -1,7 +1,7 @@
 //! Names of hosts for Slurm: which descriptions of channel adapters begin with a host name.
 //!
-//! A host describes its adapters as `name device` (`node17 mlx5_0`); an adapter without a name describes its type
-//! (`MT25408 ConnectX Mellanox Technologies`), or what its installation began with (`localhost mlx5_0`).
+//! A host describes its adapters as `name device` (`node17 mlx5_0`); an adapter without a name describes its
+//! type (`MT25408 ConnectX Mellanox Technologies`), or what its installation began with (`localhost mlx5_0`).
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -10,9 +10,11 @@ const PARTS: &str = "passw|passphrase|secret|token|credential|api_?-?key";
 const WORDS: &str = "keys?|pwd|auth";
 /// What a name is made of.
 const NAME: &str = r"[A-Za-z0-9_.\-]";
-/// What is between a name and its value; the quotes are those around the name, and there may be backslashes before them.
+/// What is between a name and its value; the quotes are those around the name, and there may be backslashes
+/// before them.
 const IS: &str = r#"\\*["']?[ \t]*(?:=>|:=|[=:])"#;
-/// Values whose end shows: what has been removed before, three quotes, quotes with backslashes, quotes, a list over several lines, a block of YAML.
+/// Values whose end shows: what has been removed before, three quotes, quotes with backslashes, quotes, a
+/// list over several lines, a block of YAML.
 const DELIMITED: &str = r#"\[removed\]|"""(?s:.*?)(?:"""|\z)|'''(?s:.*?)(?:'''|\z)|\\+"[^"\n]*"?|"(?:[^"\\\n]|\\.)*"?|'(?:[^'\\\n]|\\.)*'?|\[(?:[^\]]*)\]?[^\n]*|[|>][+\-]?[ \t]*\n(?:[ \t]+[^\n]*\n?)+"#;
 /// The rest of the line.
 const REST: &str = r"[^\r\n]+";

@@ -1,5 +1,5 @@
-//! Our layout beside the classic one, line by line, in the situation of the classic sample: two nodes, of which one is not
-//! reached any more. Numbers, names and dates are masked.
+//! Our layout beside the classic one, line by line, in the situation of the classic sample: two nodes, of
+//! which one is not reached any more. Numbers, names and dates are masked.
 
 use proto::fault::LinkFaults;
 use proto::ids::AdapterNo;
@@ -11,7 +11,8 @@ use super::super::*;
 const CLASSIC: &str = include_str!("classic.txt");
 const OURS: &str = include_str!("ours.txt");
 
-/// What the classic tool says of its cards, which links in software do not have; and the two lines that name other things.
+/// What the classic tool says of its cards, which links in software do not have; and the two lines that name
+/// other things.
 const OF_CARDS: [&str; 20] = [
     "  Dolphin diagnostic tool --  dis_diag version",
     "         x86_64 x86_64 x86_64 GNU/Linux",

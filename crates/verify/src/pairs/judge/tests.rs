@@ -8,7 +8,8 @@ use super::*;
 /// A machine, by what its readings do.
 #[derive(Clone, Copy)]
 struct Machine {
-    /// Half round trip of a bare line, and by how much it differs from place to place and from reading to reading.
+    /// Half round trip of a bare line, and by how much it differs from place to place and from reading to
+    /// reading.
     line_ns: f64,
     place_ns: f64,
     jitter_ns: f64,
@@ -21,7 +22,8 @@ struct Machine {
     missing_percent: usize,
 }
 
-/// A line takes 30 ns, and readings of it differ by 25: on such a machine a limit in ratios alone has named a healthy link.
+/// A line takes 30 ns, and readings of it differ by 25: on such a machine a limit in ratios alone has named a
+/// healthy link.
 const FAST: Machine = Machine {
     line_ns: 30.0,
     place_ns: 4.0,
@@ -79,7 +81,8 @@ impl Machine {
         rounds
     }
 
-    /// Times of blocks in memory that lies better or worse in the caches, one of which takes so many times as long.
+    /// Times of blocks in memory that lies better or worse in the caches, one of which takes so many times as
+    /// long.
     fn block(&self, seed: u64, pairs: usize, rounds: usize, slow: Option<(usize, f64)>) -> Vec<Vec<Beside>> {
         let mut rng = Rng::new(seed);
         // As bad as was met: memory of one node that takes half as long again as that of the others.

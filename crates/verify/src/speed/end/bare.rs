@@ -24,7 +24,8 @@ pub(super) struct Opened {
     pub(super) end: Bare,
 }
 
-/// Opens one with the provider that the link uses, at the first rail; nothing where the bare loops are not made for that provider.
+/// Opens one with the provider that the link uses, at the first rail; nothing where the bare loops are not
+/// made for that provider.
 pub(super) fn open(node: &Node) -> Option<Opened> {
     let source = node.info().rails.first().copied();
     let offers =
@@ -46,7 +47,8 @@ const fn word(turn: u64, rows: u64) -> u64 {
     turn << 8 | rows
 }
 
-/// Answers the first row of the other end, then as many as that announces in `announced`, and makes progress for its writes after that.
+/// Answers the first row of the other end, then as many as that announces in `announced`, and makes progress
+/// for its writes after that.
 pub(super) fn answer(mut bare: Bare, turn: u64, announced: impl Fn() -> u64) -> Option<Bare> {
     bare.answer(ROW as u64).ok()?;
     let began = Instant::now();
