@@ -11,8 +11,8 @@ use crate::two_nodes;
 
 /// Runs `child` in a forked child and gives its exit status.
 fn in_child(child: impl FnOnce() -> i32) -> i32 {
-    // SAFETY: the child only runs `child`, which takes no lock that another thread of the parent could have held
-    // (it uses handles made by this thread), and leaves by `_exit`.
+    // SAFETY: the child only runs `child`, which takes no lock that another thread of the parent could have
+    // held (it uses handles made by this thread), and leaves by `_exit`.
     // tidy: allow(unsafe): a test of fork must fork
     let pid = unsafe { libc::fork() };
     if pid == 0 {

@@ -1,8 +1,8 @@
 //! The project's rules, as far as text can show them.
 //!
 //! A rule is a function from the tree to findings. A line may be exempted by a comment on it, or on the line
-//! above: `tidy: allow(RULE): REASON`. An exemption without a reason, or one that exempts nothing, is itself a
-//! finding.
+//! above: `tidy: allow(RULE): REASON`. An exemption without a reason, or one that exempts nothing, is itself
+//! a finding.
 
 mod atomics;
 mod environment;

@@ -15,7 +15,8 @@ pub(crate) struct Probe {
 }
 
 const NO_DOORBELL: &str = "it has no such interrupt, as that may have been removed: connect again";
-const NO_MEMORY: &str = "it has no such memory, or no such word in it, as the segment may have been withdrawn: connect again";
+const NO_MEMORY: &str =
+    "it has no such memory, or no such word in it, as the segment may have been withdrawn: connect again";
 
 /// About memory that nobody has.
 fn nobody(request: u64) -> Body {
