@@ -173,7 +173,7 @@ fn what_is_known_to_differ_is_shown_and_told() {
         for (name, program) in &programs {
             let is_with_rings = what.ends_with("with rings");
             // Two ends that do not meet in time have no ring.
-            let tries = if is_with_rings { 20 } else { 1 };
+            let tries = if is_with_rings { 200 } else { 1 };
             let found = (0..tries).find_map(|_| match judge.compare(program, 10).unwrap() {
                 Verdict::Different(found) => Some(found),
                 _ => None,

@@ -1,4 +1,4 @@
-//! What `fi_getinfo` is told: one entry, if this provider can do what is asked for.
+//! The reply to `fi_getinfo`: one entry, if this provider can do what the hints ask for.
 //!
 //! libfabric frees what is returned with C's `free`, each structure for itself, so all of it comes from C's
 //! allocator; and with room behind each structure, because later versions of libfabric have longer ones, and

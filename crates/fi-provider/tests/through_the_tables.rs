@@ -76,6 +76,10 @@ impl Program {
             let ops = &*(*ep).fid.ops;
             assert_eq!(ops.bind.unwrap()(ep.cast(), av.cast(), 0), 0);
             assert_eq!(ops.bind.unwrap()(ep.cast(), cq.cast(), FI_SEND | FI_RECV), 0);
+            // FI_EOPBADSTATE (fi_errno.h): nothing could arrive yet.
+            let mut byte = 0_u8;
+            let early = fi_trecv(ep, (&raw mut byte).cast(), 1, null_mut(), FI_ADDR_UNSPEC, 0, 0, null_mut());
+            assert_eq!(early, -258);
             assert_eq!(ops.control.unwrap()(ep.cast(), FI_ENABLE, null_mut()), 0);
             let mut len = name.len();
             assert_eq!(fi_getname(ep, name.as_mut_ptr().cast(), &raw mut len), 0);

@@ -51,16 +51,17 @@ pub trait RemoteMemory: Send + Sync + Debug {
     /// Reads a block into shared memory of this node.
     fn get_to(&self, offset: usize, target: Window<'_>) -> Result<()>;
 
-    /// Adds to 4 bytes, answers what was there; needs [`Capabilities::ATOMICS`]; `offset` is a multiple of 4.
+    /// Adds to 4 bytes, and returns what was there; needs [`Capabilities::ATOMICS`]; `offset` is a multiple
+    /// of 4.
     fn fetch_add_u32(&self, offset: usize, add: u32) -> Result<u32>;
 
-    /// Adds to 8 bytes, answers what was there; `offset` is a multiple of 8.
+    /// Adds to 8 bytes, and returns what was there; `offset` is a multiple of 8.
     fn fetch_add_u64(&self, offset: usize, add: u64) -> Result<u64>;
 
-    /// Puts `new` where `expected` is; answers what was there (equal to `expected`: it was swapped).
+    /// Puts `new` where `expected` is; returns what was there (equal to `expected`: it was swapped).
     fn compare_swap_u32(&self, offset: usize, expected: u32, new: u32) -> Result<u32>;
 
-    /// Puts `new` where `expected` is; answers what was there (equal to `expected`: it was swapped).
+    /// Puts `new` where `expected` is; returns what was there (equal to `expected`: it was swapped).
     fn compare_swap_u64(&self, offset: usize, expected: u64, new: u64) -> Result<u64>;
 
     /// Stores 4 bytes at once and whole, after all that this thread has put; needs [`Capabilities::ATOMICS`];

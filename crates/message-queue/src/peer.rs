@@ -1,4 +1,4 @@
-//! What an end point knows of another one: the way there, and what waits to go it.
+//! A peer of an end point: the lane to it, and what waits for room there.
 
 use std::collections::VecDeque;
 

@@ -1,5 +1,5 @@
-//! What lies in the rings: records that begin with one word, the head. Both ends are processes of one
-//! machine, so words are in its own byte order.
+//! The records in the rings, which begin with one word, the head. Both ends are processes of one machine, so
+//! words are in its own byte order.
 //!
 //! | kind | meaning | id | then |
 //! |---|---|---|---|

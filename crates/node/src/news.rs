@@ -1,4 +1,4 @@
-//! News of the addresses of other hosts: kept, passed on and told to the machine once in a while, however
+//! New addresses of other hosts: stored, passed on and given to the state machine once a second, however
 //! often they come.
 //!
 //! Addresses come from any member of the cluster, and each news may have a node dialled. A member that

@@ -96,7 +96,7 @@ impl Engine {
         AtWork::new(&self.at_work)
     }
 
-    /// Reads what has ended and deals with it; answers how much it was.
+    /// Reads completions and carries out what follows from them; returns how many there were.
     #[inline]
     pub(crate) fn progress(&self) -> usize {
         let reading = self.reading.read().unwrap_or_else(PoisonError::into_inner);

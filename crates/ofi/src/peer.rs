@@ -127,7 +127,7 @@ impl Peer {
     }
 
     /// Begins to write a chunk, if there is room for it now: it is confirmed by itself, and in no order with
-    /// others. If it is to be kept, its slot stays as it is when it fails. Answers the slot and the number of
+    /// others. If it is to be kept, its slot stays as it is when it fails. Returns the slot and the number of
     /// its operation.
     pub(crate) fn try_put_chunk(
         &self,

@@ -4,7 +4,7 @@
 //!   lock, none will take a byte.
 //! - *Handing back*, while no reader takes any: [`Word::SwitchOver`] moves to where the unread bytes will
 //!   have been given to the kernel, then [`Word::Path`] says so, then [`Word::Base`] makes them void in the
-//!   ring, then the kernel gets them. How many it has got is always `Cut` less what the kernel counts.
+//!   ring, then the kernel gets them. How many it has got is always `SwitchOver` less what the kernel counts.
 
 use crate::words::unread;
 use crate::write::{Occasion, Own, Write, ends};

@@ -1,4 +1,5 @@
-//! What a node is to other hosts: its certificate, its key, the authority that it believes, and its address.
+//! The identity of a node towards other hosts: its certificate, its key, the authority that it trusts, and
+//! its address.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Leaving a cluster: a node proves who it is by its certificate, the authority revokes that and takes the
-//! node out of the list of hosts, and what the node's host has of the cluster is removed.
+//! Leaving a cluster: a node proves its identity by its certificate, the authority revokes that and removes
+//! the node from the list of hosts, and the node's host removes the files of the cluster.
 
 use std::time::SystemTime;
 

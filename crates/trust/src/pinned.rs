@@ -1,4 +1,5 @@
-//! Whom those believe who know their cluster's authority, and not which node answers them.
+//! The check of a certificate by a client that knows the authority of its cluster, and not which node will
+//! respond.
 
 use std::sync::Arc;
 

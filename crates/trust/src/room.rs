@@ -1,4 +1,4 @@
-//! Room on disk for what a host that joins will have to keep: held before its token is used up, which happens
+//! Room on disk for the files of a host that joins: it is reserved before the token is used up, which happens
 //! once.
 
 use std::fs::{self, DirBuilder, OpenOptions};

@@ -1,4 +1,4 @@
-//! One-time tokens: who has one may have one certificate, until it expires.
+//! One-time tokens: each lets its holder have one certificate, until it expires.
 //!
 //! The directory of the authority keeps a hash of the secret, never the secret. A token is used up by
 //! removing its file, which succeeds once.

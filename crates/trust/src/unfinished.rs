@@ -1,5 +1,5 @@
-//! The making of an authority writes several files. A file says that it has begun, so that what a process
-//! leaves that is killed in the middle of it is known as that, and does not stand in the way of the next.
+//! The file that marks the making of an authority as unfinished: what a killed process leaves is recognised
+//! by it, and removed by the next attempt.
 
 use crate::authority::{CERTIFICATE, CLUSTER, KEY};
 use crate::error::Result;

@@ -192,7 +192,7 @@ impl Objects {
         self.contexts.wrapping_add(nth % CONTEXTS).cast()
     }
 
-    /// Reads completions; answers how many.
+    /// Reads completions; returns how many.
     pub(super) fn progress(&self) -> Result<usize, String> {
         let mut entries = [fi_cq_data_entry::zeroed(); BATCH];
         // SAFETY: a live queue of this format, and a place for that many entries.

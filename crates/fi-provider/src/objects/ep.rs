@@ -347,6 +347,10 @@ pub(super) unsafe fn receive(ep: *mut fid_ep, wanted: &Wanted, buffers: Buffers)
     let object = unsafe { Object::of(ep) };
     let state = &mut *object.domain.lock();
     let Some(endpoint) = state.endpoints.get_mut(object.number) else { return -(FI_EINVAL as isize) };
+    // Nothing could arrive for it, and it would never end.
+    if !endpoint.is_enabled() {
+        return -(FI_EOPBADSTATE as isize);
+    }
     let default = endpoint.wishes.receive_flags;
     let flags = wanted.flags.map_or(default, |flags| flags | default & !FI_COMPLETION);
     if flags & !RECEIVE_FLAGS != 0 {

@@ -1,5 +1,5 @@
-//! Sending: through the ring if the message is short, else by an offer; to the end point itself without
-//! either.
+//! Sending: eager through the ring if the message is short, else by a rendezvous; a message to the end point
+//! itself needs neither.
 
 use shm::window::Window;
 

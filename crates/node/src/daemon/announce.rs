@@ -1,4 +1,4 @@
-//! Tells nodes with higher IDs that are not connected where this node is.
+//! Sends this node's address to nodes with higher IDs that are not connected.
 //!
 //! The higher ID dials. Whose address has changed while others did not hear it is dialled where it was, and
 //! nobody but itself is believed about an address that it has proved. So it connects once in a while to say

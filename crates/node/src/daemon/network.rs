@@ -1,5 +1,5 @@
-//! Connections with managers of other hosts, and with those who join: carries records between them and the
-//! machine.
+//! Connections with managers of other hosts, and with hosts that join: carries records between them and the
+//! state machine.
 
 use std::collections::VecDeque;
 use std::os::fd::AsFd;

@@ -1,4 +1,4 @@
-//! Answers those who join, renew their certificates or leave: on the host that has the authority's key.
+//! Serves hosts that join, renew their certificates or leave: on the host that has the key of the authority.
 
 use std::time::SystemTime;
 

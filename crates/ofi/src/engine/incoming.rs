@@ -36,7 +36,7 @@ impl Engine {
         failure.errno == ECANCELED && self.is_stopping.load(Ordering::Acquire)
     }
 
-    /// Deals with a message; answers what is to be sent back.
+    /// Carries out a message; returns the reply, if it has one.
     fn message(&self, slot: usize, len: usize) -> Option<Reply> {
         let mut bytes = [0; MESSAGE_BYTES];
         let read = self.port.slot(slot).and_then(|memory| Ok(memory.get(0, &mut bytes)?));

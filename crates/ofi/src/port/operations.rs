@@ -131,7 +131,7 @@ impl Port {
     }
 
     /// Reads completions, which is also how a provider with manual progress gets on. Calls `each` for every
-    /// one; answers how many.
+    /// one; returns how many.
     #[inline]
     pub(crate) fn completions(&self, mut each: impl FnMut(Completion)) -> usize {
         let mut entries = [fi_cq_data_entry::zeroed(); BATCH];

@@ -1,4 +1,4 @@
-//! Decides whose connection from before a restart is, and whether it continues.
+//! Decides which program a connection from before a restart belongs to, and whether it continues.
 //!
 //! A connection belongs to the process that made it ([`Importer`]); its number alone is no proof, since
 //! numbers can be guessed. While re-attaching programs are waited for, an owner that has come back names its

@@ -1,5 +1,4 @@
-//! Rails that programs do not use because they have failed: what programs tell is shown, and nothing is
-//! decided by it.
+//! Rails that programs report as failed: they are shown, and nothing is decided by them.
 
 use std::collections::BTreeMap;
 

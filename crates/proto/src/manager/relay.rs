@@ -1,4 +1,4 @@
-//! Sessions by way of a third node, where no address of the other one responds.
+//! Sessions through a relay, where no address of the other node responds.
 //!
 //! The side that dials asks those that say that they forward, one after the other, one with each attempt that
 //! fails. A session that stands goes its own way again as soon as an address of the other node responds,

@@ -1,5 +1,5 @@
-//! Connections of programs to a node that is reached by way of a relay: each side has its own program's end
-//! point forwarded, and names the relay's address in place of it. One rail is used.
+//! Connections of programs through a relay: each side has the end point of its own program forwarded, and
+//! sends the relay's address in place of that of the end point. One rail is used.
 
 use std::collections::BTreeMap;
 

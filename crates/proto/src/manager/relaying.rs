@@ -1,4 +1,4 @@
-//! What this node forwards as a relay: for whom, and how much.
+//! What this node forwards as a relay: for which nodes, and how much.
 //!
 //! It is asked over sessions, so by nodes that have proved who they are. A node can ask for ways to itself,
 //! and for one from itself to the manager of another node. Both have to be connected with this one directly.

@@ -1,4 +1,4 @@
-//! A session whose peer is reached by way of a third node: what its owner has to know to look for one.
+//! A session through a relay: the state by which its owner looks for one.
 
 use std::time::Duration;
 

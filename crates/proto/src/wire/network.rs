@@ -1,5 +1,5 @@
-//! What two programs on different hosts tell each other, by way of their managers, before data travels
-//! between them.
+//! What two programs on different hosts send each other through their managers, before data travels between
+//! them.
 //!
 //! The addresses are a link's own, and nothing here looks into them. Sessions and keys open memory: they are
 //! for the two programs alone, travel between hosts only under TLS, and are never printed.

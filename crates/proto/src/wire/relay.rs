@@ -1,5 +1,5 @@
-//! Relays: what a manager asks of one that forwards TCP connections between nodes without a common link, and
-//! addresses of end points.
+//! Messages between a manager and a relay, which forwards TCP connections between nodes without a common
+//! link, and addresses of end points.
 //!
 //! Of a link's own addresses one kind is understood here, because only it can be forwarded: those of
 //! libfabric's provider `tcp;ofi_rxm`, an IP address and a port. A card is the provider's name and the

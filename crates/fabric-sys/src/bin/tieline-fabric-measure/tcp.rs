@@ -16,7 +16,7 @@ pub(crate) struct Tcp {
 }
 
 impl Tcp {
-    /// Listens at an address; answers at which port.
+    /// Listens at an address; returns the port.
     pub(crate) fn listen(&mut self, address: &str) -> Result<String, BareError> {
         let listener = TcpListener::bind((address, 0))?;
         let port = listener.local_addr()?.to_string();

@@ -1,5 +1,5 @@
-//! What one host of a cluster does, for the tests in network namespaces: makes or joins a cluster, runs a
-//! manager, asks it.
+//! One host of a cluster, for the tests in network namespaces: makes or joins a cluster, runs a manager,
+//! sends it requests.
 //!
 //! The keys are where `XDG_CONFIG_HOME` says, and the first word says what to do. It prints what came of it
 //! on one line, or ends with 1 and prints why not.
