@@ -176,27 +176,35 @@ fn the_first_rail_cut_while_nothing_is_under_way_costs_nothing_and_comes_back() 
     short_and_long(&mut owner, &mut user, 40, was);
 }
 
-/// The rail that carries what is short is cut while a program does nothing but add.
-#[test]
-fn atomic_operations_go_on_over_another_rail_when_theirs_is_cut() {
-    const TIMES: u64 = 30_000;
-    let watchdog = Watchdog::usual("a rail that is cut under atomic operations");
+/// The rail that carries what is short is cut, and comes back; then the other one, which has taken over.
+/// `under` cuts it in the middle of something.
+fn cuts_each_rail(what: &'static str, under: impl Fn(&dyn Fn(), &mut Program, &mut Program)) {
+    let watchdog = Watchdog::usual(what);
     let Some((hosts, mut owner, mut user)) = two_rails() else { return };
-    user.must("put 0 0 16", "done");
     for (interface, rail, host) in [("eth0", 1, "host1"), ("eth1", 2, "host2")] {
-        let before = sum(&mut user);
-        user.must(&format!("add 64 {}", before.wrapping_neg()), &format!("was {before}"));
-        user.0.say(&format!("count 64 {TIMES}")).unwrap();
-        hosts.must(host, &["ip", "link", "set", interface, "down"]);
-        assert_eq!(user.0.line().unwrap(), "counted");
-        assert_eq!(sum(&mut user), TIMES);
+        let set = |state| drop(hosts.must(host, &["ip", "link", "set", interface, state]));
+        under(&|| set("down"), &mut owner, &mut user);
         until("the cut is noticed", || user.ask("rails").starts_with(&format!("rail {rail}: ")));
         watchdog.progress();
-        hosts.must(host, &["ip", "link", "set", interface, "up"]);
+        set("up");
         until("the rail comes back", || user.ask("rails") == "all");
         exchange(&mut owner, &mut user, rail);
         watchdog.progress();
     }
+}
+
+/// The rail that carries what is short is cut while a program does nothing but add.
+#[test]
+fn atomic_operations_go_on_over_another_rail_when_theirs_is_cut() {
+    const TIMES: u64 = 30_000;
+    cuts_each_rail("a rail that is cut under atomic operations", |cut, _, user| {
+        let before = sum(user);
+        user.must(&format!("add 64 {}", before.wrapping_neg()), &format!("was {before}"));
+        user.0.say(&format!("count 64 {TIMES}")).unwrap();
+        cut();
+        assert_eq!(user.0.line().unwrap(), "counted");
+        assert_eq!(sum(user), TIMES);
+    });
 }
 
 /// The rail that carries short puts is cut under them: the program is told that some are in doubt, resumes,
@@ -205,21 +213,13 @@ fn atomic_operations_go_on_over_another_rail_when_theirs_is_cut() {
 fn short_puts_under_a_rail_that_is_cut_are_in_doubt_and_the_connection_goes_on() {
     // Some seconds: the cut comes in the middle.
     const TIMES: u32 = 120_000;
-    let watchdog = Watchdog::usual("a rail that is cut under short puts");
-    let Some((hosts, mut owner, mut user)) = two_rails() else { return };
-    for (interface, rail, host) in [("eth0", 1, "host1"), ("eth1", 2, "host2")] {
+    cuts_each_rail("a rail that is cut under short puts", |cut, owner, user| {
         user.0.say(&format!("words 64 {TIMES}")).unwrap();
-        hosts.must(host, &["ip", "link", "set", interface, "down"]);
+        cut();
         let said = user.0.line().unwrap();
         assert!(said.starts_with("put, in doubt ") && said != "put, in doubt 0 times", "{said}");
         owner.must(&format!("poll 64 {TIMES}"), "there");
-        until("the cut is noticed", || user.ask("rails").starts_with(&format!("rail {rail}: ")));
-        watchdog.progress();
-        hosts.must(host, &["ip", "link", "set", interface, "up"]);
-        until("the rail comes back", || user.ask("rails") == "all");
-        exchange(&mut owner, &mut user, rail);
-        watchdog.progress();
-    }
+    });
 }
 
 #[test]
