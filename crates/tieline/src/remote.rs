@@ -300,6 +300,9 @@ impl RemoteSegment {
     /// may be missing and is to be put again. When this returns, nothing of before arrives any more. Without
     /// such an error it does nothing.
     ///
+    /// Tell the other threads that put over this connection before: once it is resumed, nothing keeps them
+    /// from putting behind what is missing.
+    ///
     /// # Errors
     /// The connection has ended: connect again. Or the failed rail was not closed within that time: try
     /// again.
