@@ -6,8 +6,14 @@
 //! for. An end point belongs to one thread at a time and takes no lock.
 //!
 //! **What it must never do.** Trust a word that a peer can write; wait inside a call that does not say so;
-//! let one peer's death, silence or greed keep another peer's messages from going on; allocate, hash for
-//! safety or enter the kernel for a short message.
+//! let one peer's death or silence keep another peer's messages from going on; allocate, hash for safety
+//! or enter the kernel for a short message.
+//!
+//! **Not there yet.** Limits by sender: while an operation with a peer is open, its ring is read on up to the
+//! limit of the whole end point, and a peer that floods it can reach that limit alone; then each other peer
+//! may have one unexpected message. A sender of a long message can wait for a receiver that makes no progress
+//! after it has the message. A mode for several threads, waits that sleep on a doorbell, and thresholds that
+//! are measured at the start are missing, and nothing but `fi-provider` uses the crate.
 //!
 //! **Where to start reading.** [`endpoint`] is the whole of it: `endpoint/send.rs` and `endpoint/arrive.rs`
 //! are the two ends of a message. [`matching`] decides which receive gets which message, `wire` is what lies
