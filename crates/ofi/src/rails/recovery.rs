@@ -9,8 +9,9 @@
 //! answer, so an answer about an earlier one does nothing.
 //!
 //! The tests search all interleavings of late bytes, errors, questions and answers that are lost, for any
-//! rail that fails. Of what is no block they know a word that must not land twice: while it is under way on
-//! the rail that fails, nothing goes on (`lead`, `suspension`).
+//! rail that fails. Of what is no block they know a word that must not land twice: if the rail fails that it
+//! is under way on, nothing goes on (`lead`, `suspension`) until the program resumes the link and puts it
+//! again, and then the first one does not land any more.
 
 use std::collections::VecDeque;
 

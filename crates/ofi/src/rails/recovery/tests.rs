@@ -127,10 +127,14 @@ enum Conduct {
     BeginsBehind,
     /// Another rail takes over from one on which a word is under way, and repeats it.
     RepeatsWords,
+    /// The program goes on before the receiver has closed the rail on which a word is in doubt.
+    ResumesAtOnce,
 }
 
 /// Both ends and what is between them. Each block writes the same cells; one may be a word, which goes over
-/// the rail for all but long blocks, and must not land twice: the receiver sees it.
+/// the rail for all but long blocks, and must not land twice: the receiver sees it. If that rail fails
+/// meanwhile, nothing is begun until the program resumes the link; then it puts the word anew (its `nth`
+/// says how often it was put), and the earlier one must not land any more.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct World {
     sender: Recovery,
@@ -140,6 +144,13 @@ struct World {
     word: Option<u64>,
     is_word_open: bool,
     has_word_landed: bool,
+    /// How often the program has put the word anew.
+    attempt: u32,
+    is_suspended: bool,
+    /// What the receiver has not said to be closed since then.
+    to_close: Vec<(usize, u32)>,
+    /// The last chunk that was begun for the first time.
+    newest: Chunk,
     to_send: Vec<Chunk>,
     /// By rail: end point and chunk, in their order.
     under_way: Vec<VecDeque<(u32, Chunk)>>,
@@ -170,6 +181,10 @@ impl World {
             word,
             is_word_open: false,
             has_word_landed: false,
+            attempt: 0,
+            is_suspended: false,
+            to_close: Vec::new(),
+            newest: chunk(0, 0),
             to_send: (1..=blocks).flat_map(of_block).collect(),
             under_way: vec![VecDeque::new(); rails],
             confirming: vec![VecDeque::new(); rails],
@@ -188,18 +203,17 @@ impl World {
         for action in actions {
             match action {
                 Action::PeerFailed => self.has_ended = true,
-                // Nobody knows whether the word has landed.
-                Action::AskToClose { rail, .. }
-                    if rail == self.lead && self.is_word_open && conduct != Conduct::RepeatsWords =>
-                {
-                    self.has_ended = true;
-                }
                 Action::AskToClose { rail, generation, over } => {
                     if rail == self.lead {
                         self.lead = over;
-                        if std::mem::take(&mut self.is_word_open) {
-                            self.to_send.extend(self.word.map(|block| chunk(block, 0)));
-                            self.to_send.sort();
+                        match std::mem::take(&mut self.is_word_open) {
+                            true if conduct == Conduct::RepeatsWords => self.put_word(),
+                            // Nobody knows whether the word has landed.
+                            true => {
+                                self.is_suspended = true;
+                                self.to_close.push((rail, generation));
+                            }
+                            false => {}
                         }
                     }
                     self.said.push(Said::Close { rail, generation, over });
@@ -221,6 +235,27 @@ impl World {
         }
     }
 
+    fn put_word(&mut self) {
+        self.to_send.extend(self.word.map(|block| chunk(block, self.attempt)));
+        self.to_send.sort();
+    }
+
+    /// Whether the program may go on after a word was in doubt.
+    fn may_resume(&self, conduct: Conduct) -> bool {
+        let has_any = |rail| self.sender.has_earlier(rail, u64::MAX);
+        let has_again = self.to_send.first().is_some_and(|chunk| *chunk <= self.newest);
+        let is_settled = self.to_close.is_empty() && !has_again && !(0..self.open.len()).any(has_any);
+        let is_up = self.sender.generation_if_up(self.lead).is_some();
+        self.is_suspended && is_up && (is_settled || conduct == Conduct::ResumesAtOnce)
+    }
+
+    fn resume(&mut self) {
+        self.is_suspended = false;
+        self.has_word_landed = false;
+        self.attempt += 1;
+        self.put_word();
+    }
+
     /// The receiver and the sender deal with a message.
     fn hear(&mut self, said: Said, conduct: Conduct) {
         match said {
@@ -231,6 +266,7 @@ impl World {
                 self.said.push(Said::IsClosed { rail, generation });
             }
             Said::IsClosed { rail, generation } => {
+                self.to_close.retain(|one| *one != (rail, generation));
                 let actions = self.sender.closed(rail, generation, self.now_ms);
                 self.carry_out(actions, conduct);
             }
@@ -252,10 +288,11 @@ impl World {
         if self.open[rail] != Some(generation) && conduct != Conduct::RevokesOnly {
             return true;
         }
-        self.cells[chunk.nth as usize] = chunk.block;
         let is_word = self.word == Some(chunk.block);
+        self.cells[if is_word { 0 } else { chunk.nth as usize }] = chunk.block;
+        let is_late = is_word && chunk.nth < self.attempt;
         let is_seen = is_word && std::mem::replace(&mut self.has_word_landed, true);
-        let is_known = is_seen || self.latest > chunk.block || self.done.contains(&chunk);
+        let is_known = is_late || is_seen || self.latest > chunk.block || self.done.contains(&chunk);
         self.latest = self.latest.max(chunk.block);
         self.confirming[rail].push_back((generation, chunk));
         !is_known
@@ -264,6 +301,9 @@ impl World {
     /// Where the next chunk may be begun.
     fn may_begin(&self, rail: usize, conduct: Conduct) -> Option<(u32, Chunk)> {
         let (generation, chunk) = (self.sender.generation_if_up(rail)?, *self.to_send.first()?);
+        if self.is_suspended && chunk > self.newest {
+            return None;
+        }
         let has_earlier = |nth| self.sender.has_earlier(nth, chunk.block);
         if self.word == Some(chunk.block) {
             let may_begin = rail == self.lead && !(0..self.open.len()).any(has_earlier);
@@ -291,6 +331,7 @@ impl World {
             if let Some((generation, chunk)) = self.may_begin(rail, conduct) {
                 let mut after = self.clone();
                 after.to_send.remove(0);
+                after.newest = after.newest.max(chunk);
                 if self.word == Some(chunk.block) {
                     after.is_word_open = true;
                 } else {
@@ -310,7 +351,7 @@ impl World {
                 let mut after = self.clone();
                 if let Some((generation, chunk)) = after.confirming[rail].pop_front() {
                     if self.word == Some(chunk.block) {
-                        after.is_word_open = false;
+                        after.is_word_open &= chunk.nth < self.attempt;
                     } else if after.sender.confirmed(rail, generation, chunk, self.now_ms) {
                         after.done.push(chunk);
                         after.done.sort();
@@ -333,6 +374,11 @@ impl World {
                 }
             }
         }
+        if self.may_resume(conduct) {
+            let mut after = self.clone();
+            after.resume();
+            all.push(after);
+        }
         for at in 0..self.said.len() {
             let mut after = self.clone();
             let said = after.said.remove(at);
@@ -353,7 +399,10 @@ impl World {
     fn is_done(&self, blocks: u64) -> bool {
         let has_none = |rail| !self.sender.has_earlier(rail, blocks + 1);
         let are_confirmed = self.to_send.is_empty() && (0..self.open.len()).all(has_none);
-        are_confirmed && !self.is_word_open && self.cells.iter().all(|cell| *cell == blocks)
+        are_confirmed
+            && !self.is_word_open
+            && !self.is_suspended
+            && self.cells.iter().all(|cell| *cell == blocks)
     }
 }
 
@@ -366,16 +415,18 @@ fn search(
     let start = World::new(rails, blocks, chunks, errors, word);
     let mut seen = HashSet::from([start.clone()]);
     let mut open = vec![start];
-    let mut has_recovered = false;
+    let (mut has_recovered, mut has_resumed) = (false, false);
     while let Some(world) = open.pop() {
         let next = world.next(conduct)?;
         if next.is_empty() && !world.has_ended && conduct == Conduct::Right {
             assert!(world.is_done(blocks), "it is stuck, or something is lost: {world:?}");
         }
         has_recovered |= world.is_done(blocks) && world.errors_left < errors;
+        has_resumed |= world.is_done(blocks) && world.attempt > 0;
         open.extend(next.into_iter().filter(|next| seen.insert(next.clone())));
     }
     assert!(has_recovered || conduct != Conduct::Right, "nothing ever gets through");
+    assert!(has_resumed || word.is_none() || conduct != Conduct::Right, "nothing is ever resumed");
     Some(seen.len())
 }
 
@@ -407,5 +458,7 @@ fn without_the_answer_the_closing_or_the_wait_for_what_is_earlier_something_land
     for conduct in [Conduct::SendsAtOnce, Conduct::RevokesOnly, Conduct::BeginsBehind] {
         assert_eq!(search((2, 2, 1, 1), None, conduct), None, "{conduct:?}");
     }
-    assert_eq!(search((2, 2, 1, 1), Some(1), Conduct::RepeatsWords), None);
+    for conduct in [Conduct::RepeatsWords, Conduct::ResumesAtOnce, Conduct::RevokesOnly] {
+        assert_eq!(search((2, 2, 1, 1), Some(1), conduct), None, "{conduct:?}");
+    }
 }
