@@ -5,6 +5,7 @@
 //! happens.
 
 mod arrive;
+mod cut;
 mod death;
 mod many;
 mod progress;
@@ -27,6 +28,7 @@ use crate::order::Order;
 use crate::peer::{Peer, Way};
 use crate::settings::Settings;
 use arrive::Held;
+use cut::Target;
 use many::Many;
 pub use receive::{Claimed, ReceiveRequest};
 pub use send::{Mode, SendRequest, Sent};
@@ -122,6 +124,11 @@ pub(crate) struct Arrived {
 #[derive(Debug)]
 enum Body {
     Held(Held),
+    /// Of a message whose parts arrive, or have arrived, the number of these.
+    Arriving {
+        parts: u32,
+        len: usize,
+    },
     Offered(Offer),
     /// A send of this end point to itself.
     Own(u32),
@@ -132,6 +139,7 @@ impl Body {
     fn kept_bytes(&self) -> usize {
         match self {
             Self::Held(held) => held.bytes().len(),
+            Self::Arriving { len, .. } => *len,
             Self::Offered(_) | Self::Own(_) => 0,
         }
     }
@@ -166,9 +174,10 @@ enum SendState {
 /// A message that comes in parts.
 #[derive(Debug)]
 struct Parts {
-    receive: Receive,
+    target: Target,
     envelope: Envelope,
-    send: u32,
+    /// The sender's operation, if it was asked for the message.
+    send: Option<u32>,
     at: usize,
     end: usize,
 }
@@ -271,8 +280,7 @@ impl<O: Outlet> Core<O> {
     fn peer(&mut self, name: Name) -> PeerId {
         let number = self.names.number(name);
         if self.peers.len() <= number as usize {
-            let Settings { reads_memory, eager_max_bytes, .. } = self.settings;
-            self.peers.push(Peer::new(name, reads_memory, eager_max_bytes));
+            self.peers.push(Peer::new(name, &self.settings));
         }
         number
     }

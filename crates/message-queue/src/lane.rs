@@ -20,6 +20,9 @@ pub enum LaneError {
     Broken(&'static str),
 }
 
+/// What a record may take besides its bytes.
+pub const RECORD_BYTES: usize = 72;
+
 /// The end of a lane that sends.
 pub trait Outlet: Debug {
     /// Sends a record of `len` bytes, which `fill` writes in place, all of them.
@@ -27,6 +30,13 @@ pub trait Outlet: Debug {
     /// # Errors
     /// [`LaneError`]; then `fill` was not called.
     fn send(&mut self, len: usize, fill: impl FnOnce(&Window<'_>)) -> Result<(), LaneError>;
+
+    /// Whether records of so many bytes find room one after the other, each of which counts
+    /// [`RECORD_BYTES`] more. If so, they do find it when they are sent next.
+    ///
+    /// # Errors
+    /// [`LaneError`].
+    fn find_room(&mut self, bytes: usize) -> Result<(), LaneError>;
 
     /// Longest record that it takes, in bytes.
     fn max_record_bytes(&self) -> usize;

@@ -3,16 +3,14 @@
 //! **What it is for.** An [`Endpoint`] sends to others and receives from them, by the rules of MPI and
 //! libfabric. A short message goes into the receiver's ring in one cache line with the word that announces
 //! it; a long one is fetched by its receiver. [`MessageQueue`] adds requests that can be tested and waited
-//! for. An end point belongs to one thread at a time and takes no lock.
+//! for. An end point belongs to one thread at a time and takes no lock; [`SharedQueue`] puts one around it.
 //!
 //! **What it must never do.** Trust a word that a peer can write; wait inside a call that does not say so;
 //! let one peer's death or silence keep another peer's messages from going on; allocate, hash for safety
 //! or enter the kernel for a short message.
 //!
-//! **Not there yet.** Limits by sender: while an operation with a peer is open, its ring is read on up to the
-//! limit of the whole end point, and a peer that floods it can reach that limit alone; then each other peer
-//! may have one unexpected message. A sender of a long message can wait for a receiver that makes no progress
-//! after it has the message. A mode for several threads, waits that sleep on a doorbell, and thresholds that
+//! **Not there yet.** A sender of a long message can wait for a receiver that makes no progress
+//! after it has the message. Waits that sleep on a doorbell, and thresholds that
 //! are measured at the start are missing, and nothing but `fi-provider` uses the crate.
 //!
 //! **Where to start reading.** [`endpoint`] is the whole of it: `endpoint/send.rs` and `endpoint/arrive.rs`
@@ -37,6 +35,7 @@ mod peer;
 mod queue;
 mod requests;
 pub mod settings;
+mod shared;
 mod wire;
 
 pub use buffers::Buffers;
@@ -47,3 +46,4 @@ pub use name::Name;
 pub use queue::{MessageQueue, Persistent};
 pub use requests::{Request, Status};
 pub use settings::Settings;
+pub use shared::SharedQueue;

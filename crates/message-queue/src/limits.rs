@@ -41,12 +41,29 @@ impl Unexpected {
 
     /// Whether one more message of the peer may be kept. `is_awaited`: a receive waits that a later message
     /// of the peer could go to.
+    ///
+    /// Beyond its own limit a peer that is awaited may have as much as is left for all: so one alone gets
+    /// half of what there is, each of two a third, and there is always something left for others (the
+    /// dynamic threshold of A. K. Choudhury and E. L. Hahne, "Dynamic queue length thresholds for
+    /// shared-memory packet switches", IEEE/ACM Transactions on Networking 6(2), 1998, with a factor of 1).
     pub(crate) fn has_room(&self, peer: PeerId, bytes: usize, is_awaited: impl FnOnce() -> bool) -> bool {
         let bytes = bytes + ENTRY_BYTES;
         let of_peer = self.of_peer.get(peer as usize).copied().unwrap_or_default();
-        // A peer of which nothing is kept may have its first, so that a greedy one does not stop all others.
-        let in_all = of_peer.messages == 0 || self.all.has_room(self.bounds, bytes);
-        in_all && (of_peer.has_room(self.bounds_per_peer, bytes) || is_awaited())
+        // A peer of which nothing is kept may have its first, so that greedy ones do not stop all others.
+        if of_peer.messages == 0 {
+            return true;
+        }
+        self.all.has_room(self.bounds, bytes)
+            && (of_peer.has_room(self.bounds_per_peer, bytes)
+                || of_peer.has_room(self.left(), bytes) && is_awaited())
+    }
+
+    /// What is left for all peers.
+    fn left(&self) -> Bounds {
+        Bounds {
+            messages: self.bounds.messages.saturating_sub(self.all.messages),
+            bytes: self.bounds.bytes.saturating_sub(self.all.bytes),
+        }
     }
 
     pub(crate) fn add(&mut self, peer: PeerId, bytes: usize) {
@@ -90,21 +107,43 @@ mod tests {
 
     #[test]
     fn a_greedy_peer_has_its_limit_and_others_theirs() {
-        let mut unexpected = unexpected(2, 3);
+        let mut unexpected = unexpected(2, 9);
         for _ in 0..2 {
             assert!(unexpected.has_room(7, 10, || false));
             unexpected.add(7, 10);
         }
-        assert!(!unexpected.has_room(7, 10, || false) && unexpected.has_room(7, 10, || true));
+        assert!(!unexpected.has_room(7, 10, || false) && unexpected.has_room(3, 10, || false));
+        // One that is awaited gets as much as is left, and no more.
+        let mut more = 0;
+        while unexpected.has_room(7, 10, || true) {
+            unexpected.add(7, 10);
+            more += 1;
+        }
+        assert_eq!(more, 3);
+        // Of what is left another one has its own limit, awaited or not.
+        for _ in 0..2 {
+            assert!(unexpected.has_room(3, 10, || false));
+            unexpected.add(3, 10);
+        }
+        assert!(!unexpected.has_room(3, 10, || true));
+        unexpected.remove(7, 10);
+        assert_eq!(unexpected.kept(), (6, 6 * (10 + ENTRY_BYTES)));
+    }
+
+    #[test]
+    fn at_the_limit_of_all_each_peer_may_have_one() {
+        let mut unexpected = unexpected(2, 4);
+        for peer in [1, 1, 2, 2] {
+            assert!(unexpected.has_room(peer, 10, || false));
+            unexpected.add(peer, 10);
+        }
+        assert!(!unexpected.has_room(1, 10, || true) && !unexpected.has_room(2, 10, || true));
         assert!(unexpected.has_room(3, 10, || false));
         unexpected.add(3, 10);
-        // All together have reached the limit: a waiting receive does not help any more, but a new peer may
-        // have one.
-        assert!(!unexpected.has_room(7, 10, || true) && !unexpected.has_room(3, 10, || true));
-        assert!(unexpected.has_room(4, 10, || false));
-        unexpected.remove(7, 10);
-        assert!(unexpected.has_room(7, 10, || false) && unexpected.has_room(3, 10, || false));
-        assert_eq!(unexpected.kept(), (2, 2 * (10 + ENTRY_BYTES)));
+        assert!(!unexpected.has_room(3, 10, || true) && unexpected.has_room(4, 10, || false));
+        unexpected.remove(1, 10);
+        unexpected.remove(1, 10);
+        assert!(unexpected.has_room(1, 10, || false));
     }
 
     #[test]

@@ -6,8 +6,9 @@ use shm::process::{PidFd, ProcessMemory};
 use shm::window::Window;
 
 use crate::error::Error;
-use crate::lane::{LaneError, Outlet};
+use crate::lane::{LaneError, Outlet, RECORD_BYTES};
 use crate::name::Name;
+use crate::settings::Settings;
 use crate::wire::{Beginning, WORD_BYTES};
 
 /// Room that messages of a lane's longest record leave for what precedes them.
@@ -24,6 +25,10 @@ pub(crate) struct Peer<O> {
     pub(crate) can_read: bool,
     /// Longest message that goes in one record.
     pub(crate) eager_max_bytes: usize,
+    /// Longest part of such a message in one record.
+    pub(crate) cut_bytes: usize,
+    /// Of a message that it has begun to send in parts, and not ended: the number of these.
+    pub(crate) arriving: Option<u32>,
     /// Records of this crate's own that had no room, oldest first.
     pub(crate) backlog: VecDeque<Beginning>,
     /// Messages that had no room, by the number of their send, oldest first.
@@ -85,13 +90,16 @@ pub(crate) struct Stream {
 }
 
 impl<O: Outlet> Peer<O> {
-    pub(crate) fn new(name: Name, can_read: bool, eager_max_bytes: usize) -> Self {
+    pub(crate) fn new(name: Name, settings: &Settings) -> Self {
+        let Settings { reads_memory: can_read, eager_max_bytes, cut_bytes, .. } = *settings;
         Self {
             name,
             way: Way::Unknown,
             process: Process::Unknown,
             can_read,
             eager_max_bytes,
+            cut_bytes: cut_bytes.max(1),
+            arriving: None,
             backlog: VecDeque::new(),
             waiting: VecDeque::new(),
             streams: VecDeque::new(),
@@ -114,6 +122,13 @@ impl<O: Outlet> Peer<O> {
     /// Whether something waits for room.
     pub(crate) fn is_busy(&self) -> bool {
         !self.is_clear() || !self.streams.is_empty()
+    }
+
+    /// Whether a message of this length finds room in parts, if the way is open.
+    pub(crate) fn room_for_parts(&mut self, len: usize) -> Result<(), LaneError> {
+        let Way::Open(outlet) = &mut self.way else { return Err(LaneError::Full) };
+        let records = len.div_ceil(self.cut_bytes);
+        outlet.find_room(len + records * (BEGINNING_BYTES + RECORD_BYTES))
     }
 
     /// Sends one record, if the way is open and has room: the words and what `fill` puts behind them.

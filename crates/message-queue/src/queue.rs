@@ -1,7 +1,7 @@
 //! The end point as a program uses it: with requests.
 
 mod persistent;
-mod waiting;
+pub(crate) mod waiting;
 
 use std::time::{Duration, Instant};
 
@@ -248,9 +248,14 @@ impl<M: Meeting> MessageQueue<M> {
             return Ok(());
         }
         if waiting.pause(&mut self.patience)? {
-            self.endpoint.watch(&mut self.requests);
+            self.watch();
         }
         Ok(())
+    }
+
+    /// Looks whether peers have ended: a system call.
+    pub(crate) fn watch(&mut self) {
+        self.endpoint.watch(&mut self.requests);
     }
 
     /// What the message says of itself that a receive would get, if there is one after a turn of progress.

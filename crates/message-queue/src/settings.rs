@@ -11,6 +11,9 @@ pub struct Settings {
     /// Longest message that goes through the ring in one record (*eager*); a longer one is offered to the
     /// receiver, which fetches it (*rendezvous*). At most what a record of the ring takes.
     pub eager_max_bytes: usize,
+    /// Longest part of an eager message in one record; a longer one has several, so that the receiver copies
+    /// one while the sender writes the next.
+    pub cut_bytes: usize,
     /// Whether offered messages are copied out of the sender's memory by the receiver, where the kernel
     /// allows it. Else they go through the ring in parts.
     pub reads_memory: bool,
@@ -21,8 +24,9 @@ pub struct Settings {
     /// record is needed, so it has to wait, and nobody else has.
     ///
     /// While a receive waits that a later message of this peer could go to, or an operation with it is under
-    /// way, its ring is read on up to the limit for all peers together: what is waited for may lie behind. At
-    /// that limit it is waited for until the program has received some of the messages before it; `stopped`
+    /// way, its ring is read on: what is waited for may lie behind. As much is kept then as is left of the
+    /// limit for all peers together, so one peer alone can have half of that and others still have theirs.
+    /// Beyond, it is waited for until the program has received some of the messages before it; `stopped`
     /// names the peers.
     pub unexpected_per_peer: Bounds,
     /// Peers that may make themselves known.
@@ -43,6 +47,7 @@ impl Default for Settings {
         Self {
             ring_bytes: 32 << 10,
             eager_max_bytes: 8 << 10,
+            cut_bytes: 1 << 10,
             reads_memory: true,
             unexpected: Bounds { messages: 1 << 16, bytes: 64 << 20 },
             unexpected_per_peer: Bounds { messages: 1 << 12, bytes: 4 << 20 },

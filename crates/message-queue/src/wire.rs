@@ -3,7 +3,8 @@
 //!
 //! | kind | meaning | id | then |
 //! |---|---|---|---|
-//! | `Eager` | a whole message | sender's operation, if it wants to be told | tag, data if it has any, the message |
+//! | `Eager` | a message, or its first part | sender's operation, if it wants to be told | tag, data if it has any, length if more follows, the bytes |
+//! | `More` | the next part of the message that was begun | 0 | the bytes |
 //! | `Offer` | a message that the receiver is to fetch | sender's operation | tag, data if it has any, length, address in the sender |
 //! | `Done` | the operation is done: the receiver needs its memory no more | sender's operation | |
 //! | `Ask` | the receiver cannot fetch: the message is to be sent through the ring | sender's operation | receiver's operation, bytes |
@@ -30,6 +31,7 @@ pub(crate) enum Kind {
     Ask = 4,
     Part = 5,
     Bye = 6,
+    More = 7,
 }
 
 /// An untagged message; else it is tagged.
@@ -42,7 +44,9 @@ pub(crate) const TELL_TAKEN: u8 = 4;
 pub(crate) const TELL_MATCHED: u8 = 8;
 /// The message lies in one piece at the address of the offer.
 pub(crate) const ONE_PIECE: u8 = 16;
-const FLAGS: u8 = 31;
+/// Only the first part of the message is in this record.
+pub(crate) const HAS_MORE: u8 = 32;
+const FLAGS: u8 = 63;
 
 /// The beginning of each record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +73,7 @@ impl Head {
             4 => Kind::Ask,
             5 => Kind::Part,
             6 => Kind::Bye,
+            7 => Kind::More,
             _ => return None,
         };
         let flags = (word >> 8) as u8;
@@ -132,7 +137,7 @@ mod tests {
         assert_eq!(Head::read(&window), Some(head));
         assert_eq!([8, 16, 24].map(|at| window.load_u64(at).unwrap()), [7, u64::MAX, 0]);
         assert_eq!(Head::read(&window.sub(0, 7).unwrap()), None);
-        for bit in [3, 13, 14, 15, 16, 31] {
+        for bit in [3, 14, 15, 16, 31] {
             window.store_u64(0, head.word() ^ 1 << bit).unwrap();
             assert_eq!(Head::read(&window), None, "bit {bit}");
         }

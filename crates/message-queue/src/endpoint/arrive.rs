@@ -3,13 +3,13 @@
 use shm::window::Window;
 
 use super::many::{is_one, stays};
-use super::{Arrived, Body, Core, Offer, Receive, SendState, Space};
+use super::{Arrived, Body, Core, Offer, Parts, Receive, SendState, Space, Target};
 use crate::completion::Sink;
 use crate::error::Error;
 use crate::lane::Outlet;
 use crate::matching::{Envelope, PeerId};
 use crate::peer::Stream;
-use crate::wire::{HAS_DATA, Head, Kind, ONE_PIECE, PLAIN, TELL_MATCHED, TELL_TAKEN, WORD_BYTES};
+use crate::wire::{HAS_DATA, HAS_MORE, Head, Kind, ONE_PIECE, PLAIN, TELL_MATCHED, TELL_TAKEN, WORD_BYTES};
 
 /// Longest message that is kept without memory of its own.
 const SHORT_BYTES: usize = 40;
@@ -50,9 +50,9 @@ impl Held {
 }
 
 /// A record that no end point writes: what is wrong with it.
-struct Nonsense(&'static str);
+pub(super) struct Nonsense(pub(super) &'static str);
 
-const SHORT_RECORD: Nonsense = Nonsense("a record that is too short");
+pub(super) const SHORT_RECORD: Nonsense = Nonsense("a record that is too short");
 
 impl<O: Outlet> Core<O> {
     /// Takes one record; `None` if it is to stay where it is, because there is no room for its message.
@@ -86,6 +86,7 @@ impl<O: Outlet> Core<O> {
             Kind::Done => self.take_done(peer, head, sink)?,
             Kind::Ask => self.take_ask(peer, head, record)?,
             Kind::Part => self.take_part(peer, head, record, sink)?,
+            Kind::More => self.take_more(peer, record, sink)?,
             Kind::Bye => self.lose(peer, Error::PeerGone { peer }, sink),
         }
         Ok(Some(()))
@@ -99,6 +100,9 @@ impl<O: Outlet> Core<O> {
         record: &Window<'_>,
         sink: &mut impl Sink,
     ) -> Result<Option<()>, Nonsense> {
+        if head.has(HAS_MORE) {
+            return self.take_first_part(peer, head, record);
+        }
         let (space, mut envelope, at) = envelope(peer, head, record)?;
         let len = record.len().checked_sub(at).ok_or(SHORT_RECORD)?;
         envelope.len_bytes = len;
@@ -157,7 +161,7 @@ impl<O: Outlet> Core<O> {
     }
 
     /// Whether one more message without a receive may be kept.
-    fn has_room(&self, space: Space, peer: PeerId, len: usize) -> bool {
+    pub(super) fn has_room(&self, space: Space, peer: PeerId, len: usize) -> bool {
         let matcher = &self.matchers[usize::from(space == Space::Plain)];
         self.unexpected.has_room(peer, len, || matcher.could_take_from(peer) || self.waits_for(peer))
     }
@@ -166,7 +170,7 @@ impl<O: Outlet> Core<O> {
     fn waits_for(&self, peer: PeerId) -> bool {
         let is_out = |state| state == SendState::Out || state == SendState::InParts;
         self.sends.iter().any(|(_, sending)| sending.request.to == peer && is_out(sending.state))
-            || self.parts.iter().any(|(_, parts)| parts.envelope.source == peer)
+            || self.parts.iter().any(|(_, parts)| parts.envelope.source == peer && parts.at < parts.end)
     }
 
     /// The number of what waits for a message, and whether it goes on waiting.
@@ -236,15 +240,16 @@ impl<O: Outlet> Core<O> {
         let parts = self.parts.get_mut(head.id);
         let parts = parts
             .filter(|parts| parts.envelope.source == peer && len > 0 && len <= parts.end - parts.at)
+            .filter(|parts| parts.send.is_some())
             .ok_or(Nonsense("a part of a message that was not asked for"))?;
-        parts.receive.buffers.fill(parts.at, record, WORD_BYTES, len);
-        parts.at += len;
+        parts.fill(record, WORD_BYTES, len);
         if parts.at == parts.end
-            && let Some(parts) = self.parts.remove(head.id)
+            && let Some(Parts { target: Target::Receive(receive), envelope, send: Some(send), .. }) =
+                self.parts.remove(head.id)
         {
             self.counters.in_parts += 1;
-            self.tell_done(peer, parts.send);
-            self.received(parts.receive, parts.envelope, None, sink);
+            self.tell_done(peer, send);
+            self.received(receive, envelope, None, sink);
         }
         Ok(())
     }
@@ -252,7 +257,11 @@ impl<O: Outlet> Core<O> {
 
 /// What a message says of itself, and where the rest of its record begins. Its length is not known yet.
 #[inline]
-fn envelope(source: PeerId, head: Head, record: &Window<'_>) -> Result<(Space, Envelope, usize), Nonsense> {
+pub(super) fn envelope(
+    source: PeerId,
+    head: Head,
+    record: &Window<'_>,
+) -> Result<(Space, Envelope, usize), Nonsense> {
     let word = |offset| record.load_u64(offset).map_err(|_| SHORT_RECORD);
     let tag = word(WORD_BYTES)?;
     let (data, at) = if head.has(HAS_DATA) {

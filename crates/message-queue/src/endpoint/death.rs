@@ -5,7 +5,7 @@
 //! do so when its lane has been emptied.
 
 use super::progress::is_over;
-use super::{Core, Endpoint, OWN, Parts, Receive, Space};
+use super::{Core, Endpoint, OWN, Parts, Receive, Space, Target};
 use crate::buffers::Buffers;
 use crate::completion::{Completion, Ended, Sink};
 use crate::error::Error;
@@ -64,6 +64,7 @@ impl<M: Meeting> Endpoint<M> {
             if let Way::Lost(error) = core.peers[id as usize].way
                 && self.inboxes.of(id).is_none()
             {
+                core.end_arriving(id, error, sink);
                 core.end_receives(id, error, sink);
             }
         }
@@ -96,9 +97,12 @@ impl<O: Outlet> Core<O> {
                 self.sent(sending, Some(error), sink);
             }
         }
-        let parts = self.parts.iter().filter(|(_, parts)| parts.envelope.source == id).map(|(at, _)| at);
+        // Of eager ones the rest may be in the lane already.
+        let is_asked = |parts: &Parts| parts.envelope.source == id && parts.send.is_some();
+        let parts = self.parts.iter().filter(|(_, parts)| is_asked(parts)).map(|(at, _)| at);
         for number in parts.collect::<Vec<_>>() {
-            if let Some(Parts { receive, envelope, .. }) = self.parts.remove(number) {
+            if let Some(Parts { target: Target::Receive(receive), envelope, .. }) = self.parts.remove(number)
+            {
                 self.received(receive, envelope, Some(error), sink);
             }
         }

@@ -108,6 +108,7 @@ impl<M: Meeting> Endpoint<M> {
         let Claimed { envelope, arrived: Arrived { tell, body } } = claimed;
         match body {
             Body::Held(_) => {}
+            Body::Arriving { parts, .. } => self.core.throw_parts_away(parts),
             Body::Offered(offer) => self.core.tell_done(envelope.source, offer.send),
             Body::Own(number) => self.core.take_own(number, &mut Buffers::default(), sink),
         }
@@ -141,6 +142,7 @@ impl<O: Outlet> Core<O> {
                 receive.buffers.fill_from(held.bytes());
                 self.received(receive, envelope, None, sink);
             }
+            Body::Arriving { parts, .. } => self.take_over(receive, envelope, parts, sink),
             Body::Offered(offer) => self.fetch(receive, envelope, offer, sink),
             Body::Own(number) => {
                 debug_assert_eq!(envelope.source, OWN);

@@ -7,7 +7,7 @@
 
 use shm::process::NotRead;
 
-use super::{Core, Offer, Parts, Receive};
+use super::{Core, Offer, Parts, Receive, Target};
 use crate::buffers::Source;
 use crate::completion::Sink;
 use crate::error::Error;
@@ -51,7 +51,8 @@ impl<O: Outlet> Core<O> {
                 if offer.is_one_piece {
                     peer.can_read = false;
                 }
-                let parts = Parts { receive, envelope, send: offer.send, at: 0, end: len };
+                let target = Target::Receive(receive);
+                let parts = Parts { target, envelope, send: Some(offer.send), at: 0, end: len };
                 let number = self.parts.push(parts);
                 let head = Head { kind: Kind::Ask, flags: 0, id: offer.send };
                 self.tell(id, Beginning::new(head).with(u64::from(number)).with(len as u64));

@@ -1,8 +1,6 @@
 //! Sending: eager through the ring if the message is short, else by a rendezvous; a message to the end point
 //! itself needs neither.
 
-use shm::window::Window;
-
 use super::arrive::Held;
 use super::{Arrived, Body, Core, Endpoint, OWN, SendState, Sending, Space};
 use crate::buffers::{Buffers, Source};
@@ -53,13 +51,13 @@ impl SendRequest {
     }
 
     #[inline]
-    fn head(&self, kind: Kind, flags: u8, id: u32) -> Head {
+    pub(super) fn head(&self, kind: Kind, flags: u8, id: u32) -> Head {
         let space = if self.space == Space::Plain { PLAIN } else { 0 };
         let data = if self.data.is_some() { HAS_DATA } else { 0 };
         Head { kind, flags: flags | space | data, id }
     }
 
-    fn beginning(&self, kind: Kind, flags: u8, id: u32) -> Beginning {
+    pub(super) fn beginning(&self, kind: Kind, flags: u8, id: u32) -> Beginning {
         let beginning = Beginning::new(self.head(kind, flags, id)).with(self.tag);
         match self.data {
             Some(data) => beginning.with(data),
@@ -110,17 +108,11 @@ impl<M: Meeting> Endpoint<M> {
         let Some(peer) = self.core.peers.get_mut(request.to as usize) else {
             return Err(Error::NoSuchPeer { peer: request.to });
         };
-        let len = message.len_bytes();
-        if request.mode != Mode::Standard || len > peer.eager_max_bytes || !peer.is_clear() {
+        let is_long = message.len_bytes() > peer.eager_max_bytes;
+        if request.mode != Mode::Standard || is_long || !peer.is_clear() {
             return Ok(false);
         }
-        let head = request.head(Kind::Eager, 0, 0).word();
-        let fill = |record: &Window<'_>, at| message.put_into(0, len, record, at);
-        let sent = match request.data {
-            None => peer.record(&[head, request.tag], len, fill),
-            Some(data) => peer.record(&[head, request.tag, data], len, fill),
-        };
-        match sent {
+        match peer.eager(request, message) {
             Ok(()) => {
                 self.core.counters.eager += 1;
                 Ok(true)
@@ -213,7 +205,10 @@ impl<O: Outlet> Core<O> {
             return Err(LaneError::Full);
         }
         let len = sending.buffers.len();
-        if len <= peer.eager_max_bytes {
+        if len <= peer.eager_max_bytes && request.mode == Mode::Standard {
+            peer.eager(&request, &sending.buffers)?;
+            self.counters.eager += 1;
+        } else if len <= peer.eager_max_bytes {
             let (flags, id) = match request.mode {
                 Mode::Standard => (0, 0),
                 Mode::Delivered => (TELL_TAKEN, number),

@@ -1,6 +1,6 @@
 //! The lane between two processes of one machine: a record ring.
 
-use shm::ring::record::{Consumer, Producer};
+use shm::ring::record::{Claim, Consumer, Producer};
 use shm::ring::{PopError, PushError};
 use shm::window::Window;
 
@@ -9,11 +9,13 @@ use super::{Found, Inlet, LaneError, Outlet};
 impl Outlet for Box<Producer> {
     #[inline]
     fn send(&mut self, len: usize, fill: impl FnOnce(&Window<'_>)) -> Result<(), LaneError> {
-        self.push_with(len, fill).map_err(|error| match error {
-            PushError::Full => LaneError::Full,
-            PushError::TooLong { .. } => LaneError::TooLong,
-            PushError::Corrupt { what } => LaneError::Broken(what),
-        })
+        self.push_with(len, fill).map_err(lane_error)
+    }
+
+    fn find_room(&mut self, bytes: usize) -> Result<(), LaneError> {
+        // One record of that length lies in one piece. Others that follow each other in its place take no
+        // more lines: each rounds up to one more, and that is counted.
+        self.reserve(bytes).map(Claim::discard).map_err(lane_error)
     }
 
     fn max_record_bytes(&self) -> usize {
@@ -22,6 +24,14 @@ impl Outlet for Box<Producer> {
 
     fn memory_bytes(&self) -> usize {
         self.region().size_bytes()
+    }
+}
+
+fn lane_error(error: PushError) -> LaneError {
+    match error {
+        PushError::Full => LaneError::Full,
+        PushError::TooLong { .. } => LaneError::TooLong,
+        PushError::Corrupt { what } => LaneError::Broken(what),
     }
 }
 

@@ -26,7 +26,7 @@ const SLEEP_MAX: Duration = Duration::from_millis(1);
 
 /// What the waits of an end point have learnt.
 #[derive(Debug, Default)]
-pub(super) struct Patience {
+pub(crate) struct Patience {
     /// What it has lately cost to leave the processor.
     leaving: Duration,
 }
@@ -45,7 +45,7 @@ impl Patience {
 
 /// One wait.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(crate) struct Waiting {
     turns: u32,
     limit: Option<Duration>,
     /// When the wait began, once it was asked.
@@ -57,19 +57,19 @@ pub(super) struct Waiting {
 
 impl Waiting {
     #[inline]
-    pub(super) fn new(limit: Option<Duration>) -> Self {
+    pub(crate) fn new(limit: Option<Duration>) -> Self {
         Self { turns: 0, limit, since: None, moved: None, is_alone: false }
     }
 
     /// Something has arrived, so more may.
     #[inline]
-    pub(super) fn went_on(&mut self) {
+    pub(crate) fn went_on(&mut self) {
         self.moved = None;
     }
 
     /// A turn found nothing. Whether it slept, so that there is time to look for those who have ended.
     #[inline]
-    pub(super) fn pause(&mut self, patience: &mut Patience) -> Result<bool, Error> {
+    pub(crate) fn pause(&mut self, patience: &mut Patience) -> Result<bool, Error> {
         self.turns = self.turns.wrapping_add(1);
         if !self.is_alone && !self.turns.is_multiple_of(TURNS_PER_READING) {
             return Ok(false);

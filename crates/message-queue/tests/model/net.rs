@@ -73,7 +73,7 @@ impl Meeting for TestMeeting {
             TestInlet { of: *peer, from: self.name, consumer: Box::new(consumer), net: Rc::clone(net) };
         let to_peer = Arrival::Inlet { name: self.name, process: process(), inlet };
         mail.get_mut(peer).ok_or(NotAsked::Nobody)?.push(to_peer);
-        let outlet = TestOutlet { producer: Box::new(producer), random: Rc::clone(&net.random) };
+        let outlet = TestOutlet { producer: Box::new(producer), random: Rc::clone(&net.random), promised: 0 };
         let to_us = Arrival::Outlet { name: *peer, process: process(), outlet };
         mail.get_mut(&self.name).unwrap().push(to_us);
         Ok(())
@@ -96,14 +96,27 @@ impl Meeting for TestMeeting {
 pub(crate) struct TestOutlet {
     producer: Box<Producer>,
     random: Random,
+    /// Bytes for which there is room.
+    promised: usize,
 }
 
 impl Outlet for TestOutlet {
     fn send(&mut self, len: usize, fill: impl FnOnce(&Window<'_>)) -> Result<(), LaneError> {
-        if chance(&self.random, 4) {
+        let is_promised = self.promised >= len;
+        self.promised = if is_promised { self.promised - len } else { 0 };
+        if !is_promised && chance(&self.random, 4) {
             return Err(LaneError::Full);
         }
         self.producer.send(len, fill)
+    }
+
+    fn find_room(&mut self, bytes: usize) -> Result<(), LaneError> {
+        if chance(&self.random, 4) {
+            return Err(LaneError::Full);
+        }
+        self.producer.find_room(bytes)?;
+        self.promised = bytes;
+        Ok(())
     }
 
     fn max_record_bytes(&self) -> usize {

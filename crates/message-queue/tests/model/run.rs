@@ -97,6 +97,7 @@ impl Run {
         let many = Settings::default().unexpected;
         let settings = Settings {
             eager_max_bytes: EAGER_MAX_BYTES,
+            cut_bytes: [16, 100, EAGER_MAX_BYTES][below(&random, 3)],
             reads_memory: chance(&random, 2),
             unexpected: if chance(&random, 3) { few } else { many },
             unexpected_per_peer: if chance(&random, 2) { few } else { many },
