@@ -42,6 +42,18 @@ fn unread_bytes_are_not_lost_where_another_program_cannot_be_executed() {
     }
 }
 
+/// A thread that reads or writes is ended, perhaps with its lock, when another one executes a program.
+#[test]
+fn whoever_an_execution_has_ended_holds_no_other_holder_up() {
+    let _watchdog = Watchdog::usual("exec held");
+    let program = program("exec_held", "exec_held.c", &[]);
+    for way in ["w", "r"] {
+        must(std::process::Command::new(&program).arg(way));
+        let mut with = tieline(&["run", "--rings", "--", program.to_str().unwrap(), way]);
+        must(with.env("TIELINE_SOCKETS_RINGS", "2"));
+    }
+}
+
 #[test]
 fn an_end_that_has_shut_down_its_reading_half_still_writes() {
     is_right("dupped");

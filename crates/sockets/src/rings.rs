@@ -28,6 +28,7 @@ mod kernel;
 pub(crate) mod late;
 pub(crate) mod leave;
 mod lock;
+mod maps;
 mod native;
 pub(crate) mod own;
 mod pace;

@@ -12,6 +12,9 @@ use crate::sync::{AtomicU64, Ordering};
 
 /// Looks before a wait.
 const LOOKS: u32 = 1000;
+/// Every so many looks it is found out whether a process that lives has executed another program: that takes
+/// longer than the other questions.
+const MAPS_EVERY: u32 = 128;
 
 /// One of them.
 #[repr(C)]
@@ -110,13 +113,28 @@ impl Lock {
                 super::spin::relax();
                 continue;
             }
-            if is_dead(holder, (holder >> 32) as u32) {
+            let process = (holder >> 32) as u32;
+            if is_dead(holder, process) || looks.is_multiple_of(MAPS_EVERY) && self.was_left(process) {
                 // Whoever takes it goes on from the words. Another one may have found out, too.
                 self.changes(holder, 0);
                 return;
             }
             super::run::sleep(100_000);
         }
+    }
+}
+
+impl Lock {
+    /// Whether the process that holds it has executed another program: its threads of before are no more
+    /// then, and its memory of before is not there, which this lock lies in.
+    #[cold]
+    fn was_left(&self, process: u32) -> bool {
+        if process == holder::holder() || !holder::is_number(process) || !holder::is_number(holder::holder())
+        {
+            return false;
+        }
+        let address = self.holder.as_ptr() as usize;
+        super::own::with_descriptors(|| super::maps::has(process, address)).flatten() == Some(false)
     }
 }
 
@@ -271,6 +289,51 @@ mod tests {
         assert!(!lock.try_take());
         assert!(lock.try_take_long().is_none());
         assert!(lock.is_held_shortly());
+    }
+
+    /// Memory that children share.
+    fn shared() -> &'static Lock {
+        // SAFETY: a new descriptor and new memory of a page, which stay for the rest of the process; zeroes
+        // are a free lock.
+        unsafe {
+            let fd = libc::memfd_create(c"lock".as_ptr(), 0);
+            assert_eq!(libc::ftruncate(fd, 4096), 0);
+            let access = libc::PROT_READ | libc::PROT_WRITE;
+            let memory = libc::mmap(core::ptr::null_mut(), 4096, access, libc::MAP_SHARED, fd, 0);
+            assert_ne!(memory, libc::MAP_FAILED);
+            &*memory.cast::<Lock>()
+        }
+    }
+
+    #[test]
+    fn a_lock_is_free_when_its_holder_has_executed_another_program_and_not_before() {
+        let lock = shared();
+        // SAFETY: the child makes calls of the kernel only.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: arguments that end with 0 and null; the child ends in any case.
+            unsafe {
+                lock.holder.store(u64::from(libc::getpid() as u32) << 32 | 64, Ordering::SeqCst);
+                while lock.stack.load(Ordering::SeqCst) == 0 {
+                    libc::usleep(1000);
+                }
+                let (sleep, time) = (c"/bin/sleep".as_ptr(), c"60".as_ptr());
+                libc::execl(sleep, sleep, time, core::ptr::null::<u8>());
+                libc::_exit(1);
+            }
+        }
+        while lock.holder.load(Ordering::SeqCst) == 0 {
+            std::thread::yield_now();
+        }
+        assert!(!lock.was_left(child as u32));
+        lock.stack.store(1, Ordering::SeqCst);
+        lock.waits();
+        assert_eq!(lock.holder.load(Ordering::SeqCst), 0);
+        // SAFETY: the child from above.
+        unsafe {
+            assert_eq!(libc::kill(child, libc::SIGKILL), 0, "it lives");
+            libc::waitpid(child, core::ptr::null_mut(), 0);
+        }
     }
 
     #[test]

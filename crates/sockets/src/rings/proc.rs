@@ -49,7 +49,7 @@ pub(super) fn open_memory(process: u32, number: u32, name: &[u8], device: u64) -
     found
 }
 
-fn open(path: &Text, flags: c_int) -> Option<c_int> {
+pub(super) fn open(path: &Text, flags: c_int) -> Option<c_int> {
     let flags = (flags | libc::O_CLOEXEC) as usize;
     // SAFETY: a path that ends with 0; a new descriptor.
     let fd = unsafe { raw::call(libc::SYS_open, [path.as_ptr() as usize, flags, 0, 0, 0, 0]) };
