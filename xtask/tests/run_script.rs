@@ -381,7 +381,7 @@ fn what_is_installed_is_what_is_removed() {
     fs::create_dir_all(&target).unwrap();
     fs::write(target.join("tieline-commands"), "the commands").unwrap();
     fs::write(target.join("libsisci.so"), "a library").unwrap();
-    for program in ["tieline-ofi-measure", "tieline-fabric-measure"] {
+    for program in ["tieline-ofi-measure", "tieline-fabric-measure", "tieline-messages-measure"] {
         fs::write(target.join(program), "a program").unwrap();
     }
     // That is none to link with: what a compiler makes is pretended too.

@@ -9,6 +9,7 @@ pub mod catalogue;
 mod copies;
 mod fabric;
 mod managers;
+mod messages;
 mod ofi;
 mod pair;
 mod resume;

@@ -16,6 +16,7 @@ pub mod interrupt;
 pub mod intr_bench;
 pub mod jitter;
 pub mod manager;
+pub mod messages;
 pub mod ofi;
 pub mod overhead;
 pub mod pace;

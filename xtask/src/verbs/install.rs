@@ -53,8 +53,9 @@ pub fn install(options: &[&str], target: &Path) -> Outcome {
     written.put(0o755, &release.join("libtieline-sockets.so"), "lib64")?;
     written.put(0o755, &release.join("tieline-sisci-measure"), "libexec/tieline")?;
     written.put(0o755, &release.join("tieline-sockets-measure"), "libexec/tieline")?;
-    written.put(0o755, &release.join("tieline-ofi-measure"), "libexec/tieline")?;
-    written.put(0o755, &release.join("tieline-fabric-measure"), "libexec/tieline")?;
+    for program in ["tieline-ofi-measure", "tieline-fabric-measure", "tieline-messages-measure"] {
+        written.put(0o755, &release.join(program), "libexec/tieline")?;
+    }
     units(&place, &mut written)?;
     // Laid out as in the clone, so that the links between them lead somewhere.
     let mut documents = files(Path::new(""), ".md")?;

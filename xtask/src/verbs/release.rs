@@ -20,6 +20,8 @@ pub fn build(target: &Path) -> Outcome {
             "ofi",
             "--package",
             "fabric-sys",
+            "--package",
+            "message-queue",
         ]),
         "the build failed; the compiler's reason stands above.",
     )?;

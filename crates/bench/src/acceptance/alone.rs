@@ -1,10 +1,10 @@
-//! Figures that need no cluster: rings, unmodified programs, the link between hosts, and the cost of
-//! measuring itself.
+//! Figures that need no cluster: rings, unmodified programs, the link between hosts, messages, and
+//! the cost of measuring itself.
 
 use super::{
     Context,
     catalogue::{Entry, Kind},
-    copies, ofi, sockets,
+    copies, messages, ofi, sockets,
 };
 use crate::{
     cpus,
@@ -46,6 +46,10 @@ pub(super) fn measure(context: &mut Context<'_>, entries: &[Entry]) {
             Kind::Ofi(what) => {
                 context.tell(entry.id);
                 ofi::measure(context, entry, what)
+            }
+            Kind::Messages(what) => {
+                context.tell(entry.id);
+                messages::measure(context, entry, what)
             }
             _ => continue,
         };

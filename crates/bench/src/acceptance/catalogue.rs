@@ -2,6 +2,7 @@
 
 use crate::{
     patterns::{
+        messages::Load as MessagesLoad,
         ofi,
         programs::{Load, twins::Twin},
     },
@@ -11,12 +12,14 @@ use crate::{
 mod clusters;
 mod hosts;
 mod kinds;
+mod messages;
 mod select;
 #[cfg(test)]
 mod tests;
 
 use hosts::between_hosts;
-pub use kinds::{Copies, Entry, Fabric, Fabrics, Kind, Needs, Ofi, Sisci, Sockets};
+pub use kinds::{Copies, Entry, Fabric, Fabrics, Kind, Messages, Needs, Ofi, Sisci, Sockets};
+use messages::{above_line, beside_ucx};
 pub(crate) use select::is_within;
 pub use select::select;
 
@@ -89,7 +92,7 @@ const fn dma(id: &'static str, size_bytes: usize, cold: bool) -> Entry {
 const OWN_LINES_GOAL: Goal = Goal::at_most(1.10);
 
 /// All figures.
-pub const ALL: [Entry; 145] = [
+pub const ALL: [Entry; 153] = [
     entry(
         "scipp.half_rtt.4B",
         Needs::Pair,
@@ -380,6 +383,14 @@ pub const ALL: [Entry; 145] = [
     between_hosts("rails.two", ofi::Load::TwoRails { size_bytes: 1 << 20 }),
     between_hosts("rails.cut", ofi::Load::Cut),
     between_hosts("rails.urgent.64B", ofi::Load::Urgent),
+    beside_ucx("mq.half_rtt.8B", MessagesLoad::Echo { size_bytes: 8 }, Goal::at_most(0.6)),
+    above_line("mq.half_rtt.8B.line", 8, Goal::at_most(1.8)),
+    beside_ucx("mq.half_rtt.1KiB", MessagesLoad::Echo { size_bytes: 1 << 10 }, Goal::at_most(0.7)),
+    beside_ucx("mq.half_rtt.8KiB", MessagesLoad::Echo { size_bytes: 8 << 10 }, Goal::at_most(0.7)),
+    beside_ucx("mq.rate.8B", MessagesLoad::Rate, Goal::at_least(2.0)),
+    beside_ucx("mq.bw.64KiB.hot", MessagesLoad::Stream { size_bytes: 64 << 10 }, Goal::at_least(1.2)),
+    beside_ucx("mq.bw.1MiB.hot", MessagesLoad::Stream { size_bytes: 1 << 20 }, Goal::at_least(1.2)),
+    beside_ucx("mq.bw.4MiB.hot", MessagesLoad::Stream { size_bytes: 4 << 20 }, Goal::at_least(1.2)),
     entry(
         "harness.overhead",
         Needs::Nothing,

@@ -120,6 +120,7 @@ impl Pair {
             Kind::Ring { .. }
             | Kind::Sockets(_)
             | Kind::Ofi(_)
+            | Kind::Messages(_)
             | Kind::Fabric(_)
             | Kind::Overhead { .. }
             | Kind::Load { .. }

@@ -22,8 +22,8 @@ use std::{
 
 use load::Line;
 pub use load::Load;
-use room::Room;
-use running::Running;
+pub(super) use room::{Room, free_port};
+pub(super) use running::{Running, on_cpu};
 use share::Share;
 use sockets_rules::{
     ENV_LIBRARY,
@@ -38,7 +38,7 @@ use crate::{
     run::Sides,
 };
 
-const WHAT: &str = "programs on sockets";
+const WHAT: &str = "a well-known program";
 /// Longest until a server listens.
 const START: Duration = Duration::from_secs(20);
 /// Longest that a client may take.
@@ -162,7 +162,7 @@ impl Side {
         room: &Room,
         waiter: &Arc<dyn Waiter>,
     ) -> Result<Self> {
-        let port = room::free_port()?;
+        let port = free_port()?;
         let line = load.server(port, room)?;
         let command = command(&line, library.as_deref(), "server", room)?;
         let server = Running::start(tied(command), &format!("{}-{name}", line.program.0), room.path(), cpu)?;
@@ -212,7 +212,7 @@ fn statistics_path(room: &Room, whose: &str) -> PathBuf {
 }
 
 /// The path of a program: by the caller's PATH, or in the folders for administrators.
-fn find((program, package): (&'static str, &'static str)) -> Result<PathBuf> {
+pub(super) fn find((program, package): (&'static str, &'static str)) -> Result<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut folders =
         std::env::split_paths(&path).chain(["/usr/sbin", "/sbin", "/usr/local/sbin"].map(PathBuf::from));

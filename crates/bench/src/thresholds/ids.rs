@@ -1,10 +1,10 @@
 //! Every valid figure name and what it measures, to detect misspelt names.
 
 use crate::{
-    acceptance::catalogue::{self, Copies, Fabric, Kind, Ofi, Sisci, Sockets},
+    acceptance::catalogue::{self, Copies, Fabric, Kind, Messages, Ofi, Sisci, Sockets},
     layout::table::size as shown,
     patterns::{
-        dma_bench, ofi,
+        dma_bench, messages, ofi,
         programs::{Load, twins::Twin},
         scibench2, scipp, sizes,
     },
@@ -64,6 +64,7 @@ const fn dimension(kind: &Kind) -> Dimension {
             Twin::OneCore { .. } | Twin::Oversubscribed { .. } | Twin::Request { .. } | Twin::Short { .. },
         )) => Dimension::Rate,
         Kind::Ring { .. }
+        | Kind::Messages(Messages { load: messages::Load::Rate, .. })
         | Kind::Sockets(Sockets::Passthrough { .. })
         | Kind::Fabric(Fabric::Rate { .. } | Fabric::Quality { .. }) => Dimension::Rate,
         Kind::Fabric(Fabric::Memory { .. }) => Dimension::Memory,
@@ -75,6 +76,7 @@ const fn dimension(kind: &Kind) -> Dimension {
             load: ofi::Load::Stream { .. } | ofi::Load::TwoRails { .. } | ofi::Load::Cut,
             ..
         })
+        | Kind::Messages(Messages { load: messages::Load::Stream { .. }, .. })
         | Kind::Copies(Copies::Worst { .. }) => Dimension::Bandwidth,
         Kind::IdleCpu { .. } => Dimension::Processor,
         Kind::IdlePss { .. } | Kind::UpPss { .. } => Dimension::Memory,
@@ -88,6 +90,7 @@ const fn dimension(kind: &Kind) -> Dimension {
         | Kind::Sisci(_)
         | Kind::Shadow { .. }
         | Kind::Fabric(_)
+        | Kind::Messages(Messages { load: messages::Load::Echo { .. }, .. })
         | Kind::Ofi(Ofi { load: ofi::Load::Echo | ofi::Load::Put | ofi::Load::Urgent, .. })
         | Kind::Sockets(Sockets::Start { .. } | Sockets::Twin(Twin::Echo { .. } | Twin::EchoTail { .. }))
         | Kind::Verify { .. }

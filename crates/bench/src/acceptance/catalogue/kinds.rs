@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     patterns::{
-        ofi,
+        messages, ofi,
         programs::{Load, twins::Twin},
     },
     verdict::Goal,
@@ -103,6 +103,17 @@ pub enum Sisci {
 pub struct Ofi {
     /// What is measured.
     pub load: ofi::Load,
+    /// The goal of the ratio.
+    pub goal: Goal,
+}
+
+/// Figures of message queues.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Messages {
+    /// What is measured.
+    pub load: messages::Load,
+    /// Whether it is compared with one cache line there and back; else with UCX.
+    pub above_line: bool,
     /// The goal of the ratio.
     pub goal: Goal,
 }
@@ -326,6 +337,8 @@ pub enum Kind {
     Sockets(Sockets),
     /// The link between hosts.
     Ofi(Ofi),
+    /// Message queues.
+    Messages(Messages),
     /// Switched fabrics.
     Fabric(Fabric),
     /// Connect and map, in µs at most.

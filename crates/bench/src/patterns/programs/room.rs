@@ -13,10 +13,10 @@ use crate::error::{BenchError, Result};
 
 /// A private folder, which is removed when its handle is dropped.
 #[derive(Debug)]
-pub(super) struct Room(PathBuf);
+pub(in crate::patterns) struct Room(PathBuf);
 
 impl Room {
-    pub(super) fn new() -> Result<Self> {
+    pub(in crate::patterns) fn new() -> Result<Self> {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         // Relaxed: only the number matters.
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -28,7 +28,7 @@ impl Room {
         Ok(Self(path))
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(in crate::patterns) fn path(&self) -> &Path {
         &self.0
     }
 
@@ -47,7 +47,7 @@ impl Drop for Room {
 
 /// Returns a port of loopback that is free now: most of these programs cannot choose one by
 /// themselves.
-pub(super) fn free_port() -> Result<u16> {
+pub(in crate::patterns) fn free_port() -> Result<u16> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|it| it.local_addr());
     listener.map(|address| address.port()).map_err(BenchError::io("asking for a free port"))
 }

@@ -27,7 +27,7 @@ const COMPLAINT_BYTES: usize = 400;
 
 /// A program and all that it started: one process group, which ends with its handle.
 #[derive(Debug)]
-pub(super) struct Running {
+pub(in crate::patterns) struct Running {
     child: Child,
     name: String,
     out: PathBuf,
@@ -38,7 +38,12 @@ pub(super) struct Running {
 
 impl Running {
     /// Starts it on one processor. Its output goes into files of this folder, which have its name.
-    pub(super) fn start(mut command: Command, name: &str, folder: &Path, cpu: usize) -> Result<Self> {
+    pub(in crate::patterns) fn start(
+        mut command: Command,
+        name: &str,
+        folder: &Path,
+        cpu: usize,
+    ) -> Result<Self> {
         let [out, err] = ["out", "err"].map(|kind| folder.join(format!("{name}.{kind}")));
         let file = |path: &Path| File::create(path).map_err(BenchError::io(path.display().to_string()));
         command.stdin(Stdio::null()).stdout(file(&out)?).stderr(file(&err)?).current_dir(folder);
@@ -54,7 +59,11 @@ impl Running {
     }
 
     /// Waits until it ends with success, and returns its standard output.
-    pub(super) fn finish(mut self, at_most: Duration, waiter: &Arc<dyn Waiter>) -> Result<String> {
+    pub(in crate::patterns) fn finish(
+        mut self,
+        at_most: Duration,
+        waiter: &Arc<dyn Waiter>,
+    ) -> Result<String> {
         let began = Instant::now();
         while !self.is_over(LOOK)? {
             if waiter.stop() {
@@ -73,7 +82,12 @@ impl Running {
     }
 
     /// Waits until a program listens on loopback at a port.
-    pub(super) fn wait_for(&self, port: u16, at_most: Duration, waiter: &Arc<dyn Waiter>) -> Result<()> {
+    pub(in crate::patterns) fn wait_for(
+        &self,
+        port: u16,
+        at_most: Duration,
+        waiter: &Arc<dyn Waiter>,
+    ) -> Result<()> {
         const TABLE: &str = "/proc/net/tcp";
         let began = Instant::now();
         let pause = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
@@ -153,7 +167,10 @@ pub(super) fn tail(text: &str) -> String {
 
 /// Does something while this thread is on one processor: a process that it starts then is there
 /// too, and stays.
-fn on_cpu<T>(cpu: usize, body: impl FnOnce() -> std::io::Result<T>) -> std::io::Result<T> {
+pub(in crate::patterns) fn on_cpu<T>(
+    cpu: usize,
+    body: impl FnOnce() -> std::io::Result<T>,
+) -> std::io::Result<T> {
     let before = shm::cpu::allowed_cpus().map_err(std::io::Error::other)?;
     shm::cpu::pin_current_thread(cpu).map_err(std::io::Error::other)?;
     let result = body();

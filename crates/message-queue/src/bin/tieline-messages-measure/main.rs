@@ -1,0 +1,164 @@
+//! One end of two message queues for their figures (`tieline bench acceptance --only mq`): messages there and
+//! back, and in one direction, timed.
+//!
+//! It prints the name of its end point; the first line of its input is the name of the other one. Then each
+//! line is an order, answered by one line. It ends with its input. The orders: see [`End::obey`].
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout)]
+
+mod stream;
+
+use std::io::{BufRead, Write};
+use std::time::Duration;
+
+use message_queue::{MessageQueue, Name, PeerId, Settings, Want};
+use shm::clock::{Clock, now_ticks};
+use stream::Stream;
+
+type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
+
+const TAG: u64 = 0x11;
+/// Nothing takes this long: the other end is gone.
+const GIVE_UP_AFTER: Duration = Duration::from_secs(20);
+/// Round trips before those that count, as a part of these.
+const WARM_UP_PART: usize = 16;
+
+fn main() {
+    let mut input = std::io::stdin().lock().lines().map_while(Result::ok);
+    let mut end = match End::open(&mut input) {
+        Ok(end) => end,
+        Err(error) => return say(&format!("error {error}")),
+    };
+    say("ready");
+    for line in input {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match end.obey(&words) {
+            Ok(said) => say(&said),
+            Err(error) => say(&format!("error {error}")),
+        }
+    }
+}
+
+fn say(line: &str) {
+    println!("{line}");
+    // If the reader has ended, there is nothing to do for anyone.
+    let _ = std::io::stdout().flush();
+}
+
+/// One end.
+struct End {
+    queue: MessageQueue,
+    peer: PeerId,
+    eager_max_bytes: usize,
+}
+
+impl End {
+    fn open(input: &mut impl Iterator<Item = String>) -> Fallible<Self> {
+        let settings = Settings::default();
+        let mut queue = MessageQueue::new(settings)?;
+        let name: String = queue.name().bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+        say(&name);
+        let its = input.next().ok_or("the other end's name is missing")?;
+        let digits = its.as_bytes().chunks_exact(2);
+        let bytes: Vec<u8> = digits
+            .map(|two| Ok(u8::from_str_radix(std::str::from_utf8(two)?, 16)?))
+            .collect::<Fallible<_>>()?;
+        let name = bytes.first_chunk().and_then(Name::of_bytes).ok_or("that is no name")?;
+        let peer = queue.peer(name);
+        Ok(Self { queue, peer, eager_max_bytes: settings.eager_max_bytes })
+    }
+
+    /// Carries out one order.
+    ///
+    /// - `echo BYTES ROUNDS` at one end, `answer BYTES ROUNDS` at the other: the former reports half the time
+    ///   of a round trip, in ns.
+    /// - `send BYTES COUNT WINDOW TAGS BUFFERS` and `receive …`: COUNT messages in one direction, WINDOW of
+    ///   them under way at both ends, with TAGS tags in turn, from and to BUFFERS buffers in turn. The former
+    ///   reports the time from the first one until the receiver has confirmed the last, in ns.
+    /// - `check BYTES SEED` and `expect BYTES SEED`: one message, every byte of which is compared.
+    fn obey(&mut self, words: &[&str]) -> Fallible<String> {
+        let [order, numbers @ ..] = words else { return Err("an empty order".into()) };
+        let numbers: Vec<usize> = numbers.iter().map(|word| word.parse()).collect::<Result<_, _>>()?;
+        match (*order, numbers.as_slice()) {
+            ("echo", [bytes, rounds]) => Ok(self.echo(*bytes, *rounds)?.to_string()),
+            ("answer", [bytes, rounds]) => self.answer(*bytes, *rounds).map(done),
+            ("send", [bytes, count, window, tags, buffers]) => {
+                Ok(self.send_all(&Stream::new(*bytes, *count, *window, *tags, *buffers)?)?.to_string())
+            }
+            ("receive", [bytes, count, window, tags, buffers]) => {
+                self.receive_all(&Stream::new(*bytes, *count, *window, *tags, *buffers)?).map(done)
+            }
+            ("check", [bytes, seed]) => self.send(TAG, pattern(*bytes, *seed)).map(|_| done(())),
+            ("expect", [bytes, seed]) => {
+                let received = self.receive(TAG, vec![0; *bytes])?;
+                if received == pattern(*bytes, *seed) {
+                    Ok(done(()))
+                } else {
+                    Err("other bytes arrived".into())
+                }
+            }
+            _ => Err(format!("`{}` is no order", words.join(" ")).into()),
+        }
+    }
+
+    /// Half the time of a round trip, in ns.
+    fn echo(&mut self, bytes: usize, rounds: usize) -> Fallible<f64> {
+        let mut message = vec![0; bytes];
+        let mut began = now_ticks();
+        let warm_up = rounds / WARM_UP_PART;
+        for round in 0..warm_up + rounds {
+            if round == warm_up {
+                began = now_ticks();
+            }
+            message = self.send(TAG, message)?;
+            message = self.receive(TAG, message)?;
+        }
+        Ok(Clock::global().ns(now_ticks() - began) / (2 * rounds.max(1)) as f64)
+    }
+
+    fn answer(&mut self, bytes: usize, rounds: usize) -> Fallible<()> {
+        let mut message = vec![0; bytes];
+        for _ in 0..rounds / WARM_UP_PART + rounds {
+            message = self.receive(TAG, message)?;
+            message = self.send(TAG, message)?;
+        }
+        Ok(())
+    }
+
+    /// Sends a message and waits until its memory is its owner's again.
+    #[inline]
+    fn send(&mut self, tag: u64, message: Vec<u8>) -> Fallible<Vec<u8>> {
+        if message.len() <= self.eager_max_bytes {
+            let request = self.queue.send_bytes(self.peer, tag, &message)?;
+            self.queue.wait(request, Some(GIVE_UP_AFTER))?;
+            return Ok(message);
+        }
+        let request = self.queue.send(self.peer, tag, message)?;
+        let status = self.queue.wait(request, Some(GIVE_UP_AFTER))?;
+        match status.error {
+            None => Ok(status.buffers.into_owned().unwrap_or_default()),
+            Some(error) => Err(error.into()),
+        }
+    }
+
+    #[inline]
+    fn receive(&mut self, tag: u64, message: Vec<u8>) -> Fallible<Vec<u8>> {
+        let request = self.queue.receive(Want::exactly(self.peer, tag), message);
+        let status = self.queue.wait(request, Some(GIVE_UP_AFTER))?;
+        match status.error {
+            None => Ok(status.buffers.into_owned().unwrap_or_default()),
+            Some(error) => Err(error.into()),
+        }
+    }
+}
+
+fn done((): ()) -> String {
+    "done".to_owned()
+}
+
+/// The same bytes at both ends.
+fn pattern(bytes: usize, seed: usize) -> Vec<u8> {
+    let byte =
+        |at: usize| (at as u64 ^ (seed as u64).rotate_left(40)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
+    (0..bytes).map(|at| byte(at) as u8).collect()
+}

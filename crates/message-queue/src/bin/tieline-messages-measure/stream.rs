@@ -1,0 +1,116 @@
+//! Messages in one direction, several under way.
+
+use std::collections::VecDeque;
+
+use message_queue::{Request, Want};
+use shm::clock::{Clock, now_ticks};
+
+use super::{End, Fallible, GIVE_UP_AFTER};
+
+/// Tags of messages that say what the receiver has.
+const POSTED: u64 = 0x22;
+const RECEIVED: u64 = 0x23;
+/// Tag of the first message, and by how much two tags differ.
+const FIRST: u64 = 0x33;
+const TAG_STEP: u64 = 1 << 16;
+
+/// What is sent.
+pub(super) struct Stream {
+    bytes: usize,
+    count: usize,
+    window: usize,
+    tags: usize,
+    buffers: usize,
+}
+
+impl Stream {
+    pub(super) fn new(
+        bytes: usize,
+        count: usize,
+        window: usize,
+        tags: usize,
+        buffers: usize,
+    ) -> Fallible<Self> {
+        if window == 0 || tags == 0 || buffers < window {
+            return Err("a stream has a window, a tag, and a buffer for each message of its window".into());
+        }
+        Ok(Self { bytes, count, window, tags, buffers })
+    }
+
+    fn tag(&self, number: usize) -> u64 {
+        FIRST + (number % self.tags) as u64 * TAG_STEP
+    }
+
+    /// Buffers whose pages are there.
+    fn buffers(&self) -> VecDeque<Vec<u8>> {
+        (0..self.buffers).map(|number| vec![number as u8 | 1; self.bytes]).collect()
+    }
+}
+
+impl End {
+    /// Sends them all: the time until the receiver has them, in ns.
+    pub(super) fn send_all(&mut self, stream: &Stream) -> Fallible<f64> {
+        self.receive(POSTED, vec![0; 1])?;
+        let is_short = stream.bytes <= self.eager_max_bytes;
+        let mut spare = stream.buffers();
+        let mut under_way: VecDeque<Request> = VecDeque::with_capacity(stream.window);
+        let began = now_ticks();
+        for number in 0..stream.count {
+            if under_way.len() == stream.window {
+                self.sent(&mut under_way, &mut spare)?;
+            }
+            let request = if is_short {
+                let Some(message) = spare.front() else { return Err("no buffer".into()) };
+                self.queue.send_bytes(self.peer, stream.tag(number), message)?
+            } else {
+                let message = spare.pop_front().ok_or("no buffer")?;
+                self.queue.send(self.peer, stream.tag(number), message)?
+            };
+            under_way.push_back(request);
+        }
+        while !under_way.is_empty() {
+            self.sent(&mut under_way, &mut spare)?;
+        }
+        self.receive(RECEIVED, vec![0; 1])?;
+        Ok(Clock::global().ns(now_ticks() - began))
+    }
+
+    /// Waits for the oldest.
+    fn sent(&mut self, under_way: &mut VecDeque<Request>, spare: &mut VecDeque<Vec<u8>>) -> Fallible<()> {
+        let Some(request) = under_way.pop_front() else { return Ok(()) };
+        let status = self.queue.wait(request, Some(GIVE_UP_AFTER))?;
+        if let Some(error) = status.error {
+            return Err(error.into());
+        }
+        // A short one's buffer was never given away.
+        spare.extend(status.buffers.into_owned().filter(|bytes| bytes.capacity() > self.eager_max_bytes));
+        Ok(())
+    }
+
+    /// Receives them all.
+    pub(super) fn receive_all(&mut self, stream: &Stream) -> Fallible<()> {
+        let mut spare = stream.buffers();
+        let mut posted: VecDeque<Request> = VecDeque::with_capacity(stream.window);
+        let mut next = 0;
+        let mut post = |end: &mut Self, spare: &mut VecDeque<Vec<u8>>, posted: &mut VecDeque<Request>| {
+            if next < stream.count {
+                let want = Want::exactly(end.peer, stream.tag(next));
+                posted.push_back(end.queue.receive(want, spare.pop_front().unwrap_or_default()));
+                next += 1;
+            }
+        };
+        for _ in 0..stream.window {
+            post(self, &mut spare, &mut posted);
+        }
+        self.send(POSTED, vec![1])?;
+        while let Some(request) = posted.pop_front() {
+            let status = self.queue.wait(request, Some(GIVE_UP_AFTER))?;
+            if let Some(error) = status.error {
+                return Err(error.into());
+            }
+            spare.extend(status.buffers.into_owned());
+            post(self, &mut spare, &mut posted);
+        }
+        self.send(RECEIVED, vec![1]).map(drop)
+    }
+}
