@@ -52,7 +52,7 @@ pub struct Counters {
     pub offered: u64,
     /// Messages that were copied out of their senders' memory.
     pub read: u64,
-    /// Messages that came through the ring in parts.
+    /// Offered messages that came through the ring in parts.
     pub in_parts: u64,
     /// Messages that arrived before their receives.
     pub unexpected: u64,

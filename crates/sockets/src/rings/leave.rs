@@ -418,13 +418,13 @@ fn withdraws(conn: &Conn) {
 
 /// The same where this process may come back, because another program cannot be executed: its readers stay in
 /// the library, and what is unread is asked for before one of them leaves it. The other end looks with
-/// Acquire, and leaves the ring.
+/// Acquire, and leaves the ring. What another thread has withdrawn for good stays withdrawn.
 fn withdraws_for_now(conn: &Conn) {
     if conn.standing.shared.load(Ordering::Relaxed) == 0
         && let Some((own, _)) = conn.headers()
-        && own.word(Word::Consent).load(Ordering::Relaxed) != consent::WITHDRAWN
     {
-        own.word(Word::Consent).store(consent::SEEN, Ordering::Release);
+        let consent = &own.reader.0.consent;
+        let _ = consent.compare_exchange(consent::OPEN, consent::SEEN, Ordering::SeqCst, Ordering::Relaxed);
     }
 }
 
