@@ -65,7 +65,12 @@ impl End {
             .collect::<Fallible<_>>()?;
         let name = bytes.first_chunk().and_then(Name::of_bytes).ok_or("that is no name")?;
         let peer = queue.peer(name);
-        Ok(Self { queue, peer, eager_max_bytes: settings.eager_max_bytes })
+        let mut end = Self { queue, peer, eager_max_bytes: settings.eager_max_bytes };
+        // Both lanes are there before anything is measured: an end of a long message that waits for its lane
+        // waits for this end's next order.
+        end.send(TAG, vec![0])?;
+        end.receive(TAG, vec![0])?;
+        Ok(end)
     }
 
     /// Carries out one order.
