@@ -46,7 +46,7 @@ pub enum Space {
 /// How often each path was taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Messages that were sent through the ring in one record.
+    /// Messages that were sent through the ring at once, in one record or several.
     pub eager: u64,
     /// Messages that were offered to their receivers.
     pub offered: u64,

@@ -9,14 +9,15 @@
 //! let one peer's death or silence keep another peer's messages from going on; allocate, hash for safety
 //! or enter the kernel for a short message.
 //!
-//! **Not there yet.** A sender of a long message can wait for a receiver that makes no progress
-//! after it has the message. Waits that sleep on a doorbell, and thresholds that
-//! are measured at the start are missing, and nothing but `fi-provider` uses the crate.
+//! **Not there yet.** A sender of a long message can wait for a receiver that has the message and makes no
+//! progress after it: above all for the first such message, while there is no lane back yet. Waits that sleep
+//! on a doorbell, and thresholds that are measured at the start are missing, and nothing but `fi-provider`
+//! uses the crate.
 //!
 //! **Where to start reading.** [`endpoint`] is the whole of it: `endpoint/send.rs` and `endpoint/arrive.rs`
-//! are the two ends of a message. [`matching`] decides which receive gets which message, `wire` is what lies
-//! in the rings, [`lane`] what carries it, [`meet`] how two end points find each other, `limits` how much is
-//! kept, `inboxes` who is listened to.
+//! are the two ends of a message, `endpoint/cut.rs` those of one in several records. [`matching`] decides
+//! which receive gets which message, `wire` is what lies in the rings, [`lane`] what carries it, [`meet`] how
+//! two end points find each other, `limits` how much is kept, `inboxes` who is listened to.
 #![forbid(unsafe_code)]
 
 pub mod buffers;

@@ -253,6 +253,11 @@ impl<M: Meeting> MessageQueue<M> {
         Ok(())
     }
 
+    /// How a request has ended, if it has, without a turn of progress; then it is no more.
+    pub(crate) fn take(&mut self, request: Request) -> Result<Option<Status>, Error> {
+        self.requests.take(request)
+    }
+
     /// Looks whether peers have ended: a system call.
     pub(crate) fn watch(&mut self) {
         self.endpoint.watch(&mut self.requests);

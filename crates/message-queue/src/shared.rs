@@ -45,7 +45,8 @@ impl<M: Meeting> Clone for SharedQueue<M> {
 }
 
 impl<M: Meeting> SharedQueue<M> {
-    /// The first handle. The queue is closed when the last one is dropped.
+    /// The first handle. When the last one is dropped, peers are told that the queue has ended, if there is
+    /// room for that.
     #[must_use]
     pub fn new(queue: MessageQueue<M>) -> Self {
         Self(Arc::new(Mutex::new(queue)))
@@ -79,8 +80,10 @@ impl<M: Meeting> SharedQueue<M> {
             return Err(Error::NoSuchRequest);
         }
         self.until(limit, |queue| {
+            // One turn for all of them.
+            queue.progress();
             for (at, request) in requests.iter().enumerate() {
-                if let Some(status) = queue.test(*request)? {
+                if let Some(status) = queue.take(*request)? {
                     return Ok(Some((at, status)));
                 }
             }

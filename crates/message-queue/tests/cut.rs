@@ -2,11 +2,12 @@
 //! senders that stop in the middle or write what no end point writes.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
+mod stranger;
+
 use std::time::Duration;
 
-use message_queue::meet::{Arrival, Datagrams, Meeting};
-use message_queue::{Error, MessageQueue, Name, PeerId, Request, Settings, Status, Want};
-use shm::ring::record::Producer;
+use message_queue::{Error, MessageQueue, PeerId, Request, Settings, Status, Want};
+use stranger::Stranger;
 
 const LIMIT: Option<Duration> = Some(Duration::from_secs(30));
 const EAGER_WITH_MORE: u64 = 1 | 32 << 8;
@@ -14,44 +15,13 @@ const TELL_TAKEN: u64 = 4 << 8;
 const BYE: u64 = 6;
 const MORE: u64 = 7;
 
-/// The test writes the records itself.
-struct Sender {
-    meeting: Datagrams,
-    outlet: Box<Producer>,
+/// The beginning of a message of `total` bytes.
+fn begin(sender: &mut Stranger, tag: u64, total: usize, bytes: &[u8]) {
+    sender.write_with(&[EAGER_WITH_MORE, tag, total as u64], bytes);
 }
 
-impl Sender {
-    fn to(queue: &mut MessageQueue) -> (Self, PeerId) {
-        let name = Name::new().unwrap();
-        let mut meeting = Datagrams::begin(name, 32 << 10).unwrap();
-        meeting.ask(&queue.name()).unwrap();
-        let outlet = loop {
-            queue.progress();
-            match meeting.arrivals().pop() {
-                Some(Arrival::Outlet { outlet, .. }) => break outlet,
-                Some(_) => panic!("no answer"),
-                None => std::thread::yield_now(),
-            }
-        };
-        (Self { meeting, outlet }, queue.peer(name))
-    }
-
-    fn write(&mut self, words: &[u64], bytes: &[u8]) {
-        let mut record: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-        record.extend(bytes);
-        self.outlet.push(&record).unwrap();
-        // Its end point lives as long as it writes.
-        self.meeting.has_arrivals();
-    }
-
-    /// The beginning of a message of `total` bytes.
-    fn begin(&mut self, tag: u64, total: usize, bytes: &[u8]) {
-        self.write(&[EAGER_WITH_MORE, tag, total as u64], bytes);
-    }
-
-    fn more(&mut self, bytes: &[u8]) {
-        self.write(&[MORE], bytes);
-    }
+fn more(sender: &mut Stranger, bytes: &[u8]) {
+    sender.write_with(&[MORE], bytes);
 }
 
 fn queue() -> MessageQueue {
@@ -71,16 +41,16 @@ fn bytes(status: Status) -> Vec<u8> {
 fn a_receive_may_come_before_between_or_behind_the_parts() {
     for comes_at in 0..=3 {
         let mut queue = queue();
-        let (mut sender, peer) = Sender::to(&mut queue);
+        let (mut sender, peer) = Stranger::to(&mut queue);
         let mut request = None;
         for step in 0..=3 {
             if step == comes_at {
                 request = Some(receive(&mut queue, peer, 5, 8));
             }
             match step {
-                0 => sender.begin(5, 6, b"ab"),
-                1 => sender.more(b"c"),
-                2 => sender.more(b"def"),
+                0 => begin(&mut sender, 5, 6, b"ab"),
+                1 => more(&mut sender, b"c"),
+                2 => more(&mut sender, b"def"),
                 _ => {}
             }
             queue.progress();
@@ -103,15 +73,15 @@ fn a_receive_may_come_before_between_or_behind_the_parts() {
 fn one_that_is_too_long_for_its_receive_is_cut_off_and_the_next_is_whole() {
     for is_early in [true, false] {
         let mut queue = queue();
-        let (mut sender, peer) = Sender::to(&mut queue);
+        let (mut sender, peer) = Stranger::to(&mut queue);
         let early = is_early.then(|| receive(&mut queue, peer, 5, 3));
-        sender.begin(5, 6, b"ab");
-        sender.more(b"cdef");
-        sender.begin(5, 4, b"12");
+        begin(&mut sender, 5, 6, b"ab");
+        more(&mut sender, b"cdef");
+        begin(&mut sender, 5, 4, b"12");
         queue.progress();
         let first = early.unwrap_or_else(|| receive(&mut queue, peer, 5, 3));
         let second = receive(&mut queue, peer, 5, 4);
-        sender.more(b"34");
+        more(&mut sender, b"34");
         let status = queue.wait(first, LIMIT).unwrap();
         assert_eq!(status.error, Some(Error::Truncated { message_bytes: 6, room_bytes: 3 }));
         assert_eq!(status.buffers.into_owned().unwrap(), b"abc");
@@ -124,10 +94,10 @@ fn one_that_was_set_aside_is_received_or_thrown_away_at_any_moment() {
     for is_whole in [true, false] {
         for is_wanted in [true, false] {
             let mut queue = queue();
-            let (mut sender, peer) = Sender::to(&mut queue);
-            sender.begin(5, 4, b"ab");
+            let (mut sender, peer) = Stranger::to(&mut queue);
+            begin(&mut sender, 5, 4, b"ab");
             if is_whole {
-                sender.more(b"cd");
+                more(&mut sender, b"cd");
             }
             let claimed = queue.claim(&Want::exactly(peer, 5)).unwrap();
             assert_eq!(claimed.envelope().len_bytes, 4);
@@ -138,10 +108,10 @@ fn one_that_was_set_aside_is_received_or_thrown_away_at_any_moment() {
                 None
             };
             if !is_whole {
-                sender.more(b"cd");
+                more(&mut sender, b"cd");
             }
-            sender.begin(5, 2, b"x");
-            sender.more(b"y");
+            begin(&mut sender, 5, 2, b"x");
+            more(&mut sender, b"y");
             let next = receive(&mut queue, peer, 5, 2);
             assert_eq!(bytes(queue.wait(next, LIMIT).unwrap()), b"xy");
             if let Some(request) = request {
@@ -156,10 +126,10 @@ fn one_that_was_set_aside_is_received_or_thrown_away_at_any_moment() {
 fn one_whose_rest_never_comes_is_an_error_of_its_receive() {
     for is_early in [true, false] {
         let mut queue = queue();
-        let (mut sender, peer) = Sender::to(&mut queue);
+        let (mut sender, peer) = Stranger::to(&mut queue);
         let early = is_early.then(|| receive(&mut queue, peer, 5, 4));
-        sender.begin(5, 4, b"ab");
-        sender.write(&[BYE], b"");
+        begin(&mut sender, 5, 4, b"ab");
+        sender.write(&[BYE]);
         queue.progress();
         let request = early.unwrap_or_else(|| receive(&mut queue, peer, 5, 4));
         assert_eq!(queue.wait(request, LIMIT).unwrap().error, Some(Error::PeerGone { peer }));
@@ -169,36 +139,36 @@ fn one_whose_rest_never_comes_is_an_error_of_its_receive() {
 
 #[test]
 fn parts_that_no_end_point_sends_are_an_error_of_their_pair() {
-    type Write = fn(&mut Sender);
+    type Write = fn(&mut Stranger);
     let cases: [(&str, Write); 9] = [
-        ("more of nothing", |sender| sender.more(b"a")),
+        ("more of nothing", |sender| more(sender, b"a")),
         ("more than there is", |sender| {
-            sender.begin(5, 3, b"ab");
-            sender.more(b"cd");
+            begin(sender, 5, 3, b"ab");
+            more(sender, b"cd");
         }),
         ("more of what has ended", |sender| {
-            sender.begin(5, 2, b"a");
-            sender.more(b"b");
-            sender.more(b"c");
+            begin(sender, 5, 2, b"a");
+            more(sender, b"b");
+            more(sender, b"c");
         }),
         ("more without bytes", |sender| {
-            sender.begin(5, 3, b"ab");
-            sender.more(b"");
+            begin(sender, 5, 3, b"ab");
+            more(sender, b"");
         }),
         ("two at once", |sender| {
-            sender.begin(5, 3, b"ab");
-            sender.begin(5, 3, b"ab");
+            begin(sender, 5, 3, b"ab");
+            begin(sender, 5, 3, b"ab");
         }),
-        ("a beginning that is all of it", |sender| sender.begin(5, 2, b"ab")),
-        ("one of an impossible length", |sender| sender.begin(5, usize::MAX, b"ab")),
-        ("one without a length", |sender| sender.write(&[EAGER_WITH_MORE, 5], b"")),
+        ("a beginning that is all of it", |sender| begin(sender, 5, 2, b"ab")),
+        ("one of an impossible length", |sender| begin(sender, 5, usize::MAX, b"ab")),
+        ("one without a length", |sender| sender.write(&[EAGER_WITH_MORE, 5])),
         ("one that wants to be told", |sender| {
-            sender.write(&[EAGER_WITH_MORE | TELL_TAKEN, 5, 3], b"ab");
+            sender.write_with(&[EAGER_WITH_MORE | TELL_TAKEN, 5, 3], b"ab");
         }),
     ];
     for (what, write) in cases {
         let mut queue = queue();
-        let (mut sender, peer) = Sender::to(&mut queue);
+        let (mut sender, peer) = Stranger::to(&mut queue);
         let request = receive(&mut queue, peer, 99, 8);
         write(&mut sender);
         let error = queue.wait(request, LIMIT).unwrap().error;

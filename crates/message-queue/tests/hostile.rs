@@ -1,44 +1,18 @@
 //! A peer that writes what no end point writes: an error of that pair, and everybody else goes on.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
+mod stranger;
+
 use std::time::Duration;
 
-use message_queue::meet::{Arrival, Datagrams, Meeting};
+use message_queue::meet::Meeting;
 use message_queue::settings::Bounds;
-use message_queue::{Error, MessageQueue, Name, PeerId, Request, Settings, Want};
+use message_queue::{Error, MessageQueue, PeerId, Request, Settings, Want};
 use seeded_random::SplitMix64;
-use shm::ring::record::Producer;
 use shm::window::Window;
+use stranger::Stranger;
 
 const LIMIT: Option<Duration> = Some(Duration::from_secs(30));
-
-/// Someone who knows how to meet, and then writes what it likes.
-struct Stranger {
-    meeting: Datagrams,
-    outlet: Box<Producer>,
-}
-
-impl Stranger {
-    fn to(queue: &mut MessageQueue) -> (Self, PeerId) {
-        let name = Name::new().unwrap();
-        let mut meeting = Datagrams::begin(name, 32 << 10).unwrap();
-        meeting.ask(&queue.name()).unwrap();
-        let outlet = loop {
-            queue.progress();
-            match meeting.arrivals().pop() {
-                Some(Arrival::Outlet { outlet, .. }) => break outlet,
-                Some(_) => panic!("no answer"),
-                None => std::thread::yield_now(),
-            }
-        };
-        (Self { meeting, outlet }, queue.peer(name))
-    }
-
-    fn write(&mut self, words: &[u64]) {
-        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-        self.outlet.push(&bytes).unwrap();
-    }
-}
 
 /// Two honest end points that go on whatever happens.
 struct Honest {

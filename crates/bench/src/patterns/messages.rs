@@ -31,7 +31,7 @@ const ORDER: Duration = Duration::from_secs(30);
 const READING_BYTES: u64 = 512 << 20;
 const COUNT_MIN: u64 = 100;
 const COUNT_MAX: u64 = 1_000_000;
-/// The same for messages that go there and back.
+/// Round trips of a reading.
 const ROUNDS: u64 = 100_000;
 /// Messages under way: short ones, and long ones, each of which has a buffer of its own.
 const WINDOW_OF_SHORT: u64 = 64;
