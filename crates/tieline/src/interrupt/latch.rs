@@ -166,7 +166,7 @@ mod tests {
             let ended = done.load(Ordering::Relaxed);
             going.store(false, Ordering::Relaxed);
             // Lets a blocked ringer go, so that the test fails and does not hang.
-            while !rings.is_finished() {
+            while !ended && !rings.is_finished() {
                 latch.clear().unwrap();
             }
             assert!(ended, "a ring was blocked by a full descriptor");
