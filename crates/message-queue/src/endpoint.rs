@@ -285,6 +285,12 @@ impl<O: Outlet> Core<O> {
         number
     }
 
+    /// Whether who comes by itself is listened to: a peer, or one more if there may be more.
+    fn may_be_peer(&self, name: &Name) -> bool {
+        let is_full = self.peers.len() as u64 >= u64::from(self.settings.peers_max);
+        !is_full || self.names.find(name).is_some()
+    }
+
     #[inline]
     fn matcher(&mut self, space: Space) -> &mut Matcher<u32, Arrived> {
         &mut self.matchers[usize::from(space == Space::Plain)]

@@ -68,6 +68,13 @@ pub trait Meeting {
     /// [`NotAsked`].
     fn ask(&mut self, peer: &Name) -> Result<(), NotAsked>;
 
+    /// Gives a peer a lane to here, although its program makes no progress; ours is an arrival. The peer has its
+    /// end among its arrivals before we have ours among ours. Does not wait.
+    ///
+    /// # Errors
+    /// [`NotAsked`].
+    fn invite(&mut self, peer: &Name) -> Result<(), NotAsked>;
+
     /// Whether the peer's end point is still there, as far as can be told.
     fn is_there(&self, peer: &Name) -> bool;
 

@@ -19,6 +19,8 @@ pub(crate) const BEGINNING_BYTES: usize = crate::wire::BEGINNING_WORDS * WORD_BY
 pub(crate) struct Peer<O> {
     pub(crate) name: Name,
     pub(crate) way: Way<O>,
+    /// The way back.
+    pub(crate) answers: Answers,
     /// Its process, once it is known.
     pub(crate) process: Process,
     /// Whether messages are copied out of its memory.
@@ -47,6 +49,20 @@ pub(crate) enum Way<O> {
     Open(O),
     /// There will be none: what is told to whoever wants to send.
     Lost(Error),
+}
+
+/// Whether a peer can answer without having to open its way first: its program may have other things to do
+/// than to make progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answers {
+    /// Perhaps not; nobody needed an answer yet.
+    Unasked,
+    /// Somebody needs one.
+    Needed,
+    /// It was invited to open its way.
+    Invited,
+    /// Its way is open.
+    Open,
 }
 
 /// The process of a peer.
@@ -95,6 +111,7 @@ impl<O: Outlet> Peer<O> {
         Self {
             name,
             way: Way::Unknown,
+            answers: Answers::Unasked,
             process: Process::Unknown,
             can_read,
             eager_max_bytes,

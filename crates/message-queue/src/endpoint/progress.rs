@@ -7,7 +7,7 @@ use crate::completion::Sink;
 use crate::inboxes::Inbox;
 use crate::lane::{Found, Inlet, LaneError};
 use crate::meet::{Arrival, Meeting};
-use crate::peer::{Process, Way};
+use crate::peer::{Answers, Process, Way};
 use crate::wire::{Beginning, Head, Kind};
 
 /// Records taken out of one lane before the next is looked at.
@@ -65,6 +65,11 @@ impl<M: Meeting> Endpoint<M> {
         if self.core.is_any_lost {
             self.drop_lost(sink);
         }
+        // The way to a peer that needs an answer came before what it needs one for, and this may be the last
+        // turn for long.
+        if is_any && self.meeting.has_arrivals() {
+            self.take_arrivals(sink);
+        }
         if !self.core.busy.is_empty() {
             is_any |= self.pump_all(sink);
         }
@@ -80,8 +85,7 @@ impl<M: Meeting> Endpoint<M> {
         for arrival in self.meeting.arrivals() {
             match arrival {
                 Arrival::Inlet { name, process, inlet } => {
-                    let is_new = self.core.names.find(&name).is_none();
-                    if is_new && self.core.peers.len() as u64 >= u64::from(self.core.settings.peers_max) {
+                    if !self.core.may_be_peer(&name) {
                         continue;
                     }
                     let id = self.core.peer(name);
@@ -92,13 +96,17 @@ impl<M: Meeting> Endpoint<M> {
                         if matches!(peer.process, Process::Unknown) {
                             peer.process = Process::of(process);
                         }
+                        peer.answers = Answers::Open;
                         self.inboxes.push(id, inlet);
                     }
                 }
                 Arrival::Outlet { name, process, outlet } => {
+                    if !self.core.may_be_peer(&name) {
+                        continue;
+                    }
                     let id = self.core.peer(name);
                     let peer = &mut self.core.peers[id as usize];
-                    if matches!(peer.way, Way::Asked) {
+                    if matches!(peer.way, Way::Unknown | Way::Asked) {
                         if matches!(peer.process, Process::Unknown) {
                             peer.process = Process::of(process);
                         }
@@ -122,7 +130,13 @@ impl<M: Meeting> Endpoint<M> {
             if is_unknown && let Err(error) = self.reach(*id, sink) {
                 self.core.lose(*id, error, sink);
             }
-            self.core.pump(*id, sink)
+            let is_busy = self.core.pump(*id, sink);
+            if self.core.peers[*id as usize].answers == Answers::Needed
+                && let Err(error) = self.invite(*id, sink)
+            {
+                self.core.lose(*id, error, sink);
+            }
+            is_busy
         });
         // Those that became busy meanwhile.
         for id in std::mem::replace(&mut self.core.busy, busy) {

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::lane::{LaneError, Outlet};
 use crate::matching::{Envelope, PeerId};
 use crate::meet::{Meeting, NotAsked};
-use crate::peer::Way;
+use crate::peer::{Answers, Peer, Way};
 use crate::wire::{Beginning, HAS_DATA, Head, Kind, ONE_PIECE, PLAIN, TELL_MATCHED, TELL_TAKEN};
 
 /// When a send has ended.
@@ -133,6 +133,9 @@ impl<M: Meeting> Endpoint<M> {
             return Ok(self.core.send_to_self(request, buffers, sink));
         }
         self.reach(request.to, sink)?;
+        if self.core.peers.get(request.to as usize).is_some_and(|peer| peer.needs_answer(request, &buffers)) {
+            self.invite(request.to, sink)?;
+        }
         let core = &mut self.core;
         let state = SendState::Waiting;
         let number = core.sends.push(Sending { request: *request, buffers, state });
@@ -176,22 +179,48 @@ impl<M: Meeting> Endpoint<M> {
             return Err(Error::NoSuchPeer { peer: id });
         };
         match &peer.way {
-            Way::Open(_) | Way::Asked => Ok(()),
-            Way::Lost(error) => Err(*error),
-            Way::Unknown => match self.meeting.ask(&peer.name) {
-                Ok(()) => {
-                    peer.way = Way::Asked;
-                    Ok(())
-                }
-                Err(NotAsked::NotNow) => Ok(()),
-                Err(NotAsked::Nobody) => {
-                    let error = Error::PeerGone { peer: id };
-                    self.core.lose(id, error, sink);
-                    Err(error)
-                }
-                Err(NotAsked::Failed(errno)) => Err(Error::NoWay { peer: id, errno }),
-            },
+            Way::Open(_) | Way::Asked => return Ok(()),
+            Way::Lost(error) => return Err(*error),
+            Way::Unknown => {}
         }
+        let asked = self.meeting.ask(&peer.name);
+        if asked.is_ok() {
+            peer.way = Way::Asked;
+        }
+        self.asked(id, asked, sink)
+    }
+
+    /// Sees to it that the peer will be able to answer, although its program makes no progress.
+    pub(super) fn invite(&mut self, id: PeerId, sink: &mut impl Sink) -> Result<(), Error> {
+        let Some(peer) = self.core.peers.get_mut(id as usize) else {
+            return Err(Error::NoSuchPeer { peer: id });
+        };
+        if matches!(peer.answers, Answers::Invited | Answers::Open) || matches!(peer.way, Way::Lost(_)) {
+            return Ok(());
+        }
+        let invited = self.meeting.invite(&peer.name);
+        peer.answers = if invited.is_ok() { Answers::Invited } else { Answers::Needed };
+        self.asked(id, invited, sink)
+    }
+
+    fn asked(&mut self, id: PeerId, asked: Result<(), NotAsked>, sink: &mut impl Sink) -> Result<(), Error> {
+        match asked {
+            Ok(()) | Err(NotAsked::NotNow) => Ok(()),
+            Err(NotAsked::Nobody) => {
+                let error = Error::PeerGone { peer: id };
+                self.core.lose(id, error, sink);
+                Err(error)
+            }
+            Err(NotAsked::Failed(errno)) => Err(Error::NoWay { peer: id, errno }),
+        }
+    }
+}
+
+impl<O> Peer<O> {
+    /// Whether only an answer ends the send, and the peer has no way for it yet.
+    fn needs_answer(&self, request: &SendRequest, buffers: &Buffers) -> bool {
+        let is_answered = request.mode != Mode::Standard || buffers.len() > self.eager_max_bytes;
+        is_answered && self.answers != Answers::Open
     }
 }
 
@@ -202,6 +231,12 @@ impl<O: Outlet> Core<O> {
         let request = sending.request;
         let Some(peer) = self.peers.get_mut(request.to as usize) else { return Ok(true) };
         if !matches!(peer.way, Way::Open(_)) {
+            return Err(LaneError::Full);
+        }
+        if peer.needs_answer(&request, &sending.buffers) {
+            if peer.answers == Answers::Unasked {
+                peer.answers = Answers::Needed;
+            }
             return Err(LaneError::Full);
         }
         let len = sending.buffers.len();

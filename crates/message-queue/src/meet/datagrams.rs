@@ -6,14 +6,18 @@
 //! listened to. The thread sleeps except for that, and never waits for room in another process's queue, so no
 //! two threads wait for each other.
 //!
+//! Who needs an answer from a peer that has no lane to it makes the consumer's words itself and sends their
+//! descriptor (`Invite`). The peer's thread makes the data, has the whole producer with that, and sends their
+//! descriptor back (`Data`).
+//!
 //! With each descriptor comes one of the sender's process, by which its death is noticed.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with, sockopt};
 use shm::process::{PidFd, SignalsBlocked};
@@ -24,7 +28,7 @@ use super::message::{Kind, Received, address, receive, send};
 use super::{Arrival, Meeting, NotAsked};
 use crate::name::Name;
 
-/// How long until a welcome is sent again for which a peer's queue had no room.
+/// How long until an answer is sent again for which a peer's queue had no room.
 const AGAIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 /// Stack of the thread, which calls little.
 const STACK_BYTES: usize = 64 << 10;
@@ -34,6 +38,8 @@ const STACK_BYTES: usize = 64 << 10;
 enum Came {
     Inlet { name: Name, process: Option<PidFd>, consumer: Box<Consumer> },
     Words { name: Name, process: Option<PidFd>, words: OwnedFd },
+    Outlet { name: Name, process: Option<PidFd>, producer: Box<Producer> },
+    Data { name: Name, process: Option<PidFd>, data: OwnedFd },
 }
 
 #[derive(Debug, Default)]
@@ -50,18 +56,37 @@ impl Mailbox {
     }
 }
 
-/// The socket of an end point, and the thread that looks after it.
+/// Rings to peers, made by the program's thread or, for those who invite, by the end point's own.
 #[derive(Debug)]
-pub struct Datagrams {
-    name: Name,
-    ring_bytes: usize,
-    socket: Arc<OwnedFd>,
-    own_process: Arc<PidFd>,
-    came: Arc<Mailbox>,
+struct Rings {
+    bytes: usize,
     /// Rings that were offered and not answered.
     asked: HashMap<Name, ProducerHalf>,
     /// Rings whose peers had no room for the word of them.
     made: HashMap<Name, ProducerHalf>,
+    /// Peers who got theirs because they invited.
+    given: HashSet<Name>,
+}
+
+impl Rings {
+    fn make(&mut self, peer: &Name) -> Result<ProducerHalf, NotAsked> {
+        match self.made.remove(peer) {
+            Some(half) => Ok(half),
+            None => ProducerHalf::create(self.bytes).map_err(|_| NotAsked::Failed(Errno::NOMEM)),
+        }
+    }
+}
+
+/// The socket of an end point, and the thread that looks after it.
+#[derive(Debug)]
+pub struct Datagrams {
+    name: Name,
+    socket: Arc<OwnedFd>,
+    own_process: Arc<PidFd>,
+    came: Arc<Mailbox>,
+    rings: Arc<Mutex<Rings>>,
+    /// Consumers of rings that peers were invited to make.
+    invited: HashMap<Name, ConsumerHalf>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -76,11 +101,14 @@ impl Datagrams {
         bind(&socket, &address(&name)?)?;
         let own_process = Arc::new(PidFd::of_this()?);
         let (socket, came) = (Arc::new(socket), Arc::new(Mailbox::default()));
+        let (asked, made, given) = Default::default();
+        let rings = Arc::new(Mutex::new(Rings { bytes: ring_bytes, asked, made, given }));
         let thread = Thread {
             name,
             socket: Arc::clone(&socket),
             own_process: Arc::clone(&own_process),
             came: Arc::clone(&came),
+            rings: Arc::clone(&rings),
             user: rustix::process::geteuid().as_raw(),
             put_off: Vec::new(),
         };
@@ -91,20 +119,45 @@ impl Datagrams {
             .spawn(move || thread.run())
             .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::AGAIN))?;
         drop(signals);
-        let (asked, made) = (HashMap::new(), HashMap::new());
-        Ok(Self { name, ring_bytes, socket, own_process, came, asked, made, thread: Some(thread) })
+        Ok(Self { name, socket, own_process, came, rings, invited: HashMap::new(), thread: Some(thread) })
+    }
+
+    fn rings(&self) -> MutexGuard<'_, Rings> {
+        self.rings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends a descriptor of memory, and that of this process.
+    fn sends(&self, peer: &Name, kind: Kind, memory: BorrowedFd<'_>) -> Result<(), NotAsked> {
+        match send(self.socket.as_fd(), peer, kind, &self.name, &[memory, self.own_process.as_fd()]) {
+            Ok(()) => Ok(()),
+            Err(Errno::AGAIN | Errno::INTR | Errno::NOBUFS) => Err(NotAsked::NotNow),
+            Err(Errno::CONNREFUSED) => Err(NotAsked::Nobody),
+            Err(errno) => Err(NotAsked::Failed(errno)),
+        }
     }
 
     fn came(&mut self, came: Came) -> Option<Arrival<Box<Producer>, Box<Consumer>>> {
         match came {
             Came::Inlet { name, process, consumer } => {
+                // It made a ring before it heard the invitation.
+                self.invited.remove(&name);
                 Some(Arrival::Inlet { name, process, inlet: consumer })
             }
             Came::Words { name, process, words } => {
                 // An answer to nothing is left alone.
-                let half = self.asked.remove(&name)?;
+                let half = self.rings().asked.remove(&name)?;
                 Some(match half.connect(words) {
                     Ok(producer) => Arrival::Outlet { name, process, outlet: Box::new(producer) },
+                    Err(_) => Arrival::Nonsense { name },
+                })
+            }
+            Came::Outlet { name, process, producer } => {
+                Some(Arrival::Outlet { name, process, outlet: producer })
+            }
+            Came::Data { name, process, data } => {
+                let half = self.invited.remove(&name)?;
+                Some(match half.connect(data) {
+                    Ok(consumer) => Arrival::Inlet { name, process, inlet: Box::new(consumer) },
                     Err(_) => Arrival::Nonsense { name },
                 })
             }
@@ -121,26 +174,28 @@ impl Meeting for Datagrams {
     }
 
     fn ask(&mut self, peer: &Name) -> Result<(), NotAsked> {
-        if self.asked.contains_key(peer) {
+        let mut rings = self.rings();
+        if rings.asked.contains_key(peer) || rings.given.contains(peer) {
             return Ok(());
         }
-        let half = match self.made.remove(peer) {
-            Some(half) => half,
-            None => ProducerHalf::create(self.ring_bytes).map_err(|_| NotAsked::Failed(Errno::NOMEM))?,
-        };
-        let descriptors = [half.fd(), self.own_process.as_fd()];
-        match send(self.socket.as_fd(), peer, Kind::Hello, &self.name, &descriptors) {
-            Ok(()) => {
-                self.asked.insert(*peer, half);
-                Ok(())
-            }
-            Err(Errno::AGAIN | Errno::INTR | Errno::NOBUFS) => {
-                self.made.insert(*peer, half);
-                Err(NotAsked::NotNow)
-            }
-            Err(Errno::CONNREFUSED) => Err(NotAsked::Nobody),
-            Err(errno) => Err(NotAsked::Failed(errno)),
+        let half = rings.make(peer)?;
+        let sent = self.sends(peer, Kind::Hello, half.fd());
+        match sent {
+            Ok(()) => _ = rings.asked.insert(*peer, half),
+            Err(NotAsked::NotNow) => _ = rings.made.insert(*peer, half),
+            Err(_) => {}
         }
+        sent
+    }
+
+    fn invite(&mut self, peer: &Name) -> Result<(), NotAsked> {
+        if self.invited.contains_key(peer) {
+            return Ok(());
+        }
+        let half = ConsumerHalf::create().map_err(|_| NotAsked::Failed(Errno::NOMEM))?;
+        self.sends(peer, Kind::Invite, half.fd())?;
+        self.invited.insert(*peer, half);
+        Ok(())
     }
 
     fn is_there(&self, peer: &Name) -> bool {
@@ -187,17 +242,18 @@ struct Thread {
     socket: Arc<OwnedFd>,
     own_process: Arc<PidFd>,
     came: Arc<Mailbox>,
+    rings: Arc<Mutex<Rings>>,
     user: u32,
-    /// Welcomes for which there was no room.
-    put_off: Vec<(Name, OwnedFd)>,
+    /// Answers for which there was no room.
+    put_off: Vec<(Name, Kind, OwnedFd)>,
 }
 
 impl Thread {
     fn run(mut self) {
         loop {
             if !self.put_off.is_empty() {
-                for (peer, fd) in std::mem::take(&mut self.put_off) {
-                    self.welcome(peer, fd);
+                for (peer, kind, fd) in std::mem::take(&mut self.put_off) {
+                    self.answer(peer, kind, fd);
                 }
                 let mut fds = [PollFd::new(&*self.socket, PollFlags::IN)];
                 let timeout = (!self.put_off.is_empty()).then_some(&AGAIN);
@@ -213,6 +269,8 @@ impl Thread {
                 (Kind::Stop, _) if from == self.name => return,
                 (Kind::Hello, Some(data)) => self.hello(from, process, data),
                 (Kind::Welcome, Some(words)) => self.came.push(Came::Words { name: from, process, words }),
+                (Kind::Invite, Some(words)) => self.invited(from, process, words),
+                (Kind::Data, Some(data)) => self.came.push(Came::Data { name: from, process, data }),
                 _ => {}
             }
         }
@@ -224,14 +282,30 @@ impl Thread {
         let Ok(words) = half.fd().try_clone_to_owned() else { return };
         let Ok(consumer) = half.connect(data) else { return };
         self.came.push(Came::Inlet { name: peer, process, consumer: Box::new(consumer) });
-        self.welcome(peer, words);
+        self.answer(peer, Kind::Welcome, words);
     }
 
-    fn welcome(&mut self, peer: Name, words: OwnedFd) {
-        let descriptors = [words.as_fd(), self.own_process.as_fd()];
-        let sent = send(self.socket.as_fd(), &peer, Kind::Welcome, &self.name, &descriptors);
+    /// A peer wants a lane to it, and gets one unless it is asked to take one already.
+    fn invited(&mut self, peer: Name, process: Option<PidFd>, words: OwnedFd) {
+        let mut rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner);
+        if rings.asked.contains_key(&peer) || rings.given.contains(&peer) {
+            return;
+        }
+        let Ok(half) = rings.make(&peer) else { return };
+        let Ok(data) = half.fd().try_clone_to_owned() else { return };
+        let Ok(producer) = half.connect(words) else { return };
+        rings.given.insert(peer);
+        drop(rings);
+        // First here: who is told that the ring is there relies on it.
+        self.came.push(Came::Outlet { name: peer, process, producer: Box::new(producer) });
+        self.answer(peer, Kind::Data, data);
+    }
+
+    fn answer(&mut self, peer: Name, kind: Kind, memory: OwnedFd) {
+        let descriptors = [memory.as_fd(), self.own_process.as_fd()];
+        let sent = send(self.socket.as_fd(), &peer, kind, &self.name, &descriptors);
         if matches!(sent, Err(Errno::AGAIN | Errno::INTR | Errno::NOBUFS)) {
-            self.put_off.push((peer, words));
+            self.put_off.push((peer, kind, memory));
         }
     }
 }
@@ -266,6 +340,27 @@ mod tests {
         assert_eq!((name, process.unwrap().pid_of()), (names[1], Some(std::process::id())));
         outlet.send(4, |record| record.put(0, b"over").unwrap()).unwrap();
         assert_eq!(inlet.take_if(|record| Some(record.len())), Ok(Found::Taken(4)));
+    }
+
+    #[test]
+    fn an_invited_peer_has_its_end_before_ours_is_here_and_makes_one_lane() {
+        let names = [Name::new().unwrap(), Name::new().unwrap()];
+        let [mut a, mut b] = names.map(|name| Datagrams::begin(name, RING_BYTES).unwrap());
+        // What is no ring is not answered.
+        let event = rustix::event::eventfd(0, rustix::event::EventfdFlags::empty()).unwrap();
+        a.sends(&names[1], Kind::Invite, event.as_fd()).unwrap();
+        a.invite(&names[1]).unwrap();
+        a.invite(&names[1]).unwrap();
+        let Arrival::Inlet { name, mut inlet, .. } = arrival(&mut a) else { panic!("no ring") };
+        assert_eq!(name, names[1]);
+        assert!(b.has_arrivals());
+        let Arrival::Outlet { name, mut outlet, .. } = arrival(&mut b) else { panic!("no end of it") };
+        assert_eq!(name, names[0]);
+        outlet.send(4, |record| record.put(0, b"over").unwrap()).unwrap();
+        assert_eq!(inlet.take_if(|record| Some(record.len())), Ok(Found::Taken(4)));
+        // It is asked for, but has it already.
+        b.ask(&names[0]).unwrap();
+        assert!(!b.has_arrivals() && !a.has_arrivals() && b.rings().asked.is_empty());
     }
 
     #[test]

@@ -25,6 +25,10 @@ pub(super) enum Kind {
     Stop = 3,
     /// Means nothing: it is sent to see whether somebody is there.
     Knock = 4,
+    /// Here are the words of a consumer for a ring from you to me.
+    Invite = 5,
+    /// Here are the data of that ring.
+    Data = 6,
 }
 
 /// The kind, and a name.
@@ -93,6 +97,8 @@ pub(super) fn receive(socket: BorrowedFd<'_>, user: u32) -> Option<Received> {
         2 => Kind::Welcome,
         3 => Kind::Stop,
         4 => Kind::Knock,
+        5 => Kind::Invite,
+        6 => Kind::Data,
         _ => return None,
     };
     let from = Name::of_bytes(name.first_chunk()?)?;

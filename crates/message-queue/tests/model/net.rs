@@ -2,7 +2,7 @@
 //! in which order messages were taken out of them.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use message_queue::Name;
@@ -29,12 +29,36 @@ pub(crate) struct Net {
     mail: RefCell<HashMap<Name, Vec<Arrival<TestOutlet, TestInlet>>>>,
     /// For each message that was taken: by whom, and whose it was.
     taken: RefCell<Vec<(Name, Name)>>,
+    /// Lanes that were made, by sender and receiver: there is one for each of these.
+    lanes: RefCell<HashSet<(Name, Name)>>,
 }
 
 impl Net {
     pub(crate) fn new(random: &Random, ring_bytes: usize, knows_processes: bool) -> Rc<Self> {
-        let (mail, taken) = (RefCell::default(), RefCell::default());
-        Rc::new(Self { random: Rc::clone(random), ring_bytes, knows_processes, mail, taken })
+        let (mail, taken, lanes) = (RefCell::default(), RefCell::default(), RefCell::default());
+        Rc::new(Self { random: Rc::clone(random), ring_bytes, knows_processes, mail, taken, lanes })
+    }
+
+    /// Makes a lane, once: whether the sender asked for it or the receiver invited the sender.
+    fn lane(self: &Rc<Self>, sender: Name, receiver: Name) -> Result<(), NotAsked> {
+        let mut mail = self.mail.borrow_mut();
+        if !mail.contains_key(&sender) || !mail.contains_key(&receiver) {
+            return Err(NotAsked::Nobody);
+        }
+        if !self.lanes.borrow_mut().insert((sender, receiver)) {
+            return Ok(());
+        }
+        let (producer, consumer) = pair(self.ring_bytes).unwrap();
+        let process = || self.knows_processes.then(|| PidFd::open_self().unwrap());
+        let (producer, consumer) = (Box::new(producer), Box::new(consumer));
+        let inlet = TestInlet { of: receiver, from: sender, consumer, net: Rc::clone(self) };
+        let outlet = TestOutlet { producer, random: Rc::clone(&self.random), promised: 0 };
+        let to_sender = Arrival::Outlet { name: receiver, process: process(), outlet };
+        let to_receiver = Arrival::Inlet { name: sender, process: process(), inlet };
+        for (name, arrival) in [(sender, to_sender), (receiver, to_receiver)] {
+            mail.get_mut(&name).unwrap().push(arrival);
+        }
+        Ok(())
     }
 
     pub(crate) fn meeting(self: &Rc<Self>) -> TestMeeting {
@@ -66,17 +90,14 @@ impl Meeting for TestMeeting {
         if chance(&self.net.random, 3) {
             return Err(NotAsked::NotNow);
         }
-        let (producer, consumer) = pair(self.net.ring_bytes).unwrap();
-        let (mut mail, net) = (self.net.mail.borrow_mut(), &self.net);
-        let process = || net.knows_processes.then(|| PidFd::open_self().unwrap());
-        let inlet =
-            TestInlet { of: *peer, from: self.name, consumer: Box::new(consumer), net: Rc::clone(net) };
-        let to_peer = Arrival::Inlet { name: self.name, process: process(), inlet };
-        mail.get_mut(peer).ok_or(NotAsked::Nobody)?.push(to_peer);
-        let outlet = TestOutlet { producer: Box::new(producer), random: Rc::clone(&net.random), promised: 0 };
-        let to_us = Arrival::Outlet { name: *peer, process: process(), outlet };
-        mail.get_mut(&self.name).unwrap().push(to_us);
-        Ok(())
+        self.net.lane(self.name, *peer)
+    }
+
+    fn invite(&mut self, peer: &Name) -> Result<(), NotAsked> {
+        if chance(&self.net.random, 3) {
+            return Err(NotAsked::NotNow);
+        }
+        self.net.lane(*peer, self.name)
     }
 
     fn is_there(&self, peer: &Name) -> bool {
