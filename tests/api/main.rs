@@ -6,6 +6,7 @@ mod dma;
 mod fork;
 mod group;
 mod interrupt;
+mod messages;
 mod segment;
 mod sequence;
 mod sharing;

@@ -100,7 +100,10 @@ pub fn run(verb: &str, options: &[&str], target: &Path) -> Outcome {
 fn build(target: &Path) -> Outcome {
     release::build(target)?;
     let release = target.join("release");
-    say(&format!("built {0}/tieline, {0}/libsisci.so and {0}/libtieline-sockets.so", release.display()));
+    say(&format!(
+        "built {0}/tieline, {0}/libsisci.so, {0}/libtieline_mq.so and {0}/libtieline-sockets.so",
+        release.display()
+    ));
     Ok(())
 }
 

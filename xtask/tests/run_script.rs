@@ -380,7 +380,9 @@ fn what_is_installed_is_what_is_removed() {
     let target = pretence.folder.join("target/release");
     fs::create_dir_all(&target).unwrap();
     fs::write(target.join("tieline-commands"), "the commands").unwrap();
-    fs::write(target.join("libsisci.so"), "a library").unwrap();
+    for library in ["libsisci.so", "libtieline_mq.so"] {
+        fs::write(target.join(library), "a library").unwrap();
+    }
     for program in ["tieline-ofi-measure", "tieline-fabric-measure", "tieline-messages-measure"] {
         fs::write(target.join(program), "a program").unwrap();
     }
@@ -433,6 +435,9 @@ fn what_is_installed_is_what_is_removed() {
         "src/SISCI/src/sisci_error.h",
         "lib64/libsisci.so",
         "lib/pkgconfig/sisci.pc",
+        "include/tieline_mq.h",
+        "lib64/libtieline_mq.so",
+        "lib/pkgconfig/tieline-mq.pc",
         "lib64/libtieline-sockets.so",
         "bin/tieline",
         "libexec/tieline/tieline-commands",

@@ -9,10 +9,7 @@
 //! let one peer's death or silence keep another peer's messages from going on; allocate, hash for safety
 //! or enter the kernel for a short message.
 //!
-//! **Not there yet.** A sender of a long message can wait for a receiver that has the message and makes no
-//! progress after it: above all for the first such message, while there is no lane back yet. Waits that sleep
-//! on a doorbell, and thresholds that are measured at the start are missing, and nothing but `fi-provider`
-//! uses the crate.
+//! **Not there yet.** Waits that sleep on a doorbell, and thresholds that are measured at the start.
 //!
 //! **Where to start reading.** [`endpoint`] is the whole of it: `endpoint/send.rs` and `endpoint/arrive.rs`
 //! are the two ends of a message, `endpoint/cut.rs` those of one in several records. [`matching`] decides

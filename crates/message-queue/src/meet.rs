@@ -68,8 +68,8 @@ pub trait Meeting {
     /// [`NotAsked`].
     fn ask(&mut self, peer: &Name) -> Result<(), NotAsked>;
 
-    /// Gives a peer a lane to here, although its program makes no progress; ours is an arrival. The peer has its
-    /// end among its arrivals before we have ours among ours. Does not wait.
+    /// Gives a peer a lane to here, although its program makes no progress; our end is an arrival. The peer
+    /// has its end among its arrivals before we have ours among ours. Does not wait.
     ///
     /// # Errors
     /// [`NotAsked`].

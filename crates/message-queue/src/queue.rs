@@ -149,6 +149,19 @@ impl<M: Meeting> MessageQueue<M> {
         Ok(place)
     }
 
+    /// The same with memory that is lent and not returned. A short message that goes at once costs no
+    /// request.
+    ///
+    /// # Errors
+    /// As [`Endpoint::send`].
+    #[inline]
+    pub fn send_lent(&mut self, request: &SendRequest, buffers: Buffers) -> Result<Request, Error> {
+        if self.endpoint.send_now(request, &buffers)? {
+            return Ok(Request::ENDED);
+        }
+        self.send_as(request, buffers)
+    }
+
     /// Receives a tagged message.
     #[inline]
     pub fn receive(&mut self, want: Want, buffers: impl Into<Buffers>) -> Request {
@@ -253,6 +266,11 @@ impl<M: Meeting> MessageQueue<M> {
         Ok(())
     }
 
+    /// Whether a request has ended, without a turn of progress.
+    pub(crate) fn has_ended(&self, request: Request) -> Result<bool, Error> {
+        self.requests.has_ended(request)
+    }
+
     /// How a request has ended, if it has, without a turn of progress; then it is no more.
     pub(crate) fn take(&mut self, request: Request) -> Result<Option<Status>, Error> {
         self.requests.take(request)
@@ -305,6 +323,11 @@ impl<M: Meeting> MessageQueue<M> {
     /// Lets sends end and tells all peers that nothing follows, for `limit` at most: whether all of that was
     /// done.
     pub fn close(mut self, limit: Duration) -> bool {
+        self.finish(limit)
+    }
+
+    /// The same before it is dropped. Nothing is to be sent afterwards.
+    pub fn finish(&mut self, limit: Duration) -> bool {
         self.endpoint.finish(limit, &mut self.requests)
     }
 

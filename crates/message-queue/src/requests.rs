@@ -17,6 +17,18 @@ pub struct Request {
 const NOWHERE: u32 = u32::MAX;
 
 impl Request {
+    /// As a word, for programs in other languages.
+    #[must_use]
+    pub fn to_bits(self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.number)
+    }
+
+    /// The request of a word. Of a word that is none, all calls say so.
+    #[must_use]
+    pub fn from_bits(bits: u64) -> Self {
+        Self { number: bits as u32, generation: (bits >> 32) as u32 }
+    }
+
     /// One that has ended well, and left nothing.
     pub(crate) const ENDED: Self = Self { number: NOWHERE, generation: 0 };
 }

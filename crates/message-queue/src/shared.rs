@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::error::Error;
 use crate::matching::{Envelope, Want};
 use crate::meet::{Datagrams, Meeting};
-use crate::queue::MessageQueue;
 use crate::queue::waiting::{Patience, Waiting};
+use crate::queue::{MessageQueue, Persistent};
 use crate::requests::{Request, Status};
 
 /// One message queue for several threads, each of which has a clone of this handle.
@@ -91,6 +91,29 @@ impl<M: Meeting> SharedQueue<M> {
         })
     }
 
+    /// As [`MessageQueue::wait_all`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn wait_all(&self, requests: &[Request], limit: Option<Duration>) -> Result<Vec<Status>, Error> {
+        let mut left = requests.len();
+        self.until(limit, |queue| {
+            queue.progress();
+            // Those behind have ended already.
+            while let Some(request) = left.checked_sub(1).and_then(|last| requests.get(last)) {
+                if !queue.has_ended(*request)? {
+                    return Ok(None);
+                }
+                left -= 1;
+            }
+            requests
+                .iter()
+                .map(|request| queue.take(*request)?.ok_or(Error::NoSuchRequest))
+                .collect::<Result<_, _>>()
+                .map(Some)
+        })
+    }
+
     /// As [`MessageQueue::wait_probe`]. Another thread may receive the message before this one does: to keep
     /// it, claim it ([`MessageQueue::claim`]) and wait again if it is gone.
     ///
@@ -98,6 +121,20 @@ impl<M: Meeting> SharedQueue<M> {
     /// [`Error::TimedOut`].
     pub fn wait_probe(&self, want: &Want, limit: Option<Duration>) -> Result<Envelope, Error> {
         self.until(limit, |queue| Ok(queue.probe(want)))
+    }
+
+    /// As [`MessageQueue::complete`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn complete(
+        &self,
+        persistent: &mut Persistent,
+        limit: Option<Duration>,
+    ) -> Result<Option<Envelope>, Error> {
+        let request = persistent.request().ok_or(Error::NoSuchRequest)?;
+        let status = self.wait(request, limit)?;
+        persistent.ended(status)
     }
 
     /// Waits until `look` finds something, which makes a turn of progress itself.
@@ -173,6 +210,14 @@ mod tests {
         assert_eq!(queue.wait_probe(&Want::exactly(own, 2), limit).unwrap_err(), Error::TimedOut);
         queue.with(|queue| queue.send_bytes(own, 1, b"once")).unwrap();
         assert_eq!(queue.wait_any(&[receive], None).unwrap().0, 0);
+        let receives =
+            [3, 4].map(|tag| queue.with(|queue| queue.receive(Want::exactly(own, tag), vec![0; 8])));
+        queue.with(|queue| queue.send_bytes(own, 3, b"first")).unwrap();
+        assert_eq!(queue.wait_all(&receives, limit).unwrap_err(), Error::TimedOut);
+        queue.with(|queue| queue.send_bytes(own, 4, b"last")).unwrap();
+        let lengths = queue.wait_all(&receives, None).unwrap();
+        let lengths = lengths.iter().map(|status| status.envelope.map(|envelope| envelope.len_bytes));
+        assert_eq!(lengths.collect::<Vec<_>>(), [Some(5), Some(4)]);
         assert_eq!(queue.wait(receive, limit).unwrap_err(), Error::NoSuchRequest);
     }
 }

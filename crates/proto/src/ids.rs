@@ -104,13 +104,20 @@ number! {
     GroupId
 }
 
-/// What a directory entry is called: plain segments and the members' copies of groups are numbered apart.
+number! {
+    /// Number of a port of message queues, unique on its node.
+    PortNo
+}
+
+/// What a directory entry is called: each kind is numbered apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum SegmentKey {
     /// A segment that a program created under its own id.
     Segment(SegmentId),
     /// The copy that this node's member of a group holds. One member a node.
     GroupCopy(GroupId),
+    /// The address of the message queue at a port.
+    Port(PortNo),
 }
 
 impl fmt::Display for SegmentKey {
@@ -118,6 +125,7 @@ impl fmt::Display for SegmentKey {
         match self {
             Self::Segment(id) => write!(f, "segment {id}"),
             Self::GroupCopy(id) => write!(f, "copy of group {id}"),
+            Self::Port(port) => write!(f, "message queue at port {port}"),
         }
     }
 }

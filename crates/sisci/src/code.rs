@@ -170,7 +170,7 @@ pub fn code_of(error: &Error) -> Code {
         Error::Forked { .. } => Code::NOT_INITIALIZED,
         Error::Invalid(_) => Code::ILLEGAL_PARAMETER,
         Error::Corrupt { .. } | Error::Failed { .. } => Code::TRANSFER_FAILED,
-        Error::Thread { .. } | Error::System { .. } => Code::SYSTEM,
+        Error::Messages(_) | Error::Thread { .. } | Error::System { .. } => Code::SYSTEM,
     }
 }
 

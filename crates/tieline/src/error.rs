@@ -17,6 +17,9 @@ pub enum Error {
     /// Memory of this program could not be made.
     #[error(transparent)]
     Memory(#[from] shm::Error),
+    /// A message queue refused.
+    #[error(transparent)]
+    Messages(#[from] message_queue::Error),
     /// A number that is no node id.
     #[error(transparent)]
     NodeId(#[from] BadNodeId),

@@ -8,7 +8,7 @@ use link::shm_link::ShmLink;
 use link::{Link, RemoteMemory};
 use node_client::{AttachOptions, Client, ClientEvent};
 use proto::fault::LinkChange;
-use proto::ids::{GroupId, InterruptNo, NodeId, SegmentId, SegmentKey};
+use proto::ids::{GroupId, InterruptNo, NodeId, PortNo, SegmentId, SegmentKey};
 use proto::wire::status::{NodeInfo, NodeStatus};
 
 use crate::attached::AttachedSegment;
@@ -18,6 +18,7 @@ use crate::events::Registry;
 use crate::fault::{Maps, PageSource};
 use crate::group::{Group, GroupMember};
 use crate::interrupt::{DataInterrupt, Interrupt, RemoteDataInterrupt, RemoteInterrupt};
+use crate::messages::{MessageQueue, Settings};
 use crate::network::Network;
 use crate::options::{InterruptOptions, NodeOptions, SegmentOptions};
 use crate::remote::RemoteSegment;
@@ -208,6 +209,14 @@ impl Node {
     /// possible.
     pub fn dma_engine(&self, max_entries: usize) -> Result<DmaQueue> {
         DmaQueue::new(max_entries, true)
+    }
+
+    /// Opens a message queue at a port of this node.
+    ///
+    /// # Errors
+    /// The port is in use; or memory, descriptors or threads are missing.
+    pub fn message_queue(&self, port: PortNo, settings: &Settings) -> Result<MessageQueue> {
+        MessageQueue::open(self, port, settings)
     }
 
     /// Joins a group: this node's copy, which everything put to the group reaches.

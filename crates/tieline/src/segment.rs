@@ -10,7 +10,7 @@ use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use node_client::{ClientError, OwnLock};
-use proto::ids::{GroupId, NodeId, SegmentId, SegmentKey};
+use proto::ids::{GroupId, NodeId, PortNo, SegmentId, SegmentKey};
 use proto::wire::program::{Access, Imported, Refusal};
 use shm::region::{MapAccess, PartialMap, PartialMapOptions, Region, RegionOptions, Reserve};
 use shm::sync::{AtomicBool, AtomicU8, Ordering};
@@ -177,6 +177,14 @@ impl Segment {
         Self::register(node, SegmentKey::GroupCopy(group), memory, &Access::default())
     }
 
+    /// The memory in which a message queue's address stands.
+    pub(crate) fn create_port(node: &Node, port: PortNo, size_bytes: usize) -> Result<Self> {
+        let options =
+            RegionOptions { reserve: Reserve::Eager, ..RegionOptions::new("tieline-port", size_bytes) };
+        let memory = SegmentMemory { region: Arc::new(Region::create(&options)?), size_bytes };
+        Self::register(node, SegmentKey::Port(port), Arc::new(memory), &Access::default())
+    }
+
     fn register(node: &Node, key: SegmentKey, memory: Arc<SegmentMemory>, access: &Access) -> Result<Self> {
         let events = Arc::new(Queue::default());
         // Registered before the manager knows of it, so that no event can come too early.
@@ -222,7 +230,7 @@ impl Segment {
     pub fn id(&self) -> Option<SegmentId> {
         match self.key {
             SegmentKey::Segment(id) => Some(id),
-            SegmentKey::GroupCopy(_) => None,
+            SegmentKey::GroupCopy(_) | SegmentKey::Port(_) => None,
         }
     }
 

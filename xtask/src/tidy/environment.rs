@@ -13,7 +13,7 @@ const RULE: &str = "environment";
 const REFERENCE: &str = "docs/configuration.md";
 const PREFIX: &str = concat!("TIELINE", "_");
 
-/// Compares the two sets, names of the project's own variables only.
+/// Compares the two sets, names of the project's own variables only. What a C header defines is none.
 pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>> {
     let Some(reference) = tree.text(REFERENCE) else { return Ok(Vec::new()) };
     let mut findings = Vec::new();
@@ -22,9 +22,12 @@ pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>> {
         .filter(|(path, _)| path.ends_with(".rs") || *path == "run")
         .map(|(_, text)| text)
         .collect();
+    let in_headers: BTreeMap<&str, usize> =
+        tree.files_ending(".h").flat_map(|(_, text)| names(text)).collect();
     for (path, text) in tree.files_ending(".md") {
         for (name, line) in names(text) {
-            if !everywhere.iter().any(|text| names(text).contains_key(name)) {
+            if !in_headers.contains_key(name) && !everywhere.iter().any(|text| names(text).contains_key(name))
+            {
                 let what = format!("`{name}` is read by nothing");
                 findings.push(Finding::error(path, line, RULE, what, "correct the name, or remove it"));
             }
@@ -36,7 +39,8 @@ pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>> {
             continue;
         }
         for token in without_tests(&lex(text)).iter().filter(|token| token.kind == Kind::Literal) {
-            for name in names(token.text).into_keys().filter(|name| !documented.contains_key(name)) {
+            let is_unknown = |name: &&str| !documented.contains_key(name) && !in_headers.contains_key(name);
+            for name in names(token.text).into_keys().filter(is_unknown) {
                 let what = format!("`{name}` is not documented");
                 findings.push(Finding::error(
                     path,

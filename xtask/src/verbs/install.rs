@@ -40,7 +40,9 @@ pub fn install(options: &[&str], target: &Path) -> Outcome {
     let release = target.join("release");
     // As root by sudo there may be no cargo; what was built before is as good.
     let built = ["tieline", "tieline-commands"].iter().all(|name| is_executable(&release.join(name)))
-        && ["libsisci.so", "libtieline-sockets.so"].iter().all(|name| release.join(name).is_file());
+        && ["libsisci.so", "libtieline_mq.so", "libtieline-sockets.so"]
+            .iter()
+            .all(|name| release.join(name).is_file());
     if found("cargo").is_some() || !built {
         release::build(target)?;
     }
@@ -49,7 +51,7 @@ pub fn install(options: &[&str], target: &Path) -> Outcome {
     written.put(0o755, &release.join("tieline-commands"), "libexec/tieline")?;
     written.put(0o755, &release.join("tieline"), "bin")?;
     classic_names(&place, &mut written)?;
-    c_library(&place, &mut written, &release)?;
+    c_libraries(&place, &mut written, &release)?;
     written.put(0o755, &release.join("libtieline-sockets.so"), "lib64")?;
     written.put(0o755, &release.join("tieline-sisci-measure"), "libexec/tieline")?;
     written.put(0o755, &release.join("tieline-sockets-measure"), "libexec/tieline")?;
@@ -131,25 +133,31 @@ fn classic_names(place: &Place, written: &mut Written<'_>) -> Outcome {
     Ok(())
 }
 
-/// The C library, where build files of its programs look.
-fn c_library(place: &Place, written: &mut Written<'_>, release: &Path) -> Outcome {
-    written.put(0o755, &release.join("libsisci.so"), "lib64")?;
-    link_library(place, written)?;
+/// The C libraries, where build files of their programs look.
+fn c_libraries(place: &Place, written: &mut Written<'_>, release: &Path) -> Outcome {
+    for library in ["libsisci.so", "libtieline_mq.so"] {
+        written.put(0o755, &release.join(library), "lib64")?;
+        link_library(place, written, library)?;
+    }
+    written.put(0o644, Path::new("include/tieline/tieline_mq.h"), "include")?;
     for header in files(Path::new("include/sisci"), ".h")? {
         for folder in HEADERS {
             written.put(0o644, &header, folder)?;
         }
     }
-    let module = fs::read_to_string("packaging/pkgconfig/sisci.pc")?
-        .replace("@PREFIX@", &place.prefix)
-        .replace("@VERSION@", env!("CARGO_PKG_VERSION"));
-    written.put_text(&module, "sisci.pc", "lib/pkgconfig")
+    for module in ["sisci.pc", "tieline-mq.pc"] {
+        let text = fs::read_to_string(Path::new("packaging/pkgconfig").join(module))?
+            .replace("@PREFIX@", &place.prefix)
+            .replace("@VERSION@", env!("CARGO_PKG_VERSION"));
+        written.put_text(&text, module, "lib/pkgconfig")?;
+    }
+    Ok(())
 }
 
 /// Build files name `lib` as well as `lib64`, and the linker of some distributions looks in `/usr/local/lib`
 /// only.
-fn link_library(place: &Place, written: &mut Written<'_>) -> Outcome {
-    let (name, leads_to) = ("libsisci.so", "../lib64/libsisci.so");
+fn link_library(place: &Place, written: &mut Written<'_>, name: &str) -> Outcome {
+    let leads_to = &format!("../lib64/{name}");
     let link = place.staged.join("lib").join(name);
     // Where lib64 is another name of lib, the library is there.
     let identity = |path: &Path| path.metadata().map(|file| (file.dev(), file.ino())).ok();

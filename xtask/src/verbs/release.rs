@@ -22,6 +22,8 @@ pub fn build(target: &Path) -> Outcome {
             "fabric-sys",
             "--package",
             "message-queue",
+            "--package",
+            "messages-c",
         ]),
         "the build failed; the compiler's reason stands above.",
     )?;

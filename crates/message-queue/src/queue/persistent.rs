@@ -8,7 +8,7 @@ use crate::endpoint::{SendRequest, Space};
 use crate::error::Error;
 use crate::matching::{Envelope, Want};
 use crate::meet::Meeting;
-use crate::requests::Request;
+use crate::requests::{Request, Status};
 
 #[derive(Clone, Copy, Debug)]
 enum What {
@@ -48,6 +48,13 @@ impl Persistent {
     pub fn request(&self) -> Option<Request> {
         self.request
     }
+
+    /// What is under way has ended so.
+    pub(crate) fn ended(&mut self, status: Status) -> Result<Option<Envelope>, Error> {
+        self.request = None;
+        self.buffers = Some(status.buffers);
+        status.error.map_or(Ok(status.envelope), Err)
+    }
 }
 
 impl<M: Meeting> MessageQueue<M> {
@@ -75,8 +82,6 @@ impl<M: Meeting> MessageQueue<M> {
     ) -> Result<Option<Envelope>, Error> {
         let request = persistent.request.ok_or(Error::NoSuchRequest)?;
         let status = self.wait(request, limit)?;
-        persistent.request = None;
-        persistent.buffers = Some(status.buffers);
-        status.error.map_or(Ok(status.envelope), Err)
+        persistent.ended(status)
     }
 }

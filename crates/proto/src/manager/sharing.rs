@@ -27,6 +27,9 @@ pub(super) fn check_sharable(key: SegmentKey) -> Result<(), Refusal> {
         SegmentKey::GroupCopy(_) => Err(Refusal::Invalid(format!(
             "the {key} belongs to one program and cannot be shared: let the others connect to the group"
         ))),
+        SegmentKey::Port(_) => Err(Refusal::Invalid(format!(
+            "the {key} belongs to one program and cannot be shared: open one at another port"
+        ))),
     }
 }
 

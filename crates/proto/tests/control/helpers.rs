@@ -26,6 +26,7 @@ pub fn create_request(key: SegmentKey, access: Access, available: bool) -> Reque
     let incarnation = match key {
         SegmentKey::Segment(id) => Incarnation(1000 + u64::from(id.0)),
         SegmentKey::GroupCopy(id) => Incarnation(2000 + u64::from(id.0)),
+        SegmentKey::Port(port) => Incarnation(3000 + u64::from(port.0)),
     };
     Request::CreateSegment { key, size_bytes: 4 * KIB, access, incarnation, available, shared: false }
 }

@@ -9,7 +9,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use proptest::result::maybe_err;
-use proto::ids::{GroupId, InterruptNo, NodeId, SegmentId, SegmentKey};
+use proto::ids::{GroupId, InterruptNo, NodeId, PortNo, SegmentId, SegmentKey};
 use proto::wire::agent::{AGENT_WINDOW_BYTES, AgentEnd, AgentNo, FromAgent, ToAgent};
 use proto::wire::network::{ImporterEnd, ImporterRail, OwnerEnd, OwnerRail, RailDown};
 use proto::wire::peer::{Echo, PeerMessage, PeerReply, PeerRequest, Requester};
@@ -43,7 +43,8 @@ pub fn group() -> impl Strategy<Value = GroupId> {
 pub fn segment_key() -> impl Strategy<Value = SegmentKey> {
     prop_oneof![
         small_u32().prop_map(|id| SegmentKey::Segment(SegmentId(id))),
-        group().prop_map(SegmentKey::GroupCopy)
+        group().prop_map(SegmentKey::GroupCopy),
+        small_u32().prop_map(|port| SegmentKey::Port(PortNo(port)))
     ]
 }
 

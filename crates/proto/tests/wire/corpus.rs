@@ -8,7 +8,7 @@ use std::fmt::Debug;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use proto::ids::{GroupId, InterruptNo, NodeId, SegmentId, SegmentKey};
+use proto::ids::{GroupId, InterruptNo, NodeId, PortNo, SegmentId, SegmentKey};
 use proto::wire::agent::{AgentEnd, AgentNo, FromAgent, ToAgent};
 use proto::wire::network::{ImporterEnd, ImporterRail, OwnerEnd, OwnerRail};
 use proto::wire::peer::{Echo, PeerMessage, PeerReply, PeerRequest, Requester};
@@ -91,6 +91,7 @@ fn requests() -> Vec<Request> {
         Request::SetAvailable { key, available: false, disconnect: true },
         Request::RemoveSegment { key: SegmentKey::GroupCopy(GroupId(1)), force: true },
         Request::ConnectSegment { node: node(8), key },
+        Request::ConnectSegment { node: node(8), key: SegmentKey::Port(PortNo(9)) },
         Request::CreateInterrupt {
             number: None,
             kind: InterruptKind::Data,

@@ -1,0 +1,197 @@
+//! Message queues: messages matched by source and tag, between end points named by node and port.
+//!
+//! A queue's address stands in memory that its node's manager hands out under the number of its port, as it
+//! hands out segments; with that the queues find each other, and no manager is between two messages. A queue
+//! belongs to one thread at a time; [`SharedQueue`] puts a lock around what it does.
+
+use std::collections::HashMap;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use message_queue::name::NAME_BYTES;
+use proto::ids::{NodeId, PortNo, SegmentKey};
+
+pub use message_queue::MessageQueue as Engine;
+pub use message_queue::buffers::Buffers;
+pub use message_queue::endpoint::{Claimed, Counters, Mode, SendRequest};
+pub use message_queue::settings::{Bounds, Settings};
+pub use message_queue::{
+    Envelope, Error as MessageError, Name, PeerId, Persistent, Request, SharedQueue, Space, Status, Want,
+};
+
+use crate::error::{Error, Result};
+use crate::node::Node;
+use crate::remote::{Place, RemoteSegment};
+use crate::segment::Segment;
+
+/// A message queue of this program. Sends, receives and waits are those of the queue that it derefs to.
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use tieline::messages::{Settings, Want};
+/// use tieline::{Node, NodeId, PortNo};
+///
+/// # fn main() -> tieline::Result<()> {
+/// let mut queue = Node::attach()?.message_queue(PortNo(1), &Settings::default())?;
+/// let peer = queue.peer_at(NodeId::new(8)?, PortNo(1), Duration::from_secs(5))?;
+/// let receive = queue.receive(Want::exactly(peer, 7), vec![0; 64]);
+/// let send = queue.send_bytes(peer, 7, b"hello")?;
+/// queue.wait(send, None)?;
+/// let status = queue.wait(receive, None)?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct MessageQueue {
+    queue: message_queue::MessageQueue,
+    finder: Finder,
+    /// Holds the address for as long as the queue is open.
+    address: Segment,
+}
+
+/// Finds queues by node and port.
+#[derive(Debug)]
+struct Finder {
+    node: Node,
+    port: PortNo,
+    known: HashMap<PeerId, (NodeId, PortNo)>,
+}
+
+impl MessageQueue {
+    pub(crate) fn open(node: &Node, port: PortNo, settings: &Settings) -> Result<Self> {
+        let queue = message_queue::MessageQueue::new(*settings)?;
+        let address = Segment::create_port(node, port, NAME_BYTES)?;
+        address.window().put(0, &queue.name().bytes())?;
+        address.make_available()?;
+        let finder = Finder { node: node.clone(), port, known: HashMap::new() };
+        Ok(Self { queue, finder, address })
+    }
+
+    /// Its node and port.
+    pub fn address(&self) -> (NodeId, PortNo) {
+        (self.finder.node.id(), self.finder.port)
+    }
+
+    /// The number of the queue at a port of a node, for sends and receives; waits up to `timeout` for it to
+    /// be there. A program that was started again has a new queue at its port: ask for its number again.
+    ///
+    /// # Errors
+    /// No such queue within that time, or it is another user's; [`Error::NoDataLink`] if the node is on
+    /// another host: message queues reach this host's nodes only.
+    pub fn peer_at(&mut self, node: NodeId, port: PortNo, timeout: Duration) -> Result<PeerId> {
+        let name = self.finder.find(node, port, timeout)?;
+        let peer = self.queue.peer(name);
+        self.finder.known.insert(peer, (node, port));
+        Ok(peer)
+    }
+
+    /// The node and port of a number that [`Self::peer_at`] has returned.
+    pub fn address_of(&self, peer: PeerId) -> Option<(NodeId, PortNo)> {
+        self.finder.known.get(&peer).copied()
+    }
+
+    /// Lets sends end and tells all peers that nothing follows, for `limit` at most: whether all of that was
+    /// done.
+    pub fn close(self, limit: Duration) -> bool {
+        let Self { queue, address, .. } = self;
+        // Nobody finds it any more.
+        drop(address);
+        queue.close(limit)
+    }
+}
+
+/// A message queue for several threads, each of which has a clone of this handle: as [`SharedQueue`], to
+/// which it derefs, with peers that are found by node and port.
+#[derive(Debug, Clone)]
+pub struct SharedMessageQueue {
+    queue: SharedQueue,
+    finder: Arc<Mutex<Finder>>,
+    address: Arc<Segment>,
+}
+
+impl MessageQueue {
+    /// Lets several threads use it.
+    pub fn share(self) -> SharedMessageQueue {
+        let Self { queue, finder, address } = self;
+        let (finder, address) = (Arc::new(Mutex::new(finder)), Arc::new(address));
+        SharedMessageQueue { queue: SharedQueue::new(queue), finder, address }
+    }
+}
+
+impl SharedMessageQueue {
+    fn finder(&self) -> MutexGuard<'_, Finder> {
+        self.finder.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// As [`MessageQueue::address`].
+    pub fn address(&self) -> (NodeId, PortNo) {
+        let finder = self.finder();
+        (finder.node.id(), finder.port)
+    }
+
+    /// As [`MessageQueue::peer_at`]. Only other threads that look for a peer wait meanwhile.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn peer_at(&self, node: NodeId, port: PortNo, timeout: Duration) -> Result<PeerId> {
+        let mut finder = self.finder();
+        let name = finder.find(node, port, timeout)?;
+        let peer = self.queue.with(|queue| queue.peer(name));
+        finder.known.insert(peer, (node, port));
+        Ok(peer)
+    }
+
+    /// As [`MessageQueue::address_of`].
+    pub fn address_of(&self, peer: PeerId) -> Option<(NodeId, PortNo)> {
+        self.finder().known.get(&peer).copied()
+    }
+
+    /// As [`MessageQueue::close`], for all threads: nobody is to send afterwards.
+    pub fn finish(&self, limit: Duration) -> bool {
+        // If another thread is at it, it is done there.
+        let _ = self.address.close(true);
+        self.queue.with(|queue| queue.finish(limit))
+    }
+}
+
+impl Deref for SharedMessageQueue {
+    type Target = SharedQueue;
+
+    fn deref(&self) -> &Self::Target {
+        &self.queue
+    }
+}
+
+impl Finder {
+    fn find(&self, node: NodeId, port: PortNo, timeout: Duration) -> Result<Name> {
+        let what = || SegmentKey::Port(port).to_string();
+        let address = match RemoteSegment::find(&self.node, node, SegmentKey::Port(port), timeout)? {
+            Place::Here(address) => address,
+            Place::OnOtherHost(_) => {
+                let why = "message queues do not reach other hosts yet: run both programs on one".into();
+                return Err(Error::NoDataLink { what: what(), node, why });
+            }
+        };
+        let mut bytes = [0; NAME_BYTES];
+        address.get(0, &mut bytes)?;
+        Name::of_bytes(&bytes).ok_or_else(|| {
+            let detail = "its address is none of this machine".into();
+            Error::Corrupt { what: what(), node, detail }
+        })
+    }
+}
+
+impl Deref for MessageQueue {
+    type Target = message_queue::MessageQueue;
+
+    fn deref(&self) -> &Self::Target {
+        &self.queue
+    }
+}
+
+impl DerefMut for MessageQueue {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.queue
+    }
+}

@@ -1,0 +1,172 @@
+/* Message queues of tieline: messages matched by source and tag, between end points named by node and port.
+ *
+ * Link with -ltieline_mq (pkg-config: tieline-mq). docs/messages.md has a whole program.
+ *
+ * Every function returns TIELINE_MQ_OK or another code of `enum tieline_mq_code`; tieline_mq_error() then says
+ * what failed, why, and what to do next. Time limits are in milliseconds: 0 does not wait, a negative one waits
+ * without end.
+ *
+ * Memory that is given to an operation belongs to it until the operation has ended: do not read, write or free
+ * it before.
+ */
+#ifndef TIELINE_MQ_H
+#define TIELINE_MQ_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum tieline_mq_code {
+    TIELINE_MQ_OK = 0,
+    TIELINE_MQ_INVALID = 1,         /* an argument is wrong */
+    TIELINE_MQ_TRUNCATED = 2,       /* the message was longer than the receive, which has its beginning */
+    TIELINE_MQ_PEER_GONE = 3,       /* the peer has ended or closed its queue */
+    TIELINE_MQ_PEER_WRONG = 4,      /* the peer broke the protocol; nothing more is exchanged with it */
+    TIELINE_MQ_NO_SUCH_PEER = 5,    /* no number that tieline_mq_peer() has returned */
+    TIELINE_MQ_CANCELLED = 6,       /* the receive was cancelled before a message came */
+    TIELINE_MQ_NO_SUCH_REQUEST = 7, /* the end of the request was returned before */
+    TIELINE_MQ_TIMED_OUT = 8,       /* not within the time limit; requests go on */
+    TIELINE_MQ_NO_RESOURCES = 9,    /* memory, descriptors or threads are missing */
+    TIELINE_MQ_NO_MANAGER = 10,     /* no node manager can be reached */
+    TIELINE_MQ_PORT_IN_USE = 11,
+    TIELINE_MQ_NOT_FOUND = 12,      /* no queue at that port of that node */
+    TIELINE_MQ_OTHER_HOST = 13,     /* message queues reach the nodes of this host only */
+    TIELINE_MQ_DENIED = 14,         /* the queue belongs to another user */
+    TIELINE_MQ_BUSY = 15,           /* two threads at once in a queue that was not opened for that */
+    TIELINE_MQ_SYSTEM = 16          /* anything else */
+};
+
+/* An end point. Without `threads` (see the options) one thread at a time may use it. In a child of fork() it may
+ * not be used at all. */
+typedef struct tieline_mq tieline_mq;
+
+/* An operation that has begun. Its end is returned once, by test, wait, wait_any or wait_all. */
+typedef uint64_t tieline_mq_request;
+
+/* A message that was set aside by tieline_mq_mprobe(). */
+typedef uint64_t tieline_mq_message;
+
+/* An operation that can be started again and again. */
+typedef uint64_t tieline_mq_persistent;
+
+/* As source: any peer. */
+#define TIELINE_MQ_ANY_SOURCE UINT32_MAX
+/* As ignored bits: any tag. */
+#define TIELINE_MQ_ANY_TAG UINT64_MAX
+
+/* 0 means the default everywhere but in `size` and `port`. */
+typedef struct tieline_mq_options {
+    size_t size;                    /* sizeof(tieline_mq_options) */
+    uint32_t node;                  /* a node of this host; default: the only one, or what TIELINE_NODE says */
+    uint32_t port;                  /* unique on its node */
+    uint32_t threads;               /* not 0: several threads use the queue at once; calls take a lock */
+    uint32_t in_parts;              /* not 0: long messages go through the ring, not by cross-memory attach */
+    size_t ring_bytes;              /* memory of the ring of one direction between two queues */
+    size_t eager_max_bytes;         /* longest message that is sent before its receiver asks for it */
+    size_t cut_bytes;               /* longest part of such a message in one record of the ring */
+    size_t unexpected_messages;     /* messages that are kept before they are received, of all peers */
+    size_t unexpected_bytes;        /* their bytes */
+    size_t peer_unexpected_messages; /* the same of one peer: beyond, it waits */
+    size_t peer_unexpected_bytes;
+} tieline_mq_options;
+
+#define TIELINE_MQ_OPTIONS_INIT {sizeof(tieline_mq_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+
+/* How an operation has ended. */
+typedef struct tieline_mq_status {
+    uint32_t code;   /* enum tieline_mq_code */
+    uint32_t source; /* of a receive and a probe: the sender */
+    uint64_t tag;    /* its tag */
+    uint64_t length; /* the length of the whole message in bytes, also where it was truncated */
+} tieline_mq_status;
+
+/* How often each path was taken. */
+typedef struct tieline_mq_counters {
+    size_t size;            /* sizeof(tieline_mq_counters), set by the caller */
+    uint64_t eager;         /* sent at once */
+    uint64_t offered;       /* offered to the receiver (rendezvous) */
+    uint64_t read;          /* received by cross-memory attach */
+    uint64_t in_parts;      /* offered messages received through the ring */
+    uint64_t unexpected;    /* messages that came before their receives */
+    uint64_t left;          /* times that messages were left in a ring because a limit was reached */
+    uint64_t kept_messages; /* unexpected messages that are kept now */
+    uint64_t kept_bytes;
+} tieline_mq_counters;
+
+/* What the last call of this thread that failed says; valid until its next call. */
+const char *tieline_mq_error(void);
+/* A code in words. */
+const char *tieline_mq_code_text(int code);
+
+int tieline_mq_open(const tieline_mq_options *options, tieline_mq **queue);
+/* Lets sends end and tells the peers, for that time at most (TIELINE_MQ_TIMED_OUT); then closes in any case.
+ * Memory of sends that have not ended may still be read by peers. */
+int tieline_mq_close(tieline_mq *queue, int64_t timeout_ms);
+int tieline_mq_address(tieline_mq *queue, uint32_t *node, uint32_t *port);
+/* The number of the queue at a port of a node. Waits until it is there. */
+int tieline_mq_peer(tieline_mq *queue, uint32_t node, uint32_t port, int64_t timeout_ms, uint32_t *peer);
+
+/* Returns when the memory may be used again. */
+int tieline_mq_send(tieline_mq *queue, uint32_t peer, uint64_t tag, const void *bytes, size_t length);
+/* Receives, or gives up after that time; then the memory is the caller's. `ignore`: bits of the tag that do not
+ * count. `status` may be NULL. */
+int tieline_mq_recv(tieline_mq *queue, uint32_t source, uint64_t tag, uint64_t ignore, void *bytes,
+                    size_t length, int64_t timeout_ms, tieline_mq_status *status);
+
+int tieline_mq_isend(tieline_mq *queue, uint32_t peer, uint64_t tag, const void *bytes, size_t length,
+                     tieline_mq_request *request);
+/* The request ends when the receive has begun. */
+int tieline_mq_issend(tieline_mq *queue, uint32_t peer, uint64_t tag, const void *bytes, size_t length,
+                      tieline_mq_request *request);
+int tieline_mq_isendv(tieline_mq *queue, uint32_t peer, uint64_t tag, const struct iovec *pieces, size_t count,
+                      tieline_mq_request *request);
+int tieline_mq_irecv(tieline_mq *queue, uint32_t source, uint64_t tag, uint64_t ignore, void *bytes,
+                     size_t length, tieline_mq_request *request);
+int tieline_mq_irecvv(tieline_mq *queue, uint32_t source, uint64_t tag, uint64_t ignore,
+                      const struct iovec *pieces, size_t count, tieline_mq_request *request);
+
+/* These return the code of the operation too, when it has ended. */
+int tieline_mq_test(tieline_mq *queue, tieline_mq_request request, int *ended, tieline_mq_status *status);
+int tieline_mq_wait(tieline_mq *queue, tieline_mq_request request, int64_t timeout_ms,
+                    tieline_mq_status *status);
+int tieline_mq_wait_any(tieline_mq *queue, const tieline_mq_request *requests, size_t count,
+                        int64_t timeout_ms, size_t *index, tieline_mq_status *status);
+/* The first code of an operation that failed; each has its own in `statuses` (`count` of them, or NULL). After
+ * TIELINE_MQ_TIMED_OUT the end of none has been returned. */
+int tieline_mq_wait_all(tieline_mq *queue, const tieline_mq_request *requests, size_t count,
+                        int64_t timeout_ms, tieline_mq_status *statuses);
+/* Gives up a receive that has no message yet. Its end is returned by test or wait in any case. */
+int tieline_mq_cancel(tieline_mq *queue, tieline_mq_request request);
+/* Lets everything go on that can; test and wait do so too. */
+int tieline_mq_progress(tieline_mq *queue);
+
+/* What the message says of itself that a receive would get now. */
+int tieline_mq_probe(tieline_mq *queue, uint32_t source, uint64_t tag, uint64_t ignore, int64_t timeout_ms,
+                     tieline_mq_status *status);
+/* The same, and sets it aside: only tieline_mq_imrecv() gets it. */
+int tieline_mq_mprobe(tieline_mq *queue, uint32_t source, uint64_t tag, uint64_t ignore, int64_t timeout_ms,
+                      tieline_mq_message *message, tieline_mq_status *status);
+int tieline_mq_imrecv(tieline_mq *queue, tieline_mq_message message, void *bytes, size_t length,
+                      tieline_mq_request *request);
+
+int tieline_mq_send_init(tieline_mq *queue, uint32_t peer, uint64_t tag, const void *bytes, size_t length,
+                         tieline_mq_persistent *operation);
+int tieline_mq_recv_init(tieline_mq *queue, uint32_t source, uint64_t tag, uint64_t ignore, void *bytes,
+                         size_t length, tieline_mq_persistent *operation);
+int tieline_mq_start(tieline_mq *queue, tieline_mq_persistent operation);
+int tieline_mq_complete(tieline_mq *queue, tieline_mq_persistent operation, int64_t timeout_ms,
+                        tieline_mq_status *status);
+/* Not while it is under way (TIELINE_MQ_BUSY). */
+int tieline_mq_free(tieline_mq *queue, tieline_mq_persistent operation);
+
+int tieline_mq_get_counters(tieline_mq *queue, tieline_mq_counters *counters);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

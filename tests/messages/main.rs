@@ -1,0 +1,131 @@
+//! The C API of message queues: the header, C programs, and a peer that dies.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use tieline_tests::{Cluster, Watchdog};
+
+fn top() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+/// The library under test. It is built as a dependency of this test, and lies beside it.
+fn libraries() -> PathBuf {
+    let folder = std::env::current_exe().unwrap().parent().unwrap().to_owned();
+    assert!(
+        folder.join("libtieline_mq.so").is_file(),
+        "libtieline_mq.so is not built: run `cargo build -p messages-c`"
+    );
+    folder
+}
+
+/// Compiles a program that uses the library, as strictly as any program may ask.
+fn compile(source: &str) -> PathBuf {
+    let made = Path::new(env!("CARGO_TARGET_TMPDIR")).join("messages");
+    std::fs::create_dir_all(&made).unwrap();
+    let program = made.join(Path::new(source).file_stem().unwrap());
+    must(
+        Command::new("cc")
+            .args(["-O1", "-std=c11", "-D_POSIX_C_SOURCE=200809L", "-Wall", "-Wextra", "-Werror", "-pthread"])
+            .arg("-I")
+            .arg(top().join("include/tieline"))
+            .arg(top().join(source))
+            .arg("-o")
+            .arg(&program)
+            .arg("-L")
+            .arg(libraries())
+            .arg("-ltieline_mq")
+            .arg(format!("-Wl,-rpath,{}", libraries().display())),
+    );
+    program
+}
+
+fn must(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let (out, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{command:?}: {}\n{out}{errors}", output.status);
+    out.into_owned()
+}
+
+fn program(cluster: &Cluster, path: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(path);
+    cluster.set_environment(&mut command);
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+#[test]
+fn the_header_is_clean_c_and_cpp() {
+    let made = Path::new(env!("CARGO_TARGET_TMPDIR")).join("messages-header");
+    std::fs::create_dir_all(&made).unwrap();
+    let standards = [("cc", "c", "-std=c99"), ("cc", "c", "-std=c17"), ("c++", "cc", "-std=c++11")];
+    for (at, (compiler, language, standard)) in standards.into_iter().enumerate() {
+        if Command::new(compiler).arg("--version").output().is_err() {
+            println!("SKIPPED: {compiler} is not installed");
+            continue;
+        }
+        let source = made.join(format!("only{at}.{language}"));
+        std::fs::write(
+            &source,
+            "#include <tieline_mq.h>\n#include <tieline_mq.h>\nint main(void) { return 0; }\n",
+        )
+        .unwrap();
+        must(
+            Command::new(compiler)
+                .args([standard, "-pedantic", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-fsyntax-only"])
+                .arg("-I")
+                .arg(top().join("include/tieline"))
+                .arg(&source),
+        );
+    }
+}
+
+#[test]
+fn each_function_does_what_the_header_says() {
+    let _watchdog = Watchdog::usual("all functions");
+    let cluster = Cluster::up(2).unwrap();
+    let all = compile("tests/messages/c/all.c");
+    assert_eq!(must(&mut program(&cluster, &all, &["4", "8"])), "all done\n");
+}
+
+#[test]
+fn two_programs_exchange_messages_and_a_killed_one_is_noticed() {
+    let _watchdog = Watchdog::usual("two programs");
+    let cluster = Cluster::up(2).unwrap();
+    let ping_pong = compile("examples/messages/ping_pong.c");
+    for length in ["0", "8", "8192", "100000"] {
+        let second = program(&cluster, &ping_pong, &["8", "1", "4", "1", "second", length, "200"]).spawn();
+        let first = must(&mut program(&cluster, &ping_pong, &["4", "1", "8", "1", "first", length, "200"]));
+        assert!(first.starts_with(&format!("{length} bytes: half a round trip takes")), "{first}");
+        assert!(second.unwrap().wait().unwrap().success());
+    }
+    let first = program(&cluster, &ping_pong, &["4", "2", "8", "2", "first", "8", "2000000000"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut second =
+        program(&cluster, &ping_pong, &["8", "2", "4", "2", "second", "8", "2000000000"]).spawn().unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    second.kill().unwrap();
+    second.wait().unwrap();
+    let output = first.wait_with_output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && errors.contains("is gone"), "{errors}");
+}
+
+#[test]
+fn without_a_cluster_the_error_says_what_to_start() {
+    let empty = Cluster::empty().unwrap();
+    let output = program(&empty, &compile("examples/messages/ping_pong.c"), &["4", "1", "8", "1", "first"])
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.code() == Some(1)
+            && errors.contains("tieline_mq_open: ")
+            && errors.contains("tieline up"),
+        "{errors}"
+    );
+    assert_eq!(errors.lines().count(), 1, "{errors}");
+}
