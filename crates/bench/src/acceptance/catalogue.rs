@@ -18,8 +18,8 @@ mod select;
 mod tests;
 
 use hosts::between_hosts;
-pub use kinds::{Copies, Entry, Fabric, Fabrics, Kind, Messages, Needs, Ofi, Sisci, Sockets};
-use messages::{above_line, beside_ucx};
+pub use kinds::{Beside, Copies, Entry, Fabric, Fabrics, Kind, Messages, Needs, Ofi, Sisci, Sockets};
+use messages::{MPICH, OPEN_MPI, UCX, above_line, beside_rival};
 pub(crate) use select::is_within;
 pub use select::select;
 
@@ -92,7 +92,7 @@ const fn dma(id: &'static str, size_bytes: usize, cold: bool) -> Entry {
 const OWN_LINES_GOAL: Goal = Goal::at_most(1.10);
 
 /// All figures.
-pub const ALL: [Entry; 153] = [
+pub const ALL: [Entry; 167] = [
     entry(
         "scipp.half_rtt.4B",
         Needs::Pair,
@@ -383,14 +383,28 @@ pub const ALL: [Entry; 153] = [
     between_hosts("rails.two", ofi::Load::TwoRails { size_bytes: 1 << 20 }),
     between_hosts("rails.cut", ofi::Load::Cut),
     between_hosts("rails.urgent.64B", ofi::Load::Urgent),
-    beside_ucx("mq.half_rtt.8B", MessagesLoad::Echo { size_bytes: 8 }, Goal::at_most(0.6)),
+    beside_rival("mq.half_rtt.8B", UCX, messages::ECHO_8B, Goal::at_most(0.6)),
     above_line("mq.half_rtt.8B.line", 8, Goal::at_most(1.8)),
-    beside_ucx("mq.half_rtt.1KiB", MessagesLoad::Echo { size_bytes: 1 << 10 }, Goal::at_most(0.7)),
-    beside_ucx("mq.half_rtt.8KiB", MessagesLoad::Echo { size_bytes: 8 << 10 }, Goal::at_most(0.7)),
-    beside_ucx("mq.rate.8B", MessagesLoad::Rate, Goal::at_least(2.0)),
-    beside_ucx("mq.bw.64KiB.hot", MessagesLoad::Stream { size_bytes: 64 << 10 }, Goal::at_least(1.2)),
-    beside_ucx("mq.bw.1MiB.hot", MessagesLoad::Stream { size_bytes: 1 << 20 }, Goal::at_least(1.2)),
-    beside_ucx("mq.bw.4MiB.hot", MessagesLoad::Stream { size_bytes: 4 << 20 }, Goal::at_least(1.2)),
+    beside_rival("mq.half_rtt.8B.openmpi", OPEN_MPI, messages::ECHO_8B, Goal::at_most(0.6)),
+    beside_rival("mq.half_rtt.8B.mpich", MPICH, messages::ECHO_8B, Goal::at_most(0.6)),
+    beside_rival("mq.half_rtt.1KiB", UCX, messages::ECHO_1KIB, Goal::at_most(0.7)),
+    beside_rival("mq.half_rtt.1KiB.openmpi", OPEN_MPI, messages::ECHO_1KIB, Goal::at_most(0.7)),
+    beside_rival("mq.half_rtt.1KiB.mpich", MPICH, messages::ECHO_1KIB, Goal::at_most(0.7)),
+    beside_rival("mq.half_rtt.8KiB", UCX, messages::ECHO_8KIB, Goal::at_most(0.7)),
+    beside_rival("mq.half_rtt.8KiB.openmpi", OPEN_MPI, messages::ECHO_8KIB, Goal::at_most(0.7)),
+    beside_rival("mq.half_rtt.8KiB.mpich", MPICH, messages::ECHO_8KIB, Goal::at_most(0.7)),
+    beside_rival("mq.rate.8B", UCX, MessagesLoad::Rate, Goal::at_least(2.0)),
+    beside_rival("mq.rate.8B.openmpi", OPEN_MPI, MessagesLoad::Rate, Goal::at_least(2.0)),
+    beside_rival("mq.rate.8B.mpich", MPICH, MessagesLoad::Rate, Goal::at_least(2.0)),
+    beside_rival("mq.bw.64KiB.hot", UCX, messages::STREAM_64KIB, Goal::at_least(1.2)),
+    beside_rival("mq.bw.64KiB.hot.openmpi", OPEN_MPI, messages::STREAM_64KIB, Goal::at_least(1.2)),
+    beside_rival("mq.bw.64KiB.hot.mpich", MPICH, messages::STREAM_64KIB, Goal::at_least(1.2)),
+    beside_rival("mq.bw.1MiB.hot", UCX, messages::STREAM_1MIB, Goal::at_least(1.2)),
+    beside_rival("mq.bw.1MiB.hot.openmpi", OPEN_MPI, messages::STREAM_1MIB, Goal::at_least(1.2)),
+    beside_rival("mq.bw.1MiB.hot.mpich", MPICH, messages::STREAM_1MIB, Goal::at_least(1.2)),
+    beside_rival("mq.bw.4MiB.hot", UCX, messages::STREAM_4MIB, Goal::at_least(1.2)),
+    beside_rival("mq.bw.4MiB.hot.openmpi", OPEN_MPI, messages::STREAM_4MIB, Goal::at_least(1.2)),
+    beside_rival("mq.bw.4MiB.hot.mpich", MPICH, messages::STREAM_4MIB, Goal::at_least(1.2)),
     entry(
         "harness.overhead",
         Needs::Nothing,

@@ -1,8 +1,8 @@
-//! Figures of message queues, beside UCX and beside a cache line.
+//! Figures of message queues, beside UCX, beside MPI and beside a cache line.
 
 use super::{
     Context,
-    catalogue::{Entry, Messages},
+    catalogue::{Beside, Entry, Messages},
     pair::alone,
 };
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
     cpus,
     error::Result,
     figure::{Figure, ReferenceKind, Spec, Stat},
-    patterns::messages::{AboveLine, BesideUcx, Load, Ours, Ucx},
+    patterns::messages::{AboveLine, BesideRival, Load, Mpi, Ours, Rival, Ucx},
     pinned_pair,
     run::BlockPlan,
     verdict::Goal,
@@ -18,39 +18,45 @@ use crate::{
 
 const WHAT: &str = "messages between two processes";
 /// As many times as long as others a figure is measured whose readings start programs.
-const UCX_TIMES: u32 = 10;
+const RIVAL_TIMES: u32 = 10;
 
 pub(super) fn measure(context: &mut Context<'_>, entry: &Entry, what: Messages) -> Result<Figure> {
-    let Messages { load, above_line, goal } = what;
     let cpus = cpus::pair(context.options.cpus, WHAT)?;
-    if above_line {
-        over_line(context, entry, load, goal, cpus)
+    if what.beside == Beside::Line {
+        over_line(context, entry, what.load, what.goal, cpus)
     } else {
-        beside_ucx(context, entry, load, goal, cpus)
+        beside_rival(context, entry, what, cpus)
     }
 }
 
-fn beside_ucx(
+fn beside_rival(
     context: &mut Context<'_>,
     entry: &Entry,
-    load: Load,
-    goal: Goal,
+    what: Messages,
     cpus: [usize; 2],
 ) -> Result<Figure> {
+    let Messages { load, beside, goal } = what;
     let waiter = context.progress.waiter();
-    let ucx = Ucx::new(cpus, &waiter)?;
+    let rival = match beside {
+        Beside::Mpi(implementation) => Rival::Mpi(Mpi::new(implementation, cpus, &waiter)?),
+        Beside::Ucx | Beside::Line => Rival::Ucx(Ucx::new(cpus, &waiter)?),
+    };
     let ours = Ours::start(load, cpus, &waiter)?;
-    let plan = BlockPlan::against_rival(context.options.max_time * UCX_TIMES, context.options.seed);
-    context.paired(&plan, BesideUcx { ours, ucx, load }, load.count(), |_| {
+    let plan = BlockPlan::against_rival(context.options.max_time * RIVAL_TIMES, context.options.seed);
+    context.paired(&plan, BesideRival { ours, rival, load }, load.count(), |_| {
         let mut spec = spec(entry, load, goal, cpus);
         spec.kind = ReferenceKind::Rival;
-        spec.reference = "UCX by shared memory, ucx_perftest".to_owned();
-        spec.version = Ucx::version();
-        spec.argv = Ucx::argv(load);
-        spec.notes.push(
-            "UCX is started for each reading, and not counted while it starts; no MPI is beside it"
-                .to_owned(),
-        );
+        (spec.reference, spec.version, spec.argv) = match beside {
+            Beside::Mpi(mpi) => (
+                format!("{}, a program that sends and receives", mpi.name()),
+                mpi.version(),
+                mpi.argv(load, cpus),
+            ),
+            Beside::Ucx | Beside::Line => {
+                ("UCX by shared memory, ucx_perftest".to_owned(), Ucx::version(), Ucx::argv(load))
+            }
+        };
+        spec.notes.push("the rival is started for each reading, and not counted while it starts".to_owned());
         spec
     })
 }

@@ -1,7 +1,8 @@
-//! Messages between two processes, through message queues and through UCX.
+//! Messages between two processes, through message queues and through rivals.
 //!
-//! Ours is a pair of processes that carry out orders, and sleep while UCX is measured. UCX is its own
-//! benchmark ([`ucx`]), which is started for each reading. Both have the same two processors.
+//! Ours is a pair of processes that carry out orders, and sleep while a rival is measured. UCX is its own
+//! benchmark ([`ucx`]), MPI a program of ours ([`mpi`]); they are started for each reading. All have the
+//! same two processors.
 
 use std::{process::Command, sync::Arc, time::Duration};
 
@@ -18,8 +19,10 @@ use crate::{
     timer::Timer,
 };
 
+mod mpi;
 mod ucx;
 
+pub use mpi::{Implementation, Mpi};
 pub use ucx::Ucx;
 
 /// The program of either end.
@@ -82,6 +85,11 @@ impl Load {
         }
     }
 
+    /// Messages under way in one direction.
+    const fn window(self) -> u64 {
+        if self.size_bytes() < LONG_BYTES { WINDOW_OF_SHORT } else { WINDOW_OF_LONG }
+    }
+
     /// What the near end of ours is ordered, and the far end.
     fn orders(self) -> [String; 2] {
         let (size_bytes, count) = (self.size_bytes(), self.count());
@@ -90,7 +98,7 @@ impl Load {
                 [format!("echo {size_bytes} {count}"), format!("answer {size_bytes} {count}")]
             }
             Self::Rate | Self::Stream { .. } => {
-                let window = if size_bytes < LONG_BYTES { WINDOW_OF_SHORT } else { WINDOW_OF_LONG };
+                let window = self.window();
                 let shape = format!("{size_bytes} {count} {window} 1 {window}");
                 [format!("send {shape}"), format!("receive {shape}")]
             }
@@ -160,23 +168,40 @@ impl Ours {
     }
 }
 
-/// Ours, compared with UCX.
-pub struct BesideUcx {
+/// Another way to send messages.
+pub enum Rival {
+    /// UCX's benchmark.
+    Ucx(Ucx),
+    /// An MPI.
+    Mpi(Mpi),
+}
+
+impl Rival {
+    fn reading(&self, load: Load) -> Result<f64> {
+        match self {
+            Self::Ucx(ucx) => ucx.reading(load),
+            Self::Mpi(mpi) => mpi.reading(load),
+        }
+    }
+}
+
+/// Ours, compared with a rival.
+pub struct BesideRival {
     /// Ours.
     pub ours: Ours,
-    /// UCX's benchmark.
-    pub ucx: Ucx,
+    /// The rival.
+    pub rival: Rival,
     /// What both carry out.
     pub load: Load,
 }
 
-impl Sides for BesideUcx {
+impl Sides for BesideRival {
     fn ours(&mut self) -> Result<f64> {
         self.ours.reading(self.load)
     }
 
     fn reference(&mut self) -> Result<f64> {
-        self.ucx.reading(self.load)
+        self.rival.reading(self.load)
     }
 }
 

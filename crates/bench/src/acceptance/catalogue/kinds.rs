@@ -107,13 +107,24 @@ pub struct Ofi {
     pub goal: Goal,
 }
 
+/// What message queues are compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Beside {
+    /// One cache line there and back.
+    Line,
+    /// UCX's benchmark.
+    Ucx,
+    /// A program of ours over an MPI.
+    Mpi(messages::Implementation),
+}
+
 /// Figures of message queues.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Messages {
     /// What is measured.
     pub load: messages::Load,
-    /// Whether it is compared with one cache line there and back; else with UCX.
-    pub above_line: bool,
+    /// What it is compared with.
+    pub beside: Beside,
     /// The goal of the ratio.
     pub goal: Goal,
 }

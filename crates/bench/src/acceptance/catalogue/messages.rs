@@ -1,21 +1,34 @@
 //! The figures of message queues.
 
-use super::{Entry, Kind, Messages, Needs, entry};
-use crate::{patterns::messages::Load, verdict::Goal};
+use super::{Beside, Entry, Kind, Messages, Needs, entry};
+use crate::{
+    patterns::messages::{Implementation, Load},
+    verdict::Goal,
+};
 
-/// Compared with UCX's benchmark.
-pub(super) const fn beside_ucx(id: &'static str, load: Load, goal: Goal) -> Entry {
+pub(super) const UCX: Beside = Beside::Ucx;
+pub(super) const OPEN_MPI: Beside = Beside::Mpi(Implementation::OpenMpi);
+pub(super) const MPICH: Beside = Beside::Mpi(Implementation::Mpich);
+pub(super) const ECHO_8B: Load = Load::Echo { size_bytes: 8 };
+pub(super) const ECHO_1KIB: Load = Load::Echo { size_bytes: 1 << 10 };
+pub(super) const ECHO_8KIB: Load = Load::Echo { size_bytes: 8 << 10 };
+pub(super) const STREAM_64KIB: Load = Load::Stream { size_bytes: 64 << 10 };
+pub(super) const STREAM_1MIB: Load = Load::Stream { size_bytes: 1 << 20 };
+pub(super) const STREAM_4MIB: Load = Load::Stream { size_bytes: 4 << 20 };
+
+/// Compared with a rival.
+pub(super) const fn beside_rival(id: &'static str, beside: Beside, load: Load, goal: Goal) -> Entry {
     let what = match load {
         Load::Echo { .. } => "message queue: half round trip, receives of one tag",
         Load::Rate => "message queue: messages of 8 bytes in one direction, receives of one tag",
         Load::Stream { .. } => "message queue: bandwidth in one direction, the same few buffers again",
     };
-    entry(id, Needs::Nothing, what, Kind::Messages(Messages { load, above_line: false, goal }))
+    entry(id, Needs::Nothing, what, Kind::Messages(Messages { load, beside, goal }))
 }
 
 /// Compared with one cache line there and back.
 pub(super) const fn above_line(id: &'static str, size_bytes: u64, goal: Goal) -> Entry {
     let load = Load::Echo { size_bytes };
     let what = "message queue: half round trip, beside that of one cache line";
-    entry(id, Needs::Nothing, what, Kind::Messages(Messages { load, above_line: true, goal }))
+    entry(id, Needs::Nothing, what, Kind::Messages(Messages { load, beside: Beside::Line, goal }))
 }

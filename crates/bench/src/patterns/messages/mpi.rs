@@ -1,0 +1,149 @@
+//! An MPI that is installed: a program of our own (`mpi.c` beside this file), compiled with its compiler.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+    sync::Arc,
+    time::Duration,
+};
+
+use super::Load;
+use crate::{
+    error::{BenchError, Result},
+    patterns::programs::{Room, Running, find},
+    progress::Waiter,
+};
+
+const SOURCE: &str = include_str!("mpi.c");
+const READING: Duration = Duration::from_secs(60);
+
+/// Which.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Implementation {
+    /// Open MPI, with the transport that it chooses.
+    OpenMpi,
+    /// MPICH.
+    Mpich,
+}
+
+impl Implementation {
+    /// Its compiler and its launcher, each with Debian's package.
+    const fn programs(self) -> [(&'static str, &'static str); 2] {
+        match self {
+            Self::OpenMpi => [("mpicc.openmpi", "libopenmpi-dev"), ("mpirun.openmpi", "openmpi-bin")],
+            Self::Mpich => [("mpicc.mpich", "libmpich-dev"), ("mpirun.mpich", "mpich")],
+        }
+    }
+
+    /// Options of the launcher: two ranks on this machine, which choose their processors themselves.
+    const fn options(self) -> &'static [&'static str] {
+        match self {
+            Self::OpenMpi => &["--oversubscribe", "--bind-to", "none", "-np", "2"],
+            Self::Mpich => &["-bind-to", "none", "-np", "2"],
+        }
+    }
+
+    /// For people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::OpenMpi => "Open MPI",
+            Self::Mpich => "MPICH",
+        }
+    }
+
+    /// Its version, as its launcher prints it; empty if that is not there.
+    pub fn version(self) -> String {
+        let launcher = self.programs()[1].0;
+        let said = Command::new(launcher).arg("--version").output().map(|output| output.stdout);
+        let said = String::from_utf8(said.unwrap_or_default()).unwrap_or_default();
+        let is_version =
+            |word: &&str| word.starts_with(|first: char| first.is_ascii_digit()) && word.contains('.');
+        said.split_whitespace().find(is_version).unwrap_or_default().to_owned()
+    }
+
+    /// Its command line.
+    pub fn argv(self, load: Load, cpus: [usize; 2]) -> Vec<String> {
+        let launcher = self.programs()[1].0.to_owned();
+        std::iter::once(launcher).chain(self.arguments("mpi", load, cpus)).collect()
+    }
+
+    fn arguments(self, program: &str, load: Load, cpus: [usize; 2]) -> Vec<String> {
+        let (size_bytes, count, window) = (load.size_bytes(), load.count(), load.window());
+        let what = if matches!(load, Load::Echo { .. }) { "echo" } else { "stream" };
+        let own = format!("{program} {} {} {what} {size_bytes} {count} {window}", cpus[0], cpus[1]);
+        let options = self.options().iter().map(|option| (*option).to_owned());
+        options.chain(own.split(' ').map(ToOwned::to_owned)).collect()
+    }
+}
+
+/// Starts two ranks for each reading.
+pub struct Mpi {
+    implementation: Implementation,
+    launcher: PathBuf,
+    program: PathBuf,
+    cpus: [usize; 2],
+    waiter: Arc<dyn Waiter>,
+    /// Last: the folder is removed after the processes that use it.
+    room: Room,
+}
+
+impl Mpi {
+    /// Compiles the program.
+    ///
+    /// # Errors
+    /// It is not installed, or its compiler fails.
+    pub fn new(implementation: Implementation, cpus: [usize; 2], waiter: &Arc<dyn Waiter>) -> Result<Self> {
+        let [compiler, launcher] = implementation.programs();
+        let (compiler, launcher) = (find(compiler)?, find(launcher)?);
+        let room = Room::new()?;
+        let program = compile(&compiler, room.path())?;
+        Ok(Self { implementation, launcher, program, cpus, waiter: Arc::clone(waiter), room })
+    }
+
+    pub(super) fn reading(&self, load: Load) -> Result<f64> {
+        let mut command = Command::new(&self.launcher);
+        let program = self.program.display().to_string();
+        command.args(self.implementation.arguments(&program, load, self.cpus));
+        // Root is refused else.
+        command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+        let name = self.implementation.name();
+        let said =
+            Running::start(command, "mpi", self.room.path(), self.cpus[0])?.finish(READING, &self.waiter)?;
+        let ns = said.lines().rev().find_map(|line| line.trim().parse().ok()).filter(|ns: &f64| *ns > 0.0);
+        let nothing =
+            || BenchError::OtherEnd { what: super::WHAT, reason: format!("{name} printed no time: {said}") };
+        ns.map(|ns| load.of_ns(ns)).ok_or_else(nothing)
+    }
+}
+
+fn compile(compiler: &Path, room: &Path) -> Result<PathBuf> {
+    let (source, program) = (room.join("mpi.c"), room.join("mpi"));
+    std::fs::write(&source, SOURCE).map_err(BenchError::io(source.display().to_string()))?;
+    let output = Command::new(compiler)
+        .args(["-O2", "-o"])
+        .args([&program, &source])
+        .output()
+        .map_err(BenchError::io(compiler.display().to_string()))?;
+    if output.status.success() {
+        return Ok(program);
+    }
+    let reason = format!(
+        "{} does not compile an MPI program: {}: install the packages of this MPI again",
+        compiler.display(),
+        String::from_utf8_lossy(&output.stderr).lines().next().unwrap_or("no reason given")
+    );
+    Err(BenchError::Absent { what: super::WHAT, reason })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn its_command_line_says_what_is_measured() {
+        let line = Implementation::OpenMpi.argv(Load::Echo { size_bytes: 8 }, [2, 5]).join(" ");
+        assert_eq!(line, "mpirun.openmpi --oversubscribe --bind-to none -np 2 mpi 2 5 echo 8 100000 64");
+        let line = Implementation::Mpich.argv(Load::Stream { size_bytes: 1 << 20 }, [0, 1]).join(" ");
+        assert_eq!(line, "mpirun.mpich -bind-to none -np 2 mpi 0 1 stream 1048576 512 4");
+    }
+}
