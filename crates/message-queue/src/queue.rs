@@ -72,6 +72,15 @@ impl<M: Meeting> MessageQueue<M> {
         self.endpoint.peer(name)
     }
 
+    /// As [`Endpoint::open_way`]: for who waits for a peer that has not been heard of, because the end of a
+    /// peer is noticed only where there is a way to or from it.
+    ///
+    /// # Errors
+    /// As [`Endpoint::open_way`].
+    pub fn open_way(&mut self, to: PeerId) -> Result<bool, Error> {
+        self.endpoint.open_way(to, &mut self.requests)
+    }
+
     /// How often each path was taken.
     #[must_use]
     pub fn counters(&self) -> Counters {

@@ -1,0 +1,38 @@
+//! Collective operations of a group of message queues: barrier, broadcast, reduce, allreduce, allgather and
+//! alltoall.
+//!
+//! **What it is for.** A [`Group`] is a list of end points in rank order. Each member calls the same
+//! operation with its own [`MessageQueue`](message_queue::MessageQueue), and together they exchange the
+//! messages. Each operation has an algorithm with few steps for short messages (*latency*) and one that
+//! sends few bytes for long messages (*bandwidth*); [`CollectiveSettings`] says from which length and from
+//! how many members on the second is used.
+//!
+//! **Tags.** Groups use tagged messages whose bit 63 is set: bits 31 to 62 are the context of the group,
+//! bit 0 says that a member has given up, and the others are 0. A program that uses groups sends no tags
+//! with bit 63 set ([`GROUP_TAGS`]), and posts no receive that ignores this bit.
+//!
+//! **What it must never do.** Receive a message of the program or of another group; return a result when a
+//! member has called something else; wait without an end for a member whose death the message queue reports.
+//!
+//! **Not there yet.** Operations that go on in the background, blocks of different lengths, and switches that
+//! were measured: the defaults are those of MPICH. Each message is copied once on either side.
+//!
+//! **Where to start reading.** [`Group`] in `group.rs` has the calls, `call.rs` what all of them do with the
+//! queue, and `algorithms` a file for each operation.
+#![forbid(unsafe_code)]
+
+mod algorithms;
+mod blocks;
+mod call;
+mod error;
+mod group;
+pub mod operation;
+mod settings;
+mod signature;
+
+pub use call::GROUP_TAGS;
+pub use error::Error;
+pub use group::{Group, MEMBERS_MAX};
+pub use operation::Element;
+pub use settings::{CollectiveSettings, Switch};
+pub use signature::{Kind, Signature};
