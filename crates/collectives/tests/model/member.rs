@@ -155,7 +155,9 @@ impl Member<'_> {
 
     /// Any bits, also those of what is no number: the result is the same on all members.
     fn rounded(&mut self, group: &mut Group, spec: &Spec, at: usize) {
-        let of = |word| if spec.seed & 2 == 0 { f64::from_bits(word) } else { word as f64 / 3e9 };
+        // Of two that are no numbers, the result is the first: their bits tell the order of the arguments.
+        let no_number = |word| if word % 3 == 0 { word | 0x7ff << 52 } else { word };
+        let of = |word| if spec.seed & 2 == 0 { f64::from_bits(no_number(word)) } else { word as f64 / 3e9 };
         let mut values: Vec<f64> = spec.words(self.rank, spec.len).map(of).collect();
         let operation = [operation::sum, operation::product, operation::min, operation::max];
         group.allreduce(self.queue, &mut values, operation[spec.operation % 4], LIMIT).unwrap();
