@@ -37,7 +37,9 @@ enum tieline_mq_code {
     TIELINE_MQ_OTHER_HOST = 13,     /* message queues reach the nodes of this host only */
     TIELINE_MQ_DENIED = 14,         /* the queue belongs to another user */
     TIELINE_MQ_BUSY = 15,           /* two threads at once in a queue that was not opened for that */
-    TIELINE_MQ_SYSTEM = 16          /* anything else */
+    TIELINE_MQ_SYSTEM = 16,         /* anything else */
+    TIELINE_MQ_GROUP_BROKEN = 17,   /* a call of the group failed, here or at another member */
+    TIELINE_MQ_MISMATCH = 18        /* another member of the group made another call */
 };
 
 /* An end point. Without `threads` (see the options) one thread at a time may use it. In a child of fork() it may
@@ -164,6 +166,55 @@ int tieline_mq_complete(tieline_mq *queue, tieline_mq_persistent operation, int6
 int tieline_mq_free(tieline_mq *queue, tieline_mq_persistent operation);
 
 int tieline_mq_get_counters(tieline_mq *queue, tieline_mq_counters *counters);
+
+/* Collective operations. All members of a group make the same calls in the same order, each with its own queue,
+ * with the same lengths, types and roots, and none of them waits longer than its time limit. After a call that
+ * failed, the group is unusable: make a new one with another context. Groups use tags whose bit 63 is set; a
+ * program that has groups does not. Not in queues that were opened with `threads`. */
+typedef uint64_t tieline_mq_group;
+
+enum tieline_mq_type {
+    TIELINE_MQ_INT32 = 0,
+    TIELINE_MQ_INT64 = 1,
+    TIELINE_MQ_UINT32 = 2,
+    TIELINE_MQ_UINT64 = 3,
+    TIELINE_MQ_FLOAT = 4,
+    TIELINE_MQ_DOUBLE = 5
+};
+
+/* Sums and products of integers wrap around. The last three are of integers only. */
+enum tieline_mq_operation {
+    TIELINE_MQ_SUM = 0,
+    TIELINE_MQ_PRODUCT = 1,
+    TIELINE_MQ_MIN = 2,
+    TIELINE_MQ_MAX = 3,
+    TIELINE_MQ_AND = 4,
+    TIELINE_MQ_OR = 5,
+    TIELINE_MQ_XOR = 6
+};
+
+/* A group of these peers, in the order of their ranks, this queue among them (by tieline_mq_peer() of its own
+ * address). Groups that have two members in common have different contexts. Nothing is sent. */
+int tieline_mq_group_create(tieline_mq *queue, const uint32_t *peers, size_t count, uint32_t context,
+                            tieline_mq_group *group);
+int tieline_mq_group_free(tieline_mq *queue, tieline_mq_group group);
+/* Returns when all members have called it. */
+int tieline_mq_barrier(tieline_mq *queue, tieline_mq_group group, int64_t timeout_ms);
+/* Copies the root's bytes to all members. */
+int tieline_mq_broadcast(tieline_mq *queue, tieline_mq_group group, size_t root, void *bytes, size_t length,
+                         int64_t timeout_ms);
+/* Combines the values of all members, place by place; the result is at the root. */
+int tieline_mq_reduce(tieline_mq *queue, tieline_mq_group group, size_t root, void *values, size_t count,
+                      uint32_t type, uint32_t operation, int64_t timeout_ms);
+/* The same; the result is at all members, with the same bits. */
+int tieline_mq_allreduce(tieline_mq *queue, tieline_mq_group group, void *values, size_t count, uint32_t type,
+                         uint32_t operation, int64_t timeout_ms);
+/* Gathers `length` bytes of each member at all members: `all` has room for that times the members. */
+int tieline_mq_allgather(tieline_mq *queue, tieline_mq_group group, const void *mine, size_t length, void *all,
+                         int64_t timeout_ms);
+/* `length` bytes from each member to each: block i of `to` goes to rank i, block i of `from` comes from it. */
+int tieline_mq_alltoall(tieline_mq *queue, tieline_mq_group group, const void *to, void *from, size_t length,
+                        int64_t timeout_ms);
 
 #ifdef __cplusplus
 }

@@ -4,6 +4,7 @@
 // The names are the API's; these functions are called from C only.
 #![allow(missing_docs, clippy::too_many_arguments, reason = "the header has the documentation")]
 
+mod groups;
 mod messages;
 mod persistent;
 mod requests;
@@ -16,6 +17,7 @@ use std::time::Duration;
 use crate::code::{Code, Result};
 use crate::last_error;
 use crate::queue::{Options, Queue};
+pub use groups::*;
 pub use messages::*;
 pub use persistent::*;
 pub use requests::*;

@@ -29,10 +29,12 @@ pub enum Code {
     Denied = 14,
     Busy = 15,
     System = 16,
+    GroupBroken = 17,
+    Mismatch = 18,
 }
 
 impl Code {
-    const ALL: [(Self, &'static str); 17] = [
+    const ALL: [(Self, &'static str); 19] = [
         (Self::Ok, "no error\0"),
         (Self::Invalid, "an argument is wrong\0"),
         (Self::Truncated, "the message was longer than the receive\0"),
@@ -50,6 +52,8 @@ impl Code {
         (Self::Denied, "the queue belongs to another user\0"),
         (Self::Busy, "in use by another call\0"),
         (Self::System, "an error of the system or of the library\0"),
+        (Self::GroupBroken, "a call of this group failed, here or at another member\0"),
+        (Self::Mismatch, "another member made another call\0"),
     ];
 
     /// The words for a code, ended by a NUL.
@@ -105,6 +109,23 @@ impl From<Error> for Failure {
     }
 }
 
+impl From<collectives::Error> for Failure {
+    fn from(error: collectives::Error) -> Self {
+        use collectives::Error as Of;
+        let code = match &error {
+            Of::Gone { .. } => Code::PeerGone,
+            Of::GivenUp { .. } | Of::Broken => Code::GroupBroken,
+            Of::Mismatch { .. } => Code::Mismatch,
+            Of::Foreign { .. } => Code::PeerWrong,
+            Of::Messages { error, .. } => of_message(error),
+            Of::TimedOut { .. } => Code::TimedOut,
+            Of::NoRoot { .. } | Of::Length { .. } | Of::NotMember | Of::Twice { .. } => Code::Invalid,
+            Of::TooMany { .. } | Of::WrongQueue => Code::Invalid,
+        };
+        code.because(error)
+    }
+}
+
 fn of(error: &Error) -> Code {
     match error {
         Error::Messages(error) => of_message(error),
@@ -143,6 +164,6 @@ mod tests {
             assert_eq!(*code as usize, at);
             assert!(Code::text(at as i32) == *text && text.ends_with('\0'));
         }
-        assert!(Code::text(17).starts_with("no code") && Code::text(-1).starts_with("no code"));
+        assert!(Code::text(19).starts_with("no code") && Code::text(-1).starts_with("no code"));
     }
 }

@@ -5,14 +5,15 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use collectives::{CollectiveSettings, Group};
 use proto::ids::{NodeId, PortNo};
 use tieline::messages::{
-    Buffers, Claimed, Envelope, MessageError, Mode, PeerId, Persistent, Request, SendRequest, Settings,
-    Space, Status, Want,
+    Buffers, Claimed, Engine, Envelope, MessageError, Mode, PeerId, Persistent, Request, SendRequest,
+    Settings, Space, Status, Want,
 };
 use tieline::{MessageQueue, Node, NodeOptions, SharedMessageQueue};
 
-use crate::code::{Code, Result};
+use crate::code::{Code, Failure, Result};
 
 /// How to open a queue.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +49,7 @@ struct Kept {
     next: u64,
     claimed: HashMap<u64, Claimed>,
     persistent: HashMap<u64, Persistent>,
+    groups: HashMap<u64, Group>,
 }
 
 impl Kept {
@@ -57,8 +59,12 @@ impl Kept {
     }
 }
 
-fn busy() -> crate::code::Failure {
+fn busy() -> Failure {
     Code::Busy.because("another thread is in this queue: open it with `threads` set, or take turns")
+}
+
+fn no_group() -> Failure {
+    Code::NoSuchRequest.because("no group has this number: make it with tieline_mq_group_create")
 }
 
 impl Queue {
@@ -123,7 +129,7 @@ impl Queue {
     #[inline]
     pub fn with<R>(
         &self,
-        calls: impl FnOnce(&mut tieline::messages::Engine) -> std::result::Result<R, MessageError>,
+        calls: impl FnOnce(&mut Engine) -> std::result::Result<R, MessageError>,
     ) -> Result<R> {
         Ok(match &self.kind {
             Kind::Single(queue) => {
@@ -263,6 +269,60 @@ impl Queue {
             Kind::Single(_) => self.with(|queue| queue.complete(persistent, limit)),
             Kind::Shared(queue) => Ok(queue.complete(persistent, limit)?),
         })
+    }
+
+    /// A group of these peers, the queue itself among them, in rank order: its number.
+    ///
+    /// # Errors
+    /// The list is wrong; the queue is shared by threads.
+    pub fn make_group(&self, peers: &[PeerId], context: u32) -> Result<u64> {
+        let Kind::Single(queue) = &self.kind else {
+            // A call of a group waits, and would keep all other threads out meanwhile.
+            let why = "collective operations need a queue of one thread: open another one without `threads`";
+            return Err(Code::Invalid.because(why));
+        };
+        let mut queue = queue.try_borrow_mut().map_err(|_| busy())?;
+        let name_of =
+            |peer: &PeerId| queue.endpoint().name_of(*peer).ok_or(MessageError::NoSuchPeer { peer: *peer });
+        let names: Vec<_> = peers.iter().map(name_of).collect::<std::result::Result<_, _>>()?;
+        let group = Group::new(&mut queue, &names, context, CollectiveSettings::default())?;
+        let mut kept = self.kept();
+        let number = kept.number();
+        kept.groups.insert(number, group);
+        Ok(number)
+    }
+
+    /// A call of a group.
+    ///
+    /// # Errors
+    /// No such group; those of the call.
+    pub fn with_group(
+        &self,
+        number: u64,
+        call: impl FnOnce(&mut Group, &mut Engine) -> std::result::Result<(), collectives::Error>,
+    ) -> Result<Code> {
+        let Kind::Single(queue) = &self.kind else { return Err(no_group()) };
+        let mut queue = queue.try_borrow_mut().map_err(|_| busy())?;
+        let mut kept = self.kept();
+        let group = kept.groups.get_mut(&number).ok_or_else(no_group)?;
+        call(group, &mut queue)?;
+        Ok(Code::Ok)
+    }
+
+    /// Number of members of a group.
+    ///
+    /// # Errors
+    /// No such group.
+    pub fn group_members(&self, number: u64) -> Result<usize> {
+        self.kept().groups.get(&number).map(Group::members).ok_or_else(no_group)
+    }
+
+    /// Forgets a group.
+    ///
+    /// # Errors
+    /// No such group.
+    pub fn forget_group(&self, number: u64) -> Result<()> {
+        self.kept().groups.remove(&number).map(drop).ok_or_else(no_group)
     }
 
     /// Forgets it.

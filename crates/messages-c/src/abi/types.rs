@@ -239,6 +239,38 @@ fn piece(start: *mut u8, length: usize) -> Result<Piece> {
     Ok(unsafe { Piece::new(start, length) })
 }
 
+/// Values that a call reads and writes, and nobody else uses meanwhile.
+pub(super) fn memory<'a, T>(start: *mut T, count: usize, name: &str) -> Result<&'a mut [T]> {
+    if count == 0 {
+        return Ok(&mut []);
+    }
+    check_memory(start, count, name)?;
+    // SAFETY: the program says that so many values of this type, of which any bytes are one, lie there, and
+    // leaves them alone during the call; the address is aligned.
+    Ok(unsafe { std::slice::from_raw_parts_mut(start, count) })
+}
+
+/// Bytes that a call reads, and nobody writes meanwhile.
+pub(super) fn memory_to_read<'a>(start: *const u8, length: usize, name: &str) -> Result<&'a [u8]> {
+    if length == 0 {
+        return Ok(&[]);
+    }
+    check_memory(start, length, name)?;
+    // SAFETY: as in `memory`.
+    Ok(unsafe { std::slice::from_raw_parts(start, length) })
+}
+
+fn check_memory<T>(start: *const T, count: usize, name: &str) -> Result<()> {
+    start.as_ref_checked(name)?;
+    if !start.is_aligned() {
+        return Err(Code::Invalid.because(format!("{name} is not aligned to values of its type")));
+    }
+    match count.checked_mul(size_of::<T>()).map(isize::try_from) {
+        Some(Ok(_)) => Ok(()),
+        _ => Err(Code::Invalid.because(format!("{name}: {count} values are longer than any memory"))),
+    }
+}
+
 /// The same in pieces.
 pub(super) fn scattered(pieces: In<Iovec>, count: usize) -> Result<Buffers> {
     let all = pieces.list(count, "pieces")?.iter().map(|iovec| piece(iovec.base, iovec.length));
