@@ -7,6 +7,7 @@
 mod arrive;
 mod cut;
 mod death;
+mod direct;
 mod many;
 mod progress;
 mod receive;
@@ -29,6 +30,7 @@ use crate::peer::{Peer, Way};
 use crate::settings::Settings;
 use arrive::Held;
 use cut::Target;
+pub use direct::Direct;
 use many::Many;
 pub use receive::{Claimed, ReceiveRequest};
 pub use send::{Mode, SendRequest, Sent};

@@ -37,11 +37,12 @@ mod shared;
 mod wire;
 
 pub use buffers::Buffers;
+pub use endpoint::Direct;
 pub use endpoint::{Endpoint, Space};
 pub use error::Error;
 pub use matching::{Envelope, PeerId, Want};
 pub use name::Name;
-pub use queue::{MessageQueue, Persistent};
+pub use queue::{DIRECT_LOOKS, MessageQueue, Persistent};
 pub use requests::{Request, Status};
 pub use settings::Settings;
 pub use shared::SharedQueue;

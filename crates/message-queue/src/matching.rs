@@ -105,6 +105,12 @@ impl<R, M> Matcher<R, M> {
         self.messages.remove(at)
     }
 
+    /// Whether neither a receive nor a message waits.
+    #[inline]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.exact.is_empty() && self.wild.is_empty() && self.messages.is_empty()
+    }
+
     /// What that message would be. It stays.
     pub(crate) fn peek(&self, want: &Want) -> Option<&(Envelope, M)> {
         self.messages.get(self.find_message(want)?)

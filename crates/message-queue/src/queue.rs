@@ -6,7 +6,7 @@ pub(crate) mod waiting;
 use std::time::{Duration, Instant};
 
 use crate::buffers::Buffers;
-use crate::endpoint::{Claimed, Counters, Endpoint, Mode, ReceiveRequest, SendRequest, Sent, Space};
+use crate::endpoint::{Claimed, Counters, Direct, Endpoint, Mode, ReceiveRequest, SendRequest, Sent, Space};
 use crate::error::Error;
 use crate::matching::{Envelope, PeerId, Want};
 use crate::meet::{Datagrams, Meeting};
@@ -15,6 +15,11 @@ use crate::requests::{Request, Requests, Status};
 use crate::settings::Settings;
 pub use persistent::Persistent;
 use waiting::{Patience, Waiting};
+
+/// So often a receive looks for its message before it is posted: for some ten microseconds.
+pub const DIRECT_LOOKS: u32 = 1 << 11;
+/// Of these looks, one in so many is a turn of progress.
+const LOOKS_PER_TURN: u32 = 32;
 
 /// An end point whose operations are requests. It belongs to one thread at a time; there is no lock in it.
 ///
@@ -169,6 +174,60 @@ impl<M: Meeting> MessageQueue<M> {
             return Ok(Request::ENDED);
         }
         self.send_as(request, buffers)
+    }
+
+    /// Receives a tagged message of one sender into `bytes`, and waits for it, for `limit` at most: what it
+    /// says of itself.
+    ///
+    /// A short message goes from the ring into `bytes`. A long one is received into memory of its own first;
+    /// to avoid that copy, use [`MessageQueue::receive`].
+    ///
+    /// # Errors
+    /// As [`MessageQueue::wait`], but after the time limit nothing goes on; and what went wrong in the
+    /// receive.
+    pub fn receive_into(
+        &mut self,
+        want: &Want,
+        bytes: &mut [u8],
+        limit: Option<Duration>,
+    ) -> Result<Envelope, Error> {
+        if let Direct::Received(envelope, error) = self.receive_direct(want, bytes, DIRECT_LOOKS) {
+            return error.map_or(Ok(envelope), Err);
+        }
+        let request = self.receive(*want, vec![0; bytes.len()]);
+        let status = match self.wait(request, limit) {
+            Err(Error::TimedOut) if self.cancel(request)? => {
+                self.wait(request, None)?;
+                return Err(Error::TimedOut);
+            }
+            // It has its message, and ends by itself.
+            Err(Error::TimedOut) => self.wait(request, None)?,
+            ended => ended?,
+        };
+        let len = status.envelope.map_or(0, |envelope| envelope.len_bytes.min(bytes.len()));
+        if let Some(part) = status.buffers.into_owned().as_deref().and_then(|all| all.get(..len)) {
+            bytes[..len].copy_from_slice(part);
+        }
+        match (status.error, status.envelope) {
+            (Some(error), _) => Err(error),
+            (None, Some(envelope)) => Ok(envelope),
+            (None, None) => Err(Error::Cancelled),
+        }
+    }
+
+    /// Looks up to so many times ([`DIRECT_LOOKS`] take about ten microseconds) for a short tagged message of
+    /// one sender, and receives it into `bytes` without a request.
+    #[inline]
+    pub fn receive_direct(&mut self, want: &Want, bytes: &mut [u8], looks: u32) -> Direct {
+        for look in 1..=looks {
+            match self.endpoint.receive_direct(Space::Tagged, want, bytes, &mut self.requests) {
+                // Others are served, too. If that keeps the message that is wanted, it is found there.
+                Direct::Nothing if look.is_multiple_of(LOOKS_PER_TURN) => _ = self.progress(),
+                Direct::Nothing => {}
+                found => return found,
+            }
+        }
+        Direct::Nothing
     }
 
     /// Receives a tagged message.

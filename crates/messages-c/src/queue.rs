@@ -8,8 +8,8 @@ use std::time::Duration;
 use collectives::{CollectiveSettings, Group};
 use proto::ids::{NodeId, PortNo};
 use tieline::messages::{
-    Buffers, Claimed, Engine, Envelope, MessageError, Mode, PeerId, Persistent, Request, SendRequest,
-    Settings, Space, Status, Want,
+    Buffers, Claimed, DIRECT_LOOKS, Direct, Engine, Envelope, MessageError, Mode, PeerId, Persistent,
+    Request, SendRequest, Settings, Space, Status, Want,
 };
 use tieline::{MessageQueue, Node, NodeOptions, SharedMessageQueue};
 
@@ -182,6 +182,28 @@ impl Queue {
         Ok(match &self.kind {
             Kind::Single(queue) => queue.try_borrow_mut().map_err(|_| busy())?.wait_probe(want, limit)?,
             Kind::Shared(queue) => queue.wait_probe(want, limit)?,
+        })
+    }
+
+    /// Receives a short message that comes soon; `waits`: else only one that is there.
+    ///
+    /// # Errors
+    /// Another thread is in the queue.
+    #[inline]
+    pub fn receive_direct(&self, want: &Want, bytes: &mut [u8], waits: bool) -> Result<Option<Status>> {
+        let direct = match &self.kind {
+            Kind::Single(queue) => {
+                let looks = if waits { DIRECT_LOOKS } else { 1 };
+                queue.try_borrow_mut().map_err(|_| busy())?.receive_direct(want, bytes, looks)
+            }
+            // Others want the lock.
+            Kind::Shared(queue) => queue.with(|queue| queue.receive_direct(want, bytes, 1)),
+        };
+        Ok(match direct {
+            Direct::Received(envelope, error) => {
+                Some(Status { envelope: Some(envelope), error, buffers: Buffers::default() })
+            }
+            Direct::Nothing | Direct::Post => None,
         })
     }
 

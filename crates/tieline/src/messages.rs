@@ -17,7 +17,8 @@ pub use message_queue::buffers::Buffers;
 pub use message_queue::endpoint::{Claimed, Counters, Mode, SendRequest};
 pub use message_queue::settings::{Bounds, Settings};
 pub use message_queue::{
-    Envelope, Error as MessageError, Name, PeerId, Persistent, Request, SharedQueue, Space, Status, Want,
+    DIRECT_LOOKS, Direct, Envelope, Error as MessageError, Name, PeerId, Persistent, Request, SharedQueue,
+    Space, Status, Want,
 };
 
 use crate::error::{Error, Result};

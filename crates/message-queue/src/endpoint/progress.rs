@@ -70,9 +70,7 @@ impl<M: Meeting> Endpoint<M> {
         if is_any && self.meeting.has_arrivals() {
             self.take_arrivals(sink);
         }
-        if !self.core.busy.is_empty() {
-            is_any |= self.pump_all(sink);
-        }
+        is_any |= self.pump_if_busy(sink);
         self.turns = self.turns.wrapping_add(1);
         if self.turns.is_multiple_of(WATCH_EVERY) {
             self.watch(sink);
@@ -119,6 +117,12 @@ impl<M: Meeting> Endpoint<M> {
                 }
             }
         }
+    }
+
+    /// Sends what waits for room: whether anything went out.
+    #[inline]
+    pub(super) fn pump_if_busy(&mut self, sink: &mut impl Sink) -> bool {
+        !self.core.busy.is_empty() && self.pump_all(sink)
     }
 
     #[cold]

@@ -43,6 +43,7 @@ fn random_programs_do_what_the_naive_matcher_does() {
     let counters = seen.counters;
     assert!(counters.eager > 0 && counters.offered > 0 && counters.unexpected > 0, "{seen:?}");
     assert!(counters.read > 0 && counters.in_parts > 0 && counters.left > 0, "{seen:?}");
+    assert!(seen.direct > 0, "{seen:?}");
     assert!(seen.truncated > 0 && seen.cancelled > 0 && seen.claimed > 0 && seen.wild > 0, "{seen:?}");
 }
 

@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use message_queue::completion::{Completion, Ended};
-use message_queue::endpoint::{Claimed, Counters, Mode, Posted, ReceiveRequest, SendRequest, Sent, Space};
+use message_queue::endpoint::{
+    Claimed, Counters, Direct, Mode, Posted, ReceiveRequest, SendRequest, Sent, Space,
+};
 use message_queue::settings::Bounds;
 use message_queue::{Buffers, Endpoint, Envelope, Error, PeerId, Settings, Want};
 use seeded_random::SplitMix64;
@@ -25,6 +27,7 @@ pub(crate) struct Seen {
     pub(crate) cancelled: usize,
     pub(crate) claimed: usize,
     pub(crate) wild: usize,
+    pub(crate) direct: usize,
 }
 
 impl Seen {
@@ -34,6 +37,7 @@ impl Seen {
         self.cancelled += other.cancelled;
         self.claimed += other.claimed;
         self.wild += other.wild;
+        self.direct += other.direct;
         let (a, b) = (&mut self.counters, other.counters);
         a.eager += b.eager;
         a.offered += b.offered;
@@ -125,7 +129,8 @@ impl Run {
             let node = below(&self.random, self.nodes.len());
             match below(&self.random, 16) {
                 0..4 => self.send(node),
-                4..8 => self.receive(node, None),
+                4..7 => self.receive(node, None),
+                7 => self.receive_direct(node),
                 8 => self.cancel_any(node),
                 9 => self.probe(node),
                 10 => self.claim(node),
@@ -220,6 +225,38 @@ impl Run {
         self.after(node);
     }
 
+    /// A receive that is carried out at once, or not at all.
+    fn receive_direct(&mut self, node: usize) {
+        let (space, want) = self.want(node);
+        let room = if chance(&self.random, 4) { length(&self.random) } else { 8 * EAGER_MAX_BYTES };
+        let mut bytes = vec![0; room];
+        let Node { endpoint, told, .. } = &mut self.nodes[node];
+        let direct = endpoint.receive_direct(space, &want, &mut bytes, told);
+        if let Direct::Received(envelope, error) = direct {
+            // It is as if it had been posted before the message came, if that came by this call.
+            let number = self.receives.len();
+            let message = self.nodes[node].naive.post(space, want, number);
+            let (of, posted) = (node, None);
+            self.receives.push(Receive {
+                of,
+                room,
+                posted,
+                message: None,
+                is_cancelled: false,
+                has_ended: false,
+            });
+            if let Some(message) = message {
+                self.pair(number, message);
+            }
+            self.take_from_rings();
+            let (user, ended) = (RECEIVE + number as u64, Ended::Receive(Some(envelope)));
+            let buffers = bytes.into();
+            self.nodes[node].told.push(Completion { user, ended, error, buffers, ends_many: false });
+            self.seen.direct += 1;
+        }
+        self.after(node);
+    }
+
     fn want(&self, node: usize) -> (Space, Want) {
         let space = space(&self.random);
         let source = below(&self.random, self.nodes.len());
@@ -297,17 +334,21 @@ impl Run {
 
     /// What rings and end points have told since.
     fn after(&mut self, node: usize) {
-        for (of, from) in self.net.taken() {
-            let at = |name| self.nodes.iter().position(|node| node.endpoint.name() == name).unwrap();
-            let (of, from) = (at(of), at(from));
-            let number = self.nodes[of].under_way[from].pop_front().expect("a message that nobody sent");
-            self.arrive(of, number);
-        }
+        self.take_from_rings();
         for completion in std::mem::take(&mut self.nodes[node].told) {
             match completion.ended {
                 Ended::Send => self.check_send(completion),
                 Ended::Receive(envelope) => self.check_receive(completion, envelope),
             }
+        }
+    }
+
+    fn take_from_rings(&mut self) {
+        for (of, from) in self.net.taken() {
+            let at = |name| self.nodes.iter().position(|node| node.endpoint.name() == name).unwrap();
+            let (of, from) = (at(of), at(from));
+            let number = self.nodes[of].under_way[from].pop_front().expect("a message that nobody sent");
+            self.arrive(of, number);
         }
     }
 

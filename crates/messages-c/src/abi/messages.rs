@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use tieline::messages::{Buffers, Mode, Request};
 
-use super::types::{In, Iovec, Out, lent, scattered, tieline_mq_status, want};
+use super::types::{In, Iovec, Out, lent, memory, scattered, tieline_mq_status, want};
 use super::{call, limit};
 use crate::code::{Code, Result};
 use crate::queue::{Queue, tagged};
@@ -94,8 +94,12 @@ pub extern "C" fn tieline_mq_recv(
     status: Out<tieline_mq_status>,
 ) -> u32 {
     call("tieline_mq_recv", || {
-        let buffers = lent(bytes, length)?;
-        status.ended(&queue.get("queue")?.receive(want(source, tag, ignore), buffers, limit(timeout_ms))?)
+        let (queue, want) = (queue.get("queue")?, want(source, tag, ignore));
+        let found = queue.receive_direct(&want, memory(bytes.cast(), length, "bytes")?, timeout_ms != 0)?;
+        match found {
+            Some(ended) => status.ended(&ended),
+            None => status.ended(&queue.receive(want, lent(bytes, length)?, limit(timeout_ms))?),
+        }
     })
 }
 
