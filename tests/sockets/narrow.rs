@@ -54,6 +54,14 @@ fn whoever_an_execution_has_ended_holds_no_other_holder_up() {
     }
 }
 
+/// Of writers that wait for room the plain kernel mixes the messages, if its buffer is full: so only with rings.
+#[test]
+fn small_messages_of_two_processes_are_not_mixed_where_they_wait_for_room() {
+    let _watchdog = Watchdog::usual("frames");
+    let program = program("frames", "frames.c", &[]);
+    must(tieline(&["run", "--rings", "--", program.to_str().unwrap()]).env("TIELINE_SOCKETS_RINGS", "2"));
+}
+
 #[test]
 fn an_end_that_has_shut_down_its_reading_half_still_writes() {
     is_right("dupped");

@@ -157,6 +157,12 @@ impl Writing<'_> {
         native: &mut Native<'_>,
     ) -> Result<Option<isize>, Gone> {
         let conn = self.known.conn;
+        if done == 0 && self.may_be_mixed() {
+            let goes = self.waits_for_room();
+            if goes != Goes::On {
+                return Ok(Some(with_errno(-(goes.errno() as isize))));
+            }
+        }
         // As in `used_plainly`.
         let flight = Flight::over(self.fd);
         let is_plain = done == 0 && !self.user.is_closed();
@@ -204,6 +210,27 @@ impl Writing<'_> {
                 return if sent > 0 { sent as isize } else { error };
             }
         }
+    }
+
+    /// Whether other processes may write, too, and the kernel mix this message with theirs: of writers that
+    /// wait for room in the middle of a message it lets any go on. Its buffer is small, as long as most bytes
+    /// have gone through the ring, and has room for a small message whenever it says that it has some.
+    fn may_be_mixed(&self) -> bool {
+        let is_small = self.bytes.length as u64 <= WHOLE;
+        is_small && self.known.conn.standing.shared.load(Ordering::Relaxed) != 0 && self.may_wait()
+    }
+
+    /// Waits until the kernel says that it has room, or why it will have none.
+    fn waits_for_room(&self) -> Goes {
+        let conn = self.known.conn;
+        let mut waited = Blocked::new();
+        while kernel::polled(conn.number(self.fd), libc::POLLOUT, 0) == 0 {
+            let goes = self.waits(&mut waited);
+            if goes != Goes::On {
+                return goes;
+            }
+        }
+        Goes::On
     }
 
     /// Waits for room in the kernel, for a while.
