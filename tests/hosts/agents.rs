@@ -14,7 +14,7 @@ use crate::namespaces::Hosts;
 
 /// The agents that run, by their numbers, and the nodes that they are for; of the managers of this cluster
 /// alone.
-fn agents(hosts: &Hosts) -> Vec<(u32, String)> {
+pub(crate) fn agents(hosts: &Hosts) -> Vec<(u32, String)> {
     let ours = |pid: u32| crate::namespaces::namespaces(&pid.to_string());
     let all: Vec<BTreeSet<String>> = (0..hosts.said["hosts"].as_array().unwrap().len())
         .map(|index| ours(hosts.first_process(index)))
@@ -79,7 +79,7 @@ impl Running {
     }
 }
 
-fn signal(pid: u32, signal: Signal) {
+pub(crate) fn signal(pid: u32, signal: Signal) {
     kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), signal).unwrap();
 }
 
@@ -93,7 +93,7 @@ fn error(report: &Value, node: u64) -> String {
     instance(report, node)["error"].as_str().unwrap_or_else(|| panic!("{report}")).to_owned()
 }
 
-fn has_none_left(hosts: &Hosts) {
+pub(crate) fn has_none_left(hosts: &Hosts) {
     until("the end of all agents", || agents(hosts).is_empty());
 }
 

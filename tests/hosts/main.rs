@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
 mod agents;
+mod bench;
 #[allow(dead_code, reason = "shared with the tests of one host, which use all of it")]
 #[path = "../sisci/c.rs"]
 mod c;

@@ -22,6 +22,7 @@ pub mod overhead;
 pub mod pace;
 pub mod pio;
 pub mod programs;
+pub mod provider;
 pub mod put;
 pub mod rendezvous;
 pub mod ring;

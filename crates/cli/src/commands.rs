@@ -3,6 +3,7 @@
 mod acceptance;
 mod bench;
 mod bench_compare;
+mod bench_far;
 mod bench_hosts;
 mod bench_result;
 mod bench_tools;

@@ -2,7 +2,8 @@
 //!
 //! The managers start an agent (this very program) on each host and carry lines of JSON between it and the
 //! tool. An agent does the jobs that it knows, with options that it checks itself: it starts no program and
-//! writes no file for anybody. The end of its input ends its job early, as Ctrl-C ends that of a tool.
+//! writes no file for anybody. The end of its input ends its job early, as Ctrl-C ends that of a tool; the end
+//! of a benchmark, which must not look at its input while it serves, is then ended by its manager.
 //!
 //! Where to start reading: [`Job`] and [`Said`] (what is said), `serve` (the agent), `team` (the tool).
 
@@ -19,6 +20,7 @@ use tieline::NodeId;
 
 use crate::conntest::{InstanceReport, Options, inbox_bytes};
 use crate::diag::{HostFile, NodeDiag, NotCleared};
+use crate::far_end::{BenchJob, BenchSaid};
 use crate::speed::{EndSaid, SpeedJob};
 
 pub(crate) use lines::{Lines, Look};
@@ -59,6 +61,8 @@ pub(crate) enum Job {
     Diag(DiagJob),
     /// The end of its node in a measurement of links between hosts; lines with turns follow.
     Speed(SpeedJob),
+    /// The end of its node in a benchmark between two nodes.
+    Bench(BenchJob),
 }
 
 /// A further line of the tool in a load test: all instances are ready.
@@ -124,6 +128,8 @@ pub(crate) enum Said {
     },
     /// Of a measurement of links between hosts.
     Speed(EndSaid),
+    /// Of a benchmark between two nodes.
+    Bench(BenchSaid),
     /// The job is none for it. The last line.
     Refused {
         /// Why.

@@ -20,6 +20,7 @@ pub mod clusters;
 pub mod conntest;
 pub mod diag;
 pub mod exchange;
+pub mod far_end;
 mod late;
 pub mod latency;
 pub mod own;

@@ -3,7 +3,9 @@
 use std::{path::PathBuf, time::Duration};
 
 use proto::wire::status::{LinkStatus, SessionState};
-use tieline::{Node, NodeId, NodeOptions, RemoteMap, RemoteSegment, Segment, SegmentId, SegmentOptions};
+use tieline::{
+    Capabilities, Node, NodeId, NodeOptions, RemoteMap, RemoteSegment, Segment, SegmentId, SegmentOptions,
+};
 
 use crate::error::{BenchError, Result};
 
@@ -82,6 +84,16 @@ pub fn connected(owner: &Node, user: &Node, size_bytes: usize) -> Result<Connect
     let remote = user.connect_segment(owner.id(), id_of(&segment)?, CONNECT_TIMEOUT)?;
     let map = remote.map()?;
     Ok(Connected { segment, remote, map })
+}
+
+/// The map of a segment; none of one on another host, which can be put to and got from only.
+pub fn map_of(remote: &RemoteSegment) -> Result<Option<RemoteMap>> {
+    remote.capabilities().has(Capabilities::MAP).then(|| remote.map()).transpose().map_err(Into::into)
+}
+
+/// Whether a node is on another host than the one that this program is attached to.
+pub fn is_elsewhere(here: &Node, other: NodeId) -> Result<bool> {
+    Ok(here.status()?.links.iter().any(|link| link.peer == other && link.other_host))
 }
 
 /// The name of the link of a node, as its adapter reports it.

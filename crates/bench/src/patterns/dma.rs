@@ -7,7 +7,7 @@
 //! pages and what lies in which cache decide. The figures of acceptance compare both with the best
 //! of all kernels.
 
-use std::{hint::black_box, time::Duration};
+use std::{cell::RefCell, hint::black_box, time::Duration};
 
 use shm::{
     copy::{self, Kernel, KernelId, evict},
@@ -21,6 +21,7 @@ use crate::{
     error::{BenchError, Result},
     patterns::{
         pace::Pace,
+        provider::Provider,
         put::{Only, able, name_of},
         rendezvous,
     },
@@ -73,6 +74,8 @@ pub enum Against<'a> {
         /// No cache holds the bytes before a vector.
         cold: bool,
     },
+    /// libfabric's own writes to the same host: see [`DmaSides::between_hosts`].
+    Writes,
 }
 
 /// A vector, gathered, posted and waited for, in ns an entry, compared with its reference.
@@ -90,6 +93,8 @@ pub struct DmaSides<'a> {
     plain: Pace,
     /// The kernels of [`Against::Best`].
     kernels: Vec<Kernel>,
+    /// Of [`Against::Writes`].
+    provider: Option<&'a RefCell<Provider>>,
 }
 
 impl std::fmt::Debug for DmaSides<'_> {
@@ -110,6 +115,29 @@ impl<'a> DmaSides<'a> {
         shape: Shape,
         against: Against<'a>,
     ) -> Result<Self> {
+        Self::with(timer, node, (local, remote), shape, against, None)
+    }
+
+    /// The same with a remote segment of another host, against libfabric's own writes.
+    pub fn between_hosts(
+        timer: &'a Timer,
+        node: &Node,
+        local: &'a Segment,
+        remote: &'a RemoteSegment,
+        shape: Shape,
+        provider: &'a RefCell<Provider>,
+    ) -> Result<Self> {
+        Self::with(timer, node, (local, remote), shape, Against::Writes, Some(provider))
+    }
+
+    fn with(
+        timer: &'a Timer,
+        node: &Node,
+        (local, remote): (&'a Segment, &'a RemoteSegment),
+        shape: Shape,
+        against: Against<'a>,
+        provider: Option<&'a RefCell<Provider>>,
+    ) -> Result<Self> {
         let Shape { entries, size_bytes } = shape;
         let vector = (0..entries)
             .map(|n| DmaEntry { size_bytes, local_offset: n * size_bytes, remote_offset: n * size_bytes })
@@ -117,7 +145,7 @@ impl<'a> DmaSides<'a> {
         let private = match against {
             Against::Private { .. } => shape.total_bytes(),
             Against::Best { .. } if size_bytes < PRIVATE_BELOW_BYTES => shape.total_bytes(),
-            Against::Best { .. } | Against::Same(_) => 0,
+            Against::Best { .. } | Against::Same(_) | Against::Writes => 0,
         };
         if matches!(against, Against::Best { cold: true, .. }) && !copy::EVICTS {
             return Err(BenchError::Usage("lines cannot be evicted on this kind of processor".to_owned()));
@@ -136,6 +164,7 @@ impl<'a> DmaSides<'a> {
             ours: Pace::trial(),
             plain: Pace::trial(),
             kernels: if matches!(against, Against::Best { .. }) { able(size_bytes) } else { Vec::new() },
+            provider,
         };
         let mut known = vec![0; shape.total_bytes()];
         rendezvous::fill(&mut known, shape.total_bytes() as u64);
@@ -173,6 +202,9 @@ impl<'a> DmaSides<'a> {
             Against::Private { extra_ns } => {
                 format!("memcpy of {} + {extra_ns} ns", counted(size_bytes, "byte"))
             }
+            Against::Writes => {
+                self.provider.map_or_else(String::new, |provider| provider.borrow().writes_name())
+            }
             Against::Same(_) | Against::Best { .. } => {
                 format!("memcpy of {} from and to the same memory", counted(size_bytes, "byte"))
             }
@@ -201,6 +233,15 @@ impl<'a> DmaSides<'a> {
         match self.against {
             Against::Private { .. } => self.private_ns(),
             Against::Same(map) | Against::Best { map, .. } => self.kernel_ns(map, KernelId::Libc),
+            Against::Writes => {
+                // An owner that is gone is the reason why writes to it fail.
+                self.remote.check()?;
+                let Shape { entries, size_bytes } = self.shape;
+                let count = self.ours.events().max(1) * entries as u64;
+                let provider =
+                    self.provider.ok_or_else(|| BenchError::Usage("dma: no reference".to_owned()))?;
+                Ok(provider.borrow_mut().write_ns("dma", size_bytes, count)? * entries as f64)
+            }
         }
     }
 
@@ -213,7 +254,7 @@ impl<'a> DmaSides<'a> {
         let Self { timer, source, target, plain, .. } = self;
         if cold {
             // Mutable in the copies, shared in what prepares them.
-            let target = std::cell::RefCell::new(target);
+            let target = RefCell::new(target);
             let prepare = || {
                 evict(source);
                 evict(&target.borrow());
@@ -252,7 +293,7 @@ impl<'a> DmaSides<'a> {
     const fn extra_ns(&self) -> f64 {
         match self.against {
             Against::Private { extra_ns } | Against::Best { extra_ns, .. } => extra_ns,
-            Against::Same(_) => 0.0,
+            Against::Same(_) | Against::Writes => 0.0,
         }
     }
 }

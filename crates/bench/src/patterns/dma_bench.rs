@@ -6,18 +6,18 @@
 
 mod report;
 
-use std::time::Instant;
+use std::{cell::RefCell, time::Instant};
 
 pub use report::{Report, Row};
 use tieline::{Node, RemoteSegment, Segment, SegmentOptions};
 
 use super::{
-    arrival::{self, Arrival, Look},
-    attach::{Where, connected, path_of},
+    arrival::{self, Arrival},
+    attach::{Where, connected, map_of, path_of},
     dma::{Against, DmaSides, ENTRIES, Shape},
     rendezvous::{
         self, Client, ServeOptions, Tool,
-        memory::{check_here, serve_memory},
+        memory::{Other, serve_memory},
     },
     scibench2::table_plan,
     sizes,
@@ -118,9 +118,9 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
     let cpu = rendezvous::cpu_of(options.cpu, true)?;
     let nodes = options.place.both()?;
     let there = connected(&nodes[1], &nodes[0], largest)?;
-    let owner = &there.segment;
-    let mut look = |size, seed| check_here(Tool::Dma, owner, size, seed);
-    report(options, &nodes[0], nodes[1].id().get(), cpu, &there.remote, largest, &mut look, progress)
+    let other = Other::Here(Tool::Dma, &there.segment);
+    let ran = Ran { node: &nodes[0], far: nodes[1].id().get(), cpu, path: path_of(&nodes[0]) };
+    report(options, ran, &there.remote, largest, other, progress)
 }
 
 /// Measures with the far end in another process that runs [`serve`] on node `place.far` (which must
@@ -131,8 +131,8 @@ pub fn client(options: &Options, progress: &mut dyn Progress) -> Result<Report> 
     let mut client = Client::meet(&options.place, Tool::Dma, progress, |_| Ok(0))?;
     let remote = client.memory(largest)?;
     let (node, far) = (client.node.clone(), client.server.get());
-    let mut look = |size: usize, seed| client.look(size, seed);
-    let report = report(options, &node, far, cpu, &remote, largest, &mut look, progress);
+    let ran = Ran { node: &node, far, cpu, path: client.path() };
+    let report = report(options, ran, &remote, largest, Other::There(&mut client), progress);
     // The server may end in any case; if that fails too, the first error is returned.
     let stopped = client.stop();
     report.and_then(|report| stopped.map(|()| report))
@@ -143,25 +143,30 @@ pub fn serve(options: &ServeOptions) -> Result<()> {
     serve_memory(options, Tool::Dma)
 }
 
-#[allow(clippy::too_many_arguments, reason = "the parts of one run, named by their types")]
-fn report<'a>(
-    options: &Options,
-    node: &Node,
+/// Between whom, and where.
+struct Ran<'a> {
+    node: &'a Node,
     far: u32,
     cpu: usize,
-    remote: &'a RemoteSegment,
+    path: String,
+}
+
+fn report(
+    options: &Options,
+    ran: Ran<'_>,
+    remote: &RemoteSegment,
     largest: usize,
-    look: &'a mut Look<'a>,
+    other: Other<'_>,
     progress: &mut dyn Progress,
 ) -> Result<Report> {
+    let Ran { node, far, cpu, path } = ran;
     let timer = Timer::new()?;
     let (started, steal) = (Instant::now(), env::steal_ms());
     let mut env = Env::gather(timer.record(), options.argv.clone(), options.seed);
     let local = node.create_segment_with(&SegmentOptions::new(largest))?;
     let load = Load::start(options.load)?;
-    let arrival = Arrival::new(Tool::Dma.name(), [node.id().get(), far], remote, look);
     let (rows, partial) =
-        pinned_pair::pinned(cpu, || rows(options, &timer, node, &local, remote, arrival, progress))?;
+        pinned_pair::pinned(cpu, || rows(options, &timer, node, &local, remote, other, progress))?;
     let load_threads = load.threads();
     drop(load);
     env.finish(started, steal);
@@ -170,7 +175,7 @@ fn report<'a>(
         env,
         nodes: [node.id().get(), far],
         cpu,
-        path: path_of(node),
+        path,
         load_threads,
         partial,
         rows,
@@ -184,24 +189,32 @@ fn rows(
     node: &Node,
     local: &Segment,
     remote: &RemoteSegment,
-    mut arrival: Arrival<'_>,
+    mut other: Other<'_>,
     progress: &mut dyn Progress,
 ) -> Result<(Vec<Row>, bool)> {
     let mut rows = Vec::new();
+    let provider = other.provider()?.map(RefCell::new);
+    let ids = [node.id().get(), remote.node().get()];
+    let mut look = |size: usize, seed| other.look(size, seed);
+    let mut arrival = Arrival::new(Tool::Dma.name(), ids, remote, &mut look);
     arrival.probe()?;
-    let map = remote.map()?;
+    let map = map_of(remote)?;
     for (done, &size_bytes) in options.sizes_bytes.iter().enumerate() {
         if progress.stop() {
             break;
         }
         progress.tell(&shown(size_bytes as u64), done as f64 / options.sizes_bytes.len() as f64);
         let shape = shape(size_bytes);
-        let against = if size_bytes < LONG_BYTES {
-            Against::Private { extra_ns: ALLOWANCE_NS }
-        } else {
-            Against::Same(map.window()?)
+        let mut sides = match (&provider, &map) {
+            (Some(provider), _) => DmaSides::between_hosts(timer, node, local, remote, shape, provider)?,
+            (None, Some(map)) if size_bytes >= LONG_BYTES => {
+                DmaSides::new(timer, node, local, remote, shape, Against::Same(map.window()?))?
+            }
+            _ => {
+                let against = Against::Private { extra_ns: ALLOWANCE_NS };
+                DmaSides::new(timer, node, local, remote, shape, against)?
+            }
         };
-        let mut sides = DmaSides::new(timer, node, local, remote, shape, against)?;
         arrival.look(shape.total_bytes(), shape.total_bytes() as u64)?;
         match row(options, &mut sides, shape, progress) {
             Ok(row) => rows.push(row),

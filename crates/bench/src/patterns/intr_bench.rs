@@ -3,8 +3,10 @@
 //! Half a round trip is what the classic program calls the unidirectional time. If both ends are
 //! threads of this process, the wake-up of a sleeper is also timed one way, by the counter that
 //! both processors share. The figures are compared with what the machine allows: the round trip of
-//! a cache line, and of the bare futex and eventfd with both sides asleep.
+//! a cache line, and of the bare futex and eventfd with both sides asleep; between hosts with libfabric's own
+//! messages.
 
+mod between_hosts;
 mod echo;
 mod report;
 
@@ -124,7 +126,7 @@ pub fn client(options: &Options, progress: &mut dyn Progress) -> Result<Report> 
     };
     let near = mine.connect(&client.node, client.server, client.extra())?.map(Arc::new);
     let ids = [client.node.id().get(), client.server.get()];
-    let path = path_of(&client.node);
+    let path = client.path();
     let ends = Ends { near, far: Far::Process(&mut client) };
     let report = report(options, ids, cpus, path, ends, progress);
     // The server may end in any case; if that fails too, the first error is returned.
@@ -241,6 +243,11 @@ fn figures<'env>(
     progress: &mut dyn Progress,
 ) -> Result<Vec<Figure>> {
     let Ends { near, mut far } = ends;
+    if let Far::Process(client) = &mut far
+        && client.is_between_hosts()
+    {
+        return between_hosts::figures(options, timer, pair, &near, client, progress);
+    }
     let mut figures = Vec::new();
     // On one processor the two sides are never awake at the same time, and neither can watch the
     // other fall asleep.

@@ -23,7 +23,7 @@ use crate::{
 /// Largest message.
 pub const MESSAGE_BYTES_MAX: usize = 8192;
 /// Largest message in the sequence word itself.
-const WORD_BYTES_MAX: usize = 4;
+pub(super) const WORD_BYTES_MAX: usize = 4;
 /// Largest message in the line of the sequence word.
 const LINE_BYTES_MAX: usize = 56;
 /// Lines of announcements lie this far apart: adjacent lines are fetched in pairs.
@@ -138,11 +138,20 @@ impl<'a> End<'a> {
     }
 }
 
-impl Port<'_> {
+/// Messages of one size to the other side and from it, however they travel.
+pub trait Messages {
     /// Sends `message` (of the port's size) under a number that differs from the last one seen at
     /// this place.
+    fn send(&self, number: u32, message: &[u8]) -> Result<()>;
+
+    /// Waits for the message of this number and copies it out; returns the number of polls that
+    /// found nothing.
+    fn receive(&self, number: u32, into: &mut [u8], poll: Poll) -> Result<u64>;
+}
+
+impl Messages for Port<'_> {
     #[inline(always)]
-    pub fn send(&self, number: u32, message: &[u8]) -> Result<()> {
+    fn send(&self, number: u32, message: &[u8]) -> Result<()> {
         let stamp = u64::from(number) << 32;
         if self.size_bytes <= WORD_BYTES_MAX {
             // Release: pairs with the Acquire in `receive`.
@@ -165,10 +174,8 @@ impl Port<'_> {
         Ok(())
     }
 
-    /// Waits for the message of this number and copies it out; returns the number of polls that
-    /// found nothing.
     #[inline(always)]
-    pub fn receive(&self, number: u32, into: &mut [u8], poll: Poll) -> Result<u64> {
+    fn receive(&self, number: u32, into: &mut [u8], poll: Poll) -> Result<u64> {
         if self.size_bytes <= LINE_BYTES_MAX {
             let (polls, word) = arrival(self.input_words[0], number, poll)?;
             if self.size_bytes <= WORD_BYTES_MAX {
@@ -194,7 +201,7 @@ impl Port<'_> {
 /// Up to 4 bytes as the low half of the word. The whole 4 without a loop: that is the case that is
 /// measured.
 #[inline(always)]
-fn in_word(message: &[u8]) -> u32 {
+pub(super) fn in_word(message: &[u8]) -> u32 {
     match message {
         [a, b, c, d] => u32::from_le_bytes([*a, *b, *c, *d]),
         short => short.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte)),
@@ -202,7 +209,7 @@ fn in_word(message: &[u8]) -> u32 {
 }
 
 #[inline(always)]
-fn out_of_word(word: u32, into: &mut [u8]) {
+pub(super) fn out_of_word(word: u32, into: &mut [u8]) {
     match into {
         [a, b, c, d] => [*a, *b, *c, *d] = word.to_le_bytes(),
         short => short.iter_mut().zip(word.to_le_bytes()).for_each(|(byte, value)| *byte = value),
@@ -211,7 +218,7 @@ fn out_of_word(word: u32, into: &mut [u8]) {
 
 /// Spins until the word carries this number. Acquire: pairs with the Release of the sender.
 #[inline(always)]
-fn arrival(word: &AtomicU64, number: u32, poll: Poll) -> Result<(u64, u64)> {
+pub(super) fn arrival(word: &AtomicU64, number: u32, poll: Poll) -> Result<(u64, u64)> {
     let mut seen = 0;
     let polls = poll.until(WHAT, || {
         seen = word.load(Ordering::Acquire);

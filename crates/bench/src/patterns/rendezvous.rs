@@ -7,7 +7,7 @@
 //! segment. They come from a peer, so each is checked before it is carried out; a wrong one is
 //! answered with a code and changes nothing.
 //!
-//! (`scipp` has its own words, which are older: its orders carry more and are sent for every
+//! (Within a host `scipp` has its own words, which are older: its orders carry more and are sent for every
 //! reading.)
 
 pub mod mailbox;
@@ -39,11 +39,14 @@ pub enum Tool {
     Jitter = 4,
     /// Beside other transports.
     Latency = 5,
+    /// Requests and responses, between hosts.
+    Scipp = 6,
 }
 
 impl Tool {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Scibench2, Self::Dma, Self::Intr, Self::Jitter, Self::Latency];
+    pub const ALL: [Self; 6] =
+        [Self::Scibench2, Self::Dma, Self::Intr, Self::Jitter, Self::Latency, Self::Scipp];
 
     /// The name in the command line and in errors.
     pub const fn name(self) -> &'static str {
@@ -53,6 +56,15 @@ impl Tool {
             Self::Intr => "intr",
             Self::Jitter => "jitter",
             Self::Latency => "latency",
+            Self::Scipp => "scipp",
+        }
+    }
+
+    /// Bytes of a segment of the rendezvous: the mailbox, and messages behind it.
+    const fn bytes(self) -> usize {
+        match self {
+            Self::Scipp => mailbox::MAILBOX_BYTES + super::scipp::between_hosts::MESSAGES_BYTES,
+            _ => mailbox::MAILBOX_BYTES,
         }
     }
 
@@ -73,6 +85,8 @@ pub struct ServeOptions {
     pub cpu: Option<usize>,
     /// The time limit of the wait for the client.
     pub wait: Duration,
+    /// Largest segment that the client may ask for.
+    pub most_bytes: usize,
 }
 
 /// Byte `at` of a block that is checked: differs between neighbours, between pages and between

@@ -1,25 +1,27 @@
 //! The request/response benchmark: half a round trip by message size, over stores into the other
 //! side's memory.
 //!
-//! Both ends run in this process ([`run`]), or each in its own process ([`client`], [`serve`]).
+//! Both ends run in this process ([`run`]), or each in its own process ([`client`], [`serve`]), which may be
+//! on another host ([`between_hosts`]): there messages are puts, because nothing can be stored to.
 //! Messages are sent as [`super::pio`] describes. Each size is first exchanged with every byte
 //! checked, then timed, and compared with the cache-line baseline, which is measured on the same
 //! words around each reading.
 
+pub mod between_hosts;
 mod both;
 pub mod duplex;
 pub mod far;
 pub mod near;
 mod report;
+mod rows;
 pub mod sides;
 
-use std::time::Duration;
-
-use tieline::NodeId;
+use serde::Serialize;
 
 pub use both::{client, run, serve};
 pub use report::{Report, Row};
 
+pub use super::rendezvous::ServeOptions;
 use super::{attach::Where, pio::Placement};
 use crate::{error::Result, rivals::placement::Placement as Placed};
 
@@ -69,15 +71,12 @@ impl Options {
     }
 }
 
-/// The options of a server.
-#[derive(Debug, Clone)]
-pub struct ServeOptions {
-    /// Cluster, and the node to serve on (`near`).
-    pub place: Where,
-    /// The client's node.
-    pub client: NodeId,
-    /// Processor; `None`: the second of the choice that the client makes.
-    pub cpu: Option<usize>,
-    /// The time limit of the wait for the client.
-    pub wait: Duration,
+/// What carries the messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mechanism {
+    /// Plain stores into memory that both ends map.
+    Stores,
+    /// `put` into memory of another host, which cannot be mapped.
+    Put,
 }

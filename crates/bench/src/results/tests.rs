@@ -31,6 +31,16 @@ fn scipp_by_size_and_placement() {
     assert_eq!((without.value, without.beside.as_ref().unwrap().ratio), (900.0, 10.0));
 }
 
+/// Puts are never taken for stores.
+#[test]
+fn scipp_between_hosts_has_names_of_its_own() {
+    let rows = json!([{"size_bytes": 4, "half_rtt": {"p50_ns": 9000.0}, "line_floor_ns": null, "pairs": []}]);
+    let document =
+        read("tieline.scipp/1", json!({"mechanism": "put", "placement": "own", "path": "ofi", "rows": rows}));
+    assert_eq!(ids(&document), ["scipp.half_rtt.4B.put"]);
+    assert!(document.items[0].beside.is_none() && document.items[0].value == 9000.0);
+}
+
 #[test]
 fn tables_with_rivals() {
     let row = json!({"size_bytes": 1 << 20, "bandwidth_gb_s": 30.0, "rival": "memcpy", "rival_gb_s": 31.0, "ratio": 0.97,

@@ -34,11 +34,21 @@ pub(super) fn document(name: &str, schema: &str, value: &Value) -> Result<Docume
     } else {
         limits(value)
     };
-    let setting =
-        ["cpus", "cpu", "nodes", "path", "placement", "way", "processes", "sharing", "load_threads"]
-            .into_iter()
-            .filter_map(|field| Some((field, value.get(field)?.to_string())))
-            .collect();
+    let setting = [
+        "cpus",
+        "cpu",
+        "nodes",
+        "path",
+        "mechanism",
+        "placement",
+        "way",
+        "processes",
+        "sharing",
+        "load_threads",
+    ]
+    .into_iter()
+    .filter_map(|field| Some((field, value.get(field)?.to_string())))
+    .collect();
     let partial = value.get("partial").and_then(Value::as_bool).unwrap_or(false);
     let (name, schema) = (name.to_owned(), schema.to_owned());
     Ok(Document { name, schema, env, setting, items, missing: Vec::new(), partial })
@@ -112,10 +122,13 @@ fn of_summary(id: String, summary: &Value) -> Option<Item> {
 }
 
 fn scipp(value: &Value) -> Result<Vec<Item>, String> {
-    let own = if text(value, "placement") == "own" { ".own" } else { "" };
+    let (how, name) = match (text(value, "mechanism"), text(value, "placement")) {
+        ("put", _) => (".put", "libfabric's own messages of 8 bytes"),
+        (_, "own") => (".own", "half the round trip of its cache lines"),
+        _ => ("", "half the round trip of its cache lines"),
+    };
     rows(value, |row| {
-        let id = format!("scipp.half_rtt.{}{own}", size(row)?);
-        let name = "half the round trip of its cache lines";
+        let id = format!("scipp.half_rtt.{}{how}", size(row)?);
         let blocks = pairs(row);
         let mut item = match Item::of_blocks(id.clone(), "ns", blocks, Some(name.to_owned())) {
             Some(item) => item,

@@ -298,7 +298,7 @@ pub fn serve(options: &ServeOptions) -> Result<()> {
         let number = InterruptNo((theirs & 0xffff_ffff) as u32);
         let out = node.connect_interrupt(options.client, number, CONNECT_TIMEOUT)?;
         Ok(Answerer {
-            owner: Owner::new(Tool::Latency, node),
+            owner: Owner::new(Tool::Latency, node, options.most_bytes),
             bells: Bells::new(input, out),
             listening: Listening::default(),
             tcp: None,

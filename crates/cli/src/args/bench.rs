@@ -11,10 +11,11 @@ use super::bench_tools::{Dma, Intr, Jitter, Latency, Scibench2};
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
     /// Measure half the round trip of a request and its response, by size; both are stores into
-    /// remote memory
+    /// remote memory, between hosts puts
     #[command(
         after_help = "Examples:\n  tieline bench scipp            # both ends; starts a temporary cluster if none runs\n  \
                             tieline bench scipp --size 4\n  \
+                            tieline bench scipp --rn 8     # node 8 may be on another host\n  \
                             tieline bench scipp --server --node 4 --rn 8     # one end, and in another terminal\n  \
                             tieline bench scipp --client --node 8 --rn 4     # the other\n  \
                             tieline bench scipp -client -rn 4 -size 4        # classic options work too"
@@ -23,20 +24,20 @@ pub(crate) enum Bench {
     /// Measure the limits of this machine at this moment: cache line, copies, wake-ups, clock
     #[command(after_help = "Examples:\n  tieline bench limits\n  tieline bench limits --cpus 0,1 --json")]
     Limits(Limits),
-    /// Measure streaming stores into remote memory: time and bandwidth by size, compared with the
-    /// best memcpy
+    /// Measure streaming stores into remote memory, between hosts puts: time and bandwidth by size,
+    /// compared with the best memcpy or libfabric's own writes
     #[command(after_help = "Examples:\n  tieline bench scibench2 --sizes 64,4K,1M\n  \
                             tieline bench scibench2 --server --node 4 --rn 8     # one end, and in another terminal\n  \
                             tieline bench scibench2 --client --node 8 --rn 4     # the other")]
     Scibench2(Scibench2),
     /// Measure vectors of block copies by the DMA queue: time and bandwidth by size, compared with
-    /// memcpy
+    /// memcpy, between hosts with libfabric's own writes
     #[command(after_help = "Examples:\n  tieline bench dma --classic\n  \
                             tieline bench dma --server --node 4 --rn 8     # one end, and in another terminal\n  \
                             tieline bench dma --client --node 8 --rn 4     # the other")]
     Dma(Dma),
     /// Measure round trips of interrupts: both ends spinning, or both asleep, compared with futex
-    /// and eventfd
+    /// and eventfd, between hosts with libfabric's own messages
     #[command(after_help = "Examples:\n  tieline bench intr --classic\n  \
                             tieline bench intr --server --node 4 --rn 8     # one end, and in another terminal\n  \
                             tieline bench intr --client --node 8 --rn 4     # the other")]
@@ -105,7 +106,7 @@ pub(crate) struct Scipp {
     /// Run the client end, which measures and prints
     #[arg(long)]
     pub client: bool,
-    /// Node of the other end
+    /// Node of the other end; it may be on another host, where an agent then runs that end
     #[arg(long, value_name = "ID")]
     pub rn: Option<NodeId>,
     /// Only messages of this size, 0 to 8192 bytes [default: 13 sizes from 0 to 8192]

@@ -16,7 +16,7 @@ pub(crate) struct Ends {
     /// Run the client end, which measures and prints
     #[arg(long)]
     pub client: bool,
-    /// Node of the other end
+    /// Node of the other end; for scibench2, dma and intr it may be on another host
     #[arg(long, value_name = "ID")]
     pub rn: Option<NodeId>,
     /// Processors of this end and, if it is in this process, of the far end; one number for both
@@ -49,9 +49,9 @@ pub(crate) struct Scibench2 {
     /// Sizes of blocks, such as 64,4K,1M [default: 64 to 1M]
     #[arg(long, value_name = "SIZE", value_delimiter = ',', value_parser = size)]
     pub sizes: Vec<usize>,
-    /// How the bytes are stored
-    #[arg(long, value_enum, default_value_t = Way::Map)]
-    pub way: Way,
+    /// How the bytes are stored [default: map within a host, put between hosts]
+    #[arg(long, value_enum)]
+    pub way: Option<Way>,
     /// Blocks of measurement for each size
     #[arg(long, default_value_t = 31, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub blocks: u32,

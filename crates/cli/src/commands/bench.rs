@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use ::verify::far_end::Benchmark;
 use ::verify::own::Removal;
 use bench::error::BenchError;
 use bench::limits;
@@ -13,9 +14,10 @@ use node_client::ClientError;
 use proto::wire::program::Refusal;
 use tieline::NodeId;
 
+use super::bench_far::{self, Far};
 use super::bench_result::{Measuring, Rest, read_thresholds};
 use super::bench_tools::placement;
-use super::{cluster_dir, no_such_node, other_host, own_cluster, target, usage};
+use super::{own_cluster, target, usage};
 use crate::args::{Bench, Common, Limits, Scipp};
 use crate::exit::{Failure, Outcome, PASS};
 use crate::output::{Output, may_write};
@@ -44,15 +46,13 @@ pub(super) fn argv() -> Vec<String> {
     std::env::args().collect()
 }
 
-/// The two nodes to measure between: of the cluster that runs, else of one that is started for it.
+/// The two nodes of this host to measure between: of the cluster that runs, else of one that is started for
+/// it.
 pub(super) fn place(
     common: &Common,
     rn: Option<NodeId>,
     output: Output,
 ) -> Result<(Where, Option<Removal>), Failure> {
-    if let (Some(rn), Ok(everyone)) = (rn, target(&Common { node: None, ..common.clone() })) {
-        on_this_host(common, rn, &everyone.nodes)?;
-    }
     match target(common) {
         Ok(target) => {
             let near = common.node.or(target.nodes.first().copied());
@@ -82,17 +82,25 @@ fn scipp(common: &Common, arguments: &Scipp, output: Output) -> Outcome {
         some => Some(some.resolve("scipp")?),
     };
     Load::check(arguments.load)?;
+    let benchmark = Some(Benchmark::Scipp);
+    let mut far: Option<Far> = None;
     let (place, _removal) = match arguments.rn {
         None if one_end => {
             return Err(usage(super::bench_tools::NO_OTHER_END));
         }
-        Some(rn) if one_end => (this_end(common, rn)?, None),
-        rn => place(common, rn, output)?,
+        Some(rn) if one_end => (this_end(common, rn, benchmark)?, None),
+        rn => {
+            far = bench_far::far_end(common, rn, benchmark)?;
+            match &far {
+                Some(far) => (far.place.clone(), None),
+                None => place(common, rn, output)?,
+            }
+        }
     };
     if let (true, Some(client)) = (arguments.server, arguments.rn) {
         let cpu = cpus.map(|[this, _]| this);
         waiting(client, output);
-        scipp::serve(&ServeOptions { place, client, cpu, wait: CLIENT_TIMEOUT })?;
+        scipp::serve(&ServeOptions { place, client, cpu, wait: CLIENT_TIMEOUT, most_bytes: usize::MAX })?;
         return Ok(PASS);
     }
     let defaults = scipp::Options::default();
@@ -106,8 +114,9 @@ fn scipp(common: &Common, arguments: &Scipp, output: Output) -> Outcome {
         ..scipp::Options::default()
     };
     let mut progress = Measuring::begin(output)?;
-    let report = match arguments.rn {
-        Some(rn) if arguments.client => {
+    let report = match (arguments.rn, &mut far) {
+        (_, Some(far)) => far.result(scipp::client(&options, &mut progress))?,
+        (Some(rn), None) if arguments.client => {
             scipp::client(&options, &mut progress).map_err(|error| without_server(error, rn))?
         }
         _ => scipp::run(&options, &mut progress)?,
@@ -129,30 +138,13 @@ pub(super) fn waiting(client: NodeId, output: Output) {
     ));
 }
 
-/// Whether both ends are among the nodes of this host: what is measured is stores into shared memory.
-fn on_this_host(common: &Common, rn: NodeId, nodes: &[NodeId]) -> Result<(), Failure> {
-    let Some(missing) = common.node.into_iter().chain([rn]).find(|end| !nodes.contains(end)) else {
-        return Ok(());
-    };
-    let dir = cluster_dir(common)?;
-    let near = common.node.or_else(|| nodes.iter().copied().find(|node| *node != rn));
-    let (Some(host), Some(near)) = (other_host(&dir, missing, nodes), near) else {
-        return Err(no_such_node(&dir, missing, nodes.to_vec()));
-    };
-    Err(anyhow::anyhow!(
-        "node {missing} is on {host}, and this benchmark needs both ends on one host: measure the link between the hosts with \
-         `tieline bench hosts --from {near} --to {rn}`"
-    )
-    .into())
-}
-
 /// The node of this end: the one that was named, else the only one besides the other end's.
-pub(super) fn this_end(common: &Common, rn: NodeId) -> Result<Where, Failure> {
+pub(super) fn this_end(common: &Common, rn: NodeId, benchmark: Option<Benchmark>) -> Result<Where, Failure> {
     if common.node == Some(rn) {
         return Err(usage(format!("node {rn} is this end (--node): --rn names the node of the other end")));
     }
     let everyone = target(&Common { node: None, ..common.clone() })?;
-    on_this_host(common, rn, &everyone.nodes)?;
+    bench_far::elsewhere(common, rn, &everyone, benchmark)?;
     let target = target(common)?;
     let others: Vec<NodeId> = target.nodes.iter().copied().filter(|node| *node != rn).collect();
     let near = match (common.node, others.as_slice()) {

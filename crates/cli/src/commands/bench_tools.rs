@@ -3,17 +3,20 @@
 use bench::patterns::attach::Where;
 use bench::patterns::rendezvous::ServeOptions;
 use bench::patterns::{dma_bench, intr_bench, jitter, scibench2};
+use bench::progress::Progress;
 use bench::rivals::placement::Placement;
 use bench::rivals::{apart, summary};
 use bench::thresholds::Thresholds;
 
 use super::bench::{CLIENT_TIMEOUT, argv, place, this_end, waiting};
+use super::bench_far::{self, Far};
 use super::bench_result::{Measuring, Rest, read_thresholds};
 use super::usage;
 use crate::args::Common;
 use crate::args::bench_tools::{Dma, Ends, Intr, Jitter, Latency, Scibench2};
 use crate::exit::{Failure, Outcome, PASS};
 use crate::output::{Output, may_write};
+use ::verify::far_end::Benchmark;
 use ::verify::own::Removal;
 
 /// The role of this process.
@@ -22,27 +25,71 @@ enum Role {
     Client(Where),
     /// Both; what was started for it is taken down with the second.
     Both(Where, Option<Removal>),
+    /// The client; the server is an agent on another host.
+    Far(Far),
 }
 
 /// One end alone has to know the other.
 pub(super) const NO_OTHER_END: &str =
     "--rn is missing: give the node ID of the other end (`tieline status` lists the nodes)";
 
-fn role(common: &Common, ends: &Ends, output: Output) -> Result<Role, Failure> {
+/// `benchmark`: none of a benchmark that needs both ends on one host.
+fn role(common: &Common, ends: &Ends, benchmark: Option<Benchmark>, output: Output) -> Result<Role, Failure> {
     let cpu = near_cpu(ends, "a server")?;
     may_write(ends.json_file.as_deref())?;
     match (ends.server, ends.client, ends.rn) {
         (true, _, None) | (_, true, None) => Err(usage(NO_OTHER_END)),
         (true, _, Some(client)) => {
-            let place = this_end(common, client)?;
+            let place = this_end(common, client, benchmark)?;
             waiting(client, output);
-            Ok(Role::Server(ServeOptions { place, client, cpu, wait: CLIENT_TIMEOUT }))
+            Ok(Role::Server(ServeOptions {
+                place,
+                client,
+                cpu,
+                wait: CLIENT_TIMEOUT,
+                most_bytes: usize::MAX,
+            }))
         }
-        (_, true, Some(server)) => Ok(Role::Client(this_end(common, server)?)),
+        (_, true, Some(server)) => Ok(Role::Client(this_end(common, server, benchmark)?)),
         (_, _, rn) => {
+            if let Some(far) = bench_far::far_end(common, rn, benchmark)? {
+                return Ok(Role::Far(far));
+            }
             let (place, removal) = place(common, rn, output)?;
             Ok(Role::Both(place, removal))
         }
+    }
+}
+
+type Measure<O, T> = fn(&O, &mut dyn Progress) -> bench::error::Result<T>;
+
+/// What a benchmark does in each role.
+struct Tool<O, T> {
+    serve: fn(&ServeOptions) -> bench::error::Result<()>,
+    client: Measure<O, T>,
+    run: Measure<O, T>,
+}
+
+impl<O, T> Tool<O, T> {
+    /// Does what the role is. A server has no report.
+    fn play(
+        &self,
+        role: Role,
+        options: impl Fn(Where) -> O,
+        measuring: &mut Measuring,
+    ) -> Result<Option<(T, Option<Removal>)>, Failure> {
+        Ok(Some(match role {
+            Role::Server(options) => {
+                (self.serve)(&options)?;
+                return Ok(None);
+            }
+            Role::Client(place) => ((self.client)(&options(place), measuring.begun()?)?, None),
+            Role::Both(place, removal) => ((self.run)(&options(place), measuring.begun()?)?, removal),
+            Role::Far(mut far) => {
+                let place = far.place.clone();
+                (far.result((self.client)(&options(place), measuring.begun()?))?, None)
+            }
+        }))
     }
 }
 
@@ -75,7 +122,7 @@ pub(super) fn scibench2(common: &Common, arguments: &Scibench2, output: Output) 
         } else {
             arguments.sizes.clone()
         },
-        way: arguments.way.into(),
+        way: arguments.way.map(Into::into),
         blocks: arguments.blocks as usize,
         load: arguments.ends.load,
         argv: argv(),
@@ -85,13 +132,10 @@ pub(super) fn scibench2(common: &Common, arguments: &Scibench2, output: Output) 
     if !arguments.ends.server {
         options(Where::default()).check()?;
     }
-    let role = role(common, &arguments.ends, output)?;
+    let role = role(common, &arguments.ends, Some(Benchmark::Scibench2), output)?;
     let mut measuring = Measuring::of(output);
-    let (report, _removal) = match role {
-        Role::Server(options) => return scibench2::serve(&options).map(|()| PASS).map_err(Into::into),
-        Role::Client(place) => (scibench2::client(&options(place), measuring.begun()?)?, None),
-        Role::Both(place, removal) => (scibench2::run(&options(place), measuring.begun()?)?, removal),
-    };
+    let tool = Tool { serve: scibench2::serve, client: scibench2::client, run: scibench2::run };
+    let Some((report, _removal)) = tool.play(role, options, &mut measuring)? else { return Ok(PASS) };
     let text = || if arguments.classic { report.to_classic() } else { report.to_text() };
     measuring.conclude(&report, text, rest(&arguments.ends, report.partial, thresholds.as_ref()))
 }
@@ -115,13 +159,10 @@ pub(super) fn dma(common: &Common, arguments: &Dma, output: Output) -> Outcome {
     if !arguments.ends.server {
         options(Where::default()).check()?;
     }
-    let role = role(common, &arguments.ends, output)?;
+    let role = role(common, &arguments.ends, Some(Benchmark::Dma), output)?;
     let mut measuring = Measuring::of(output);
-    let (report, _removal) = match role {
-        Role::Server(options) => return dma_bench::serve(&options).map(|()| PASS).map_err(Into::into),
-        Role::Client(place) => (dma_bench::client(&options(place), measuring.begun()?)?, None),
-        Role::Both(place, removal) => (dma_bench::run(&options(place), measuring.begun()?)?, removal),
-    };
+    let tool = Tool { serve: dma_bench::serve, client: dma_bench::client, run: dma_bench::run };
+    let Some((report, _removal)) = tool.play(role, options, &mut measuring)? else { return Ok(PASS) };
     let text = || if arguments.classic { report.to_classic() } else { report.to_text() };
     measuring.conclude(&report, text, rest(&arguments.ends, report.partial, thresholds.as_ref()))
 }
@@ -138,13 +179,10 @@ pub(super) fn intr(common: &Common, arguments: &Intr, output: Output) -> Outcome
     if !arguments.ends.server {
         options(Where::default()).check()?;
     }
-    let role = role(common, &arguments.ends, output)?;
+    let role = role(common, &arguments.ends, Some(Benchmark::Intr), output)?;
     let mut measuring = Measuring::of(output);
-    let (report, _removal) = match role {
-        Role::Server(options) => return intr_bench::serve(&options).map(|()| PASS).map_err(Into::into),
-        Role::Client(place) => (intr_bench::client(&options(place), measuring.begun()?)?, None),
-        Role::Both(place, removal) => (intr_bench::run(&options(place), measuring.begun()?)?, removal),
-    };
+    let tool = Tool { serve: intr_bench::serve, client: intr_bench::client, run: intr_bench::run };
+    let Some((report, _removal)) = tool.play(role, options, &mut measuring)? else { return Ok(PASS) };
     let mode = arguments.waiting.into();
     let text = || if arguments.classic { report.to_classic(mode) } else { report.to_text() };
     measuring.conclude(&report, text, rest(&arguments.ends, report.partial, thresholds.as_ref()))
@@ -165,13 +203,10 @@ pub(super) fn jitter(common: &Common, arguments: &Jitter, output: Output) -> Out
     if !arguments.ends.server {
         options(Where::default()).check()?;
     }
-    let role = role(common, &arguments.ends, output)?;
+    let role = role(common, &arguments.ends, None, output)?;
     let mut measuring = Measuring::of(output);
-    let (report, _removal) = match role {
-        Role::Server(options) => return jitter::serve(&options).map(|()| PASS).map_err(Into::into),
-        Role::Client(place) => (jitter::client(&options(place), measuring.begun()?)?, None),
-        Role::Both(place, removal) => (jitter::run(&options(place), measuring.begun()?)?, removal),
-    };
+    let tool = Tool { serve: jitter::serve, client: jitter::client, run: jitter::run };
+    let Some((report, _removal)) = tool.play(role, options, &mut measuring)? else { return Ok(PASS) };
     measuring.conclude(
         &report,
         || report.to_text(),
@@ -193,13 +228,10 @@ pub(super) fn latency(common: &Common, arguments: &Latency, output: Output) -> O
     if !arguments.ends.server {
         options(Where::default()).check()?;
     }
-    let role = role(common, &arguments.ends, output)?;
+    let role = role(common, &arguments.ends, None, output)?;
     let mut measuring = Measuring::of(output);
-    let (report, _removal) = match role {
-        Role::Server(options) => return apart::serve(&options).map(|()| PASS).map_err(Into::into),
-        Role::Client(place) => (apart::client(&options(place), measuring.begun()?)?, None),
-        Role::Both(place, removal) => (summary::run(&options(place), measuring.begun()?)?, removal),
-    };
+    let tool = Tool { serve: apart::serve, client: apart::client, run: summary::run };
+    let Some((report, _removal)) = tool.play(role, options, &mut measuring)? else { return Ok(PASS) };
     let text = || if arguments.classic { report.to_classic() } else { report.to_text() };
     measuring.conclude(&report, text, rest(&arguments.ends, report.partial, thresholds.as_ref()))
 }

@@ -15,6 +15,7 @@ use super::lines::{Lines, Look};
 use super::{Begin, ConntestJob, DiagJob, Job, MOST_ORDER_BYTES, Order, SCHEMA, Said};
 use crate::conntest::{self, Progress};
 use crate::diag::{self, Expected, NodeDiag};
+use crate::far_end;
 use crate::speed;
 use crate::target::Target;
 
@@ -92,6 +93,13 @@ fn serve(
         Ok(Job::Speed(job)) => match all_known(target, node, &job.nodes) {
             Ok(()) => {
                 speed::serve(target, node, &job, &mut lines, &|said| voice.say(&Said::Speed(said)).is_ok());
+                Ok(())
+            }
+            Err(why) => refused(why),
+        },
+        Ok(Job::Bench(job)) => match all_known(target, node, &[job.client]) {
+            Ok(()) => {
+                far_end::serve(target, node, &job, &|said| voice.say(&Said::Bench(said)).is_ok());
                 Ok(())
             }
             Err(why) => refused(why),

@@ -5,6 +5,7 @@ mod bare;
 use std::io::Read;
 use std::time::{Duration, Instant};
 
+use bench::patterns::provider;
 use bench::stats::median;
 use fabric_sys::bare::Bare;
 use shm::sync::Ordering;
@@ -69,7 +70,7 @@ fn take_part(
     }
     let mut end = End::open(target, node, longest).map_err(|error| error.to_string())?;
     let segment = end.memory.id().ok_or("its segment has no id")?.0;
-    let opened = bare::open(&end.local);
+    let opened = provider::open(&end.local, BLOCK_BYTES);
     let bare = opened.as_ref().map(|opened| (opened.provider.clone(), opened.card.clone()));
     end.bare = opened.map(|opened| opened.end);
     let mut is_heard = say(EndSaid::Open { segment, interrupt: end.interrupt.number().0, bare });

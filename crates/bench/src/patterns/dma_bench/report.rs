@@ -1,5 +1,6 @@
 //! The report of `dma`, and its text.
 
+use ofi::OfiMemory;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -93,11 +94,12 @@ impl Report {
     /// The full table.
     pub fn to_text(&self) -> String {
         let mut text = format!(
-            "dma, node {} copies into memory of node {} over {}, processor {}{}; medians; a ratio above 1 is slower than the \
+            "dma, node {} copies into memory of node {} over {}{}, processor {}{}; medians; a ratio above 1 is slower than the \
              reference\n",
             self.nodes[0],
             self.nodes[1],
             self.path,
+            if self.path == OfiMemory::NAME { " by put (no stores between hosts)" } else { "" },
             self.cpu,
             described(self.load_threads)
         );

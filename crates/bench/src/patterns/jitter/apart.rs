@@ -80,7 +80,7 @@ pub fn serve(options: &ServeOptions) -> Result<()> {
         options,
         Tool::Jitter,
         |_| Ok(cpu),
-        |node, _| Ok(Answerer(Owner::new(Tool::Jitter, node))),
+        |node, _| Ok(Answerer(Owner::new(Tool::Jitter, node, options.most_bytes))),
     )
 }
 

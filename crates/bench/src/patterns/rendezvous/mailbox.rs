@@ -1,8 +1,13 @@
-//! The mailbox of two benchmark processes in shared memory: presence, orders, replies.
+//! The mailbox of two benchmark processes: presence, orders, replies.
+//!
+//! Within a host both ends use the words of one segment, the server's. Between hosts, where nothing can be
+//! mapped, each end has a mailbox of its own: it reads the words there, and puts its own words into that of
+//! the other end. Puts of one thread become visible in their order, so the last word announces the others.
 
 use std::time::{Duration, Instant};
 
 use shm::{sync::Ordering, window::Window};
+use tieline::RemoteSegment;
 
 use super::Tool;
 use crate::{
@@ -16,8 +21,12 @@ pub const MAILBOX_BYTES: usize = 4096;
 const MAGIC: u64 = u64::from_le_bytes(*b"tieline\x01");
 /// Version of the orders. It changes when an older program would misread an order.
 pub const FORM: u64 = 1;
+/// Bytes of a head, with the version of the program.
+const HEAD_BYTES: usize = 128;
 /// Bytes for the version of the program.
 const VERSION_BYTES: usize = 32;
+/// Longest text for the other end.
+const TEXT_BYTES_MAX: usize = 1024;
 
 mod at {
     pub(super) const MAGIC: usize = 0;
@@ -32,6 +41,9 @@ mod at {
     // Written by the server.
     pub(super) const ANSWER: usize = 256;
     pub(super) const VALUE: usize = 264;
+    // Written by either end for the other one, between hosts.
+    pub(super) const TEXT_BYTES: usize = 512;
+    pub(super) const TEXT: usize = 520;
 }
 
 /// The owner of a mailbox.
@@ -126,19 +138,78 @@ impl Code {
 pub trait Service {
     /// Carries out one order; returns a number.
     fn follow(&mut self, order: &Order) -> Result<u64>;
+
+    /// The same for a client on another host; the segments of the rendezvous are the own one and the
+    /// client's.
+    fn follow_between_hosts(
+        &mut self,
+        order: &Order,
+        _mine: Window<'_>,
+        _theirs: &RemoteSegment,
+    ) -> Result<u64> {
+        self.follow(order)
+    }
+}
+
+/// Where an end writes the words that the other one reads.
+#[derive(Debug, Clone, Copy)]
+enum Writes<'a> {
+    /// Into the memory in which it reads, too.
+    Stores(Window<'a>),
+    /// Into memory of another host.
+    Puts(&'a RemoteSegment),
+}
+
+impl Writes<'_> {
+    fn word(&self, offset: usize, value: u64) -> Result<()> {
+        match self {
+            Self::Stores(window) => Ok(window.store_u64(offset, value)?),
+            Self::Puts(remote) => Ok(remote.put(offset, &value.to_ne_bytes())?),
+        }
+    }
+
+    /// Writes a word that announces the ones before it.
+    fn announce(&self, offset: usize, value: u64) -> Result<()> {
+        match self {
+            // Release: pairs with the Acquire in `last` and `answered`.
+            Self::Stores(window) => {
+                window.atomic_u64(offset)?.store(value, Ordering::Release);
+                Ok(())
+            }
+            Self::Puts(_) => self.word(offset, value),
+        }
+    }
+}
+
+impl Writes<'_> {
+    /// Waits until the other end has what was written.
+    fn arrive(&self) -> Result<()> {
+        match self {
+            Self::Stores(_) => Ok(()),
+            Self::Puts(remote) => Ok(remote.barrier()?),
+        }
+    }
 }
 
 /// The words in a segment of at least [`MAILBOX_BYTES`].
 #[derive(Debug, Clone, Copy)]
 pub struct Mailbox<'a> {
     window: Window<'a>,
+    writes: Writes<'a>,
     tool: Tool,
 }
 
 impl<'a> Mailbox<'a> {
     /// The mailbox at the start of `segment`.
     pub fn new(segment: Window<'a>, tool: Tool) -> Result<Self> {
-        Ok(Self { window: segment.sub(0, MAILBOX_BYTES)?, tool })
+        let window = segment.sub(0, MAILBOX_BYTES)?;
+        Ok(Self { window, writes: Writes::Stores(window), tool })
+    }
+
+    /// The mailboxes of two ends on different hosts: the own one at the start of `mine`, the other end's at
+    /// the start of `theirs`.
+    pub fn between_hosts(mine: Window<'a>, theirs: &'a RemoteSegment, tool: Tool) -> Result<Self> {
+        Ok(Self { window: mine.sub(0, MAILBOX_BYTES)?, writes: Writes::Puts(theirs), tool })
     }
 
     /// Writes which server this mailbox belongs to. Before the segment is made available.
@@ -154,43 +225,66 @@ impl<'a> Mailbox<'a> {
         Ok(())
     }
 
-    /// The server of this mailbox.
+    /// The end that has signed: between hosts, the other one.
     pub fn head(&self) -> Result<Head> {
-        // Acquire: pairs with the Release in `sign`.
-        if self.window.atomic_u64(at::MAGIC)?.load(Ordering::Acquire) != MAGIC {
+        let mut bytes = [0; HEAD_BYTES];
+        match self.writes {
+            Writes::Stores(window) => {
+                // Acquire: pairs with the Release in `sign`.
+                let _ = window.atomic_u64(at::MAGIC)?.load(Ordering::Acquire);
+                window.get(0, &mut bytes)?;
+            }
+            // It was signed before anybody could connect.
+            Writes::Puts(theirs) => theirs.get(0, &mut bytes)?,
+        }
+        let word = |offset: usize| {
+            bytes.get(offset..).and_then(<[u8]>::first_chunk).map_or(0, |word| u64::from_ne_bytes(*word))
+        };
+        if word(at::MAGIC) != MAGIC {
             return Err(BenchError::Usage(format!(
                 "{}: the other end's segment is not that of a benchmark of this version: use the same version at \
                  both ends",
                 self.tool.name()
             )));
         }
-        let mut version = [0; VERSION_BYTES];
-        self.window.get(at::VERSION, &mut version)?;
-        let text: String =
-            version.iter().take_while(|byte| byte.is_ascii_graphic()).map(|b| char::from(*b)).collect();
-        Ok(Head {
-            form: self.window.load_u64(at::FORM)?,
-            tool: self.window.load_u64(at::TOOL)?,
-            version: text,
-            extra: self.window.load_u64(at::EXTRA)?,
-        })
+        let version = bytes.iter().skip(at::VERSION).take(VERSION_BYTES);
+        let version = version.take_while(|byte| byte.is_ascii_graphic()).map(|b| char::from(*b)).collect();
+        Ok(Head { form: word(at::FORM), tool: word(at::TOOL), version, extra: word(at::EXTRA) })
+    }
+
+    /// Leaves a text for the other end, before an order or its reply.
+    pub fn leave(&self, text: &str) -> Result<()> {
+        if text.len() > TEXT_BYTES_MAX {
+            return Err(other_end(self.tool.name(), "a text for it is too long"));
+        }
+        match self.writes {
+            Writes::Stores(window) => window.put(at::TEXT, text.as_bytes())?,
+            Writes::Puts(theirs) => theirs.put(at::TEXT, text.as_bytes())?,
+        }
+        self.writes.word(at::TEXT_BYTES, text.len() as u64)
+    }
+
+    /// The text that the other end has left.
+    pub fn left(&self) -> Result<String> {
+        let len = usize::try_from(self.window.load_u64(at::TEXT_BYTES)?).unwrap_or(usize::MAX);
+        let mut bytes = vec![0; len.min(TEXT_BYTES_MAX)];
+        self.window.get(at::TEXT, &mut bytes)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     /// Number of the last order.
     pub fn last(&self) -> Result<u64> {
-        // Acquire: pairs with the Release in `send`.
+        // Acquire: pairs with the Release in `announce`.
         Ok(self.window.atomic_u64(at::NUMBER)?.load(Ordering::Acquire))
     }
 
     /// Gives the order of this number (the last one's plus 1).
     pub fn send(&self, number: u64, order: &Order) -> Result<()> {
-        self.window.store_u64(at::TASK, order.task)?;
+        self.writes.word(at::TASK, order.task)?;
         for (offset, argument) in at::ARGUMENTS.into_iter().zip(order.arguments) {
-            self.window.store_u64(offset, argument)?;
+            self.writes.word(offset, argument)?;
         }
-        // Release: pairs with the Acquire in `last`.
-        self.window.atomic_u64(at::NUMBER)?.store(number, Ordering::Release);
-        Ok(())
+        self.writes.announce(at::NUMBER, number)
     }
 
     /// Waits for the reply to the order of this number. `still_there` is called now and then with
@@ -216,7 +310,7 @@ impl<'a> Mailbox<'a> {
     /// The reply to the order of this number, if it has arrived.
     fn answered(&self, number: u64) -> Result<Option<Result<u64>>> {
         let what = self.tool.name();
-        // Acquire: pairs with the Release in `serve`.
+        // Acquire: pairs with the Release in `announce`.
         let word = self.window.atomic_u64(at::ANSWER)?.load(Ordering::Acquire);
         if word >> 8 != number & (u64::MAX >> 8) {
             return Ok(None);
@@ -256,12 +350,11 @@ impl<'a> Mailbox<'a> {
             );
             let stop = order.task == Order::STOP;
             let result = if stop { Ok(0) } else { service.follow(&order) };
-            self.window.store_u64(at::VALUE, *result.as_ref().unwrap_or(&0))?;
-            let word = number << 8 | Code::of(&result) as u64;
-            // Release: pairs with the Acquire in `answer`.
-            self.window.atomic_u64(at::ANSWER)?.store(word, Ordering::Release);
+            self.writes.word(at::VALUE, *result.as_ref().unwrap_or(&0))?;
+            self.writes.announce(at::ANSWER, number << 8 | Code::of(&result) as u64)?;
             if stop {
-                return Ok(());
+                // What is on its way ends with this end's connection.
+                return self.writes.arrive();
             }
         }
     }

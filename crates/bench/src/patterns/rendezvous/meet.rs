@@ -2,16 +2,17 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tieline::{Node, NodeId, RemoteMap, Segment, SegmentId, SegmentOptions};
+use tieline::{Node, NodeId, RemoteMap, RemoteSegment, Segment, SegmentId, SegmentOptions};
 
 use super::{
     ServeOptions, Tool,
-    mailbox::{Head, MAILBOX_BYTES, Mailbox, Order, Service},
+    mailbox::{Head, Mailbox, Order, Service},
 };
 use crate::{
     error::{BenchError, Result},
     patterns::{
-        attach::{CONNECT_TIMEOUT, Where},
+        attach::{self, CONNECT_TIMEOUT, Where},
+        provider::WithLoops,
         server::{self, Server},
     },
     poll,
@@ -32,10 +33,23 @@ fn mailbox_of(tool: Tool, role: Role, other: NodeId) -> SegmentId {
 
 fn open(node: &Node, tool: Tool, role: Role, other: NodeId, extra: u64) -> Result<Segment> {
     let mine =
-        node.create_segment_with(&SegmentOptions::new(MAILBOX_BYTES).id(mailbox_of(tool, role, other)))?;
+        node.create_segment_with(&SegmentOptions::new(tool.bytes()).id(mailbox_of(tool, role, other)))?;
     Mailbox::new(mine.window(), tool)?.sign(&Head::of(tool, extra))?;
     mine.make_available()?;
     Ok(mine)
+}
+
+/// The words of a client: in the server's segment, or between hosts.
+fn mailbox<'a>(
+    tool: Tool,
+    mine: &'a Segment,
+    theirs: &'a RemoteSegment,
+    map: Option<&'a RemoteMap>,
+) -> Result<Mailbox<'a>> {
+    match map {
+        Some(map) => Mailbox::new(map.window()?, tool),
+        None => Mailbox::between_hosts(mine.window(), theirs, tool),
+    }
 }
 
 /// The end that measures.
@@ -47,11 +61,12 @@ pub struct Client {
     pub server: NodeId,
     tool: Tool,
     /// Lives as long as the client does: the server watches it.
-    _mine: Segment,
+    mine: Segment,
     other: Server,
     /// Whether the server was given up: it gets no further orders.
     given_up: bool,
-    map: RemoteMap,
+    /// None of a segment of another host.
+    map: Option<RemoteMap>,
     head: Head,
     sent: u64,
 }
@@ -83,12 +98,35 @@ impl Client {
             },
             error => error,
         };
-        let mailbox = mailbox_of(tool, Role::Server, node.id());
-        let other = Server::meet(tool.name(), &node, server, mailbox, progress).map_err(absent)?;
-        let map = other.segment.map()?;
-        let head = Mailbox::new(map.window()?, tool)?.head()?;
+        let theirs = mailbox_of(tool, Role::Server, node.id());
+        let other = Server::meet(tool.name(), &node, server, theirs, progress).map_err(absent)?;
+        let map = attach::map_of(&other.segment)?;
+        let head = mailbox(tool, &mine, &other.segment, map.as_ref())?.head()?;
         head.check(tool)?;
-        Ok(Self { node, server, tool, _mine: mine, other, given_up: false, map, head, sent: 0 })
+        Ok(Self { node, server, tool, mine, other, given_up: false, map, head, sent: 0 })
+    }
+
+    /// The words between the two.
+    pub(crate) fn mailbox(&self) -> Result<Mailbox<'_>> {
+        mailbox(self.tool, &self.mine, &self.other.segment, self.map.as_ref())
+    }
+
+    /// The tool.
+    pub(crate) const fn tool(&self) -> Tool {
+        self.tool
+    }
+
+    /// Whether the server is on another host.
+    pub const fn is_between_hosts(&self) -> bool {
+        self.map.is_none()
+    }
+
+    /// The name of the link to the server.
+    pub fn path(&self) -> String {
+        if self.map.is_none() {
+            return self.other.segment.link().to_owned();
+        }
+        attach::path_of(&self.node)
     }
 
     /// Ends the waits of the measuring thread once the server is gone.
@@ -104,12 +142,21 @@ impl Client {
     /// Sends an order, runs `near`, and waits for the reply. If the far side reports an error, that
     /// is the cause of a failure.
     pub fn order(&mut self, order: Order, near: &mut dyn FnMut() -> Result<()>) -> Result<u64> {
-        let mailbox = Mailbox::new(self.map.window()?, self.tool)?;
+        self.order_with(order, &mut |_, _| near())
+    }
+
+    /// The same for `near` that uses the segments of the rendezvous: the own one and the server's.
+    pub(crate) fn order_with(
+        &mut self,
+        order: Order,
+        near: &mut dyn FnMut(&Segment, &RemoteSegment) -> Result<()>,
+    ) -> Result<u64> {
         self.sent += 1;
+        let mailbox = self.mailbox()?;
         mailbox.send(self.sent, &order)?;
         let (sent, other) = (self.sent, &self.other);
         let answer = |before| mailbox.answer(sent, &|waited| other.check(before + waited));
-        let outcome = server::both(near(), answer);
+        let outcome = server::both(near(&self.mine, &other.segment), answer);
         self.given_up |= outcome.as_ref().is_err_and(server::given_up);
         outcome
     }
@@ -118,8 +165,7 @@ impl Client {
     pub fn stop(mut self) -> Result<()> {
         if self.given_up {
             // The server may find the order later; this process does not wait for it.
-            let mailbox = Mailbox::new(self.map.window()?, self.tool)?;
-            return mailbox.send(self.sent + 1, &Order::new(Order::STOP, [0; 3]));
+            return self.mailbox()?.send(self.sent + 1, &Order::new(Order::STOP, [0; 3]));
         }
         self.order(Order::new(Order::STOP, [0; 3]), &mut || Ok(())).map(drop)
     }
@@ -148,15 +194,26 @@ pub fn serve<S: Service + Send>(
                 ))
             })?,
     );
-    let map = theirs.map()?;
-    let head = Mailbox::new(map.window()?, tool)?.head()?;
+    let map = attach::map_of(&theirs)?;
+    let head = match &map {
+        Some(map) => Mailbox::new(map.window()?, tool)?.head()?,
+        None => Mailbox::between_hosts(mine.window(), &theirs, tool)?.head()?,
+    };
     head.check(tool)?;
     let mut service = begin(&node, head.extra)?;
-    let mailbox = Mailbox::new(mine.window(), tool)?;
+    let mailbox = match &map {
+        Some(_) => Mailbox::new(mine.window(), tool)?,
+        None => Mailbox::between_hosts(mine.window(), &theirs, tool)?,
+    };
     crate::pinned_pair::pinned(cpu, || {
         let client = Arc::clone(&theirs);
         // Also while an order is followed that spins.
         let _watched = poll::watched(move |_| Ok(client.check()?));
-        mailbox.serve(&mut service, &|| poll::still_there(Duration::ZERO))
+        let still_there = || poll::still_there(Duration::ZERO);
+        if map.is_some() {
+            return mailbox.serve(&mut service, &still_there);
+        }
+        let mut service = WithLoops::new(&mut service, &node, mailbox, mine.window(), &theirs);
+        mailbox.serve(&mut service, &still_there)
     })
 }

@@ -6,7 +6,7 @@ use tieline::{Node, RemoteSegment, Segment, SegmentId, SegmentOptions};
 use super::{Client, Order, ServeOptions, Service, Tool, check, serve};
 use crate::{
     error::{BenchError, Result},
-    patterns::{attach::CONNECT_TIMEOUT, sizes},
+    patterns::{attach::CONNECT_TIMEOUT, provider::Provider, sizes},
 };
 
 const TASK_SEGMENT: u64 = 1;
@@ -14,7 +14,34 @@ const TASK_CHECK: u64 = 2;
 
 /// Serves one client until it is done or gone.
 pub fn serve_memory(options: &ServeOptions, tool: Tool) -> Result<()> {
-    serve(options, tool, |_| Ok(0), |node, _| Ok(Owner::new(tool, node)))
+    serve(options, tool, |_| Ok(0), |node, _| Ok(Owner::new(tool, node, options.most_bytes)))
+}
+
+/// The owner of the memory that is written, as the end that measures reaches it.
+#[derive(Debug)]
+pub(crate) enum Other<'a> {
+    /// A part of this process.
+    Here(Tool, &'a Segment),
+    /// A server.
+    There(&'a mut Client),
+}
+
+impl Other<'_> {
+    /// Lets it compare the start of its memory.
+    pub(crate) fn look(&mut self, size_bytes: usize, seed: u64) -> Result<()> {
+        match self {
+            Self::Here(tool, owner) => check_here(*tool, owner, size_bytes, seed),
+            Self::There(client) => client.look(size_bytes, seed),
+        }
+    }
+
+    /// The reference of a link between hosts; none within a host.
+    pub(crate) fn provider(&mut self) -> Result<Option<Provider>> {
+        match self {
+            Self::There(client) if client.is_between_hosts() => Provider::needed(client).map(Some),
+            _ => Ok(None),
+        }
+    }
 }
 
 /// Compares the beginning of a segment with what [`super::fill`] made of this seed.
@@ -29,12 +56,13 @@ pub(crate) struct Owner {
     tool: Tool,
     node: Node,
     segment: Option<Segment>,
+    most_bytes: usize,
 }
 
 impl Owner {
     /// Without memory yet.
-    pub(crate) fn new(tool: Tool, node: &Node) -> Self {
-        Self { tool, node: node.clone(), segment: None }
+    pub(crate) fn new(tool: Tool, node: &Node, most_bytes: usize) -> Self {
+        Self { tool, node: node.clone(), segment: None, most_bytes }
     }
 
     /// The memory that the client requested.
@@ -50,6 +78,14 @@ impl Service for Owner {
         match (order.task, &self.segment) {
             (TASK_SEGMENT, _) => {
                 sizes::check(self.tool.name(), &[size_bytes], 2)?;
+                if size_bytes > self.most_bytes {
+                    let asked_for = shm::Error::TooLarge {
+                        size_bytes,
+                        available_bytes: self.most_bytes,
+                        limit: "the memory that an agent gives",
+                    };
+                    return Err(asked_for.into());
+                }
                 self.segment = None;
                 let segment = self.node.create_segment_with(&SegmentOptions::new(size_bytes))?;
                 segment.make_available()?;

@@ -1,5 +1,6 @@
 //! The report of `scibench2`, and its text.
 
+use ofi::OfiMemory;
 use serde::{Deserialize, Serialize};
 
 use super::Way;
@@ -92,11 +93,14 @@ impl Report {
             Way::Map => "through a map",
             Way::Put => "by put",
         };
+        let is_between_hosts = self.path == OfiMemory::NAME;
         let mut text = format!(
-            "scibench2, node {} stores into memory of node {} over {} {way}, processor {}{}; medians\n",
+            "scibench2, node {} {} memory of node {} over {} {way}{}, processor {}{}; medians\n",
             self.nodes[0],
+            if is_between_hosts { "puts into" } else { "stores into" },
             self.nodes[1],
             self.path,
+            if is_between_hosts { " with a barrier (no stores between hosts)" } else { "" },
             self.cpu,
             described(self.load_threads)
         );
@@ -105,11 +109,11 @@ impl Report {
             right("size"),
             right("ns"),
             right("GB/s"),
-            right("best copy"),
+            right(if is_between_hosts { "libfabric" } else { "best copy" }),
             right("ratio"),
             ("95 % interval", Align::Left),
             right("disturbed"),
-            ("best copy is", Align::Left),
+            (if is_between_hosts { "compared with" } else { "best copy is" }, Align::Left),
         ]);
         for row in &self.rows {
             table.row([

@@ -74,6 +74,39 @@ impl Rival {
     }
 }
 
+/// Stores of one size and what they are compared with, however they travel.
+pub(super) trait Stores: Sides {
+    /// Stores once what [`crate::patterns::rendezvous::check`] expects there.
+    fn store_known(&mut self, seed: u64) -> Result<()>;
+
+    /// Name of what they are compared with.
+    fn rival(&self) -> String;
+
+    /// Stores that share a sample.
+    fn batch(&self) -> u32;
+
+    /// Stores of a reading.
+    fn per_reading(&self) -> u64;
+}
+
+impl Stores for StoreSides<'_> {
+    fn store_known(&mut self, seed: u64) -> Result<()> {
+        Self::store_known(self, seed)
+    }
+
+    fn rival(&self) -> String {
+        self.rival.name()
+    }
+
+    fn batch(&self) -> u32 {
+        self.pace.batch()
+    }
+
+    fn per_reading(&self) -> u64 {
+        self.pace.events()
+    }
+}
+
 /// Stores of one size against their fastest rival, in GB/s (10⁹ bytes a second).
 pub struct StoreSides<'a> {
     timer: &'a Timer,

@@ -18,7 +18,7 @@ use crate::{
     baseline::line::{self, Bouncer, Words},
     error::{BenchError, Result},
     patterns::{
-        pio::{self, End, MESSAGE_BYTES_MAX, PLACES},
+        pio::{self, End, MESSAGE_BYTES_MAX, Messages, PLACES},
         server,
     },
     pinned_pair::PinnedPair,
@@ -56,7 +56,7 @@ pub struct Order {
 }
 
 /// More than any reading needs; an order beyond it is a mistake or an attack.
-const ROUNDS_MAX: u64 = 1 << 32;
+pub(super) const ROUNDS_MAX: u64 = 1 << 32;
 
 /// Follows one order at this end.
 pub fn follow(end: &End<'_>, order: &Order) -> Result<()> {
@@ -64,7 +64,11 @@ pub fn follow(end: &End<'_>, order: &Order) -> Result<()> {
         let (back, there) = end.words(order.place)?;
         return line::bounce(Words { there, back }, order.poll, order.base, order.rounds);
     }
-    let port = end.port(order.place, order.size_bytes)?;
+    reply(&end.port(order.place, order.size_bytes)?, order)
+}
+
+/// Replies to messages as an order says.
+pub(super) fn reply(port: &impl Messages, order: &Order) -> Result<()> {
     // The reply is a message of its own, as on the near side. If the bytes that have just been
     // stored were sent back, the processor would wait for its own stores, which is not part of a
     // signal to another core.
@@ -193,7 +197,7 @@ mod answer {
 const TASKS: [(u64, Option<Task>); 4] =
     [(1, Some(Task::Line)), (2, Some(Task::Echo)), (3, Some(Task::Checked)), (4, None)];
 
-const fn poll_word(poll: Poll) -> u64 {
+pub(super) const fn poll_word(poll: Poll) -> u64 {
     match poll {
         Poll::Tight => 0,
         Poll::Paused => 1,

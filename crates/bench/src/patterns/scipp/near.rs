@@ -12,7 +12,7 @@ use crate::{
         settle,
     },
     error::Result,
-    patterns::pio::{self, End},
+    patterns::pio::{self, End, Messages},
     poll::Poll,
     stats::Samples,
     timer::Timer,
@@ -107,8 +107,6 @@ impl<'a> Near<'a> {
         let Pace { size_bytes, shape, poll } = pace;
         let port = self.end.port(place, size_bytes)?;
         let base = self.base(place)?;
-        let message = vec![0x5a; size_bytes];
-        let mut answer = vec![0; size_bytes];
         let mut retries = 0;
         let order = Order {
             task: Task::Echo,
@@ -119,13 +117,8 @@ impl<'a> Near<'a> {
             rounds: shape.events(),
         };
         far.with(order, &mut || {
-            shape.time(ticks, |n| {
-                let n = 2 * n as u32;
-                port.send(base.wrapping_add(n - 1), &message)?;
-                retries += port.receive(base.wrapping_add(n), &mut answer, poll)?;
-                black_box(&answer);
-                Ok(())
-            })
+            retries = timed(&port, base, pace, ticks)?;
+            Ok(())
         })?;
         let half_ns = settle(timer, ticks, shape.batch, 2.0, all);
         Ok(Reading { half_ns, retries, rounds: shape.events(), samples: u64::from(shape.samples) })
@@ -137,7 +130,6 @@ impl<'a> Near<'a> {
         for place in [0, pio::PLACES - 1] {
             let port = self.end.port(place, size_bytes)?;
             let base = self.base(place)?;
-            let (mut message, mut answer) = (vec![0; size_bytes], vec![0; size_bytes]);
             let (base_word, poll) = (u64::from(base), Poll::usual());
             let order = Order {
                 task: Task::Checked,
@@ -147,17 +139,44 @@ impl<'a> Near<'a> {
                 base: base_word,
                 rounds: u64::from(rounds),
             };
-            far.with(order, &mut || {
-                for n in 1..=rounds {
-                    let (ask, back) = (base.wrapping_add(2 * n - 1), base.wrapping_add(2 * n));
-                    pio::fill(&mut message, ask);
-                    port.send(ask, &message)?;
-                    port.receive(back, &mut answer, poll)?;
-                    pio::check(&answer, back)?;
-                }
-                Ok(())
-            })?;
+            far.with(order, &mut || checked(&port, base, size_bytes, rounds, poll))?;
         }
         Ok(())
     }
+}
+
+/// Times round trips; returns the polls that found nothing.
+#[inline(always)]
+pub(super) fn timed(port: &impl Messages, base: u32, pace: Pace, ticks: &mut Vec<u64>) -> Result<u64> {
+    let Pace { size_bytes, shape, poll } = pace;
+    let message = vec![0x5a; size_bytes];
+    let mut answer = vec![0; size_bytes];
+    let mut retries = 0;
+    shape.time(ticks, |n| {
+        let n = 2 * n as u32;
+        port.send(base.wrapping_add(n - 1), &message)?;
+        retries += port.receive(base.wrapping_add(n), &mut answer, poll)?;
+        black_box(&answer);
+        Ok(())
+    })?;
+    Ok(retries)
+}
+
+/// Round trips with every byte checked.
+pub(super) fn checked(
+    port: &impl Messages,
+    base: u32,
+    size_bytes: usize,
+    rounds: u32,
+    poll: Poll,
+) -> Result<()> {
+    let (mut message, mut answer) = (vec![0; size_bytes], vec![0; size_bytes]);
+    for n in 1..=rounds {
+        let (ask, back) = (base.wrapping_add(2 * n - 1), base.wrapping_add(2 * n));
+        pio::fill(&mut message, ask);
+        port.send(ask, &message)?;
+        port.receive(back, &mut answer, poll)?;
+        pio::check(&answer, back)?;
+    }
+    Ok(())
 }

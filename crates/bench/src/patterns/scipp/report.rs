@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::Mechanism;
 use crate::{
     env::Env,
     layout::{
@@ -26,6 +27,10 @@ pub struct Report {
     pub cpus: Vec<usize>,
     /// Link taken.
     pub path: String,
+    /// What carried the messages.
+    pub mechanism: Mechanism,
+    /// What they are compared with.
+    pub baseline: String,
     /// The place of messages.
     pub placement: Placement,
     /// Threads that competed for the processors.
@@ -53,8 +58,8 @@ pub struct Row {
     pub retries: u64,
     /// The number of messages whose bytes were checked, both directions together.
     pub checked: u64,
-    /// Half the round trip of the line(s) that the messages used, in ns: median of the probes
-    /// around the readings.
+    /// Half the round trip of the line(s) that the messages used, or between hosts of libfabric's own
+    /// messages, in ns: median of the probes around the readings. Not a number if there is none.
     #[serde(rename = "line_floor_ns")]
     pub line_baseline_ns: f64,
     /// Readings during which the baseline moved by more than 20 %.
@@ -69,6 +74,11 @@ pub struct Row {
 impl Row {
     fn p50_ns(&self) -> Option<f64> {
         self.half_rtt.as_ref().map(|s| s.p50_ns.unwrap_or(s.mean_ns))
+    }
+
+    /// None where there is no baseline.
+    fn baseline_ns(&self) -> Option<f64> {
+        Some(self.line_baseline_ns).filter(|ns| ns.is_finite())
     }
 
     fn half_step_ns(&self, clock_step_ns: f64) -> f64 {
@@ -99,15 +109,20 @@ impl Report {
 
     /// The full table, in ns of half a round trip.
     pub fn to_text(&self) -> String {
-        let lines = if self.placement == Placement::Shared { "one line" } else { "two lines" };
         let cpus: Vec<String> = self.cpus.iter().map(ToString::to_string).collect();
         let mut text = format!(
-            "scipp, nodes {} and {} over {}, processors {}{}; half round trips in ns; baseline: {lines}\n",
+            "scipp, nodes {} and {} over {}{}, {} {}{}; half round trips in ns; baseline: {}\n",
             self.nodes[0],
             self.nodes[1],
             self.path,
+            match self.mechanism {
+                Mechanism::Stores => "",
+                Mechanism::Put => " by put (no stores between hosts)",
+            },
+            if self.mechanism == Mechanism::Put { "processor" } else { "processors" },
             cpus.join(" and "),
             crate::rivals::load::described(self.load_threads),
+            self.baseline,
         );
         let right = |name| (name, Align::Right);
         let columns =
@@ -118,17 +133,11 @@ impl Report {
             let step_ns = row.half_step_ns(self.env.clock.step_ns);
             let show =
                 |v: Option<f64>| v.map_or_else(|| "-".to_owned(), |v| digits::show(v, step_ns, 1.0, 1));
-            let values = [
-                Some(s.min_ns),
-                s.p50_ns,
-                s.p90_ns,
-                s.p99_ns,
-                s.p999_ns,
-                Some(s.max_ns),
-                Some(row.line_baseline_ns),
-            ];
+            let values =
+                [Some(s.min_ns), s.p50_ns, s.p90_ns, s.p99_ns, s.p999_ns, Some(s.max_ns), row.baseline_ns()];
             let disturbed = format!("{}/{}", row.disturbed, row.readings);
-            let rest = [format!("{:.2}", p50 / row.line_baseline_ns), row.retries.to_string(), disturbed];
+            let ratio = row.baseline_ns().map_or_else(|| "-".to_owned(), |ns| format!("{:.2}", p50 / ns));
+            let rest = [ratio, row.retries.to_string(), disturbed];
             table.row([size(row.size_bytes as u64)].into_iter().chain(values.map(show)).chain(rest));
         }
         text.push_str(&table.render());
@@ -150,7 +159,7 @@ impl Report {
                     s.p99_ns,
                     s.p999_ns,
                     Some(s.max_ns),
-                    Some(row.line_baseline_ns),
+                    row.baseline_ns(),
                 ];
                 let mut cells = vec![row.size_bytes.to_string(), s.n.to_string()];
                 cells.extend(values.map(known));
@@ -205,6 +214,8 @@ mod tests {
             nodes: [4, 8],
             cpus: vec![0, 1],
             path: "shm".into(),
+            mechanism: Mechanism::Stores,
+            baseline: "one line".into(),
             load_threads: 0,
             partial: false,
             placement: Placement::Shared,

@@ -4,8 +4,6 @@ use std::time::{Duration, Instant};
 
 use bench::stats::median;
 use fabric_sys::bare::{Bare, BareError};
-use ofi::Wanted;
-use tieline::Node;
 
 use super::{BLOCK_BYTES, LEAST_ROWS, MOST_ROWS, ROW, ROWS_WITHIN};
 use crate::speed::Baseline;
@@ -16,31 +14,6 @@ const GIVE_UP_AFTER: Duration = Duration::from_secs(2);
 
 /// Between two looks for the number of rows.
 const LOOK_AGAIN: Duration = Duration::from_micros(200);
-
-/// An end that was opened.
-pub(super) struct Opened {
-    pub(super) provider: String,
-    pub(super) card: String,
-    pub(super) end: Bare,
-}
-
-/// Opens one with the provider that the link uses, at the first rail; nothing where the bare loops are not
-/// made for that provider.
-pub(super) fn open(node: &Node) -> Option<Opened> {
-    let source = node.info().rails.first().copied();
-    let offers =
-        |source| ofi::offers(&Wanted { provider: None, source, is_exact: false }).ok()?.into_iter().next();
-    // Networks that have no addresses of the internet.
-    let (offer, source) = match offers(source) {
-        Some(offer) => (offer, source),
-        None => (offers(None)?, None),
-    };
-    let source = source.map(|source| source.to_string());
-    let (bytes, key) = (BLOCK_BYTES, ofi::random_u64().ok()?);
-    let end = Bare::open(&offer.provider, source.as_deref(), bytes, key, GIVE_UP_AFTER).ok()?;
-    let card = end.card().ok()?;
-    Some(Opened { provider: offer.provider, card, end })
-}
 
 /// The rows of a turn, as one word in the memory of the end that answers: unlike that of any other turn.
 const fn word(turn: u64, rows: u64) -> u64 {
