@@ -2,8 +2,8 @@
 //!
 //! The managers start an agent (this very program) on each host and carry lines of JSON between it and the
 //! tool. An agent does the jobs that it knows, with options that it checks itself: it starts no program and
-//! writes no file for anybody. The end of its input ends its job early, as Ctrl-C ends that of a tool; the end
-//! of a benchmark, which must not look at its input while it serves, is then ended by its manager.
+//! writes no file for anybody. The end of its input ends its job early, as Ctrl-C ends that of a tool; the
+//! end of a benchmark does not look at its input while it serves, and is ended by its manager.
 //!
 //! Where to start reading: [`Job`] and [`Said`] (what is said), `serve` (the agent), `team` (the tool).
 
