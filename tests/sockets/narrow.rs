@@ -54,7 +54,7 @@ fn whoever_an_execution_has_ended_holds_no_other_holder_up() {
     }
 }
 
-/// Of writers that wait for room the plain kernel mixes the messages, if its buffer is full: so only with rings.
+/// The plain kernel mixes the messages of writers that wait for room if its buffer is full: only with rings.
 #[test]
 fn small_messages_of_two_processes_are_not_mixed_where_they_wait_for_room() {
     let _watchdog = Watchdog::usual("frames");
