@@ -160,12 +160,22 @@ fn a_host_with_a_slow_cable_is_named() {
     if status != 0 {
         return println!("skipped: no token buckets: {why}");
     }
-    let (status, said, error) = hosts.tieline("host1", &["bench", "hosts", "--json"]);
-    watchdog.progress();
-    let report: Value = serde_json::from_str(&said).unwrap_or_else(|wrong| panic!("{wrong}: {said}{error}"));
-    assert_eq!((status, &report["verdict"]), (1, &"FAIL".into()), "{report}");
-    let suspects = report["suspects"].as_array().unwrap();
-    let node = suspects.iter().find(|one| one["suspect"]["node"] == 16);
-    let evidence = node.unwrap_or_else(|| panic!("{report}"))["evidence"].to_string();
+    // On a busy machine the others may be slow for one turn, too: then only a link of the host is named.
+    let evidence = (0..3).find_map(|_| {
+        let (status, said, error) = hosts.tieline("host1", &["bench", "hosts", "--json"]);
+        watchdog.progress();
+        let report: Value =
+            serde_json::from_str(&said).unwrap_or_else(|wrong| panic!("{wrong}: {said}{error}"));
+        assert_eq!((status, &report["verdict"]), (1, &"FAIL".into()), "{report}");
+        let suspects = report["suspects"].as_array().unwrap();
+        let is_of_it = |one: &&Value| {
+            let suspect = &one["suspect"];
+            suspect["node"] == 16 || suspect["link"].as_array().is_some_and(|ends| ends.contains(&16.into()))
+        };
+        assert!(suspects.iter().all(|one| is_of_it(&one)), "{report}");
+        let node = suspects.iter().find(|one| one["suspect"]["node"] == 16)?;
+        Some(node["evidence"].to_string())
+    });
+    let evidence = evidence.unwrap_or_else(|| panic!("three turns name only links of the slow host"));
     assert!(evidence.contains("from node 16 to node 4 ") && evidence.contains("faster half"), "{evidence}");
 }
