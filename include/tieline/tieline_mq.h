@@ -28,8 +28,8 @@ enum tieline_mq_code {
     TIELINE_MQ_PEER_WRONG = 4,      /* the peer broke the protocol; nothing more is exchanged with it */
     TIELINE_MQ_NO_SUCH_PEER = 5,    /* no number that tieline_mq_peer() has returned */
     TIELINE_MQ_CANCELLED = 6,       /* the receive was cancelled before a message came */
-    TIELINE_MQ_NO_SUCH_REQUEST = 7, /* the end of the request was returned before */
-    TIELINE_MQ_TIMED_OUT = 8,       /* not within the time limit; requests go on */
+    TIELINE_MQ_NO_SUCH_REQUEST = 7, /* no such request, message, operation or group, or its end was returned before */
+    TIELINE_MQ_TIMED_OUT = 8,       /* not within the time limit; what was begun by an i-call goes on */
     TIELINE_MQ_NO_RESOURCES = 9,    /* memory, descriptors or threads are missing */
     TIELINE_MQ_NO_MANAGER = 10,     /* no node manager can be reached */
     TIELINE_MQ_PORT_IN_USE = 11,
@@ -42,8 +42,8 @@ enum tieline_mq_code {
     TIELINE_MQ_MISMATCH = 18        /* another member of the group made another call */
 };
 
-/* An end point. Without `threads` (see the options) one thread at a time may use it. In a child of fork() it may
- * not be used at all. */
+/* An end point. Without `threads` (see the options) one thread at a time may use it. In a child of fork() every call
+ * returns TIELINE_MQ_INVALID, and tieline_mq_close() leaves the parent's queue alone; the child may open its own. */
 typedef struct tieline_mq tieline_mq;
 
 /* An operation that has begun. Its end is returned once, by test, wait, wait_any or wait_all. */
@@ -99,7 +99,7 @@ typedef struct tieline_mq_counters {
     uint64_t kept_bytes;
 } tieline_mq_counters;
 
-/* What the last call of this thread that failed says; valid until its next call. */
+/* What the last call of this thread that failed says; valid until its next call that fails. */
 const char *tieline_mq_error(void);
 /* A code in words. */
 const char *tieline_mq_code_text(int code);
@@ -112,7 +112,8 @@ int tieline_mq_address(tieline_mq *queue, uint32_t *node, uint32_t *port);
 /* The number of the queue at a port of a node. Waits until it is there. */
 int tieline_mq_peer(tieline_mq *queue, uint32_t node, uint32_t port, int64_t timeout_ms, uint32_t *peer);
 
-/* Returns when the memory may be used again. */
+/* Returns when the memory may be used again, however long that takes: a peer that stops holds it up, and two that send
+ * long messages to each other first wait for ever. Use isend and wait for a time limit. */
 int tieline_mq_send(tieline_mq *queue, uint32_t peer, uint64_t tag, const void *bytes, size_t length);
 /* Receives, or gives up after that time; then the memory is the caller's. `ignore`: bits of the tag that do not
  * count. `status` may be NULL. */
@@ -121,7 +122,7 @@ int tieline_mq_recv(tieline_mq *queue, uint32_t source, uint64_t tag, uint64_t i
 
 int tieline_mq_isend(tieline_mq *queue, uint32_t peer, uint64_t tag, const void *bytes, size_t length,
                      tieline_mq_request *request);
-/* The request ends when the receive has begun. */
+/* The request ends when the receive has begun; then the memory may be used again, too. */
 int tieline_mq_issend(tieline_mq *queue, uint32_t peer, uint64_t tag, const void *bytes, size_t length,
                       tieline_mq_request *request);
 int tieline_mq_isendv(tieline_mq *queue, uint32_t peer, uint64_t tag, const struct iovec *pieces, size_t count,
@@ -141,7 +142,8 @@ int tieline_mq_wait_any(tieline_mq *queue, const tieline_mq_request *requests, s
  * TIELINE_MQ_TIMED_OUT the end of none has been returned. */
 int tieline_mq_wait_all(tieline_mq *queue, const tieline_mq_request *requests, size_t count,
                         int64_t timeout_ms, tieline_mq_status *statuses);
-/* Gives up a receive that has no message yet. Its end is returned by test or wait in any case. */
+/* Gives up a receive that has no message yet; of a send, and where it is too late, nothing happens. The end is
+ * returned by test or wait in any case, and says which it was. */
 int tieline_mq_cancel(tieline_mq *queue, tieline_mq_request request);
 /* Lets everything go on that can; test and wait do so too. */
 int tieline_mq_progress(tieline_mq *queue);
@@ -162,15 +164,18 @@ int tieline_mq_recv_init(tieline_mq *queue, uint32_t source, uint64_t tag, uint6
 int tieline_mq_start(tieline_mq *queue, tieline_mq_persistent operation);
 int tieline_mq_complete(tieline_mq *queue, tieline_mq_persistent operation, int64_t timeout_ms,
                         tieline_mq_status *status);
+/* Gives up a receive that is under way and has no message yet. complete returns its end in any case. */
+int tieline_mq_stop(tieline_mq *queue, tieline_mq_persistent operation);
 /* Not while it is under way (TIELINE_MQ_BUSY). */
 int tieline_mq_free(tieline_mq *queue, tieline_mq_persistent operation);
 
 int tieline_mq_get_counters(tieline_mq *queue, tieline_mq_counters *counters);
 
 /* Collective operations. All members of a group make the same calls in the same order, each with its own queue,
- * with the same lengths, types and roots, and none of them waits longer than its time limit. After a call that
- * failed, the group is unusable: make a new one with another context. Groups use tags whose bit 63 is set; a
- * program that has groups does not. Not in queues that were opened with `threads`. */
+ * with the same lengths, types and roots. Each call ends by its own time limit; a difference is noticed by members
+ * that exchange a message. After a call that failed (but for a wrong pointer, type or operation), the group is
+ * unusable for all: make a new one with another context. No receive of the program gets a group's message. Not in
+ * queues that were opened with `threads`. */
 typedef uint64_t tieline_mq_group;
 
 enum tieline_mq_type {
@@ -203,7 +208,7 @@ int tieline_mq_barrier(tieline_mq *queue, tieline_mq_group group, int64_t timeou
 /* Copies the root's bytes to all members. */
 int tieline_mq_broadcast(tieline_mq *queue, tieline_mq_group group, size_t root, void *bytes, size_t length,
                          int64_t timeout_ms);
-/* Combines the values of all members, place by place; the result is at the root. */
+/* Combines the values of all members, place by place; the result is at the root, the values of others stay. */
 int tieline_mq_reduce(tieline_mq *queue, tieline_mq_group group, size_t root, void *values, size_t count,
                       uint32_t type, uint32_t operation, int64_t timeout_ms);
 /* The same; the result is at all members, with the same bits. */

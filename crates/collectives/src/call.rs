@@ -4,13 +4,11 @@ use std::time::{Duration, Instant};
 
 use message_queue::endpoint::SendRequest;
 use message_queue::meet::Meeting;
-use message_queue::{MessageQueue, PeerId, Request, Status, Want};
+use message_queue::{MessageQueue, PeerId, Request, Space, Status, Want};
 
 use crate::error::Error;
 use crate::signature::Signature;
 
-/// The bit that all tags of groups have and no tag of the program may have.
-pub const GROUP_TAGS: u64 = 1 << 63;
 const CONTEXT_AT: u32 = 31;
 /// In the tags of messages that belong to calls.
 const CALL: u64 = 0;
@@ -61,7 +59,7 @@ impl<M: Meeting> Call<'_, M> {
     /// Sends without a wait; the memory may be used again.
     pub(crate) fn send(&mut self, to: usize, bytes: &[u8]) -> Result<(), Error> {
         let request = SendRequest::tagged(self.peers[to], self.tag(CALL));
-        let request = SendRequest { data: Some(self.own.word()), ..request };
+        let request = SendRequest { space: Space::Group, data: Some(self.own.word()), ..request };
         let sent = self.queue.send_as(&request, bytes.to_vec());
         self.sends.push((to, sent.map_err(|error| failed(to, error))?));
         Ok(())
@@ -106,18 +104,21 @@ impl<M: Meeting> Call<'_, M> {
         let tag = self.tag(GIVEN_UP);
         let others = (0..self.members()).filter(|rank| *rank != self.rank);
         // Whoever cannot be told is gone.
-        let told = others.filter_map(|rank| self.queue.send_bytes(self.peers[rank], tag, &[]).ok());
+        let told = others.filter_map(|rank| {
+            let request = SendRequest { space: Space::Group, ..SendRequest::tagged(self.peers[rank], tag) };
+            self.queue.send_as(&request, Vec::new()).ok()
+        });
         let told: Vec<Request> = told.collect();
         let _ = self.queue.wait_all(&told, Some(TELL_LIMIT));
     }
 
     fn tag(&self, of: u64) -> u64 {
-        GROUP_TAGS | u64::from(self.context) << CONTEXT_AT | of
+        u64::from(self.context) << CONTEXT_AT | of
     }
 
     fn post(&mut self, from: usize, len: usize) {
         let want = Want::exactly(self.peers[from], self.tag(CALL));
-        self.receive = Some(self.queue.receive(want, vec![0; len]));
+        self.receive = Some(self.queue.receive_as(Space::Group, want, vec![0; len]));
     }
 
     /// Waits for the message of the receive that was posted last.
@@ -163,7 +164,7 @@ impl<M: Meeting> Call<'_, M> {
 
     fn who_gave_up(&mut self) -> Option<usize> {
         let want = Want { source: None, tag: self.tag(GIVEN_UP), ignore: 0 };
-        let claimed = self.queue.claim(&want)?;
+        let claimed = self.queue.claim_as(Space::Group, &want)?;
         let source = claimed.envelope().source;
         self.queue.throw_away(claimed);
         self.peers.iter().position(|peer| *peer == source)

@@ -32,7 +32,9 @@ pub enum Error {
         own: Signature,
     },
     /// A message has a tag of the group and comes from no group.
-    #[error("rank {rank} sent a message with a tag of this group: use tags without bit 63 in the program")]
+    #[error(
+        "rank {rank} sent a message that no call of a group sends: use the same version of tieline on all members"
+    )]
     Foreign {
         /// Who sent it.
         rank: usize,

@@ -7,9 +7,9 @@
 //! sends few bytes for long messages (*bandwidth*); [`CollectiveSettings`] says from which length and from
 //! how many members on the second is used.
 //!
-//! **Tags.** Groups use tagged messages whose bit 63 is set: bits 31 to 62 are the context of the group,
-//! bit 0 says that a member has given up, and the others are 0. A program that uses groups sends no tags
-//! with bit 63 set ([`GROUP_TAGS`]), and posts no receive that ignores this bit.
+//! **Messages.** Groups have a kind of messages of their own ([`Space::Group`](message_queue::Space)), so no
+//! receive of the program gets one, whatever it ignores. Bits 31 to 62 of their tags are the context of the
+//! group, and bit 0 says that a member has given up.
 //!
 //! **What it must never do.** Receive a message of the program or of another group; return a result when a
 //! member has called something else; wait without an end for a member whose death the message queue reports.
@@ -30,7 +30,6 @@ pub mod operation;
 mod settings;
 mod signature;
 
-pub use call::GROUP_TAGS;
 pub use error::Error;
 pub use group::{Group, MEMBERS_MAX};
 pub use operation::Element;

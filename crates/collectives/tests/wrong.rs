@@ -4,7 +4,8 @@
 
 use std::time::Duration;
 
-use collectives::{CollectiveSettings, Error, GROUP_TAGS, Group, operation};
+use collectives::{CollectiveSettings, Error, Group, operation};
+use message_queue::endpoint::{SendRequest, Space};
 use message_queue::{MessageQueue, Name, Settings};
 
 /// Beyond all doubt, and a failure if it is reached.
@@ -156,7 +157,8 @@ fn a_message_of_the_program_with_a_tag_of_the_group_is_noticed() {
             if rank == 0 {
                 // Context 5.
                 let to = queue.peer(queue.endpoint().name_of(1 + queue.endpoint().own_number()).unwrap());
-                queue.send_bytes(to, GROUP_TAGS | 5 << 31, b"").unwrap();
+                let request = SendRequest { space: Space::Group, ..SendRequest::tagged(to, 5 << 31) };
+                queue.send_as(&request, Vec::new()).unwrap();
             }
             group.barrier(queue, LIMIT)
         },

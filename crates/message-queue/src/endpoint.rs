@@ -28,6 +28,7 @@ use crate::name::{Name, Names};
 use crate::order::Order;
 use crate::peer::{Peer, Way};
 use crate::settings::Settings;
+use crate::wire::{GROUP, Head, PLAIN};
 use arrive::Held;
 use cut::Target;
 pub use direct::Direct;
@@ -35,7 +36,7 @@ use many::Many;
 pub use receive::{Claimed, ReceiveRequest};
 pub use send::{Mode, SendRequest, Sent};
 
-/// The two kinds of messages, which never meet each other's receives.
+/// The kinds of messages, which never meet each other's receives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Space {
     /// Messages with tags.
@@ -43,6 +44,38 @@ pub enum Space {
     Tagged,
     /// Messages without; their tags are 0.
     Plain,
+    /// Messages of collective operations: no receive of the program gets one, whatever it ignores.
+    Group,
+}
+
+impl Space {
+    pub(crate) const ALL: [Self; 3] = [Self::Tagged, Self::Plain, Self::Group];
+
+    #[inline]
+    pub(crate) const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// What the head of a message says of it.
+    #[inline]
+    pub(crate) const fn flag(self) -> u8 {
+        match self {
+            Self::Tagged => 0,
+            Self::Plain => PLAIN,
+            Self::Group => GROUP,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn of(head: Head) -> Self {
+        if head.has(GROUP) {
+            Self::Group
+        } else if head.has(PLAIN) {
+            Self::Plain
+        } else {
+            Self::Tagged
+        }
+    }
 }
 
 /// How often each path was taken.
@@ -84,7 +117,7 @@ struct Core<O> {
     peers: Vec<Peer<O>>,
     /// By [`Space`].
     /// Of receives that wait it has the numbers.
-    matchers: [Matcher<u32, Arrived>; 2],
+    matchers: [Matcher<u32, Arrived>; Space::ALL.len()],
     /// Receives that wait. They lie still until they end: a value that is moved while it is new costs more
     /// than a search.
     receives: Order<Receive>,
@@ -211,7 +244,7 @@ impl<M: Meeting> Endpoint<M> {
             settings,
             names: Names::default(),
             peers: Vec::new(),
-            matchers: [Matcher::default(), Matcher::default()],
+            matchers: std::array::from_fn(|_| Matcher::default()),
             receives: Order::default(),
             many: Order::default(),
             unexpected: Unexpected::new(&settings),
@@ -295,7 +328,7 @@ impl<O: Outlet> Core<O> {
 
     #[inline]
     fn matcher(&mut self, space: Space) -> &mut Matcher<u32, Arrived> {
-        &mut self.matchers[usize::from(space == Space::Plain)]
+        &mut self.matchers[space.index()]
     }
 
     /// A receive that waited has ended well, but for the length of its memory.

@@ -50,6 +50,20 @@ pub enum Arrival<O, I> {
         /// The peer.
         name: Name,
     },
+    /// It has no memory or descriptors for a lane at present: to be asked, or invited, again.
+    NotYet {
+        /// The peer.
+        name: Name,
+        /// Whether it was asked; else it was invited.
+        is_ring: bool,
+    },
+    /// Its answer came, and this process had no descriptors for it.
+    Failed {
+        /// The peer.
+        name: Name,
+        /// What is missing.
+        errno: Errno,
+    },
 }
 
 /// Finds peers by their names.

@@ -344,6 +344,11 @@ impl<M: Meeting> MessageQueue<M> {
         self.requests.take(request)
     }
 
+    /// Why no message will come that a receive would get.
+    pub(crate) fn hopeless(&self, want: &Want) -> Option<Error> {
+        self.endpoint.hopeless(want)
+    }
+
     /// Looks whether peers have ended: a system call.
     pub(crate) fn watch(&mut self) {
         self.endpoint.watch(&mut self.requests);
@@ -358,12 +363,16 @@ impl<M: Meeting> MessageQueue<M> {
     /// Waits for a message that a receive would get, for `limit` at most.
     ///
     /// # Errors
-    /// [`Error::TimedOut`].
+    /// [`Error::TimedOut`]; [`Error::NoSuchPeer`], [`Error::PeerGone`], [`Error::PeerWrong`] if none of that
+    /// sender will come.
     pub fn wait_probe(&mut self, want: &Want, limit: Option<Duration>) -> Result<Envelope, Error> {
         let mut waiting = Waiting::new(limit);
         loop {
             if let Some(envelope) = self.endpoint.probe(Space::Tagged, want) {
                 return Ok(envelope);
+            }
+            if let Some(error) = self.endpoint.hopeless(want) {
+                return Err(error);
             }
             self.turn(&mut waiting)?;
         }
@@ -371,8 +380,13 @@ impl<M: Meeting> MessageQueue<M> {
 
     /// Sets a message aside that a receive would get: only [`MessageQueue::receive_claimed`] gets it.
     pub fn claim(&mut self, want: &Want) -> Option<Claimed> {
+        self.claim_as(Space::Tagged, want)
+    }
+
+    /// The same of a message of any kind.
+    pub fn claim_as(&mut self, space: Space, want: &Want) -> Option<Claimed> {
         self.progress();
-        self.endpoint.claim(Space::Tagged, want)
+        self.endpoint.claim(space, want)
     }
 
     /// Receives a message that was set aside.

@@ -127,7 +127,7 @@ impl Requests {
     /// Whether it has ended.
     #[inline]
     pub(crate) fn has_ended(&self, request: Request) -> Result<bool, Error> {
-        if request.number == NOWHERE {
+        if request == Request::ENDED {
             return Ok(true);
         }
         let place = self.of(request).ok_or(Error::NoSuchRequest)?;
@@ -137,7 +137,7 @@ impl Requests {
     /// How it has ended; `None` if it has not. After that the request is no more.
     #[inline]
     pub(crate) fn take(&mut self, request: Request) -> Result<Option<Status>, Error> {
-        if request.number == NOWHERE {
+        if request == Request::ENDED {
             return Ok(Some(Status::default()));
         }
         if !self.has_ended(request)? {
@@ -205,5 +205,11 @@ mod tests {
         assert!(c != a && requests.places.len() == 2);
         assert!(matches!(requests.take(a), Err(Error::NoSuchRequest)));
         assert!(requests.take(Request::ENDED).unwrap().is_some());
+        let words = [u64::MAX, 1 << 63 | 1, u64::from(u32::MAX) - 1];
+        assert!(words.iter().all(|word| requests.take(Request::from_bits(*word)).is_err()));
+        assert_eq!(
+            (Request::from_bits(c.to_bits()), Request::from_bits(Request::ENDED.to_bits())),
+            (c, Request::ENDED)
+        );
     }
 }

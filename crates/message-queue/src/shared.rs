@@ -120,7 +120,10 @@ impl<M: Meeting> SharedQueue<M> {
     /// # Errors
     /// [`Error::TimedOut`].
     pub fn wait_probe(&self, want: &Want, limit: Option<Duration>) -> Result<Envelope, Error> {
-        self.until(limit, |queue| Ok(queue.probe(want)))
+        self.until(limit, |queue| match queue.probe(want) {
+            None => queue.hopeless(want).map_or(Ok(None), Err),
+            found => Ok(found),
+        })
     }
 
     /// As [`MessageQueue::complete`].

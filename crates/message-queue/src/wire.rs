@@ -46,7 +46,9 @@ pub(crate) const TELL_MATCHED: u8 = 8;
 pub(crate) const ONE_PIECE: u8 = 16;
 /// Only the first part of the message is in this record.
 pub(crate) const HAS_MORE: u8 = 32;
-const FLAGS: u8 = 63;
+/// A message of a collective operation.
+pub(crate) const GROUP: u8 = 64;
+const FLAGS: u8 = 127;
 
 /// The beginning of each record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,7 +139,7 @@ mod tests {
         assert_eq!(Head::read(&window), Some(head));
         assert_eq!([8, 16, 24].map(|at| window.load_u64(at).unwrap()), [7, u64::MAX, 0]);
         assert_eq!(Head::read(&window.sub(0, 7).unwrap()), None);
-        for bit in [3, 14, 15, 16, 31] {
+        for bit in [3, 15, 16, 31] {
             window.store_u64(0, head.word() ^ 1 << bit).unwrap();
             assert_eq!(Head::read(&window), None, "bit {bit}");
         }

@@ -72,7 +72,9 @@ pub extern "C" fn tieline_mq_open(options: In<tieline_mq_options>, queue: Out<*m
 #[unsafe(no_mangle)]
 pub extern "C" fn tieline_mq_close(queue: Out<Queue>, timeout_ms: i64) -> u32 {
     call("tieline_mq_close", || {
-        queue.take_back()?.close(bounded(timeout_ms))?;
+        if let Some(queue) = queue.take_back()? {
+            queue.close(bounded(timeout_ms))?;
+        }
         Ok(Code::Ok)
     })
 }
@@ -80,7 +82,7 @@ pub extern "C" fn tieline_mq_close(queue: Out<Queue>, timeout_ms: i64) -> u32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn tieline_mq_address(queue: In<Queue>, node: Out<u32>, port: Out<u32>) -> u32 {
     call("tieline_mq_address", || {
-        let address = queue.get("queue")?.address()?;
+        let address = queue.open()?.address()?;
         node.put(address.0);
         port.put(address.1);
         Ok(Code::Ok)
@@ -97,7 +99,7 @@ pub extern "C" fn tieline_mq_peer(
 ) -> u32 {
     call("tieline_mq_peer", || {
         peer.needed("peer")?;
-        peer.put(queue.get("queue")?.peer(node, port, bounded(timeout_ms))?);
+        peer.put(queue.open()?.peer(node, port, bounded(timeout_ms))?);
         Ok(Code::Ok)
     })
 }
@@ -105,7 +107,7 @@ pub extern "C" fn tieline_mq_peer(
 #[unsafe(no_mangle)]
 pub extern "C" fn tieline_mq_get_counters(queue: In<Queue>, counters: Out<tieline_mq_counters>) -> u32 {
     call("tieline_mq_get_counters", || {
-        let now = queue.get("queue")?.with(|queue| Ok(queue.counters()))?;
+        let now = queue.open()?.with(|queue| Ok(queue.counters()))?;
         counters.put_counters(&now)?;
         Ok(Code::Ok)
     })

@@ -4,6 +4,7 @@ use std::fmt::Display;
 
 use node_client::ClientError;
 use proto::wire::program::Refusal;
+use rustix::io::Errno;
 use tieline::Error;
 use tieline::messages::MessageError;
 
@@ -138,12 +139,19 @@ fn of(error: &Error) -> Code {
             ClientError::Refused(refusal) => of_refusal(refusal),
             ClientError::NoManager { .. } | ClientError::NoSuchNode { .. } => Code::NoManager,
             ClientError::ManagerGone { .. } => Code::NoManager,
+            ClientError::SeveralNodes { .. } | ClientError::BadNode(_) => Code::Invalid,
             ClientError::Denied { .. } => Code::Denied,
             ClientError::TimedOut { .. } => Code::TimedOut,
+            ClientError::Io { errno, .. } if is_scarce(*errno) => Code::NoResources,
             _ => Code::System,
         },
         _ => Code::System,
     }
+}
+
+/// Whether a limit of the process or of the machine is the reason.
+fn is_scarce(errno: Errno) -> bool {
+    matches!(errno, Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN | Errno::NOBUFS)
 }
 
 fn of_refusal(refusal: &Refusal) -> Code {

@@ -10,5 +10,6 @@
 
 pub mod abi;
 pub mod code;
+mod fork;
 mod last_error;
 pub mod queue;

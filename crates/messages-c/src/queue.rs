@@ -14,6 +14,7 @@ use tieline::messages::{
 use tieline::{MessageQueue, Node, NodeOptions, SharedMessageQueue};
 
 use crate::code::{Code, Failure, Result};
+use crate::fork;
 
 /// How to open a queue.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +41,8 @@ enum Kind {
 #[derive(Debug)]
 pub struct Queue {
     kind: Kind,
+    /// The process that opened it.
+    forks: u64,
     /// Messages that were set aside, and operations that can be started again, by their numbers.
     kept: Mutex<Kept>,
 }
@@ -63,6 +66,14 @@ fn busy() -> Failure {
     Code::Busy.because("another thread is in this queue: open it with `threads` set, or take turns")
 }
 
+fn not_started() -> Failure {
+    Code::Invalid.because("the operation is not under way: start it first")
+}
+
+fn nothing_came() -> Failure {
+    Code::TimedOut.because("no message came within the time limit: call again, or with a longer limit")
+}
+
 fn no_group() -> Failure {
     Code::NoSuchRequest.because("no group has this number: make it with tieline_mq_group_create")
 }
@@ -73,12 +84,19 @@ impl Queue {
     /// # Errors
     /// No manager, a port in use, missing resources.
     pub fn open(options: &Options) -> Result<Self> {
+        fork::watch();
         let node = options.node.map(NodeId::new).transpose().map_err(tieline::Error::from)?;
         let node = Node::attach_with(&NodeOptions { node, ..NodeOptions::default() })?;
         let queue = node.message_queue(PortNo(options.port), &options.settings)?;
         let kind =
             if options.threads { Kind::Shared(queue.share()) } else { Kind::Single(RefCell::new(queue)) };
-        Ok(Self { kind, kept: Mutex::default() })
+        Ok(Self { kind, forks: fork::count(), kept: Mutex::default() })
+    }
+
+    /// Whether this process is the one that opened it.
+    #[inline]
+    pub fn is_own(&self) -> bool {
+        self.forks == fork::count()
     }
 
     /// Lets sends end and tells the peers.
@@ -179,10 +197,14 @@ impl Queue {
     /// # Errors
     /// The time limit.
     pub fn probe(&self, want: &Want, limit: Option<Duration>) -> Result<Envelope> {
-        Ok(match &self.kind {
-            Kind::Single(queue) => queue.try_borrow_mut().map_err(|_| busy())?.wait_probe(want, limit)?,
-            Kind::Shared(queue) => queue.wait_probe(want, limit)?,
-        })
+        let found = match &self.kind {
+            Kind::Single(queue) => queue.try_borrow_mut().map_err(|_| busy())?.wait_probe(want, limit),
+            Kind::Shared(queue) => queue.wait_probe(want, limit),
+        };
+        match found {
+            Err(MessageError::TimedOut) => Err(nothing_came()),
+            found => Ok(found?),
+        }
     }
 
     /// Receives a short message that comes soon; `waits`: else only one that is there.
@@ -213,14 +235,14 @@ impl Queue {
     /// The time limit, and then the memory is the caller's again; what went wrong in the receive.
     pub fn receive(&self, want: Want, buffers: Buffers, limit: Option<Duration>) -> Result<Status> {
         let request = self.with(|queue| Ok(queue.receive(want, buffers)))?;
-        let timed_out = match self.wait(request, limit) {
-            Err(failure) if failure.code == Code::TimedOut => failure,
+        match self.wait(request, limit) {
+            Err(failure) if failure.code == Code::TimedOut => {}
             ended => return ended,
-        };
+        }
         // One that has its message is being filled, and ends by itself.
         let is_cancelled = self.with(|queue| queue.cancel(request))?;
         let status = self.wait(request, None)?;
-        if is_cancelled { Err(timed_out) } else { Ok(status) }
+        if is_cancelled { Err(nothing_came()) } else { Ok(status) }
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
@@ -279,7 +301,23 @@ impl Queue {
     /// # Errors
     /// It is under way; as a send.
     pub fn start(&self, number: u64) -> Result<()> {
-        self.operation(number, |persistent| self.with(|queue| queue.start(persistent)))
+        self.operation(number, |persistent| {
+            if persistent.request().is_some() {
+                return Err(Code::Busy.because("the operation is under way: complete it first"));
+            }
+            self.with(|queue| queue.start(persistent))
+        })
+    }
+
+    /// Gives up a receive that has no message yet; its end is returned by [`Self::complete`] in any case.
+    ///
+    /// # Errors
+    /// It is not under way.
+    pub fn stop(&self, number: u64) -> Result<()> {
+        self.operation(number, |persistent| {
+            let request = persistent.request().ok_or_else(not_started)?;
+            self.with(|queue| queue.cancel(request)).map(drop)
+        })
     }
 
     /// Waits for its end.
@@ -287,9 +325,14 @@ impl Queue {
     /// # Errors
     /// It is not under way; the time limit; what went wrong in the operation.
     pub fn complete(&self, number: u64, limit: Option<Duration>) -> Result<Option<Envelope>> {
-        self.operation(number, |persistent| match &self.kind {
-            Kind::Single(_) => self.with(|queue| queue.complete(persistent, limit)),
-            Kind::Shared(queue) => Ok(queue.complete(persistent, limit)?),
+        self.operation(number, |persistent| {
+            if persistent.request().is_none() {
+                return Err(not_started());
+            }
+            match &self.kind {
+                Kind::Single(_) => self.with(|queue| queue.complete(persistent, limit)),
+                Kind::Shared(queue) => Ok(queue.complete(persistent, limit)?),
+            }
         })
     }
 

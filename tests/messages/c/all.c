@@ -2,6 +2,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <tieline_mq.h>
 
 #define LIMIT 20000
@@ -58,6 +60,7 @@ static void sends_and_receives(tieline_mq *a, tieline_mq *b, uint32_t to_b, uint
     /* Nothing comes. */
     CHECK(tieline_mq_recv(b, to_a, 8, 0, got, 3, 0, &status) == TIELINE_MQ_TIMED_OUT);
     CHECK(tieline_mq_probe(b, to_a, 8, 0, 1, NULL) == TIELINE_MQ_TIMED_OUT);
+    CHECK(strstr(tieline_mq_error(), "no message came") != NULL);
     /* A long one, in pieces at both ends. */
     for (size_t at = 0; at < sizeof big[0]; at++) {
         big[0][at] = (char)(at * 7 + 1);
@@ -114,13 +117,17 @@ static void less_common(tieline_mq *a, tieline_mq *b, uint32_t to_b, uint32_t to
     for (int round = 0; round < 100; round++) {
         snprintf(out, sizeof out, "%d", round);
         OK(tieline_mq_start(b, receive));
-        CHECK(tieline_mq_start(b, receive) == TIELINE_MQ_NO_SUCH_REQUEST);
+        CHECK(tieline_mq_start(b, receive) == TIELINE_MQ_BUSY);
         CHECK(tieline_mq_free(b, receive) == TIELINE_MQ_BUSY);
         OK(tieline_mq_start(a, send));
         OK(tieline_mq_complete(a, send, LIMIT, NULL));
         OK(tieline_mq_complete(b, receive, LIMIT, &status));
         CHECK(status.length == sizeof out && !strcmp(got, out));
     }
+    CHECK(tieline_mq_complete(b, receive, 0, NULL) == TIELINE_MQ_INVALID);
+    OK(tieline_mq_start(b, receive));
+    OK(tieline_mq_stop(b, receive));
+    CHECK(tieline_mq_complete(b, receive, LIMIT, NULL) == TIELINE_MQ_CANCELLED);
     OK(tieline_mq_free(a, send));
     OK(tieline_mq_free(b, receive));
     CHECK(tieline_mq_start(b, receive) == TIELINE_MQ_NO_SUCH_REQUEST);
@@ -152,6 +159,18 @@ static void wrong_calls(tieline_mq *a, uint32_t node, uint32_t to_b) {
     CHECK(tieline_mq_irecv(a, 77, 1, 0, big[0], 1, &request) == TIELINE_MQ_OK);
     CHECK(tieline_mq_wait(a, request, LIMIT, NULL) == TIELINE_MQ_NO_SUCH_PEER);
     CHECK(tieline_mq_close(NULL, 0) == TIELINE_MQ_INVALID);
+    CHECK(tieline_mq_wait(a, UINT64_MAX, 0, NULL) == TIELINE_MQ_NO_SUCH_REQUEST);
+    CHECK(tieline_mq_probe(a, 77, 1, 0, LIMIT, NULL) == TIELINE_MQ_NO_SUCH_PEER);
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        CHECK(tieline_mq_send(a, to_b, 1, "x", 1) == TIELINE_MQ_INVALID);
+        CHECK(strstr(tieline_mq_error(), "parent") != NULL);
+        OK(tieline_mq_close(a, LIMIT));
+        _exit(0);
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
     CHECK(strlen(tieline_mq_code_text(TIELINE_MQ_OTHER_HOST)) > 0 && strlen(tieline_mq_code_text(-5)) > 0);
 }
 
@@ -170,6 +189,7 @@ int main(int argc, char **argv) {
         char got[8];
         CHECK(tieline_mq_recv(b, to_a, 30, 0, got, sizeof got, LIMIT, NULL) == TIELINE_MQ_PEER_GONE);
         CHECK(tieline_mq_send(b, to_a, 30, "late", 5) == TIELINE_MQ_PEER_GONE);
+        CHECK(tieline_mq_probe(b, to_a, 30, 0, LIMIT, NULL) == TIELINE_MQ_PEER_GONE);
         OK(tieline_mq_close(b, LIMIT));
     }
     puts("all done");

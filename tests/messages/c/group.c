@@ -34,7 +34,12 @@ int main(int argc, char **argv) {
     }
     CHECK(tieline_mq_group_create(queue, peers, 0, 1, &group) == TIELINE_MQ_INVALID);
     OK(tieline_mq_group_create(queue, peers, members, 1, &group));
+    /* It takes any message of the program, and none of the group. */
+    tieline_mq_request any;
+    OK(tieline_mq_irecv(queue, TIELINE_MQ_ANY_SOURCE, 0, TIELINE_MQ_ANY_TAG, all, sizeof all, &any));
     OK(tieline_mq_barrier(queue, group, LIMIT));
+    OK(tieline_mq_cancel(queue, any));
+    CHECK(tieline_mq_wait(queue, any, LIMIT, NULL) == TIELINE_MQ_CANCELLED);
     if (argc > 4) {
         if (rank == members - 1) {
             return 0;

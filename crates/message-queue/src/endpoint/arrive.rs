@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::lane::Outlet;
 use crate::matching::{Envelope, PeerId};
 use crate::peer::Stream;
-use crate::wire::{HAS_DATA, HAS_MORE, Head, Kind, ONE_PIECE, PLAIN, TELL_MATCHED, TELL_TAKEN, WORD_BYTES};
+use crate::wire::{HAS_DATA, HAS_MORE, Head, Kind, ONE_PIECE, TELL_MATCHED, TELL_TAKEN, WORD_BYTES};
 
 /// Longest message that is kept without memory of its own.
 const SHORT_BYTES: usize = 40;
@@ -162,7 +162,7 @@ impl<O: Outlet> Core<O> {
 
     /// Whether one more message without a receive may be kept.
     pub(super) fn has_room(&self, space: Space, peer: PeerId, len: usize) -> bool {
-        let matcher = &self.matchers[usize::from(space == Space::Plain)];
+        let matcher = &self.matchers[space.index()];
         self.unexpected.has_room(peer, len, || matcher.could_take_from(peer) || self.waits_for(peer))
     }
 
@@ -177,7 +177,7 @@ impl<O: Outlet> Core<O> {
     #[inline]
     fn find_receive(&mut self, space: Space, envelope: &Envelope) -> Option<(u32, bool)> {
         let Self { matchers, many, .. } = self;
-        let matcher = &mut matchers[usize::from(space == Space::Plain)];
+        let matcher = &mut matchers[space.index()];
         let mut is_kept = false;
         let number = matcher.take_receive(envelope, |number| {
             is_kept = stays(many, number, envelope.len_bytes);
@@ -269,6 +269,6 @@ pub(super) fn envelope(
     } else {
         (None, 2 * WORD_BYTES)
     };
-    let space = if head.has(PLAIN) { Space::Plain } else { Space::Tagged };
+    let space = Space::of(head);
     Ok((space, Envelope { source, tag, data, len_bytes: 0 }, at))
 }

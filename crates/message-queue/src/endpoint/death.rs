@@ -110,7 +110,7 @@ impl<O: Outlet> Core<O> {
 
     /// Ends the receives of one peer's messages.
     fn end_receives(&mut self, id: PeerId, error: Error, sink: &mut impl Sink) {
-        for space in [Space::Tagged, Space::Plain] {
+        for space in Space::ALL {
             while let Some(place) = self.matcher(space).receive_from(id) {
                 let number = self.matcher(space).remove_receive(place);
                 let receive = number.and_then(|number| self.given_up(number));

@@ -39,7 +39,7 @@ impl<M: Meeting> Endpoint<M> {
     ) -> Direct {
         let core = &mut self.core;
         let Some(source) = want.source else { return Direct::Post };
-        let matcher = &core.matchers[usize::from(space == Space::Plain)];
+        let matcher = &core.matchers[space.index()];
         if !matcher.is_idle() {
             return core.receive_kept(space, want, bytes);
         }

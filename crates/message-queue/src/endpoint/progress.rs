@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::Endpoint;
 use crate::completion::Sink;
+use crate::error::Error;
 use crate::inboxes::Inbox;
 use crate::lane::{Found, Inlet, LaneError};
 use crate::meet::{Arrival, Meeting};
@@ -110,6 +111,21 @@ impl<M: Meeting> Endpoint<M> {
                         }
                         peer.open(outlet);
                     }
+                }
+                Arrival::NotYet { name, is_ring } => {
+                    let id = self.core.peer(name);
+                    let peer = &mut self.core.peers[id as usize];
+                    if is_ring && matches!(peer.way, Way::Asked) {
+                        peer.way = Way::Unknown;
+                    }
+                    if !is_ring && peer.answers == Answers::Invited {
+                        peer.answers = Answers::Needed;
+                    }
+                    self.core.set_busy(id);
+                }
+                Arrival::Failed { name, errno } => {
+                    let id = self.core.peer(name);
+                    self.core.lose(id, Error::NoWay { peer: id, errno }, sink);
                 }
                 Arrival::Nonsense { name } => {
                     let id = self.core.peer(name);

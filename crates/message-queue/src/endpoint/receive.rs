@@ -63,7 +63,7 @@ impl<M: Meeting> Endpoint<M> {
 
     /// Why a receive of one sender's messages will never get one.
     #[inline]
-    fn hopeless(&self, want: &Want) -> Option<Error> {
+    pub(crate) fn hopeless(&self, want: &Want) -> Option<Error> {
         let id = want.source?;
         let Some(peer) = self.core.peers.get(id as usize) else {
             return Some(Error::NoSuchPeer { peer: id });

@@ -10,7 +10,7 @@ use crate::lane::{LaneError, Outlet};
 use crate::matching::{Envelope, PeerId};
 use crate::meet::{Meeting, NotAsked};
 use crate::peer::{Answers, Peer, Way};
-use crate::wire::{Beginning, HAS_DATA, Head, Kind, ONE_PIECE, PLAIN, TELL_MATCHED, TELL_TAKEN};
+use crate::wire::{Beginning, HAS_DATA, Head, Kind, ONE_PIECE, TELL_MATCHED, TELL_TAKEN};
 
 /// When a send has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl SendRequest {
 
     #[inline]
     pub(super) fn head(&self, kind: Kind, flags: u8, id: u32) -> Head {
-        let space = if self.space == Space::Plain { PLAIN } else { 0 };
+        let space = self.space.flag();
         let data = if self.data.is_some() { HAS_DATA } else { 0 };
         Head { kind, flags: flags | space | data, id }
     }

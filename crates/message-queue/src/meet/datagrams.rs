@@ -15,6 +15,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -30,16 +31,43 @@ use crate::name::Name;
 
 /// How long until an answer is sent again for which a peer's queue had no room.
 const AGAIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+/// A peer that had no memory or descriptors is not sent anything again before.
+const NOT_BEFORE: Duration = Duration::from_millis(10);
 /// Stack of the thread, which calls little.
 const STACK_BYTES: usize = 64 << 10;
 
 /// What the thread has received.
 #[derive(Debug)]
 enum Came {
-    Inlet { name: Name, process: Option<PidFd>, consumer: Box<Consumer> },
-    Words { name: Name, process: Option<PidFd>, words: OwnedFd },
-    Outlet { name: Name, process: Option<PidFd>, producer: Box<Producer> },
-    Data { name: Name, process: Option<PidFd>, data: OwnedFd },
+    Inlet {
+        name: Name,
+        process: Option<PidFd>,
+        consumer: Box<Consumer>,
+    },
+    Words {
+        name: Name,
+        process: Option<PidFd>,
+        words: OwnedFd,
+    },
+    Outlet {
+        name: Name,
+        process: Option<PidFd>,
+        producer: Box<Producer>,
+    },
+    Data {
+        name: Name,
+        process: Option<PidFd>,
+        data: OwnedFd,
+    },
+    /// The peer could not take the ring that it was sent, or make the one that it was invited to.
+    NotYet {
+        name: Name,
+        is_ring: bool,
+    },
+    /// This process could not take what it was sent.
+    Failed {
+        name: Name,
+    },
 }
 
 #[derive(Debug, Default)]
@@ -87,6 +115,8 @@ pub struct Datagrams {
     rings: Arc<Mutex<Rings>>,
     /// Consumers of rings that peers were invited to make.
     invited: HashMap<Name, ConsumerHalf>,
+    /// Peers that lately could not take what they were sent.
+    without: HashMap<Name, Instant>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -119,7 +149,18 @@ impl Datagrams {
             .spawn(move || thread.run())
             .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::AGAIN))?;
         drop(signals);
-        Ok(Self { name, socket, own_process, came, rings, invited: HashMap::new(), thread: Some(thread) })
+        let (invited, without) = (HashMap::new(), HashMap::new());
+        Ok(Self { name, socket, own_process, came, rings, invited, without, thread: Some(thread) })
+    }
+
+    /// Whether it is time to send a peer descriptors again.
+    fn may_send(&mut self, peer: &Name) -> Result<(), NotAsked> {
+        match self.without.get(peer) {
+            Some(since) if since.elapsed() < NOT_BEFORE => return Err(NotAsked::NotNow),
+            Some(_) => _ = self.without.remove(peer),
+            None => {}
+        }
+        Ok(())
     }
 
     fn rings(&self) -> MutexGuard<'_, Rings> {
@@ -151,6 +192,18 @@ impl Datagrams {
                     Err(_) => Arrival::Nonsense { name },
                 })
             }
+            Came::NotYet { name, is_ring } => {
+                if is_ring {
+                    let mut rings = self.rings();
+                    let asked = rings.asked.remove(&name);
+                    rings.made.extend(asked.map(|half| (name, half)));
+                } else {
+                    self.invited.remove(&name);
+                }
+                self.without.insert(name, Instant::now());
+                Some(Arrival::NotYet { name, is_ring })
+            }
+            Came::Failed { name } => Some(Arrival::Failed { name, errno: Errno::MFILE }),
             Came::Outlet { name, process, producer } => {
                 Some(Arrival::Outlet { name, process, outlet: producer })
             }
@@ -174,6 +227,7 @@ impl Meeting for Datagrams {
     }
 
     fn ask(&mut self, peer: &Name) -> Result<(), NotAsked> {
+        self.may_send(peer)?;
         let mut rings = self.rings();
         if rings.asked.contains_key(peer) || rings.given.contains(peer) {
             return Ok(());
@@ -192,6 +246,7 @@ impl Meeting for Datagrams {
         if self.invited.contains_key(peer) {
             return Ok(());
         }
+        self.may_send(peer)?;
         let half = ConsumerHalf::create().map_err(|_| NotAsked::Failed(Errno::NOMEM))?;
         self.sends(peer, Kind::Invite, half.fd())?;
         self.invited.insert(*peer, half);
@@ -245,7 +300,7 @@ struct Thread {
     rings: Arc<Mutex<Rings>>,
     user: u32,
     /// Answers for which there was no room.
-    put_off: Vec<(Name, Kind, OwnedFd)>,
+    put_off: Vec<(Name, Kind, Option<OwnedFd>)>,
 }
 
 impl Thread {
@@ -271,18 +326,25 @@ impl Thread {
                 (Kind::Welcome, Some(words)) => self.came.push(Came::Words { name: from, process, words }),
                 (Kind::Invite, Some(words)) => self.invited(from, process, words),
                 (Kind::Data, Some(data)) => self.came.push(Came::Data { name: from, process, data }),
+                // The kernel leaves descriptors out for which this process has no room.
+                (Kind::Hello, None) => self.answer(from, Kind::NoWelcome, None),
+                (Kind::Invite, None) => self.answer(from, Kind::NoData, None),
+                (Kind::Welcome | Kind::Data, None) => self.came.push(Came::Failed { name: from }),
+                (Kind::NoWelcome | Kind::NoData, _) => {
+                    self.came.push(Came::NotYet { name: from, is_ring: kind == Kind::NoWelcome });
+                }
                 _ => {}
             }
         }
     }
 
     fn hello(&mut self, peer: Name, process: Option<PidFd>, data: OwnedFd) {
-        // A sender whose ring cannot be opened is not answered: its messages wait, and it says so itself.
-        let Ok(half) = ConsumerHalf::create() else { return };
-        let Ok(words) = half.fd().try_clone_to_owned() else { return };
+        let made = ConsumerHalf::create().map(|half| (half.fd().try_clone_to_owned(), half));
+        let Ok((Ok(words), half)) = made else { return self.answer(peer, Kind::NoWelcome, None) };
+        // A sender whose ring is none is not answered.
         let Ok(consumer) = half.connect(data) else { return };
         self.came.push(Came::Inlet { name: peer, process, consumer: Box::new(consumer) });
-        self.answer(peer, Kind::Welcome, words);
+        self.answer(peer, Kind::Welcome, Some(words));
     }
 
     /// A peer wants a lane to it, and gets one unless it is asked to take one already.
@@ -291,19 +353,23 @@ impl Thread {
         if rings.asked.contains_key(&peer) || rings.given.contains(&peer) {
             return;
         }
-        let Ok(half) = rings.make(&peer) else { return };
-        let Ok(data) = half.fd().try_clone_to_owned() else { return };
+        let made = rings.make(&peer).map(|half| (half.fd().try_clone_to_owned(), half));
+        let Ok((Ok(data), half)) = made else {
+            drop(rings);
+            return self.answer(peer, Kind::NoData, None);
+        };
         let Ok(producer) = half.connect(words) else { return };
         rings.given.insert(peer);
         drop(rings);
         // First here: who is told that the ring is there relies on it.
         self.came.push(Came::Outlet { name: peer, process, producer: Box::new(producer) });
-        self.answer(peer, Kind::Data, data);
+        self.answer(peer, Kind::Data, Some(data));
     }
 
-    fn answer(&mut self, peer: Name, kind: Kind, memory: OwnedFd) {
-        let descriptors = [memory.as_fd(), self.own_process.as_fd()];
-        let sent = send(self.socket.as_fd(), &peer, kind, &self.name, &descriptors);
+    fn answer(&mut self, peer: Name, kind: Kind, memory: Option<OwnedFd>) {
+        let descriptors = memory.as_ref().map(|memory| [memory.as_fd(), self.own_process.as_fd()]);
+        let descriptors = descriptors.as_ref().map_or(&[][..], |both| both);
+        let sent = send(self.socket.as_fd(), &peer, kind, &self.name, descriptors);
         if matches!(sent, Err(Errno::AGAIN | Errno::INTR | Errno::NOBUFS)) {
             self.put_off.push((peer, kind, memory));
         }
@@ -314,7 +380,6 @@ impl Thread {
 mod tests {
     use super::*;
     use crate::lane::{Found, Inlet, Outlet};
-    use std::time::{Duration, Instant};
 
     const RING_BYTES: usize = 4096;
 

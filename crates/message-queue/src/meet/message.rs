@@ -29,6 +29,10 @@ pub(super) enum Kind {
     Invite = 5,
     /// Here are the data of that ring.
     Data = 6,
+    /// There was no memory, or there were no descriptors, for your ring.
+    NoWelcome = 7,
+    /// The same for a ring to you.
+    NoData = 8,
 }
 
 /// The kind, and a name.
@@ -99,6 +103,8 @@ pub(super) fn receive(socket: BorrowedFd<'_>, user: u32) -> Option<Received> {
         4 => Kind::Knock,
         5 => Kind::Invite,
         6 => Kind::Data,
+        7 => Kind::NoWelcome,
+        8 => Kind::NoData,
         _ => return None,
     };
     let from = Name::of_bytes(name.first_chunk()?)?;

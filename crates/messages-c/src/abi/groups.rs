@@ -22,7 +22,7 @@ pub extern "C" fn tieline_mq_group_create(
 ) -> u32 {
     call("tieline_mq_group_create", || {
         group.needed("group")?;
-        group.put(queue.get("queue")?.make_group(peers.list(count, "peers")?, context)?);
+        group.put(queue.open()?.make_group(peers.list(count, "peers")?, context)?);
         Ok(Code::Ok)
     })
 }
@@ -30,7 +30,7 @@ pub extern "C" fn tieline_mq_group_create(
 #[unsafe(no_mangle)]
 pub extern "C" fn tieline_mq_group_free(queue: In<Queue>, group: u64) -> u32 {
     call("tieline_mq_group_free", || {
-        queue.get("queue")?.forget_group(group)?;
+        queue.open()?.forget_group(group)?;
         Ok(Code::Ok)
     })
 }
@@ -38,7 +38,7 @@ pub extern "C" fn tieline_mq_group_free(queue: In<Queue>, group: u64) -> u32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn tieline_mq_barrier(queue: In<Queue>, group: u64, timeout_ms: i64) -> u32 {
     call("tieline_mq_barrier", || {
-        queue.get("queue")?.with_group(group, |group, queue| group.barrier(queue, limit(timeout_ms)))
+        queue.open()?.with_group(group, |group, queue| group.barrier(queue, limit(timeout_ms)))
     })
 }
 
@@ -53,9 +53,7 @@ pub extern "C" fn tieline_mq_broadcast(
 ) -> u32 {
     call("tieline_mq_broadcast", || {
         let bytes = memory(bytes.cast(), length, "bytes")?;
-        queue
-            .get("queue")?
-            .with_group(group, |group, queue| group.broadcast(queue, root, bytes, limit(timeout_ms)))
+        queue.open()?.with_group(group, |group, queue| group.broadcast(queue, root, bytes, limit(timeout_ms)))
     })
 }
 
@@ -72,7 +70,7 @@ pub extern "C" fn tieline_mq_reduce(
 ) -> u32 {
     call("tieline_mq_reduce", || {
         let reduction = Reduction { root: Some(root), operation, limit: limit(timeout_ms) };
-        reduction.of_kind(queue.get("queue")?, group, values, count, kind)
+        reduction.of_kind(queue.open()?, group, values, count, kind)
     })
 }
 
@@ -88,7 +86,7 @@ pub extern "C" fn tieline_mq_allreduce(
 ) -> u32 {
     call("tieline_mq_allreduce", || {
         let reduction = Reduction { root: None, operation, limit: limit(timeout_ms) };
-        reduction.of_kind(queue.get("queue")?, group, values, count, kind)
+        reduction.of_kind(queue.open()?, group, values, count, kind)
     })
 }
 
@@ -102,7 +100,7 @@ pub extern "C" fn tieline_mq_allgather(
     timeout_ms: i64,
 ) -> u32 {
     call("tieline_mq_allgather", || {
-        let queue = queue.get("queue")?;
+        let queue = queue.open()?;
         let total = whole(queue, group, length)?;
         let (mine, all) = (memory_to_read(mine.cast(), length, "mine")?, memory(all.cast(), total, "all")?);
         queue.with_group(group, |group, queue| group.allgather(queue, mine, all, limit(timeout_ms)))
@@ -119,7 +117,7 @@ pub extern "C" fn tieline_mq_alltoall(
     timeout_ms: i64,
 ) -> u32 {
     call("tieline_mq_alltoall", || {
-        let queue = queue.get("queue")?;
+        let queue = queue.open()?;
         let total = whole(queue, group, length)?;
         let (to, from) = (memory_to_read(to.cast(), total, "to")?, memory(from.cast(), total, "from")?);
         queue.with_group(group, |group, queue| group.alltoall(queue, to, from, limit(timeout_ms)))

@@ -24,7 +24,7 @@ pub extern "C" fn tieline_mq_send(
     length: usize,
 ) -> u32 {
     call("tieline_mq_send", || {
-        let queue = queue.get("queue")?;
+        let queue = queue.open()?;
         let request = begin(queue, peer, tag, Mode::Standard, lent(bytes, length)?)?;
         let status = queue.wait(request, None)?;
         status.error.map_or(Ok(Code::Ok), |error| Err(error.into()))
@@ -42,7 +42,7 @@ pub extern "C" fn tieline_mq_isend(
 ) -> u32 {
     call("tieline_mq_isend", || {
         request.needed("request")?;
-        let begun = begin(queue.get("queue")?, peer, tag, Mode::Standard, lent(bytes, length)?)?;
+        let begun = begin(queue.open()?, peer, tag, Mode::Standard, lent(bytes, length)?)?;
         request.put(begun.to_bits());
         Ok(Code::Ok)
     })
@@ -59,7 +59,7 @@ pub extern "C" fn tieline_mq_issend(
 ) -> u32 {
     call("tieline_mq_issend", || {
         request.needed("request")?;
-        let begun = begin(queue.get("queue")?, peer, tag, Mode::Synchronous, lent(bytes, length)?)?;
+        let begun = begin(queue.open()?, peer, tag, Mode::Synchronous, lent(bytes, length)?)?;
         request.put(begun.to_bits());
         Ok(Code::Ok)
     })
@@ -76,7 +76,7 @@ pub extern "C" fn tieline_mq_isendv(
 ) -> u32 {
     call("tieline_mq_isendv", || {
         request.needed("request")?;
-        let begun = begin(queue.get("queue")?, peer, tag, Mode::Standard, scattered(pieces, count)?)?;
+        let begun = begin(queue.open()?, peer, tag, Mode::Standard, scattered(pieces, count)?)?;
         request.put(begun.to_bits());
         Ok(Code::Ok)
     })
@@ -94,7 +94,7 @@ pub extern "C" fn tieline_mq_recv(
     status: Out<tieline_mq_status>,
 ) -> u32 {
     call("tieline_mq_recv", || {
-        let (queue, want) = (queue.get("queue")?, want(source, tag, ignore));
+        let (queue, want) = (queue.open()?, want(source, tag, ignore));
         let found = queue.receive_direct(&want, memory(bytes.cast(), length, "bytes")?, timeout_ms != 0)?;
         match found {
             Some(ended) => status.ended(&ended),
@@ -116,8 +116,7 @@ pub extern "C" fn tieline_mq_irecv(
     call("tieline_mq_irecv", || {
         request.needed("request")?;
         let buffers = lent(bytes, length)?;
-        let begun =
-            queue.get("queue")?.with(|queue| Ok(queue.receive(want(source, tag, ignore), buffers)))?;
+        let begun = queue.open()?.with(|queue| Ok(queue.receive(want(source, tag, ignore), buffers)))?;
         request.put(begun.to_bits());
         Ok(Code::Ok)
     })
@@ -136,8 +135,7 @@ pub extern "C" fn tieline_mq_irecvv(
     call("tieline_mq_irecvv", || {
         request.needed("request")?;
         let buffers = scattered(pieces, count)?;
-        let begun =
-            queue.get("queue")?.with(|queue| Ok(queue.receive(want(source, tag, ignore), buffers)))?;
+        let begun = queue.open()?.with(|queue| Ok(queue.receive(want(source, tag, ignore), buffers)))?;
         request.put(begun.to_bits());
         Ok(Code::Ok)
     })
@@ -153,7 +151,7 @@ pub extern "C" fn tieline_mq_probe(
     status: Out<tieline_mq_status>,
 ) -> u32 {
     call("tieline_mq_probe", || {
-        status.put_envelope(&queue.get("queue")?.probe(&want(source, tag, ignore), limit(timeout_ms))?);
+        status.put_envelope(&queue.open()?.probe(&want(source, tag, ignore), limit(timeout_ms))?);
         Ok(Code::Ok)
     })
 }
@@ -170,7 +168,7 @@ pub extern "C" fn tieline_mq_mprobe(
 ) -> u32 {
     call("tieline_mq_mprobe", || {
         message.needed("message")?;
-        let (number, envelope) = queue.get("queue")?.claim(&want(source, tag, ignore), limit(timeout_ms))?;
+        let (number, envelope) = queue.open()?.claim(&want(source, tag, ignore), limit(timeout_ms))?;
         message.put(number);
         status.put_envelope(&envelope);
         Ok(Code::Ok)
@@ -187,7 +185,7 @@ pub extern "C" fn tieline_mq_imrecv(
 ) -> u32 {
     call("tieline_mq_imrecv", || {
         request.needed("request")?;
-        let begun = queue.get("queue")?.receive_claimed(message, lent(bytes, length)?)?;
+        let begun = queue.open()?.receive_claimed(message, lent(bytes, length)?)?;
         request.put(begun.to_bits());
         Ok(Code::Ok)
     })

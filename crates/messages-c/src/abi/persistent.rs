@@ -19,7 +19,7 @@ pub extern "C" fn tieline_mq_send_init(
     call("tieline_mq_send_init", || {
         operation.needed("operation")?;
         let persistent = persistent_send(peer, tag, lent(bytes, length)?);
-        operation.put(queue.get("queue")?.keep(persistent));
+        operation.put(queue.open()?.keep(persistent));
         Ok(Code::Ok)
     })
 }
@@ -37,7 +37,7 @@ pub extern "C" fn tieline_mq_recv_init(
     call("tieline_mq_recv_init", || {
         operation.needed("operation")?;
         let persistent = persistent_receive(want(source, tag, ignore), lent(bytes, length)?);
-        operation.put(queue.get("queue")?.keep(persistent));
+        operation.put(queue.open()?.keep(persistent));
         Ok(Code::Ok)
     })
 }
@@ -45,7 +45,7 @@ pub extern "C" fn tieline_mq_recv_init(
 #[unsafe(no_mangle)]
 pub extern "C" fn tieline_mq_start(queue: In<Queue>, operation: u64) -> u32 {
     call("tieline_mq_start", || {
-        queue.get("queue")?.start(operation)?;
+        queue.open()?.start(operation)?;
         Ok(Code::Ok)
     })
 }
@@ -58,7 +58,7 @@ pub extern "C" fn tieline_mq_complete(
     status: Out<tieline_mq_status>,
 ) -> u32 {
     call("tieline_mq_complete", || {
-        let ended = queue.get("queue")?.complete(operation, limit(timeout_ms));
+        let ended = queue.open()?.complete(operation, limit(timeout_ms));
         let (envelope, code) = match &ended {
             Ok(envelope) => (envelope.as_ref(), Code::Ok),
             Err(failure) => (None, failure.code),
@@ -69,9 +69,17 @@ pub extern "C" fn tieline_mq_complete(
 }
 
 #[unsafe(no_mangle)]
+pub extern "C" fn tieline_mq_stop(queue: In<Queue>, operation: u64) -> u32 {
+    call("tieline_mq_stop", || {
+        queue.open()?.stop(operation)?;
+        Ok(Code::Ok)
+    })
+}
+
+#[unsafe(no_mangle)]
 pub extern "C" fn tieline_mq_free(queue: In<Queue>, operation: u64) -> u32 {
     call("tieline_mq_free", || {
-        queue.get("queue")?.forget(operation)?;
+        queue.open()?.forget(operation)?;
         Ok(Code::Ok)
     })
 }

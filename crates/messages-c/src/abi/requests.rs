@@ -19,7 +19,7 @@ pub extern "C" fn tieline_mq_test(
     call("tieline_mq_test", || {
         ended.needed("ended")?;
         ended.put(0);
-        let found = queue.get("queue")?.with(|queue| queue.test(Request::from_bits(request)))?;
+        let found = queue.open()?.with(|queue| queue.test(Request::from_bits(request)))?;
         let Some(found) = found else { return Ok(Code::Ok) };
         ended.put(1);
         status.ended(&found)
@@ -34,7 +34,7 @@ pub extern "C" fn tieline_mq_wait(
     status: Out<tieline_mq_status>,
 ) -> u32 {
     call("tieline_mq_wait", || {
-        status.ended(&queue.get("queue")?.wait(Request::from_bits(request), limit(timeout_ms))?)
+        status.ended(&queue.open()?.wait(Request::from_bits(request), limit(timeout_ms))?)
     })
 }
 
@@ -49,7 +49,7 @@ pub extern "C" fn tieline_mq_wait_any(
 ) -> u32 {
     call("tieline_mq_wait_any", || {
         index.needed("index")?;
-        let (at, ended) = queue.get("queue")?.wait_any(&requests(list, count)?, limit(timeout_ms))?;
+        let (at, ended) = queue.open()?.wait_any(&requests(list, count)?, limit(timeout_ms))?;
         index.put(at);
         status.ended(&ended)
     })
@@ -64,7 +64,7 @@ pub extern "C" fn tieline_mq_wait_all(
     statuses: Out<tieline_mq_status>,
 ) -> u32 {
     call("tieline_mq_wait_all", || {
-        let all = queue.get("queue")?.wait_all(&requests(list, count)?, limit(timeout_ms))?;
+        let all = queue.open()?.wait_all(&requests(list, count)?, limit(timeout_ms))?;
         let mut first = Ok(Code::Ok);
         for (at, status) in all.iter().enumerate() {
             let ended = statuses.ended_at(at, status);
@@ -79,7 +79,7 @@ pub extern "C" fn tieline_mq_wait_all(
 #[unsafe(no_mangle)]
 pub extern "C" fn tieline_mq_cancel(queue: In<Queue>, request: u64) -> u32 {
     call("tieline_mq_cancel", || {
-        queue.get("queue")?.with(|queue| queue.cancel(Request::from_bits(request)))?;
+        queue.open()?.with(|queue| queue.cancel(Request::from_bits(request)))?;
         Ok(Code::Ok)
     })
 }
@@ -87,7 +87,7 @@ pub extern "C" fn tieline_mq_cancel(queue: In<Queue>, request: u64) -> u32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn tieline_mq_progress(queue: In<Queue>) -> u32 {
     call("tieline_mq_progress", || {
-        queue.get("queue")?.with(|queue| Ok(queue.progress()))?;
+        queue.open()?.with(|queue| Ok(queue.progress()))?;
         Ok(Code::Ok)
     })
 }

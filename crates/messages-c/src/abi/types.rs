@@ -75,11 +75,29 @@ impl<T> Out<T> {
 }
 
 impl Out<Queue> {
-    /// The queue itself, which the program gives back.
-    pub(super) fn take_back(&self) -> Result<Box<Queue>> {
+    /// The queue itself, which the program gives back. `None` in a child of the process that opened it, whose
+    /// copy is left as it is.
+    pub(super) fn take_back(&self) -> Result<Option<Box<Queue>>> {
         self.needed("queue")?;
         // SAFETY: `tieline_mq_open` has made it so, and the program does not use it any more.
-        Ok(unsafe { Box::from_raw(self.0) })
+        let queue = unsafe { Box::from_raw(self.0) };
+        if queue.is_own() {
+            return Ok(Some(queue));
+        }
+        std::mem::forget(queue);
+        Ok(None)
+    }
+}
+
+impl In<Queue> {
+    /// The queue, in the process that opened it.
+    #[inline]
+    pub(super) fn open<'a>(self) -> Result<&'a Queue> {
+        let queue = self.get("queue")?;
+        if queue.is_own() {
+            return Ok(queue);
+        }
+        Err(Code::Invalid.because("the queue belongs to the parent of this process: open one in the child"))
     }
 }
 

@@ -38,7 +38,7 @@ impl Implementation {
     /// Options of the launcher: two ranks on this machine, which choose their processors themselves.
     const fn options(self) -> &'static [&'static str] {
         match self {
-            Self::OpenMpi => &["--oversubscribe", "--bind-to", "none", "-np", "2"],
+            Self::OpenMpi => &["-oversubscribe", "-bind-to", "none", "-np", "2"],
             Self::Mpich => &["-bind-to", "none", "-np", "2"],
         }
     }
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn its_command_line_says_what_is_measured() {
         let line = Implementation::OpenMpi.argv(Load::Echo { size_bytes: 8 }, [2, 5]).join(" ");
-        assert_eq!(line, "mpirun.openmpi --oversubscribe --bind-to none -np 2 mpi 2 5 echo 8 100000 64");
+        assert_eq!(line, "mpirun.openmpi -oversubscribe -bind-to none -np 2 mpi 2 5 echo 8 100000 64");
         let line = Implementation::Mpich.argv(Load::Stream { size_bytes: 1 << 20 }, [0, 1]).join(" ");
         assert_eq!(line, "mpirun.mpich -bind-to none -np 2 mpi 0 1 stream 1048576 512 4");
     }
