@@ -50,6 +50,8 @@ struct End {
     queue: MessageQueue,
     peer: PeerId,
     eager_max_bytes: usize,
+    /// Longest message that goes in one record, which a receive takes from the ring itself.
+    direct_max_bytes: usize,
 }
 
 impl End {
@@ -65,7 +67,12 @@ impl End {
             .collect::<Fallible<_>>()?;
         let name = bytes.first_chunk().and_then(Name::of_bytes).ok_or("that is no name")?;
         let peer = queue.peer(name);
-        let mut end = Self { queue, peer, eager_max_bytes: settings.eager_max_bytes };
+        let mut end = Self {
+            queue,
+            peer,
+            eager_max_bytes: settings.eager_max_bytes,
+            direct_max_bytes: settings.cut_bytes,
+        };
         // Both lanes are there before anything is measured: an end of a long message that waits for its lane
         // waits for this end's next order.
         end.send(TAG, vec![0])?;
@@ -110,7 +117,7 @@ impl End {
     fn echo(&mut self, bytes: usize, rounds: usize) -> Fallible<f64> {
         let mut message = vec![0; bytes];
         let want = Want::exactly(self.peer, TAG);
-        let is_short = bytes <= self.eager_max_bytes;
+        let is_short = bytes <= self.direct_max_bytes;
         let mut began = now_ticks();
         let warm_up = rounds / WARM_UP_PART;
         for round in 0..warm_up + rounds {
@@ -131,7 +138,7 @@ impl End {
         let mut message = vec![0; bytes];
         let want = Want::exactly(self.peer, TAG);
         for _ in 0..rounds / WARM_UP_PART + rounds {
-            if bytes <= self.eager_max_bytes {
+            if bytes <= self.direct_max_bytes {
                 self.queue.receive_into(&want, &mut message, Some(GIVE_UP_AFTER))?;
             } else {
                 message = self.receive(TAG, message)?;
