@@ -192,18 +192,23 @@ impl Datagrams {
                     Err(_) => Arrival::Nonsense { name },
                 })
             }
+            // Of those who were asked or invited alone: anybody of this user can send such a word.
             Came::NotYet { name, is_ring } => {
                 if is_ring {
                     let mut rings = self.rings();
-                    let asked = rings.asked.remove(&name);
-                    rings.made.extend(asked.map(|half| (name, half)));
+                    let half = rings.asked.remove(&name)?;
+                    rings.made.insert(name, half);
                 } else {
-                    self.invited.remove(&name);
+                    self.invited.remove(&name)?;
                 }
                 self.without.insert(name, Instant::now());
                 Some(Arrival::NotYet { name, is_ring })
             }
-            Came::Failed { name } => Some(Arrival::Failed { name, errno: Errno::MFILE }),
+            Came::Failed { name } => {
+                let is_asked = self.rings().asked.remove(&name).is_some();
+                let is_invited = self.invited.remove(&name).is_some();
+                (is_asked || is_invited).then_some(Arrival::Failed { name, errno: Errno::MFILE })
+            }
             Came::Outlet { name, process, producer } => {
                 Some(Arrival::Outlet { name, process, outlet: producer })
             }
@@ -426,6 +431,23 @@ mod tests {
         // It is asked for, but has it already.
         b.ask(&names[0]).unwrap();
         assert!(!b.has_arrivals() && !a.has_arrivals() && b.rings().asked.is_empty());
+    }
+
+    #[test]
+    fn a_word_of_somebody_who_was_not_asked_is_none() {
+        let names = [Name::new().unwrap(), Name::new().unwrap()];
+        let [a, mut b] = names.map(|name| Datagrams::begin(name, RING_BYTES).unwrap());
+        for kind in [Kind::NoWelcome, Kind::NoData, Kind::Welcome, Kind::Data] {
+            send(a.socket.as_fd(), &names[1], kind, &names[0], &[]).unwrap();
+        }
+        let until = Instant::now() + Duration::from_secs(20);
+        let mut came = Vec::new();
+        while came.len() < 4 {
+            came.append(&mut b.came.list.lock().unwrap());
+            assert!(Instant::now() < until, "nothing came");
+            std::thread::yield_now();
+        }
+        assert!(came.into_iter().all(|one| b.came(one).is_none()) && b.without.is_empty());
     }
 
     #[test]
