@@ -60,13 +60,18 @@ typedef uint64_t tieline_mq_persistent;
 /* As ignored bits: any tag. */
 #define TIELINE_MQ_ANY_TAG UINT64_MAX
 
+/* How messages that are longer than eager_max_bytes come: */
+#define TIELINE_MQ_FETCH_MEASURED 0 /* in the way of the two below that was found to be faster */
+#define TIELINE_MQ_FETCH_READ 1     /* the receiver copies them out of the sender's memory (cross-memory attach) */
+#define TIELINE_MQ_FETCH_IN_PARTS 2 /* through the ring: the sender copies in while the receiver copies out */
+
 /* 0 means the default everywhere but in `size` and `port`. */
 typedef struct tieline_mq_options {
     size_t size;                    /* sizeof(tieline_mq_options) */
     uint32_t node;                  /* a node of this host; default: the only one, or what TIELINE_NODE says */
     uint32_t port;                  /* unique on its node */
     uint32_t threads;               /* not 0: several threads use the queue at once; calls take a lock */
-    uint32_t in_parts;              /* not 0: long messages go through the ring, not by cross-memory attach */
+    uint32_t fetch;                 /* how long messages come: TIELINE_MQ_FETCH_... */
     size_t ring_bytes;              /* memory of the ring of one direction between two queues */
     size_t eager_max_bytes;         /* longest message that is sent before its receiver asks for it */
     size_t cut_bytes;               /* longest part of such a message in one record of the ring */

@@ -73,7 +73,7 @@ impl Buffers {
                 let end = offset.saturating_add(len).min(bytes.len());
                 if let Some(part) = bytes.get_mut(offset..end) {
                     // A record that is shorter was refused before.
-                    let _ = record.get(from, part);
+                    let _ = record.get_from_ring(from, part);
                 }
             }
             Self::Lent(piece) => piece.fill(offset, record, from, len),
@@ -141,7 +141,7 @@ impl Source for [u8] {
         let end = offset.saturating_add(len).min(self.len());
         if let Some(part) = self.get(offset..end) {
             // The record was reserved with this length.
-            let _ = record.put(to, part);
+            let _ = record.put_into_ring(to, part);
         }
     }
 

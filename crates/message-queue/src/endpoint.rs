@@ -13,8 +13,12 @@ mod progress;
 mod receive;
 mod rendezvous;
 mod send;
+mod stalled;
+
+use std::time::Duration;
 
 use rustix::io::Errno;
+use shm::clock::Clock;
 
 use crate::buffers::Buffers;
 use crate::completion::{Completion, Ended, Sink};
@@ -130,6 +134,10 @@ struct Core<O> {
     sends: Order<Sending>,
     /// Messages that come in parts.
     parts: Order<Parts>,
+    /// Those of them that could be copied out of their senders' memory.
+    asked: Vec<u32>,
+    /// [`Settings::part_wait`], in ticks.
+    part_wait: u64,
     /// Peers for which something waits.
     busy: Vec<PeerId>,
     /// Whether lanes of peers that are lost have to be dropped.
@@ -215,6 +223,11 @@ struct Parts {
     send: Option<u32>,
     at: usize,
     end: usize,
+    /// When it was asked, and when something last came, in ticks.
+    asked_at: u64,
+    moved_at: u64,
+    /// Where it lies in its sender, if it could be copied from there.
+    offer: Option<Offer>,
 }
 
 /// A receive that was posted, for [`Endpoint::cancel`].
@@ -251,6 +264,8 @@ impl<M: Meeting> Endpoint<M> {
             changes: 0,
             sends: Order::default(),
             parts: Order::default(),
+            asked: Vec::new(),
+            part_wait: ticks(settings.part_wait),
             busy: Vec::new(),
             is_any_lost: false,
             records_out: 0,
@@ -306,6 +321,10 @@ impl<M: Meeting> Endpoint<M> {
     pub fn stopped(&self) -> impl Iterator<Item = PeerId> {
         self.inboxes.iter().filter(|inbox| inbox.left_at.is_some()).map(|inbox| inbox.peer)
     }
+}
+
+fn ticks(time: Duration) -> u64 {
+    Clock::global().ticks(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
 }
 
 /// The number of the end point itself.

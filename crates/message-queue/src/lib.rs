@@ -9,12 +9,13 @@
 //! let one peer's death or silence keep another peer's messages from going on; allocate, hash for safety
 //! or enter the kernel for a short message.
 //!
-//! **Not there yet.** Waits that sleep on a doorbell, and thresholds that are measured at the start.
+//! **Not there yet.** Waits that sleep on a doorbell, and a length of eager messages that is measured.
 //!
 //! **Where to start reading.** [`endpoint`] is the whole of it: `endpoint/send.rs` and `endpoint/arrive.rs`
 //! are the two ends of a message, `endpoint/cut.rs` those of one in several records. [`matching`] decides
 //! which receive gets which message, `wire` is what lies in the rings, [`lane`] what carries it, [`meet`] how
-//! two end points find each other, `limits` how much is kept, `inboxes` who is listened to.
+//! two end points find each other, `limits` how much is kept, `inboxes` who is listened to,
+//! `paths` which way long messages come.
 #![forbid(unsafe_code)]
 
 pub mod buffers;
@@ -29,6 +30,7 @@ pub mod matching;
 pub mod meet;
 pub mod name;
 mod order;
+mod paths;
 mod peer;
 mod queue;
 mod requests;
@@ -44,5 +46,5 @@ pub use matching::{Envelope, PeerId, Want};
 pub use name::Name;
 pub use queue::{DIRECT_LOOKS, MessageQueue, Persistent};
 pub use requests::{Request, Status};
-pub use settings::Settings;
+pub use settings::{Fetch, Settings};
 pub use shared::SharedQueue;

@@ -2,13 +2,15 @@
 
 use std::collections::VecDeque;
 
-use shm::process::{PidFd, ProcessMemory};
+use shm::process::{NotRead, PidFd, ProcessMemory};
 use shm::window::Window;
 
+use crate::buffers::Buffers;
 use crate::error::Error;
 use crate::lane::{LaneError, Outlet, RECORD_BYTES};
 use crate::name::Name;
-use crate::settings::Settings;
+use crate::paths::{Path, Paths};
+use crate::settings::{Fetch, Settings};
 use crate::wire::{Beginning, WORD_BYTES};
 
 /// Room that messages of a lane's longest record leave for what precedes them.
@@ -23,8 +25,13 @@ pub(crate) struct Peer<O> {
     pub(crate) answers: Answers,
     /// Its process, once it is known.
     pub(crate) process: Process,
-    /// Whether messages are copied out of its memory.
+    /// Whether messages may be copied out of its memory.
     pub(crate) can_read: bool,
+    /// What is chosen about the way of its long messages, and what was learnt of it.
+    pub(crate) fetch: Fetch,
+    pub(crate) paths: Paths,
+    /// When the last message that came in parts was complete, in ticks.
+    pub(crate) parts_end: u64,
     /// Longest message that goes in one record.
     pub(crate) eager_max_bytes: usize,
     /// Longest part of such a message in one record.
@@ -107,13 +114,16 @@ pub(crate) struct Stream {
 
 impl<O: Outlet> Peer<O> {
     pub(crate) fn new(name: Name, settings: &Settings) -> Self {
-        let Settings { reads_memory: can_read, eager_max_bytes, cut_bytes, .. } = *settings;
+        let Settings { fetch, eager_max_bytes, cut_bytes, .. } = *settings;
         Self {
             name,
             way: Way::Unknown,
             answers: Answers::Unasked,
             process: Process::Unknown,
-            can_read,
+            can_read: fetch != Fetch::InParts,
+            fetch,
+            paths: Paths::default(),
+            parts_end: 0,
             eager_max_bytes,
             cut_bytes: cut_bytes.max(1),
             arriving: None,
@@ -134,6 +144,24 @@ impl<O: Outlet> Peer<O> {
     #[inline]
     pub(crate) fn is_clear(&self) -> bool {
         self.backlog.is_empty() && self.waiting.is_empty()
+    }
+
+    /// Whether messages can be copied out of its memory.
+    pub(crate) fn can_be_read(&self) -> bool {
+        self.can_read && matches!(self.process, Process::Readable(_))
+    }
+
+    /// Copies `len` bytes out of its memory.
+    pub(crate) fn read(&self, into: &mut Buffers, address: u64, len: usize) -> Result<(), NotRead> {
+        match &self.process {
+            Process::Readable(memory) => into.fill_by_reading(memory, address, len),
+            _ => Err(NotRead::Forbidden),
+        }
+    }
+
+    /// Whether a message of this length is to be copied out of its memory, if it can be.
+    pub(crate) fn reads(&mut self, len: usize) -> bool {
+        self.fetch != Fetch::Measured || self.paths.choose(len) == Path::Read
     }
 
     /// Whether something waits for room.

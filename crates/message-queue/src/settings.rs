@@ -1,5 +1,19 @@
 //! What can be chosen about an end point.
 
+use std::time::Duration;
+
+/// How a receiver gets the bytes of a message that was offered to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fetch {
+    /// In the way that costs less of the two below: both are tried for each peer and size.
+    #[default]
+    Measured,
+    /// Copied out of the sender's memory by the receiver, where the kernel allows that; else in parts.
+    Read,
+    /// Through the ring in parts: the sender copies them in while the receiver copies them out.
+    InParts,
+}
+
 /// Choices of one end point. Both ends of a pair may choose differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -14,9 +28,11 @@ pub struct Settings {
     /// Longest part of an eager message in one record; a longer one has several, so that the receiver copies
     /// one while the sender writes the next.
     pub cut_bytes: usize,
-    /// Whether offered messages are copied out of the sender's memory by the receiver, where the kernel
-    /// allows it. Else they go through the ring in parts.
-    pub reads_memory: bool,
+    /// How offered messages come.
+    pub fetch: Fetch,
+    /// Parts that have not come for so long, and for as long as a copy of all would take, are not waited for:
+    /// the receiver copies the message out of the sender's memory, where the kernel allows it.
+    pub part_wait: Duration,
     /// Unexpected messages that are kept for all peers together: beyond, rings are read only as far as their
     /// next record is needed.
     pub unexpected: Bounds,
@@ -47,8 +63,9 @@ impl Default for Settings {
         Self {
             ring_bytes: 32 << 10,
             eager_max_bytes: 8 << 10,
-            cut_bytes: 1 << 10,
-            reads_memory: true,
+            cut_bytes: 8 << 10,
+            fetch: Fetch::Measured,
+            part_wait: Duration::from_micros(10),
             unexpected: Bounds { messages: 1 << 16, bytes: 64 << 20 },
             unexpected_per_peer: Bounds { messages: 1 << 12, bytes: 4 << 20 },
             peers_max: 1 << 16,

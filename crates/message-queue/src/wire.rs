@@ -9,6 +9,7 @@
 //! | `Done` | the operation is done: the receiver needs its memory no more | sender's operation | |
 //! | `Ask` | the receiver cannot fetch: the message is to be sent through the ring | sender's operation | receiver's operation, bytes |
 //! | `Part` | the next bytes of it | receiver's operation | the bytes |
+//! | `Stopped` | no more parts come: the sender was told `Done` before all were sent | receiver's operation | |
 //! | `Bye` | the end point is closed: nothing follows | 0 | |
 //!
 //! The head of a message takes 16 bytes, or 24 with data: with up to 40 (32) bytes of payload it shares one
@@ -32,6 +33,7 @@ pub(crate) enum Kind {
     Part = 5,
     Bye = 6,
     More = 7,
+    Stopped = 8,
 }
 
 /// An untagged message; else it is tagged.
@@ -76,6 +78,7 @@ impl Head {
             5 => Kind::Part,
             6 => Kind::Bye,
             7 => Kind::More,
+            8 => Kind::Stopped,
             _ => return None,
         };
         let flags = (word >> 8) as u8;

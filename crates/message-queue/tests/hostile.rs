@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use message_queue::meet::Meeting;
 use message_queue::settings::Bounds;
-use message_queue::{Error, MessageQueue, PeerId, Request, Settings, Want};
+use message_queue::{Error, Fetch, MessageQueue, PeerId, Request, Settings, Want};
 use seeded_random::SplitMix64;
 use shm::window::Window;
 use stranger::Stranger;
@@ -100,7 +100,7 @@ fn each_record_that_no_end_point_writes_is_an_error_of_its_pair() {
 
 #[test]
 fn a_peer_cannot_end_or_ask_for_what_belongs_to_another() {
-    let settings = Settings { reads_memory: false, ..Settings::default() };
+    let settings = Settings { fetch: Fetch::InParts, ..Settings::default() };
     let mut honest = Honest::new(settings);
     let (mut stranger, peer) = Stranger::to(&mut honest.a);
     // Offered to `b`, which does not take it yet: number 0 of `a`.

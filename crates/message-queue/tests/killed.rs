@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use message_queue::settings::Bounds;
-use message_queue::{Error, MessageQueue, Name, PeerId, Request, Settings, Want};
+use message_queue::{Error, Fetch, MessageQueue, Name, PeerId, Request, Settings, Want};
 use seeded_random::SplitMix64;
 
 const LIMIT: Option<Duration> = Some(Duration::from_secs(60));
@@ -28,7 +28,11 @@ fn settings(number: u64) -> Settings {
     let few = Bounds { messages: 3, bytes: 1 << 20 };
     let default = Settings::default();
     let unexpected_per_peer = if number.is_multiple_of(2) { few } else { default.unexpected_per_peer };
-    Settings { reads_memory: !number.is_multiple_of(3), unexpected_per_peer, ..default }
+    Settings {
+        fetch: [Fetch::InParts, Fetch::Read, Fetch::Measured][(number % 3) as usize],
+        unexpected_per_peer,
+        ..default
+    }
 }
 
 /// The process that is killed: started by the other test, which writes a name and a number to it.

@@ -5,7 +5,7 @@
 use message_queue::buffers::Source;
 use message_queue::completion::{Completion, Ended};
 use message_queue::endpoint::{Posted, ReceiveRequest, SendRequest};
-use message_queue::{Buffers, Endpoint, Error, PeerId, Settings, Space, Want};
+use message_queue::{Buffers, Endpoint, Error, Fetch, PeerId, Settings, Space, Want};
 use shm::lent::Piece;
 
 const MANY: u64 = 100;
@@ -68,7 +68,7 @@ fn messages_lie_one_behind_the_other_until_too_little_is_left() {
     for settings in [
         Settings::default(),
         Settings { eager_max_bytes: 20, ..Settings::default() },
-        Settings { eager_max_bytes: 20, reads_memory: false, ..Settings::default() },
+        Settings { eager_max_bytes: 20, fetch: Fetch::InParts, ..Settings::default() },
     ] {
         for is_posted_first in [true, false] {
             let mut pair = Pair::new(settings);

@@ -9,7 +9,7 @@ use message_queue::buffers::Source;
 use message_queue::endpoint::{Mode, SendRequest};
 use message_queue::settings::Bounds;
 use message_queue::{
-    Buffers, Error, MessageQueue, PeerId, Persistent, Request, Settings, Space, Status, Want,
+    Buffers, Error, Fetch, MessageQueue, PeerId, Persistent, Request, Settings, Space, Status, Want,
 };
 
 const LIMIT: Option<Duration> = Some(Duration::from_secs(30));
@@ -38,8 +38,8 @@ fn end(queue: &mut MessageQueue, other: &mut MessageQueue, request: Request) -> 
 
 #[test]
 fn each_way_of_a_message_is_taken_when_it_is_chosen() {
-    let default = Settings::default();
-    let in_parts = Settings { reads_memory: false, ..default };
+    let default = Settings { fetch: Fetch::Read, ..Settings::default() };
+    let in_parts = Settings { fetch: Fetch::InParts, ..default };
     // Settings, length, and what is counted: eager, offered at the sender; read, in parts at the receiver.
     for (settings, len, counts) in [
         (default, default.eager_max_bytes, [1, 0, 0, 0]),
@@ -72,6 +72,46 @@ fn each_way_of_a_message_is_taken_when_it_is_chosen() {
     }
 }
 
+#[test]
+fn a_message_whose_parts_do_not_come_is_read_and_both_ways_are_tried() {
+    let settings = Settings { part_wait: Duration::from_millis(2), ..Settings::default() };
+    let (mut a, mut b, to_b, to_a) = two(settings);
+    // The ways are open.
+    for (queue, to) in [(&mut a, to_b), (&mut b, to_a)] {
+        queue.send(to, 9, vec![1]).unwrap();
+    }
+    let (first, second) = (a.receive(with_tag(9), vec![0]), b.receive(with_tag(9), vec![0]));
+    end(&mut a, &mut b, first);
+    end(&mut b, &mut a, second);
+    let len = 300_000;
+    let mut sends = Vec::new();
+    for number in 0..40_u8 {
+        let receive = b.receive(with_tag(1), vec![0; len]);
+        sends.push(a.send(to_b, 1, vec![number; len]).unwrap());
+        let status = if number % 4 == 3 {
+            end(&mut b, &mut a, receive)
+        } else {
+            // The sender makes no progress, or only after the receive has ended: parts and answers cross.
+            b.wait(receive, Some(Duration::from_secs(30))).unwrap()
+        };
+        assert_eq!(status.error, None);
+        assert!(status.buffers.into_owned().unwrap() == vec![number; len], "message {number}");
+        if number % 4 == 2 {
+            a.progress();
+        }
+    }
+    for (number, send) in (0..).zip(sends) {
+        let status = end(&mut a, &mut b, send);
+        assert!(status.buffers.into_owned().unwrap() == vec![number; len]);
+    }
+    let counters = b.counters();
+    assert_eq!(counters.read + counters.in_parts, 40, "{counters:?}");
+    assert!(counters.read >= 20, "{counters:?}");
+    let ended = a.receive(with_tag(2), vec![0; 8]);
+    b.send(to_a, 2, vec![5; 8]).unwrap();
+    assert_eq!(end(&mut a, &mut b, ended).buffers.into_owned(), Some(vec![5; 8]));
+}
+
 /// Memory in pieces of these lengths, with these bytes.
 fn scattered(bytes: &[u8], lengths: &[usize]) -> Buffers {
     let mut rest = shm::lent::Piece::from(Box::leak(bytes.to_vec().into_boxed_slice()));
@@ -82,8 +122,8 @@ fn scattered(bytes: &[u8], lengths: &[usize]) -> Buffers {
 
 #[test]
 fn memory_in_pieces_is_one_row_of_bytes_on_each_way() {
-    let default = Settings::default();
-    let in_parts = Settings { reads_memory: false, ..default };
+    let default = Settings { fetch: Fetch::Read, ..Settings::default() };
+    let in_parts = Settings { fetch: Fetch::InParts, ..default };
     let many = [777; 40];
     let cuts: [&[usize]; 4] = [&[], &[0, 1, 0, 13], &[3, 3, 3, 3, 3, 3], &many];
     for settings in [default, in_parts] {

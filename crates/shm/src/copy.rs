@@ -153,6 +153,21 @@ pub unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) {
     }
 }
 
+/// Copies `len` bytes into or out of a ring, whose lines another processor has had last.
+///
+/// # Safety
+/// As [`copy`](fn@copy).
+#[inline(always)]
+pub(crate) unsafe fn copy_for_ring(dst: *mut u8, src: *const u8, len: usize) {
+    if len <= INLINE_BYTES_MAX || len > plan::RING_BYTES_MAX {
+        // SAFETY: the caller's promise.
+        unsafe { copy(dst, src, len) }
+    } else {
+        // SAFETY: the caller's promise; the kernel is one that this processor can run.
+        unsafe { (plan::run_for_ring())(dst, src, len) }
+    }
+}
+
 type Run = unsafe fn(*mut u8, *const u8, usize);
 
 /// The kernels by [`KernelId`]; unused slots hold the C library's `memcpy`.

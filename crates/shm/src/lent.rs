@@ -61,7 +61,7 @@ impl Piece {
         self.start
     }
 
-    /// Copies up to `len` bytes of a window, from `from` on, to `offset` on. What either side does not have
+    /// Copies up to `len` bytes of a window of a ring, from `from` on, to `offset` on. What either side does not have
     /// is left out.
     #[inline]
     pub fn fill(&self, offset: usize, window: &Window<'_>, from: usize, len: usize) {
@@ -71,11 +71,11 @@ impl Piece {
             // meanwhile.
             let bytes = unsafe { core::slice::from_raw_parts_mut(self.start.add(offset), len) };
             // A window that is too short leaves the bytes alone: its user has checked its length before.
-            let _ = window.get(from, bytes);
+            let _ = window.get_from_ring(from, bytes);
         }
     }
 
-    /// Copies up to `len` bytes from `offset` on into a window, to `to` on. What either side does not have is
+    /// Copies up to `len` bytes from `offset` on into a window of a ring, to `to` on. What either side does not have is
     /// left out.
     #[inline]
     pub fn put_into(&self, offset: usize, len: usize, window: &Window<'_>, to: usize) {
@@ -84,7 +84,7 @@ impl Piece {
             // SAFETY: the range lies in the memory that was lent to be read, which nobody writes meanwhile.
             let bytes = unsafe { core::slice::from_raw_parts(self.start.add(offset), len) };
             // As in `fill`.
-            let _ = window.put(to, bytes);
+            let _ = window.put_into_ring(to, bytes);
         }
     }
 

@@ -147,6 +147,30 @@ impl<'a> Window<'a> {
         Ok(())
     }
 
+    /// As [`Window::put`], into a ring: memory whose lines another processor has had last.
+    ///
+    /// # Errors
+    /// As [`Window::put`].
+    #[inline(always)]
+    pub fn put_into_ring(&self, offset: usize, bytes: &[u8]) -> Result<()> {
+        let at = self.at_mut(offset, bytes.len())?;
+        // SAFETY: as in `put`.
+        unsafe { copy::copy_for_ring(at, bytes.as_ptr(), bytes.len()) };
+        Ok(())
+    }
+
+    /// As [`Window::get`], out of a ring.
+    ///
+    /// # Errors
+    /// As [`Window::get`].
+    #[inline(always)]
+    pub fn get_from_ring(&self, offset: usize, bytes: &mut [u8]) -> Result<()> {
+        let at = self.at(offset, bytes.len())?;
+        // SAFETY: as in `get`.
+        unsafe { copy::copy_for_ring(bytes.as_mut_ptr(), at, bytes.len()) };
+        Ok(())
+    }
+
     /// Copies `len` bytes at `from_offset` of this window to `to_offset` of another, which may be of the same
     /// region.
     ///

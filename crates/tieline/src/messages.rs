@@ -15,7 +15,7 @@ use proto::ids::{NodeId, PortNo, SegmentKey};
 pub use message_queue::MessageQueue as Engine;
 pub use message_queue::buffers::Buffers;
 pub use message_queue::endpoint::{Claimed, Counters, Mode, SendRequest};
-pub use message_queue::settings::{Bounds, Settings};
+pub use message_queue::settings::{Bounds, Fetch, Settings};
 pub use message_queue::{
     DIRECT_LOOKS, Direct, Envelope, Error as MessageError, Name, PeerId, Persistent, Request, SharedQueue,
     Space, Status, Want,

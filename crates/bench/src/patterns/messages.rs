@@ -36,7 +36,8 @@ const COUNT_MIN: u64 = 100;
 const COUNT_MAX: u64 = 1_000_000;
 /// Round trips of a reading.
 const ROUNDS: u64 = 100_000;
-/// Messages under way: short ones, and long ones, each of which has a buffer of its own.
+/// Messages under way. A message of ours has its memory to itself, and rivals send all from the same: so of
+/// ours only one long message is under way, from and to the same memory, too.
 const WINDOW_OF_SHORT: u64 = 64;
 const WINDOW_OF_LONG: u64 = 4;
 const LONG_BYTES: u64 = 16 << 10;
@@ -51,7 +52,7 @@ pub enum Load {
     },
     /// Messages of 8 bytes in one direction, in millions a second.
     Rate,
-    /// Messages of this size in one direction, from and to the same few buffers, in GB/s.
+    /// Messages of this size in one direction, from and to the same memory, in GB/s.
     Stream {
         /// The size of one.
         size_bytes: u64,
@@ -85,9 +86,13 @@ impl Load {
         }
     }
 
-    /// Messages under way in one direction.
+    const fn is_long(self) -> bool {
+        self.size_bytes() >= LONG_BYTES
+    }
+
+    /// Messages of an MPI that are under way in one direction.
     const fn window(self) -> u64 {
-        if self.size_bytes() < LONG_BYTES { WINDOW_OF_SHORT } else { WINDOW_OF_LONG }
+        if self.is_long() { WINDOW_OF_LONG } else { WINDOW_OF_SHORT }
     }
 
     /// What the near end of ours is ordered, and the far end.
@@ -98,7 +103,7 @@ impl Load {
                 [format!("echo {size_bytes} {count}"), format!("answer {size_bytes} {count}")]
             }
             Self::Rate | Self::Stream { .. } => {
-                let window = self.window();
+                let window = if self.is_long() { 1 } else { WINDOW_OF_SHORT };
                 let shape = format!("{size_bytes} {count} {window} 1 {window}");
                 [format!("send {shape}"), format!("receive {shape}")]
             }

@@ -9,7 +9,7 @@ use fabric_sys::constants::{FI_EAGAIN, FI_EINVAL};
 use libc::c_int;
 use message_queue::endpoint::{Claimed, Mode, Posted, ReceiveRequest as Receive, SendRequest as Send, Sent};
 use message_queue::meet::Datagrams;
-use message_queue::{Buffers, Error, Settings, Space, Want};
+use message_queue::{Buffers, Error, Fetch, Settings, Space, Want};
 use rustix::io::Errno;
 use shm::lent::Piece;
 
@@ -112,6 +112,15 @@ fn space(is_tagged: bool) -> Space {
     if is_tagged { Space::Tagged } else { Space::Plain }
 }
 
+/// `TIELINE_FI_PULL` chooses a way, for tests: 1 to copy out of the sender's memory, 0 to go through the ring.
+fn fetch() -> Fetch {
+    match std::env::var("TIELINE_FI_PULL").as_deref() {
+        Ok("0") => Fetch::InParts,
+        Ok("1") => Fetch::Read,
+        _ => Fetch::Measured,
+    }
+}
+
 impl Endpoint {
     /// A new one, or `None` if there is no random number for its name.
     pub(crate) fn new(wishes: Wishes, _: &mut Shared) -> Option<Self> {
@@ -139,8 +148,7 @@ impl Endpoint {
             let settings = Settings {
                 ring_bytes: RING_BYTES,
                 eager_max_bytes: EAGER_MAX_BYTES,
-                // `TIELINE_FI_PULL=0` says no, for tests of the other way.
-                reads_memory: std::env::var_os("TIELINE_FI_PULL").is_none_or(|value| value != "0"),
+                fetch: fetch(),
                 ..Settings::default()
             };
             let meeting = Datagrams::begin(self.name, settings.ring_bytes)?;

@@ -9,7 +9,9 @@ use crate::error::Error;
 use crate::lane::Outlet;
 use crate::matching::{Envelope, PeerId};
 use crate::peer::Stream;
-use crate::wire::{HAS_DATA, HAS_MORE, Head, Kind, ONE_PIECE, TELL_MATCHED, TELL_TAKEN, WORD_BYTES};
+use crate::wire::{
+    Beginning, HAS_DATA, HAS_MORE, Head, Kind, ONE_PIECE, TELL_MATCHED, TELL_TAKEN, WORD_BYTES,
+};
 
 /// Longest message that is kept without memory of its own.
 const SHORT_BYTES: usize = 40;
@@ -31,11 +33,11 @@ impl Held {
     fn of_record(record: &Window<'_>, at: usize, len: usize) -> Self {
         if len <= SHORT_BYTES {
             let mut bytes = [0; SHORT_BYTES];
-            let _ = record.get(at, &mut bytes[..len]);
+            let _ = record.get_from_ring(at, &mut bytes[..len]);
             Self::Short { len: len as u8, bytes }
         } else {
             let mut bytes = vec![0; len].into_boxed_slice();
-            let _ = record.get(at, &mut bytes);
+            let _ = record.get_from_ring(at, &mut bytes);
             Self::Long(bytes)
         }
     }
@@ -86,6 +88,7 @@ impl<O: Outlet> Core<O> {
             Kind::Done => self.take_done(peer, head, sink)?,
             Kind::Ask => self.take_ask(peer, head, record)?,
             Kind::Part => self.take_part(peer, head, record, sink)?,
+            Kind::Stopped => self.take_stopped(peer, head)?,
             Kind::More => self.take_more(peer, record, sink)?,
             Kind::Bye => self.lose(peer, Error::PeerGone { peer }, sink),
         }
@@ -199,9 +202,13 @@ impl<O: Outlet> Core<O> {
         sending
             .filter(|sending| sending.request.to == peer && is_out(sending.state))
             .ok_or(Nonsense("an end of a send that is not under way"))?;
-        if let Some(peer) = self.peers.get_mut(peer as usize) {
+        if let Some(of) = self.peers.get_mut(peer as usize) {
             // Whatever the peer has asked for, nothing more of it goes out.
-            peer.streams.retain(|stream| stream.send != head.id);
+            let stopped = of.streams.iter().position(|stream| stream.send == head.id);
+            if let Some(stream) = stopped.and_then(|at| of.streams.remove(at)) {
+                let head = Head { kind: Kind::Stopped, flags: 0, id: stream.receive };
+                self.tell(peer, Beginning::new(head));
+            }
         }
         if let Some(sending) = self.sends.remove(head.id) {
             self.sent(sending, None, sink);
@@ -243,13 +250,16 @@ impl<O: Outlet> Core<O> {
             .filter(|parts| parts.send.is_some())
             .ok_or(Nonsense("a part of a message that was not asked for"))?;
         parts.fill(record, WORD_BYTES, len);
+        parts.moved_at = 0;
         if parts.at == parts.end
-            && let Some(Parts { target: Target::Receive(receive), envelope, send: Some(send), .. }) =
-                self.parts.remove(head.id)
+            && let Some(parts) = self.parts.remove(head.id)
         {
-            self.counters.in_parts += 1;
-            self.tell_done(peer, send);
-            self.received(receive, envelope, None, sink);
+            self.parts_ended(head.id, &parts);
+            if let Parts { target: Target::Receive(receive), envelope, send: Some(send), .. } = parts {
+                self.counters.in_parts += 1;
+                self.tell_done(peer, send);
+                self.received(receive, envelope, None, sink);
+            }
         }
         Ok(())
     }

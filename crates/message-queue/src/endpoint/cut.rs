@@ -35,6 +35,11 @@ pub(super) enum Target {
 }
 
 impl Parts {
+    /// Of a message that nobody was asked for.
+    pub(super) fn new(target: Target, envelope: Envelope) -> Self {
+        Self { target, envelope, send: None, at: 0, end: 0, asked_at: 0, moved_at: 0, offer: None }
+    }
+
     /// Takes the next bytes, from `from` on in a record, which has them.
     #[inline]
     pub(super) fn fill(&mut self, record: &Window<'_>, from: usize, len: usize) {
@@ -42,7 +47,7 @@ impl Parts {
             Target::Receive(receive) => receive.buffers.fill(self.at, record, from, len),
             Target::Kept(bytes) => {
                 if let Some(bytes) = bytes.get_mut(self.at..self.at + len) {
-                    let _ = record.get(from, bytes);
+                    let _ = record.get_from_ring(from, bytes);
                 }
             }
             Target::Thrown | Target::Lost(_) => {}
@@ -122,7 +127,7 @@ impl<O: Outlet> Core<O> {
             None => return Ok(None),
         };
         let is_kept = matches!(target, Target::Kept(_));
-        let mut parts = Parts { target, envelope, send: None, at: 0, end };
+        let mut parts = Parts { end, ..Parts::new(target, envelope) };
         parts.fill(record, from, first);
         let number = self.parts.push(parts);
         if let Some(peer) = self.peers.get_mut(peer as usize) {

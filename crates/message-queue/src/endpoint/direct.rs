@@ -78,7 +78,7 @@ fn take(
     }
     envelope.len_bytes = record.len().checked_sub(at)?;
     let room = bytes.len().min(envelope.len_bytes);
-    record.get(at, bytes.get_mut(..room)?).ok()?;
+    record.get_from_ring(at, bytes.get_mut(..room)?).ok()?;
     Some((head, envelope))
 }
 

@@ -72,6 +72,9 @@ impl<M: Meeting> Endpoint<M> {
             self.take_arrivals(sink);
         }
         is_any |= self.pump_if_busy(sink);
+        if !is_any && !self.core.asked.is_empty() {
+            is_any = self.core.read_stalled(sink);
+        }
         self.turns = self.turns.wrapping_add(1);
         if self.turns.is_multiple_of(WATCH_EVERY) {
             self.watch(sink);

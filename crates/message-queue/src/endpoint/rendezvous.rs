@@ -5,6 +5,7 @@
 //! lands in memory that the program has taken back. A receive that is being filled has left the matcher and
 //! cannot be cancelled any more.
 
+use shm::clock::now_ticks;
 use shm::process::NotRead;
 
 use super::{Core, Offer, Parts, Receive, Target};
@@ -13,7 +14,8 @@ use crate::completion::Sink;
 use crate::error::Error;
 use crate::lane::{LaneError, Outlet};
 use crate::matching::{Envelope, PeerId};
-use crate::peer::{BEGINNING_BYTES, Process, Way};
+use crate::paths::Path;
+use crate::peer::{BEGINNING_BYTES, Way};
 use crate::wire::{Beginning, Head, Kind};
 
 /// Records of this crate's own that may wait for one peer. Each answers something that the peer has sent: one
@@ -34,28 +36,26 @@ impl<O: Outlet> Core<O> {
         if let Way::Lost(error) = peer.way {
             return self.received(receive, envelope, Some(error), sink);
         }
-        let read = match &peer.process {
-            _ if len == 0 => Ok(()),
-            Process::Readable(memory) if offer.is_one_piece && peer.can_read => {
-                receive.buffers.fill_by_reading(memory, offer.address, len)
-            }
-            _ => Err(NotRead::Forbidden),
-        };
-        match read {
+        if len == 0 {
+            self.counters.read += 1;
+            self.tell_done(id, offer.send);
+            return self.received(receive, envelope, None, sink);
+        }
+        let is_readable = offer.is_one_piece && peer.can_be_read();
+        if !is_readable || !peer.reads(len) {
+            return self.ask(receive, envelope, offer, len);
+        }
+        let began = now_ticks();
+        match peer.read(&mut receive.buffers, offer.address, len) {
             Ok(()) => {
+                peer.paths.note(Path::Read, len, now_ticks().saturating_sub(began));
                 self.counters.read += 1;
                 self.tell_done(id, offer.send);
                 self.received(receive, envelope, None, sink);
             }
             Err(NotRead::Forbidden) => {
-                if offer.is_one_piece {
-                    peer.can_read = false;
-                }
-                let target = Target::Receive(receive);
-                let parts = Parts { target, envelope, send: Some(offer.send), at: 0, end: len };
-                let number = self.parts.push(parts);
-                let head = Head { kind: Kind::Ask, flags: 0, id: offer.send };
-                self.tell(id, Beginning::new(head).with(u64::from(number)).with(len as u64));
+                peer.can_read = false;
+                self.ask(receive, envelope, offer, len);
             }
             Err(NotRead::Ended) => {
                 self.received(receive, envelope, Some(Error::PeerGone { peer: id }), sink);
@@ -65,6 +65,27 @@ impl<O: Outlet> Core<O> {
                 self.received(receive, envelope, Some(error), sink);
             }
         }
+    }
+
+    /// Asks a sender for the first `len` bytes of its message, in parts.
+    fn ask(&mut self, receive: Receive, envelope: Envelope, offer: Offer, len: usize) {
+        let id = envelope.source;
+        let Some(peer) = self.peers.get(id as usize) else { return };
+        let is_readable = offer.is_one_piece && peer.can_be_read();
+        let now = now_ticks();
+        let number = self.parts.push(Parts {
+            send: Some(offer.send),
+            end: len,
+            asked_at: now,
+            moved_at: now,
+            offer: is_readable.then_some(offer),
+            ..Parts::new(Target::Receive(receive), envelope)
+        });
+        if is_readable {
+            self.asked.push(number);
+        }
+        let head = Head { kind: Kind::Ask, flags: 0, id: offer.send };
+        self.tell(id, Beginning::new(head).with(u64::from(number)).with(len as u64));
     }
 
     /// Tells a sender that its message is no longer needed, or has met its receive.

@@ -3,12 +3,14 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+use std::time::Duration;
+
 use message_queue::completion::{Completion, Ended};
 use message_queue::endpoint::{
     Claimed, Counters, Direct, Mode, Posted, ReceiveRequest, SendRequest, Sent, Space,
 };
 use message_queue::settings::Bounds;
-use message_queue::{Buffers, Endpoint, Envelope, Error, PeerId, Settings, Want};
+use message_queue::{Buffers, Endpoint, Envelope, Error, Fetch, PeerId, Settings, Want};
 use seeded_random::SplitMix64;
 
 use crate::naive::Naive;
@@ -102,7 +104,8 @@ impl Run {
         let settings = Settings {
             eager_max_bytes: EAGER_MAX_BYTES,
             cut_bytes: [16, 100, EAGER_MAX_BYTES][below(&random, 3)],
-            reads_memory: chance(&random, 2),
+            fetch: [Fetch::Measured, Fetch::Read, Fetch::InParts][below(&random, 3)],
+            part_wait: Duration::from_micros([0, 10][below(&random, 2)]),
             unexpected: if chance(&random, 3) { few } else { many },
             unexpected_per_peer: if chance(&random, 2) { few } else { many },
             ..Settings::default()

@@ -5,7 +5,7 @@ use std::ffi::c_void;
 
 use proto::ids::NodeId;
 use shm::lent::Piece;
-use tieline::messages::{Buffers, Counters, Envelope, Request, Settings, Status, Want};
+use tieline::messages::{Buffers, Counters, Envelope, Fetch, Request, Settings, Status, Want};
 
 use crate::code::{Code, Result, of_message};
 use crate::queue::{Options, Queue};
@@ -109,7 +109,7 @@ pub struct tieline_mq_options {
     node: u32,
     port: u32,
     threads: u32,
-    in_parts: u32,
+    fetch: u32,
     ring_bytes: usize,
     eager_max_bytes: usize,
     cut_bytes: usize,
@@ -145,7 +145,15 @@ impl In<tieline_mq_options> {
                 *setting = value;
             }
         }
-        settings.reads_memory = given.in_parts == 0;
+        settings.fetch = match given.fetch {
+            0 => Fetch::Measured,
+            1 => Fetch::Read,
+            2 => Fetch::InParts,
+            other => {
+                let why = format!("options.fetch is {other}: choose one of TIELINE_MQ_FETCH_…");
+                return Err(Code::Invalid.because(why));
+            }
+        };
         let node = (given.node != 0).then_some(given.node);
         if let Some(node) = node {
             NodeId::new(node).map_err(tieline::Error::from)?;
