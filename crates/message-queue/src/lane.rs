@@ -69,6 +69,9 @@ pub trait Inlet: Debug {
     /// Whether another record is known to be there, without a look that would cost something.
     fn knows_more(&self) -> bool;
 
+    /// Whether a look may well find another record, if the last ones came close behind each other.
+    fn expects_more(&self) -> bool;
+
     /// Memory that the lane takes on this side, in bytes.
     fn memory_bytes(&self) -> usize;
 }

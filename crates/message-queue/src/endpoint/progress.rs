@@ -13,6 +13,8 @@ use crate::wire::{Beginning, Head, Kind};
 
 /// Records taken out of one lane before the next is looked at.
 const AT_ONCE: usize = 64;
+/// So many records that were taken in one turn are a stream.
+const STREAM_FROM: usize = 2;
 /// Every so many turns it is looked whether a peer has ended: a system call, which then costs a small part of
 /// the turns.
 const WATCH_EVERY: u32 = 1 << 12;
@@ -35,8 +37,9 @@ impl<M: Meeting> Endpoint<M> {
                 match inbox.inlet.take_if(|record| core.take(peer, record, sink)) {
                     Ok(Found::Taken(())) => {
                         taken += 1;
-                        // To look costs as much as a message: that is for the next turn.
-                        if !inbox.inlet.knows_more() {
+                        // To look costs as much as a message: that is for the next turn, but in a stream.
+                        let is_stream = taken >= STREAM_FROM && inbox.inlet.expects_more();
+                        if !is_stream && !inbox.inlet.knows_more() {
                             break;
                         }
                     }

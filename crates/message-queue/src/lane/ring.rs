@@ -52,6 +52,11 @@ impl Inlet for Box<Consumer> {
         Consumer::knows_more(self)
     }
 
+    #[inline]
+    fn expects_more(&self) -> bool {
+        self.is_at_end_of_line()
+    }
+
     fn memory_bytes(&self) -> usize {
         self.region().size_bytes()
     }

@@ -178,6 +178,10 @@ impl Inlet for TestInlet {
         chance(&self.net.random, 2)
     }
 
+    fn expects_more(&self) -> bool {
+        chance(&self.net.random, 2)
+    }
+
     fn memory_bytes(&self) -> usize {
         self.consumer.memory_bytes()
     }

@@ -193,6 +193,12 @@ impl<D: Words, C: Words> LineReader<D, C> {
         self.next_word != self.end_word || control::first_field(self.fields) != 0
     }
 
+    /// Whether all of a line was taken in which no further record will be: the next one is in another line.
+    #[inline]
+    pub(super) fn is_at_end_of_line(&self) -> bool {
+        self.seen & CLOSED != 0 && !self.knows_more()
+    }
+
     /// Goes past a record that [`LineReader::next`] returned last.
     #[inline]
     pub(super) fn advance(&mut self, found: Found) {

@@ -130,6 +130,13 @@ impl Consumer {
         self.reader.knows_more()
     }
 
+    /// Whether the records that were taken filled a line: a producer that has more to say has begun another.
+    #[inline]
+    #[must_use]
+    pub fn is_at_end_of_line(&self) -> bool {
+        self.reader.is_at_end_of_line()
+    }
+
     /// Takes up to `max` records that are there now, as [`Consumer::pop_with`] does, and returns their
     /// number.
     ///
