@@ -361,3 +361,67 @@ fn a_client_of_any_tool_without_a_server_is_told_how_to_start_one() {
     assert_ne!(status, 0, "{err}");
     assert!(err.contains("start one there with `tieline bench dma --server --rn 8`"), "{err}");
 }
+
+#[test]
+fn pt2pt_measures_each_test_and_prints_the_layout_of_osu() {
+    if !two_processors() {
+        return;
+    }
+    let _watchdog = Watchdog::usual("pt2pt");
+    let cluster = Cluster::empty().unwrap();
+    let tests = ["latency", "bw", "bibw", "mr", "multi-lat", "barrier", "broadcast", "allreduce"];
+    let options =
+        ["--sizes", "8,64K", "--iterations", "20", "--members", "3", "--pairs", "2", "--window", "8"];
+    let all: Vec<&str> = ["bench", "pt2pt", "allgather", "alltoall", "--json"]
+        .into_iter()
+        .chain(tests)
+        .chain(options)
+        .collect();
+    let (status, out, err) = cluster.run(&all).unwrap();
+    assert_eq!(status, 0, "{err}");
+    let report = json(&out);
+    let rows = report["rows"].as_array().unwrap();
+    // A barrier has no size.
+    assert_eq!(rows.len(), 2 * 9 + 1, "{report}");
+    for row in rows {
+        assert!(
+            row["ns"].as_f64().unwrap() > 0.0 && row["readings_ns"].as_array().unwrap().len() == 5,
+            "{row}"
+        );
+        assert_eq!(row["iterations"], 20, "{row}");
+    }
+    let osu: Vec<&str> = ["bench", "pt2pt", "latency", "mr", "barrier", "--layout", "osu", "--quiet"]
+        .into_iter()
+        .chain(options)
+        .collect();
+    let (status, out, err) = cluster.run(&osu).unwrap();
+    assert_eq!(status, 0, "{err}");
+    // As scripts read it: lines without `#`, the size first.
+    let lines: Vec<Vec<f64>> = out
+        .lines()
+        .filter(|line| !line.starts_with('#') && !line.is_empty())
+        .map(|line| line.split_whitespace().map(|word| word.parse().unwrap()).collect())
+        .collect();
+    let columns: Vec<usize> = lines.iter().map(Vec::len).collect();
+    assert_eq!(columns, [2, 2, 3, 3, 4], "{out}");
+    assert_eq!([lines[0][0], lines[1][0], lines[2][0], lines[3][0]], [8.0, 65536.0, 8.0, 65536.0], "{out}");
+    assert_eq!(std::fs::read_dir(cluster.runtime_dir()).unwrap().count(), 0);
+}
+
+#[test]
+fn pt2pt_says_what_it_cannot_measure() {
+    let cluster = Cluster::empty().unwrap();
+    for (arguments, named) in [
+        (&["latency", "put"][..], "`put` is no test: give latency, bw,"),
+        (&["mr", "--pairs", "0"], "--pairs 0: give a number from 1 to 64"),
+        (&["barrier", "--members", "1"], "--members 1: give a number from 2 to 64"),
+        (&["bw", "--window", "0"], "--window 0: give the messages under way"),
+        (&["bw", "--sizes", "0"], "--sizes: a block of 0 bytes"),
+        (&["alltoall", "--sizes", "1G", "--members", "64"], "--sizes 1 GiB: this needs"),
+    ] {
+        let all: Vec<&str> = ["bench", "pt2pt"].into_iter().chain(arguments.iter().copied()).collect();
+        let (status, out, err) = cluster.run(&all).unwrap();
+        assert_eq!((status, out.as_str()), (2, ""), "{arguments:?}: {err}");
+        assert!(err.contains(named), "{arguments:?}: {err}");
+    }
+}

@@ -5,6 +5,7 @@ pub mod csv;
 pub mod dma;
 pub mod figures;
 pub mod intr;
+pub mod osu;
 pub mod scibench2;
 pub mod scipp;
 pub mod table;

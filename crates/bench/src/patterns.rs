@@ -23,6 +23,7 @@ pub mod pace;
 pub mod pio;
 pub mod programs;
 pub mod provider;
+pub mod pt2pt;
 pub mod put;
 pub mod rendezvous;
 pub mod ring;

@@ -175,11 +175,12 @@ pub struct Document {
 }
 
 /// Forms that can be read.
-pub const SCHEMAS: [&str; 8] = [
+pub const SCHEMAS: [&str; 9] = [
     crate::figure::SCHEMA,
     crate::patterns::scipp::Report::SCHEMA,
     crate::patterns::scibench2::Report::SCHEMA,
     crate::patterns::dma_bench::Report::SCHEMA,
+    crate::patterns::pt2pt::Report::SCHEMA,
     crate::patterns::intr_bench::Report::SCHEMA,
     crate::patterns::jitter::Report::SCHEMA,
     crate::rivals::Report::SCHEMA,

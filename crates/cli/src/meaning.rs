@@ -177,6 +177,11 @@ fn of_bench(bench: &Bench) -> Meaning {
             no_runtime_dir: true,
             ..of("bench limits", Node::Nothing("it measures the machine, without a node"))
         },
+        Bench::Pt2pt(_) => Meaning {
+            no_cluster: Some("its processes find each other without a cluster"),
+            no_runtime_dir: true,
+            ..of("bench pt2pt", Node::Nothing("its processes find each other without a node"))
+        },
         Bench::Acceptance(_) => {
             Meaning { no_cluster: Some(OWN_CLUSTER), ..of("bench acceptance", Node::Nothing(OWN_CLUSTER)) }
         }

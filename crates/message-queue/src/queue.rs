@@ -308,7 +308,7 @@ impl<M: Meeting> MessageQueue<M> {
         }
     }
 
-    /// Waits until all of the requests have ended.
+    /// Waits until all of the requests have ended. No request may be in the list twice.
     ///
     /// # Errors
     /// As [`MessageQueue::wait`]; then none of their ends has been told.
@@ -319,7 +319,7 @@ impl<M: Meeting> MessageQueue<M> {
                 self.turn(&mut waiting)?;
             }
         }
-        requests.iter().map(|request| self.requests.take(*request)?.ok_or(Error::NoSuchRequest)).collect()
+        self.requests.take_all(requests)
     }
 
     #[inline]
@@ -342,6 +342,11 @@ impl<M: Meeting> MessageQueue<M> {
     /// How a request has ended, if it has, without a turn of progress; then it is no more.
     pub(crate) fn take(&mut self, request: Request) -> Result<Option<Status>, Error> {
         self.requests.take(request)
+    }
+
+    /// How all of them have ended, if they have; then they are no more.
+    pub(crate) fn take_all(&mut self, requests: &[Request]) -> Result<Vec<Status>, Error> {
+        self.requests.take_all(requests)
     }
 
     /// Why no message will come that a receive would get.

@@ -59,6 +59,8 @@ struct Place {
     phase: Phase,
     /// Of a free place: the next free one.
     next: u32,
+    /// The last list in which it was, see [`Requests::take_all`].
+    list: u64,
     /// Of a receive that waits: where.
     posted: Option<Posted>,
     /// Once it has ended.
@@ -70,11 +72,12 @@ struct Place {
 pub(crate) struct Requests {
     places: Vec<Place>,
     free: u32,
+    lists: u64,
 }
 
 impl Default for Requests {
     fn default() -> Self {
-        Self { places: Vec::new(), free: NOWHERE }
+        Self { places: Vec::new(), free: NOWHERE, lists: 0 }
     }
 }
 
@@ -95,7 +98,7 @@ impl Requests {
     fn more(&mut self) -> Request {
         let number = self.places.len() as u32;
         let (phase, status) = (Phase::Open, Status::default());
-        self.places.push(Place { generation: 0, phase, next: NOWHERE, posted: None, status });
+        self.places.push(Place { generation: 0, phase, next: NOWHERE, list: 0, posted: None, status });
         Request { number, generation: 0 }
     }
 
@@ -144,6 +147,24 @@ impl Requests {
             return Ok(None);
         }
         Ok(self.free(request))
+    }
+
+    /// How all of them have ended. One that has not, or that is in the list twice, is an error, and then none is
+    /// taken.
+    pub(crate) fn take_all(&mut self, requests: &[Request]) -> Result<Vec<Status>, Error> {
+        self.lists += 1;
+        let list = self.lists;
+        for request in requests.iter().filter(|request| **request != Request::ENDED) {
+            let is_new = self.has_ended(*request)?
+                && self
+                    .places
+                    .get_mut(request.number as usize)
+                    .is_some_and(|place| std::mem::replace(&mut place.list, list) != list);
+            if !is_new {
+                return Err(Error::NoSuchRequest);
+            }
+        }
+        requests.iter().map(|request| self.take(*request)?.ok_or(Error::NoSuchRequest)).collect()
     }
 
     /// Frees its place, whatever is in it.
@@ -205,6 +226,18 @@ mod tests {
         assert!(c != a && requests.places.len() == 2);
         assert!(matches!(requests.take(a), Err(Error::NoSuchRequest)));
         assert!(requests.take(Request::ENDED).unwrap().is_some());
+        let d = requests.begin();
+        for request in [c, d] {
+            let (user, error) = (Requests::word(request), None);
+            let (ended, buffers) = (Ended::Send, Buffers::default());
+            requests.ended(Completion { user, ended, error, buffers, ends_many: false });
+        }
+        for wrong in [&[c, d, c][..], &[c, a]] {
+            assert!(matches!(requests.take_all(wrong), Err(Error::NoSuchRequest)));
+        }
+        let all = [c, Request::ENDED, d, Request::ENDED];
+        assert_eq!(requests.take_all(&all).map(|all| all.len()), Ok(4));
+        assert!(matches!(requests.take(d), Err(Error::NoSuchRequest)));
         let words = [u64::MAX, 1 << 63 | 1, u64::from(u32::MAX) - 1];
         assert!(words.iter().all(|word| requests.take(Request::from_bits(*word)).is_err()));
         assert_eq!(

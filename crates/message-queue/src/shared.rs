@@ -106,11 +106,7 @@ impl<M: Meeting> SharedQueue<M> {
                 }
                 left -= 1;
             }
-            requests
-                .iter()
-                .map(|request| queue.take(*request)?.ok_or(Error::NoSuchRequest))
-                .collect::<Result<_, _>>()
-                .map(Some)
+            queue.take_all(requests).map(Some)
         })
     }
 

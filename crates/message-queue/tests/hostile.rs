@@ -63,13 +63,14 @@ const DONE: u64 = 3;
 const ASK: u64 = 4;
 const PART: u64 = 5;
 const BYE: u64 = 6;
+const STOPPED: u64 = 8;
 const HAS_DATA: u64 = 2 << 8;
 const ONE_PIECE: u64 = 16 << 8;
 
 #[test]
 fn each_record_that_no_end_point_writes_is_an_error_of_its_pair() {
     let mut honest = Honest::new(Settings::default());
-    let cases: [(&str, &[u64]); 13] = [
+    let cases: [(&str, &[u64]); 14] = [
         ("kind 0", &[0]),
         ("an unknown kind", &[99]),
         ("an unknown flag", &[EAGER | 1 << 15, 7]),
@@ -82,6 +83,7 @@ fn each_record_that_no_end_point_writes_is_an_error_of_its_pair() {
         ("a question for nothing", &[ASK, 0, 100]),
         ("a part of nothing", &[PART, 1]),
         ("a part with no bytes", &[PART]),
+        ("the end of parts of nothing", &[STOPPED]),
         ("an offer of memory that is not there", &[OFFER | ONE_PIECE, 9, 100, 8]),
     ];
     for (what, words) in cases {
@@ -119,6 +121,44 @@ fn a_peer_cannot_end_or_ask_for_what_belongs_to_another() {
     assert_eq!(status.error, None);
     assert!(status.buffers.into_owned().unwrap() == vec![7; 100_000]);
     assert_eq!(error_of(&mut honest.a, send), None);
+}
+
+#[test]
+fn parts_that_come_too_late_go_nowhere_and_end_once() {
+    let mut honest = Honest::new(Settings::default());
+    let (mut stranger, peer) = Stranger::to(&mut honest.b);
+    let theirs: &'static [u8] = vec![7; 50_000].leak();
+    // It offers, and sends nothing when it is asked: that is operation 0.
+    let receive = honest.b.receive(Want::exactly(peer, 9), vec![0; 50_000]);
+    let address = theirs.as_ptr().expose_provenance() as u64;
+    stranger.write(&[OFFER | ONE_PIECE, 9, theirs.len() as u64, address]);
+    let status = honest.b.wait(receive, LIMIT).unwrap();
+    assert_eq!(status.error, None);
+    let bytes = status.buffers.into_owned().unwrap();
+    assert!(bytes == theirs);
+    stranger.write_with(&[PART], &[1; 100]);
+    honest.exchange();
+    assert!(bytes == theirs, "a part came after the end");
+    stranger.write(&[STOPPED]);
+    let later = honest.b.receive(Want::exactly(peer, 1), vec![0; 8]);
+    honest.exchange();
+    assert!(honest.b.test(later).unwrap().is_none());
+    // There is nothing any more that it could end.
+    stranger.write(&[STOPPED]);
+    assert!(matches!(error_of(&mut honest.b, later), Some(Error::PeerWrong { .. })));
+    honest.exchange();
+}
+
+#[test]
+fn a_sender_cannot_stop_what_it_was_asked_for() {
+    let mut honest = Honest::new(Settings { fetch: Fetch::InParts, ..Settings::default() });
+    let (mut stranger, peer) = Stranger::to(&mut honest.b);
+    let receive = honest.b.receive(Want::exactly(peer, 9), vec![0; 50_000]);
+    stranger.write(&[OFFER | ONE_PIECE, 9, 50_000, 4096]);
+    stranger.write_with(&[PART], &[1; 100]);
+    stranger.write(&[STOPPED]);
+    assert!(matches!(error_of(&mut honest.b, receive), Some(Error::PeerWrong { .. })));
+    honest.exchange();
 }
 
 #[test]

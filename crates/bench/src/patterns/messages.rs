@@ -1,41 +1,39 @@
-//! Messages between two processes, through message queues and through rivals.
+//! Messages between processes, through message queues and through rivals.
 //!
-//! Ours is a pair of processes that carry out orders, and sleep while a rival is measured. UCX is its own
+//! Ours are processes that carry out orders, and sleep while a rival is measured. UCX is its own
 //! benchmark ([`ucx`]), MPI a program of ours ([`mpi`]); they are started for each reading. All have the
 //! same two processors.
 
-use std::{process::Command, sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use crate::{
     baseline::line::{FarThread, LineProbe, Lines},
-    error::{BenchError, Result},
-    patterns::{
-        child_driver::{self, ChildDriver},
-        programs::on_cpu,
-    },
+    error::Result,
     pinned_pair::PinnedPair,
     progress::Waiter,
     run::Sides,
     timer::Timer,
 };
 
+mod members;
 mod mpi;
 mod ucx;
 
+pub use members::{Members, number};
 pub use mpi::{Implementation, Mpi};
 pub use ucx::Ucx;
 
-/// The program of either end.
-pub const OURS: &str = "tieline-messages-measure";
 const WHAT: &str = "messages";
-/// Longest that an order may take.
-const ORDER: Duration = Duration::from_secs(30);
 /// Bytes that the messages of one reading have in all, about, and how many there are at least and at most.
 const READING_BYTES: u64 = 512 << 20;
 const COUNT_MIN: u64 = 100;
 const COUNT_MAX: u64 = 1_000_000;
 /// Round trips of a reading.
 const ROUNDS: u64 = 100_000;
+/// The same, and calls of a group, of more processes than processors: an MPI may take milliseconds for one.
+const ROUNDS_OF_MANY: u64 = 1_000;
+/// Memory of messages that no cache holds.
+const COLD_BYTES: u64 = 256 << 20;
 /// Messages under way. A message of ours has its memory to itself, and rivals send all from the same: so of
 /// ours only one long message is under way, from and to the same memory, too.
 const WINDOW_OF_SHORT: u64 = 64;
@@ -50,12 +48,29 @@ pub enum Load {
         /// The size of one.
         size_bytes: u64,
     },
+    /// Messages of 8 bytes there and back between so many pairs at once, which share the two processors:
+    /// half the time of a round trip, the mean of the pairs, in ns.
+    Pairs {
+        /// Their number.
+        pairs: u64,
+    },
     /// Messages of 8 bytes in one direction, in millions a second.
-    Rate,
-    /// Messages of this size in one direction, from and to the same memory, in GB/s.
+    Rate {
+        /// Tags that are used in turn; a receive of each is posted.
+        tags: u64,
+    },
+    /// Messages of this size in one direction, in GB/s.
     Stream {
         /// The size of one.
         size_bytes: u64,
+        /// Whether they are from and to so much memory that no cache holds it; else from and to the same.
+        is_cold: bool,
+    },
+    /// A sum of one word of each of so many processes, which share the two processors: the time of a call, in
+    /// ns.
+    Allreduce {
+        /// The processes.
+        members: u64,
     },
 }
 
@@ -63,26 +78,36 @@ impl Load {
     /// Bytes of a message.
     pub const fn size_bytes(self) -> u64 {
         match self {
-            Self::Rate => 8,
-            Self::Echo { size_bytes } | Self::Stream { size_bytes } => size_bytes,
+            Self::Rate { .. } | Self::Pairs { .. } | Self::Allreduce { .. } => 8,
+            Self::Echo { size_bytes } | Self::Stream { size_bytes, .. } => size_bytes,
         }
     }
 
     /// Unit of its readings.
     pub const fn unit(self) -> &'static str {
         match self {
-            Self::Echo { .. } => "ns",
-            Self::Rate => "M/s",
+            Self::Echo { .. } | Self::Pairs { .. } | Self::Allreduce { .. } => "ns",
+            Self::Rate { .. } => "M/s",
             Self::Stream { .. } => "GB/s",
         }
     }
 
-    /// Messages, or round trips, of a reading.
+    /// Messages, round trips or calls of a reading.
     pub fn count(self) -> u64 {
         match self {
             Self::Echo { .. } => ROUNDS,
-            Self::Rate => COUNT_MAX,
-            Self::Stream { size_bytes } => (READING_BYTES / size_bytes).clamp(COUNT_MIN, COUNT_MAX),
+            Self::Pairs { .. } | Self::Allreduce { .. } => ROUNDS_OF_MANY,
+            Self::Rate { .. } => COUNT_MAX,
+            Self::Stream { size_bytes, .. } => (READING_BYTES / size_bytes).clamp(COUNT_MIN, COUNT_MAX),
+        }
+    }
+
+    /// Processes that carry it out.
+    pub const fn processes(self) -> u64 {
+        match self {
+            Self::Allreduce { members } => members,
+            Self::Pairs { pairs } => 2 * pairs,
+            _ => 2,
         }
     }
 
@@ -92,20 +117,44 @@ impl Load {
 
     /// Messages of an MPI that are under way in one direction.
     const fn window(self) -> u64 {
-        if self.is_long() { WINDOW_OF_LONG } else { WINDOW_OF_SHORT }
+        match self {
+            Self::Rate { tags } if tags > WINDOW_OF_SHORT => tags,
+            _ if self.is_long() => WINDOW_OF_LONG,
+            _ => WINDOW_OF_SHORT,
+        }
     }
 
-    /// What the near end of ours is ordered, and the far end.
+    const fn tags(self) -> u64 {
+        match self {
+            Self::Rate { tags } => tags,
+            _ => 1,
+        }
+    }
+
+    /// Messages that have memory of their own.
+    const fn buffers(self) -> u64 {
+        match self {
+            Self::Stream { size_bytes, is_cold: true } => COLD_BYTES / size_bytes,
+            _ => 1,
+        }
+    }
+
+    /// What the near end of ours is ordered, and the far end. All members of a group have the same order.
     fn orders(self) -> [String; 2] {
         let (size_bytes, count) = (self.size_bytes(), self.count());
         match self {
-            Self::Echo { .. } => {
+            Self::Echo { .. } | Self::Pairs { .. } => {
                 [format!("echo {size_bytes} {count}"), format!("answer {size_bytes} {count}")]
             }
-            Self::Rate | Self::Stream { .. } => {
-                let window = if self.is_long() { 1 } else { WINDOW_OF_SHORT };
-                let shape = format!("{size_bytes} {count} {window} 1 {window}");
+            Self::Rate { .. } | Self::Stream { .. } => {
+                let window = if self.is_long() { 1 } else { self.window() };
+                let (tags, buffers) = (self.tags(), self.buffers().max(window));
+                let shape = format!("{size_bytes} {count} {window} {tags} {buffers}");
                 [format!("send {shape}"), format!("receive {shape}")]
+            }
+            Self::Allreduce { .. } => {
+                let order = format!("allreduce {size_bytes} {count}");
+                [order.clone(), order]
             }
         }
     }
@@ -113,63 +162,50 @@ impl Load {
     /// A reading, from what the near end reports.
     fn of_ns(self, ns: f64) -> f64 {
         match self {
-            Self::Echo { .. } => ns,
-            Self::Rate => self.count() as f64 / ns * 1e3,
-            Self::Stream { size_bytes } => (self.count() * size_bytes) as f64 / ns,
+            Self::Echo { .. } | Self::Pairs { .. } | Self::Allreduce { .. } => ns,
+            Self::Rate { .. } => self.count() as f64 / ns * 1e3,
+            Self::Stream { size_bytes, .. } => (self.count() * size_bytes) as f64 / ns,
         }
     }
 }
 
-/// Two processes with a message queue each.
-pub struct Ours {
-    near: ChildDriver,
-    far: ChildDriver,
-    waiter: Arc<dyn Waiter>,
-}
+/// Processes with a message queue each: pairs, or a group.
+pub struct Ours(Vec<Members>);
 
 impl Ours {
     /// Starts them, and checks that bytes arrive.
     pub fn start(load: Load, cpus: [usize; 2], waiter: &Arc<dyn Waiter>) -> Result<Self> {
-        let path = child_driver::find(OURS, WHAT)?;
-        let start = |cpu: usize| {
-            on_cpu(cpu, || Ok(ChildDriver::start(Command::new(&path), OURS, WHAT)))
-                .map_err(BenchError::io(OURS))?
-        };
-        let mut ours = Self { near: start(cpus[0])?, far: start(cpus[1])?, waiter: Arc::clone(waiter) };
-        let names = [ours.near_line()?, ours.far_line()?];
-        ours.near.say(&names[1])?;
-        ours.far.say(&names[0])?;
-        ours.near.ready()?;
-        ours.far.ready()?;
-        for seed in [1, 2] {
-            let size_bytes = load.size_bytes();
-            ours.both([&format!("check {size_bytes} {seed}"), &format!("expect {size_bytes} {seed}")])?;
+        if let Load::Allreduce { members } = load {
+            let all: Vec<usize> = (0..members as usize).map(|rank| cpus[rank % 2]).collect();
+            return Ok(Self(vec![Members::start(&all, waiter)?]));
         }
-        Ok(ours)
-    }
-
-    fn near_line(&mut self) -> Result<String> {
-        self.near.line_within(ORDER, &self.waiter)
-    }
-
-    fn far_line(&mut self) -> Result<String> {
-        self.far.line_within(ORDER, &self.waiter)
-    }
-
-    /// What the near end reports of an order that both carry out together.
-    fn both(&mut self, [near, far]: [&str; 2]) -> Result<String> {
-        self.far.say(far)?;
-        self.near.say(near)?;
-        let said = self.near_line()?;
-        self.far_line()?;
-        Ok(said)
+        let mut pairs = Vec::new();
+        for _ in 0..load.processes() / 2 {
+            let mut pair = Members::start(&cpus, waiter)?;
+            for seed in [1, 2] {
+                let size_bytes = load.size_bytes();
+                pair.carry_out(&[
+                    format!("check {size_bytes} {seed}"),
+                    format!("expect {size_bytes} {seed}"),
+                ])?;
+            }
+            pairs.push(pair);
+        }
+        Ok(Self(pairs))
     }
 
     fn reading(&mut self, load: Load) -> Result<f64> {
-        let [near, far] = load.orders();
-        let said = self.both([&near, &far])?;
-        let not_a_time = || BenchError::OtherEnd { what: WHAT, reason: format!("`{said}` is not a number") };
-        said.parse().map(|ns| load.of_ns(ns)).map_err(|_| not_a_time())
+        let orders = load.orders();
+        if let (Load::Allreduce { .. }, [group]) = (load, self.0.as_mut_slice()) {
+            let all = group.numbers(&orders[0])?;
+            return Ok(load.of_ns(all.iter().sum::<f64>() / all.len() as f64));
+        }
+        self.0.iter_mut().try_for_each(|pair| pair.begin(&orders))?;
+        let mut sum = 0.0;
+        for pair in &mut self.0 {
+            sum += number(pair.answers()?.first().map_or("nothing", String::as_str))?;
+        }
+        Ok(load.of_ns(sum / self.0.len() as f64))
     }
 }
 

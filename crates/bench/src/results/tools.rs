@@ -8,7 +8,7 @@ use crate::{
     env::Env,
     figure::Stat,
     layout::table::size as shown,
-    patterns::{intr_bench, scipp},
+    patterns::{intr_bench, pt2pt, scipp},
     rivals,
     stats::{Block, Interval},
 };
@@ -25,6 +25,8 @@ pub(super) fn document(name: &str, schema: &str, value: &Value) -> Result<Docume
         rows(value, |row| paired_row(row, "scibench2", "GB/s", "bandwidth_gb_s", "rival", "rival_gb_s"))?
     } else if schema == crate::patterns::dma_bench::Report::SCHEMA {
         rows(value, |row| paired_row(row, "dma", "ns", "entry_ns", "reference", "reference_ns"))?
+    } else if schema == pt2pt::Report::SCHEMA {
+        rows(value, pt2pt_row)?
     } else if schema == intr_bench::Report::SCHEMA {
         intr(value)?
     } else if schema == crate::patterns::jitter::Report::SCHEMA {
@@ -44,6 +46,9 @@ pub(super) fn document(name: &str, schema: &str, value: &Value) -> Result<Docume
         "way",
         "processes",
         "sharing",
+        "pairs",
+        "members",
+        "window",
         "load_threads",
     ]
     .into_iter()
@@ -162,6 +167,19 @@ fn paired_row(row: &Value, tool: &str, unit: &str, value: &str, name: &str, besi
         ratio,
         ratio_ci95: interval(row, "ratio_ci95"),
     });
+    Some(item)
+}
+
+fn pt2pt_row(row: &Value) -> Option<Item> {
+    let test = text(row, "test");
+    let id = match size(row)?.as_str() {
+        "0B" => format!("pt2pt.{test}"),
+        size => format!("pt2pt.{test}.{size}"),
+    };
+    let mut item = plain(id, "ns", number(row, "ns")?, None);
+    let readings = row.get("readings_ns").and_then(Value::as_array)?;
+    let readings: Vec<f64> = readings.iter().filter_map(Value::as_f64).collect();
+    item.ci95 = crate::stats::median_interval(&readings);
     Some(item)
 }
 

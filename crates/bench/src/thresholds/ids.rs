@@ -6,13 +6,13 @@ use crate::{
     patterns::{
         dma_bench, messages, ofi,
         programs::{Load, twins::Twin},
-        scibench2, scipp, sizes,
+        pt2pt, scibench2, scipp, sizes,
     },
     quantity::Dimension,
 };
 
 /// Names that are in no catalogue.
-const OTHERS: [(&str, Dimension); 16] = [
+const OTHERS: [(&str, Dimension); 17] = [
     ("intr.sleeping.half_rtt", Dimension::Time),
     ("jitter.rtt.p50", Dimension::Time),
     ("jitter.rtt.p99", Dimension::Time),
@@ -29,10 +29,11 @@ const OTHERS: [(&str, Dimension); 16] = [
     ("limits.copy.hot.1MiB", Dimension::Time),
     ("limits.copy.cold.1MiB", Dimension::Time),
     ("limits.copy.fresh.8KiB", Dimension::Time),
+    ("pt2pt.barrier", Dimension::Time),
 ];
 
 /// Beginnings and ends of names with a size between them.
-const SIZED: [(&str, &str, Dimension); 7] = [
+const SIZED: [(&str, &str, Dimension); 16] = [
     ("scipp.half_rtt.", "", Dimension::Time),
     ("scipp.half_rtt.", ".own", Dimension::Time),
     ("scibench2.", "", Dimension::Bandwidth),
@@ -40,6 +41,15 @@ const SIZED: [(&str, &str, Dimension); 7] = [
     ("limits.copy.hot.", "", Dimension::Time),
     ("limits.copy.cold.", "", Dimension::Time),
     ("limits.copy.fresh.", "", Dimension::Time),
+    ("pt2pt.latency.", "", Dimension::Time),
+    ("pt2pt.bw.", "", Dimension::Time),
+    ("pt2pt.bibw.", "", Dimension::Time),
+    ("pt2pt.mr.", "", Dimension::Time),
+    ("pt2pt.multi-lat.", "", Dimension::Time),
+    ("pt2pt.broadcast.", "", Dimension::Time),
+    ("pt2pt.allreduce.", "", Dimension::Time),
+    ("pt2pt.allgather.", "", Dimension::Time),
+    ("pt2pt.alltoall.", "", Dimension::Time),
 ];
 
 /// The dimension of a well-known program's result, by its unit.
@@ -64,7 +74,7 @@ const fn dimension(kind: &Kind) -> Dimension {
             Twin::OneCore { .. } | Twin::Oversubscribed { .. } | Twin::Request { .. } | Twin::Short { .. },
         )) => Dimension::Rate,
         Kind::Ring { .. }
-        | Kind::Messages(Messages { load: messages::Load::Rate, .. })
+        | Kind::Messages(Messages { load: messages::Load::Rate { .. }, .. })
         | Kind::Sockets(Sockets::Passthrough { .. })
         | Kind::Fabric(Fabric::Rate { .. } | Fabric::Quality { .. }) => Dimension::Rate,
         Kind::Fabric(Fabric::Memory { .. }) => Dimension::Memory,
@@ -90,7 +100,11 @@ const fn dimension(kind: &Kind) -> Dimension {
         | Kind::Sisci(_)
         | Kind::Shadow { .. }
         | Kind::Fabric(_)
-        | Kind::Messages(Messages { load: messages::Load::Echo { .. }, .. })
+        | Kind::Messages(Messages {
+            load:
+                messages::Load::Echo { .. } | messages::Load::Pairs { .. } | messages::Load::Allreduce { .. },
+            ..
+        })
         | Kind::Ofi(Ofi { load: ofi::Load::Echo | ofi::Load::Put | ofi::Load::Urgent, .. })
         | Kind::Sockets(Sockets::Start { .. } | Sockets::Twin(Twin::Echo { .. } | Twin::EchoTail { .. }))
         | Kind::Verify { .. }
@@ -113,6 +127,7 @@ pub fn known() -> Vec<(String, Dimension)> {
     all.extend(sized(&scipp::Options::default().sizes_bytes, &SIZED[..2]));
     all.extend(sized(&scibench2::SIZES_BYTES, &SIZED[2..3]));
     all.extend(sized(&dma_bench::SIZES_BYTES, &SIZED[3..4]));
+    all.extend(sized(&pt2pt::default_sizes(), &SIZED[7..]));
     all.sort_by(|a, b| a.0.cmp(&b.0));
     all.dedup();
     all

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use bench::patterns::{intr_bench, scibench2, sizes};
+use bench::patterns::{intr_bench, pt2pt, scibench2, sizes};
 use bench::rivals::placement;
 use clap::Args;
 use tieline::NodeId;
@@ -156,6 +156,60 @@ pub(crate) struct Latency {
     /// Samples of each transport, in random order
     #[arg(long, default_value_t = 31, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub rounds: u32,
+}
+
+/// `bench pt2pt`.
+#[derive(Debug, Args)]
+pub(crate) struct Pt2pt {
+    /// What to measure: latency (half a round trip), bw (one direction), bibw (both), mr and
+    /// multi-lat (several pairs), barrier, broadcast, allreduce, allgather, alltoall (a group)
+    /// [default: latency bw bibw]
+    #[arg(value_name = "TEST", value_parser = test)]
+    pub tests: Vec<pt2pt::Test>,
+    /// Sizes of a message, or of a block of a group, such as 8,4K,1M [default: 1 to 4M]
+    #[arg(long, value_name = "SIZE", value_delimiter = ',', value_parser = size)]
+    pub sizes: Vec<usize>,
+    /// Pairs of processes, for mr and multi-lat
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    pub pairs: usize,
+    /// Processes of a group
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    pub members: usize,
+    /// Messages under way, for bw, bibw and mr; of long messages fewer, 16 MiB in all
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    pub window: usize,
+    /// Messages or calls of a reading [default: as many as take 20 ms]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub iterations: Option<u32>,
+    /// Processors of the two ends of a pair; members of groups take turns on them
+    /// [default: two are chosen]
+    #[arg(long, value_name = "A,B", value_parser = cpus)]
+    pub cpus: Option<[usize; 2]>,
+    /// How the result is printed: tables, or as the OSU micro-benchmarks 7.4 print it
+    #[arg(long, value_enum, default_value_t = Layout::Table)]
+    pub layout: Layout,
+    /// Also write the result as JSON to this file
+    #[arg(long, value_name = "FILE")]
+    pub json_file: Option<PathBuf>,
+    /// Judge the result by this file; see `tieline bench thresholds`
+    #[arg(long, value_name = "FILE")]
+    pub thresholds: Option<PathBuf>,
+}
+
+/// How `pt2pt` prints its result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Layout {
+    /// Tables with the range of the readings
+    Table,
+    /// As osu_latency, osu_bw, osu_mbw_mr and so on
+    Osu,
+}
+
+fn test(text: &str) -> Result<pt2pt::Test, String> {
+    let all = pt2pt::Test::ALL;
+    all.into_iter()
+        .find(|test| test.name() == text)
+        .ok_or_else(|| format!("`{text}` is no test: give {}", all.map(pt2pt::Test::name).join(", ")))
 }
 
 pub(crate) fn size(text: &str) -> Result<usize, String> {

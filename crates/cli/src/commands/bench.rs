@@ -34,6 +34,7 @@ pub(super) fn run(common: &Common, bench: &Bench, output: Output) -> Outcome {
         Bench::Intr(arguments) => super::bench_tools::intr(common, arguments, output),
         Bench::Jitter(arguments) => super::bench_tools::jitter(common, arguments, output),
         Bench::Latency(arguments) => super::bench_tools::latency(common, arguments, output),
+        Bench::Pt2pt(arguments) => super::bench_tools::pt2pt(arguments, output),
         Bench::Hosts(arguments) => super::bench_hosts::run(common, arguments, output),
         Bench::Acceptance(arguments) => super::acceptance::run(common, arguments, output),
         Bench::Thresholds => super::bench_compare::thresholds(output),

@@ -1,8 +1,8 @@
-//! `tieline bench scibench2|dma|intr|jitter|latency`.
+//! `tieline bench scibench2|dma|intr|jitter|latency|pt2pt`.
 
 use bench::patterns::attach::Where;
 use bench::patterns::rendezvous::ServeOptions;
-use bench::patterns::{dma_bench, intr_bench, jitter, scibench2};
+use bench::patterns::{dma_bench, intr_bench, jitter, pt2pt, scibench2};
 use bench::progress::Progress;
 use bench::rivals::placement::Placement;
 use bench::rivals::{apart, summary};
@@ -13,7 +13,7 @@ use super::bench_far::{self, Far};
 use super::bench_result::{Measuring, Rest, read_thresholds};
 use super::usage;
 use crate::args::Common;
-use crate::args::bench_tools::{Dma, Ends, Intr, Jitter, Latency, Scibench2};
+use crate::args::bench_tools::{Dma, Ends, Intr, Jitter, Latency, Layout, Pt2pt, Scibench2};
 use crate::exit::{Failure, Outcome, PASS};
 use crate::output::{Output, may_write};
 use ::verify::far_end::Benchmark;
@@ -234,4 +234,38 @@ pub(super) fn latency(common: &Common, arguments: &Latency, output: Output) -> O
     let Some((report, _removal)) = tool.play(role, options, &mut measuring)? else { return Ok(PASS) };
     let text = || if arguments.classic { report.to_classic() } else { report.to_text() };
     measuring.conclude(&report, text, rest(&arguments.ends, report.partial, thresholds.as_ref()))
+}
+
+pub(super) fn pt2pt(arguments: &Pt2pt, output: Output) -> Outcome {
+    use pt2pt::Test;
+    let or = |given: &[Test], default: &[Test]| if given.is_empty() { default } else { given }.to_vec();
+    let options = pt2pt::Options {
+        tests: or(&arguments.tests, &[Test::Latency, Test::Bw, Test::Bibw]),
+        sizes_bytes: if arguments.sizes.is_empty() {
+            pt2pt::default_sizes()
+        } else {
+            arguments.sizes.clone()
+        },
+        pairs: arguments.pairs,
+        members: arguments.members,
+        window: arguments.window,
+        iterations: arguments.iterations.map(|count| count as usize),
+        cpus: arguments.cpus,
+        argv: argv(),
+    };
+    let thresholds = read_thresholds(arguments.thresholds.as_deref(), "pt2pt", "pt2pt.")?;
+    options.check()?;
+    may_write(arguments.json_file.as_deref())?;
+    let mut measuring = Measuring::begin(output)?;
+    let report = pt2pt::run(&options, &mut measuring)?;
+    let text = || match arguments.layout {
+        Layout::Table => report.to_text(),
+        Layout::Osu => report.to_osu(),
+    };
+    let rest = Rest {
+        partial: report.partial,
+        thresholds: thresholds.as_ref(),
+        file: arguments.json_file.as_deref(),
+    };
+    measuring.conclude(&report, text, rest)
 }

@@ -75,10 +75,12 @@ impl<M: Meeting> Endpoint<M> {
             self.take_arrivals(sink);
         }
         is_any |= self.pump_if_busy(sink);
-        if !is_any && !self.core.asked.is_empty() {
-            is_any = self.core.read_stalled(sink);
-        }
         self.turns = self.turns.wrapping_add(1);
+        // While there is always something of others, now and then.
+        let is_time = !is_any || self.turns.is_multiple_of(AT_ONCE as u32);
+        if is_time && !self.core.asked.is_empty() {
+            is_any |= self.core.read_stalled(sink);
+        }
         if self.turns.is_multiple_of(WATCH_EVERY) {
             self.watch(sink);
         }

@@ -6,10 +6,18 @@ use shm::window::Window;
 
 use super::{Found, Inlet, LaneError, Outlet};
 
+/// After a record of so many bytes the lines of another one are asked for: the next is often as long, and the
+/// receiver is busy with this one. Shorter ones find theirs owned by what a ring does for itself.
+const OWN_AHEAD_FROM: usize = 512;
+
 impl Outlet for Box<Producer> {
     #[inline]
     fn send(&mut self, len: usize, fill: impl FnOnce(&Window<'_>)) -> Result<(), LaneError> {
-        self.push_with(len, fill).map_err(lane_error)
+        self.push_with(len, fill).map_err(lane_error)?;
+        if len >= OWN_AHEAD_FROM {
+            self.own_ahead(len);
+        }
+        Ok(())
     }
 
     fn find_room(&mut self, bytes: usize) -> Result<(), LaneError> {

@@ -300,6 +300,20 @@ impl<D: Words, C: Words> LineWriter<D, C> {
         self.go_to(next);
     }
 
+    /// Asks for ownership of the lines that a record of `len` bytes would be written to next, as far as they are
+    /// known to be free: for a writer that has nothing better to do.
+    pub(super) fn own_ahead(&self, len: usize) {
+        let (line, used, _) = self.settled();
+        let line = if used > 0 { line + 1 } else { line };
+        let (needed, before_end) = (control::long_lines(len), self.before_end(line));
+        let first = if needed > before_end { line + before_end } else { line };
+        // The line behind the record, too: its control word is cleared.
+        let end = (first + needed + 1).min(self.limit);
+        for line in first..end {
+            self.data.prefetch_for_write(self.word_of(line));
+        }
+    }
+
     /// How long a long record may be now without skipping lines, at most `want` bytes; 0 if there is no room
     /// at all.
     pub(super) fn room_for_part(&mut self, want: usize) -> Result<usize, Refused> {

@@ -12,16 +12,29 @@ pub(super) const MPICH: Beside = Beside::Mpi(Implementation::Mpich);
 pub(super) const ECHO_8B: Load = Load::Echo { size_bytes: 8 };
 pub(super) const ECHO_1KIB: Load = Load::Echo { size_bytes: 1 << 10 };
 pub(super) const ECHO_8KIB: Load = Load::Echo { size_bytes: 8 << 10 };
-pub(super) const STREAM_64KIB: Load = Load::Stream { size_bytes: 64 << 10 };
-pub(super) const STREAM_1MIB: Load = Load::Stream { size_bytes: 1 << 20 };
-pub(super) const STREAM_4MIB: Load = Load::Stream { size_bytes: 4 << 20 };
+pub(super) const RATE: Load = Load::Rate { tags: 1 };
+pub(super) const RATE_1000_TAGS: Load = Load::Rate { tags: 1000 };
+pub(super) const HOT_64KIB: Load = Load::Stream { size_bytes: 64 << 10, is_cold: false };
+pub(super) const COLD_64KIB: Load = Load::Stream { size_bytes: 64 << 10, is_cold: true };
+pub(super) const HOT_1MIB: Load = Load::Stream { size_bytes: 1 << 20, is_cold: false };
+pub(super) const COLD_1MIB: Load = Load::Stream { size_bytes: 1 << 20, is_cold: true };
+pub(super) const HOT_4MIB: Load = Load::Stream { size_bytes: 4 << 20, is_cold: false };
+pub(super) const COLD_4MIB: Load = Load::Stream { size_bytes: 4 << 20, is_cold: true };
 
 /// Compared with a rival.
 pub(super) const fn beside_rival(id: &'static str, beside: Beside, load: Load, goal: Goal) -> Entry {
     let what = match load {
         Load::Echo { .. } => "message queue: half round trip, receives of one tag",
-        Load::Rate => "message queue: messages of 8 bytes in one direction, receives of one tag",
-        Load::Stream { .. } => "message queue: bandwidth in one direction, the same few buffers again",
+        Load::Pairs { .. } => {
+            "message queue: half round trip of 8 bytes, more processes than processors, mean of the pairs"
+        }
+        Load::Rate { tags: 1 } => "message queue: messages of 8 bytes in one direction, receives of one tag",
+        Load::Rate { .. } => "message queue: messages of 8 bytes in one direction, a receive of each tag",
+        Load::Stream { is_cold: false, .. } => {
+            "message queue: bandwidth in one direction, from and to the same memory"
+        }
+        Load::Stream { .. } => "message queue: bandwidth in one direction, from and to 256 MiB in turn",
+        Load::Allreduce { .. } => "message queue: a sum of a word of each process, on two processors",
     };
     entry(id, Needs::Nothing, what, Kind::Messages(Messages { load, beside, goal }))
 }

@@ -35,11 +35,11 @@ impl Implementation {
         }
     }
 
-    /// Options of the launcher: two ranks on this machine, which choose their processors themselves.
+    /// Options of the launcher, but for the number of ranks, which choose their processors themselves.
     const fn options(self) -> &'static [&'static str] {
         match self {
-            Self::OpenMpi => &["-oversubscribe", "-bind-to", "none", "-np", "2"],
-            Self::Mpich => &["-bind-to", "none", "-np", "2"],
+            Self::OpenMpi => &["-oversubscribe", "-bind-to", "none", "-np"],
+            Self::Mpich => &["-bind-to", "none", "-np"],
         }
     }
 
@@ -68,15 +68,21 @@ impl Implementation {
     }
 
     fn arguments(self, program: &str, load: Load, cpus: [usize; 2]) -> Vec<String> {
-        let (size_bytes, count, window) = (load.size_bytes(), load.count(), load.window());
-        let what = if matches!(load, Load::Echo { .. }) { "echo" } else { "stream" };
-        let own = format!("{program} {} {} {what} {size_bytes} {count} {window}", cpus[0], cpus[1]);
+        let shape = format!("{} {}", load.size_bytes(), load.count());
+        let order = match load {
+            Load::Echo { .. } | Load::Pairs { .. } => format!("echo {shape}"),
+            Load::Allreduce { .. } => format!("allreduce {shape}"),
+            Load::Rate { .. } | Load::Stream { .. } => {
+                format!("stream {shape} {} {} {}", load.window(), load.tags(), load.buffers())
+            }
+        };
+        let own = format!("{} {program} {} {} {order}", load.processes(), cpus[0], cpus[1]);
         let options = self.options().iter().map(|option| (*option).to_owned());
         options.chain(own.split(' ').map(ToOwned::to_owned)).collect()
     }
 }
 
-/// Starts two ranks for each reading.
+/// Starts its ranks for each reading.
 pub struct Mpi {
     implementation: Implementation,
     launcher: PathBuf,
@@ -142,8 +148,11 @@ mod tests {
     #[test]
     fn its_command_line_says_what_is_measured() {
         let line = Implementation::OpenMpi.argv(Load::Echo { size_bytes: 8 }, [2, 5]).join(" ");
-        assert_eq!(line, "mpirun.openmpi -oversubscribe -bind-to none -np 2 mpi 2 5 echo 8 100000 64");
-        let line = Implementation::Mpich.argv(Load::Stream { size_bytes: 1 << 20 }, [0, 1]).join(" ");
-        assert_eq!(line, "mpirun.mpich -bind-to none -np 2 mpi 0 1 stream 1048576 512 4");
+        assert_eq!(line, "mpirun.openmpi -oversubscribe -bind-to none -np 2 mpi 2 5 echo 8 100000");
+        let line =
+            Implementation::Mpich.argv(Load::Stream { size_bytes: 1 << 20, is_cold: true }, [0, 1]).join(" ");
+        assert_eq!(line, "mpirun.mpich -bind-to none -np 2 mpi 0 1 stream 1048576 512 4 1 256");
+        let line = Implementation::Mpich.argv(Load::Allreduce { members: 8 }, [0, 1]).join(" ");
+        assert_eq!(line, "mpirun.mpich -bind-to none -np 8 mpi 0 1 allreduce 8 1000");
     }
 }

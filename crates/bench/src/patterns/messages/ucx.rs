@@ -87,8 +87,8 @@ fn value(load: Load, said: &str) -> Option<f64> {
     let per_second = *numbers.get(NUMBERS - 1).filter(|_| numbers.len() == NUMBERS)?;
     let is_a_rate = per_second.is_finite() && per_second > 0.0;
     is_a_rate.then(|| match load {
-        Load::Echo { .. } => 1e9 / per_second,
-        Load::Rate => per_second / 1e6,
+        Load::Echo { .. } | Load::Pairs { .. } | Load::Allreduce { .. } => 1e9 / per_second,
+        Load::Rate { .. } => per_second / 1e6,
         // Long messages are few a second: its own bandwidth has more digits, in MiB a second.
         Load::Stream { .. } => numbers[NUMBERS - 3] * f64::from(1 << 20) / 1e9,
     })
@@ -110,17 +110,17 @@ mod tests {
     fn its_last_line_is_read() {
         let echo = value(Load::Echo { size_bytes: 8 }, ECHO).unwrap();
         assert!((echo - 165.332).abs() < 1e-3, "{echo}");
-        assert_eq!(value(Load::Rate, ECHO), Some(6.048437));
-        let long = value(Load::Stream { size_bytes: 1 << 20 }, LONG).unwrap();
+        assert_eq!(value(Load::Rate { tags: 1 }, ECHO), Some(6.048437));
+        let long = value(Load::Stream { size_bytes: 1 << 20, is_cold: false }, LONG).unwrap();
         assert!((long - 3.80908).abs() < 1e-5, "{long}");
         for nonsense in ["", "error: no transport", "1 2 3", "1 2 3 4 5 6 7 0"] {
-            assert_eq!(value(Load::Rate, nonsense), None, "{nonsense}");
+            assert_eq!(value(Load::Rate { tags: 1 }, nonsense), None, "{nonsense}");
         }
     }
 
     #[test]
     fn its_command_line_says_what_is_measured() {
-        let line = Ucx::argv(Load::Stream { size_bytes: 1 << 20 }).join(" ");
+        let line = Ucx::argv(Load::Stream { size_bytes: 1 << 20, is_cold: false }).join(" ");
         assert_eq!(line, "ucx_perftest 127.0.0.1 -p 0 -t tag_bw -s 1048576 -n 512 -w 32 -f");
         let line = Ucx::argv(Load::Echo { size_bytes: 8 }).join(" ");
         assert_eq!(line, "ucx_perftest 127.0.0.1 -p 0 -t tag_lat -s 8 -n 100000 -w 6250 -f");

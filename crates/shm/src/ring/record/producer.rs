@@ -158,6 +158,13 @@ impl Producer {
         Ok(())
     }
 
+    /// Asks for the cache lines that a record of `len` bytes would be written to next, which the consumer has
+    /// read last: for a producer that will write such a record and has nothing to do until then.
+    #[inline]
+    pub fn own_ahead(&self, len: usize) {
+        self.writer.own_ahead(len);
+    }
+
     /// Longest record that this ring takes, in bytes.
     #[must_use]
     pub fn max_record_bytes(&self) -> usize {

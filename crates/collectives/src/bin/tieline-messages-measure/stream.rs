@@ -1,4 +1,4 @@
-//! Messages in one direction, several under way.
+//! Messages in one direction and in both, several under way.
 
 use std::collections::VecDeque;
 
@@ -72,6 +72,37 @@ impl End {
             self.sent(&mut under_way, &mut spare)?;
         }
         self.receive(RECEIVED, vec![0; 1])?;
+        Ok(Clock::global().ns(now_ticks() - began))
+    }
+
+    /// Sends and receives as many: the time until all of them have ended at this end, in ns.
+    pub(super) fn exchange(&mut self, bytes: usize, count: usize, window: usize) -> Fallible<f64> {
+        if window == 0 {
+            return Err("an exchange has a window".into());
+        }
+        let mut to: Vec<Vec<u8>> = vec![vec![1; bytes]; window];
+        let mut from = to.clone();
+        self.group.barrier(&mut self.queue, Some(GIVE_UP_AFTER))?;
+        let began = now_ticks();
+        let mut left = count;
+        while left > 0 {
+            let some = left.min(window);
+            let mut requests = Vec::with_capacity(2 * some);
+            for memory in from.drain(..some) {
+                requests.push(self.queue.receive(Want::exactly(self.peer, FIRST), memory));
+            }
+            for memory in to.drain(..some) {
+                requests.push(self.queue.send(self.peer, FIRST, memory)?);
+            }
+            for (at, status) in self.queue.wait_all(&requests, Some(GIVE_UP_AFTER))?.into_iter().enumerate() {
+                if let Some(error) = status.error {
+                    return Err(error.into());
+                }
+                let memory = status.buffers.into_owned().unwrap_or_default();
+                if at < some { from.push(memory) } else { to.push(memory) }
+            }
+            left -= some;
+        }
         Ok(Clock::global().ns(now_ticks() - began))
     }
 

@@ -1,16 +1,19 @@
-//! One end of two message queues for their figures (`tieline bench acceptance --only mq`): messages there and
-//! back, and in one direction, timed.
+//! One of the message queues that are measured (`tieline bench pt2pt`, `tieline bench acceptance --only mq`):
+//! messages there and back, in one direction and in both, and operations of a group, timed.
 //!
-//! It prints the name of its end point; the first line of its input is the name of the other one. Then each
-//! line is an order, answered by one line. It ends with its input. The orders: see [`End::obey`].
+//! It prints the name of its end point; the first line of its input has the names of all, in rank order. The
+//! first of the others is the one that messages are exchanged with. Then each line is an order, answered by
+//! one line. It ends with its input. The orders: see [`End::obey`].
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 
+mod group;
 mod stream;
 
 use std::io::{BufRead, Write};
 use std::time::Duration;
 
+use collectives::{CollectiveSettings, Group};
 use message_queue::{MessageQueue, Name, PeerId, Settings, Want};
 use shm::clock::{Clock, now_ticks};
 use stream::Stream;
@@ -18,6 +21,8 @@ use stream::Stream;
 type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
 
 const TAG: u64 = 0x11;
+/// Of the group.
+const CONTEXT: u32 = 1;
 /// Nothing takes this long: the other end is gone.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(20);
 /// Round trips before those that count, as a part of these.
@@ -49,6 +54,7 @@ fn say(line: &str) {
 struct End {
     queue: MessageQueue,
     peer: PeerId,
+    group: Group,
     eager_max_bytes: usize,
     /// Longest message that goes in one record, which a receive takes from the ring itself.
     direct_max_bytes: usize,
@@ -60,23 +66,27 @@ impl End {
         let mut queue = MessageQueue::new(settings)?;
         let name: String = queue.name().bytes().iter().map(|byte| format!("{byte:02x}")).collect();
         say(&name);
-        let its = input.next().ok_or("the other end's name is missing")?;
-        let digits = its.as_bytes().chunks_exact(2);
-        let bytes: Vec<u8> = digits
-            .map(|two| Ok(u8::from_str_radix(std::str::from_utf8(two)?, 16)?))
-            .collect::<Fallible<_>>()?;
-        let name = bytes.first_chunk().and_then(Name::of_bytes).ok_or("that is no name")?;
-        let peer = queue.peer(name);
+        let all = input.next().ok_or("the names of all are missing")?;
+        let members: Vec<Name> = all.split_whitespace().map(name_of).collect::<Fallible<_>>()?;
+        let other = members.iter().find(|name| **name != queue.name()).ok_or("there is no other one")?;
+        let peer = queue.peer(*other);
+        let group = Group::new(&mut queue, &members, CONTEXT, CollectiveSettings::default())?;
+        let is_pair = members.len() == 2;
         let mut end = Self {
             queue,
             peer,
+            group,
             eager_max_bytes: settings.eager_max_bytes,
             direct_max_bytes: settings.cut_bytes,
         };
         // Both lanes are there before anything is measured: an end of a long message that waits for its lane
         // waits for this end's next order.
-        end.send(TAG, vec![0])?;
-        end.receive(TAG, vec![0])?;
+        if is_pair {
+            end.send(TAG, vec![0])?;
+            end.receive(TAG, vec![0])?;
+        } else {
+            end.alltoall(1, 1)?;
+        }
         Ok(end)
     }
 
@@ -87,6 +97,10 @@ impl End {
     /// - `send BYTES COUNT WINDOW TAGS BUFFERS` and `receive …`: COUNT messages in one direction, WINDOW of
     ///   them under way at both ends, with TAGS tags in turn, from and to BUFFERS buffers in turn. The former
     ///   reports the time from the first one until the receiver has confirmed the last, in ns.
+    /// - `exchange BYTES COUNT WINDOW` at both ends: COUNT messages each way, WINDOW of them at once. Both report
+    ///   the time in ns.
+    /// - `barrier COUNT`, `broadcast|allreduce|allgather|alltoall BYTES COUNT` at all: each reports the mean time
+    ///   of its calls, in ns. Between two calls there is a barrier that does not count.
     /// - `check BYTES SEED` and `expect BYTES SEED`: one message, every byte of which is compared.
     fn obey(&mut self, words: &[&str]) -> Fallible<String> {
         let [order, numbers @ ..] = words else { return Err("an empty order".into()) };
@@ -100,6 +114,12 @@ impl End {
             ("receive", [bytes, count, window, tags, buffers]) => {
                 self.receive_all(&Stream::new(*bytes, *count, *window, *tags, *buffers)?).map(done)
             }
+            ("exchange", [bytes, count, window]) => Ok(self.exchange(*bytes, *count, *window)?.to_string()),
+            ("barrier", [count]) => Ok(self.barrier(*count)?.to_string()),
+            ("broadcast", [bytes, count]) => Ok(self.broadcast(*bytes, *count)?.to_string()),
+            ("allreduce", [bytes, count]) => Ok(self.allreduce(*bytes, *count)?.to_string()),
+            ("allgather", [bytes, count]) => Ok(self.allgather(*bytes, *count)?.to_string()),
+            ("alltoall", [bytes, count]) => Ok(self.alltoall(*bytes, *count)?.to_string()),
             ("check", [bytes, seed]) => self.send(TAG, pattern(*bytes, *seed)).map(|_| done(())),
             ("expect", [bytes, seed]) => {
                 let received = self.receive(TAG, vec![0; *bytes])?;
@@ -173,6 +193,14 @@ impl End {
             Some(error) => Err(error.into()),
         }
     }
+}
+
+/// A name as its end point has printed it.
+fn name_of(text: &str) -> Fallible<Name> {
+    let digits = text.as_bytes().chunks_exact(2);
+    let bytes: Vec<u8> =
+        digits.map(|two| Ok(u8::from_str_radix(std::str::from_utf8(two)?, 16)?)).collect::<Fallible<_>>()?;
+    Ok(bytes.first_chunk().and_then(Name::of_bytes).ok_or("that is no name")?)
 }
 
 fn done((): ()) -> String {

@@ -1,0 +1,93 @@
+//! Processes with a message queue each, which carry out orders together.
+
+use std::{process::Command, sync::Arc, time::Duration};
+
+use crate::{
+    error::{BenchError, Result},
+    patterns::{
+        child_driver::{self, ChildDriver},
+        programs::on_cpu,
+    },
+    progress::Waiter,
+};
+
+/// The program of each.
+const PROGRAM: &str = "tieline-messages-measure";
+/// Longest that an order may take.
+const ORDER: Duration = Duration::from_secs(60);
+
+/// The processes, in rank order.
+pub struct Members {
+    all: Vec<ChildDriver>,
+    waiter: Arc<dyn Waiter>,
+}
+
+impl Members {
+    /// Starts one on each of these processors, which may occur several times, and lets them meet.
+    ///
+    /// # Errors
+    /// The program is missing, or one of them ends.
+    pub fn start(cpus: &[usize], waiter: &Arc<dyn Waiter>) -> Result<Self> {
+        let path = child_driver::find(PROGRAM, super::WHAT)?;
+        let start = |cpu: &usize| {
+            on_cpu(*cpu, || Ok(ChildDriver::start(Command::new(&path), PROGRAM, super::WHAT)))
+                .map_err(BenchError::io(PROGRAM))?
+        };
+        let all = cpus.iter().map(start).collect::<Result<_>>()?;
+        let mut members = Self { all, waiter: Arc::clone(waiter) };
+        let names = members.answers()?.join(" ");
+        members.all.iter_mut().try_for_each(|member| member.say(&names))?;
+        match members.answers()?.iter().find(|line| *line != "ready") {
+            None => Ok(members),
+            Some(line) => Err(BenchError::OtherEnd {
+                what: super::WHAT,
+                reason: format!("`{line}` instead of `ready`"),
+            }),
+        }
+    }
+
+    /// What each says next.
+    ///
+    /// # Errors
+    /// One of them fails, or takes too long.
+    pub fn answers(&mut self) -> Result<Vec<String>> {
+        let Self { all, waiter } = self;
+        all.iter_mut().map(|member| member.line_within(ORDER, waiter)).collect()
+    }
+
+    /// What each says of its order.
+    ///
+    /// # Errors
+    /// One of them fails, or takes too long.
+    pub fn carry_out(&mut self, orders: &[String]) -> Result<Vec<String>> {
+        self.begin(orders)?;
+        self.answers()
+    }
+
+    /// Gives each its order; the last begins first.
+    ///
+    /// # Errors
+    /// One of them has ended.
+    pub fn begin(&mut self, orders: &[String]) -> Result<()> {
+        self.all.iter_mut().zip(orders).rev().try_for_each(|(member, order)| member.say(order))
+    }
+
+    /// The same order for all, which answer with numbers.
+    ///
+    /// # Errors
+    /// As [`Members::carry_out`].
+    pub fn numbers(&mut self, order: &str) -> Result<Vec<f64>> {
+        let orders = vec![order.to_owned(); self.all.len()];
+        self.carry_out(&orders)?.iter().map(|said| number(said)).collect()
+    }
+}
+
+/// The number that a member has said.
+///
+/// # Errors
+/// It is none.
+pub fn number(said: &str) -> Result<f64> {
+    let not_a_time =
+        || BenchError::OtherEnd { what: super::WHAT, reason: format!("`{said}` is not a number") };
+    said.parse().map_err(|_| not_a_time())
+}

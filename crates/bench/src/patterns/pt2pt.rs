@@ -1,0 +1,226 @@
+//! `pt2pt`: messages between processes and operations of groups, by size, as the OSU micro-benchmarks measure
+//! them for MPI.
+//!
+//! Each process has a message queue of its own ([`Members`]). A reading is the mean of as many messages, or
+//! calls, as take some milliseconds; of several readings the median counts.
+
+mod report;
+mod runs;
+
+use serde::{Deserialize, Serialize};
+
+use runs::Running;
+
+pub use report::{Report, Row};
+
+use super::sizes;
+use crate::{
+    cpus,
+    env::{self, Env},
+    error::{BenchError, Result},
+    layout::table::size as shown,
+    progress::Progress,
+    timer::Timer,
+};
+
+/// Most pairs, and most members of a group: each is a process.
+pub const PROCESSES_MAX: usize = 64;
+/// Readings of a size, of which the median counts.
+const READINGS: usize = 5;
+/// Bytes of the messages of a window in all: of long messages fewer are under way.
+const WINDOW_BYTES: usize = 16 << 20;
+/// How long a reading is to take, in ns.
+const READING_NS: f64 = 20e6;
+/// Messages of the reading that finds out how long one takes, and of the longest reading.
+const FIRST_COUNT: usize = 32;
+const COUNT_MAX: usize = 200_000;
+
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Test {
+    /// Half a round trip.
+    Latency,
+    /// Messages in one direction.
+    Bw,
+    /// Messages in both directions at once.
+    Bibw,
+    /// Messages in one direction, between several pairs at once: bandwidth and rate.
+    Mr,
+    /// Half a round trip, between several pairs at once.
+    MultiLat,
+    /// All members have come.
+    Barrier,
+    /// The first member's bytes for all.
+    Broadcast,
+    /// A sum of all members' words for all.
+    Allreduce,
+    /// A block of each member for all.
+    Allgather,
+    /// A block of each member for each.
+    Alltoall,
+}
+
+impl Test {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::Latency,
+        Self::Bw,
+        Self::Bibw,
+        Self::Mr,
+        Self::MultiLat,
+        Self::Barrier,
+        Self::Broadcast,
+        Self::Allreduce,
+        Self::Allgather,
+        Self::Alltoall,
+    ];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Latency => "latency",
+            Self::Bw => "bw",
+            Self::Bibw => "bibw",
+            Self::Mr => "mr",
+            Self::MultiLat => "multi-lat",
+            Self::Barrier => "barrier",
+            Self::Broadcast => "broadcast",
+            Self::Allreduce => "allreduce",
+            Self::Allgather => "allgather",
+            Self::Alltoall => "alltoall",
+        }
+    }
+
+    /// Whether a group carries it out; else pairs do.
+    pub const fn is_of_group(self) -> bool {
+        matches!(self, Self::Barrier | Self::Broadcast | Self::Allreduce | Self::Allgather | Self::Alltoall)
+    }
+
+    /// Whether bytes a second are measured; else the time of one.
+    pub const fn is_bandwidth(self) -> bool {
+        matches!(self, Self::Bw | Self::Bibw | Self::Mr)
+    }
+
+    /// Whether the size is given: a barrier has none.
+    const fn has_size(self) -> bool {
+        !matches!(self, Self::Barrier)
+    }
+
+    /// Pairs that carry it out.
+    const fn pairs(self, options: &Options) -> usize {
+        if matches!(self, Self::Mr | Self::MultiLat) { options.pairs } else { 1 }
+    }
+}
+
+/// The options of the benchmark.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// What is measured, in this order.
+    pub tests: Vec<Test>,
+    /// Sizes of a message or of a block.
+    pub sizes_bytes: Vec<usize>,
+    /// Pairs of [`Test::Mr`] and [`Test::MultiLat`].
+    pub pairs: usize,
+    /// Members of groups.
+    pub members: usize,
+    /// Most messages under way.
+    pub window: usize,
+    /// Messages, or calls, of a reading; else as many as take some milliseconds.
+    pub iterations: Option<usize>,
+    /// Processors of the two ends of a pair; members take turns on them. None: two are chosen.
+    pub cpus: Option<[usize; 2]>,
+    /// Command line, for the record.
+    pub argv: Vec<String>,
+}
+
+/// From 1 byte to 4 MiB.
+pub fn default_sizes() -> Vec<usize> {
+    (0..=22).map(|log2| 1 << log2).collect()
+}
+
+impl Options {
+    /// Checks what can be checked before anything is started.
+    ///
+    /// # Errors
+    /// An option that cannot be measured.
+    pub fn check(&self) -> Result<()> {
+        let wrong = |what: String| Err(BenchError::Usage(what));
+        if self.window == 0 {
+            return wrong("--window 0: give the messages under way, from 1".to_owned());
+        }
+        if self.pairs == 0 || self.pairs > PROCESSES_MAX {
+            return wrong(format!("--pairs {}: give a number from 1 to {PROCESSES_MAX}", self.pairs));
+        }
+        if self.members < 2 || self.members > PROCESSES_MAX {
+            return wrong(format!("--members {}: give a number from 2 to {PROCESSES_MAX}", self.members));
+        }
+        // A window at either end, or the blocks of all members twice.
+        let copies = (2 * self.pairs + 4).max(2 * self.members * self.members);
+        sizes::check("--sizes", &self.sizes_bytes, copies)
+    }
+
+    /// Messages of this size that are under way.
+    pub(super) fn window_of(&self, size_bytes: usize) -> usize {
+        self.window.min(WINDOW_BYTES / size_bytes.max(1)).max(1)
+    }
+}
+
+/// Measures all of it.
+///
+/// # Errors
+/// A wrong option, too few processors, or a process that fails.
+pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
+    options.check()?;
+    let cpus = cpus::pair(options.cpus, "pt2pt")?;
+    let timer = Timer::new()?;
+    let (started, steal) = (std::time::Instant::now(), env::steal_ms());
+    let mut env = Env::gather(timer.record(), options.argv.clone(), 1);
+    let mut rows = Vec::new();
+    for (at, test) in options.tests.iter().enumerate() {
+        let place = (at as f64, options.tests.len() as f64);
+        match measure(*test, options, cpus, &mut rows, place, progress) {
+            // What there is, is reported.
+            Err(_) if progress.stop() => break,
+            measured => measured?,
+        }
+    }
+    env.finish(started, steal);
+    Ok(Report {
+        schema: Report::SCHEMA.to_owned(),
+        env,
+        cpus,
+        pairs: options.pairs,
+        members: options.members,
+        window: options.window,
+        partial: progress.stop(),
+        rows,
+    })
+}
+
+/// Adds the rows of one test, which is number `place.0` of `place.1`.
+fn measure(
+    test: Test,
+    options: &Options,
+    cpus: [usize; 2],
+    rows: &mut Vec<Row>,
+    place: (f64, f64),
+    progress: &mut dyn Progress,
+) -> Result<()> {
+    const NONE: [usize; 1] = [0];
+    let sizes = if test.has_size() { options.sizes_bytes.as_slice() } else { &NONE };
+    let mut running = Running::start(test, options, cpus, &progress.waiter())?;
+    for (done, size) in sizes.iter().enumerate() {
+        if progress.stop() {
+            break;
+        }
+        let what = if test.has_size() {
+            format!("{} of {}", test.name(), shown(*size as u64))
+        } else {
+            test.name().to_owned()
+        };
+        progress.tell(&what, (place.0 + done as f64 / sizes.len() as f64) / place.1);
+        rows.push(running.row(*size, options)?);
+    }
+    Ok(())
+}
