@@ -149,8 +149,8 @@ impl Requests {
         Ok(self.free(request))
     }
 
-    /// How all of them have ended. One that has not, or that is in the list twice, is an error, and then none is
-    /// taken.
+    /// How all of them have ended. One that has not, or that is in the list twice, is an error, and then none
+    /// is taken.
     pub(crate) fn take_all(&mut self, requests: &[Request]) -> Result<Vec<Status>, Error> {
         self.lists += 1;
         let list = self.lists;

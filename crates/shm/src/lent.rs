@@ -61,8 +61,8 @@ impl Piece {
         self.start
     }
 
-    /// Copies up to `len` bytes of a window of a ring, from `from` on, to `offset` on. What either side does not have
-    /// is left out.
+    /// Copies up to `len` bytes of a window of a ring, from `from` on, to `offset` on. What either side does
+    /// not have is left out.
     #[inline]
     pub fn fill(&self, offset: usize, window: &Window<'_>, from: usize, len: usize) {
         let len = self.within(offset, len);
@@ -75,8 +75,8 @@ impl Piece {
         }
     }
 
-    /// Copies up to `len` bytes from `offset` on into a window of a ring, to `to` on. What either side does not have is
-    /// left out.
+    /// Copies up to `len` bytes from `offset` on into a window of a ring, to `to` on. What either side does
+    /// not have is left out.
     #[inline]
     pub fn put_into(&self, offset: usize, len: usize, window: &Window<'_>, to: usize) {
         let len = self.within(offset, len);

@@ -1,5 +1,5 @@
-//! The layouts of the OSU micro-benchmarks (version 7.4), for scripts that read these: a heading in lines that
-//! begin with `#`, then a row for each size.
+//! The layouts of the OSU micro-benchmarks (version 7.4), for scripts that read these: a heading in lines
+//! that begin with `#`, then a row for each size.
 //!
 //! Source: output of `osu_latency`, `osu_bw`, `osu_bibw`, `osu_mbw_mr`, `osu_multi_lat`, `osu_barrier -f` and
 //! `osu_allreduce -f` of that version. 1 MB is 10⁶ bytes.

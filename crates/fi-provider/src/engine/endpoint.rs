@@ -112,7 +112,8 @@ fn space(is_tagged: bool) -> Space {
     if is_tagged { Space::Tagged } else { Space::Plain }
 }
 
-/// `TIELINE_FI_PULL` chooses a way, for tests: 1 to copy out of the sender's memory, 0 to go through the ring.
+/// `TIELINE_FI_PULL` chooses a way, for tests: 1 to copy out of the sender's memory, 0 to go through the
+/// ring.
 fn fetch() -> Fetch {
     match std::env::var("TIELINE_FI_PULL").as_deref() {
         Ok("0") => Fetch::InParts,

@@ -300,8 +300,8 @@ impl<D: Words, C: Words> LineWriter<D, C> {
         self.go_to(next);
     }
 
-    /// Asks for ownership of the lines that a record of `len` bytes would be written to next, as far as they are
-    /// known to be free: for a writer that has nothing better to do.
+    /// Asks for ownership of the lines that a record of `len` bytes would be written to next, as far as they
+    /// are known to be free: for a writer that has nothing better to do.
     pub(super) fn own_ahead(&self, len: usize) {
         let (line, used, _) = self.settled();
         let line = if used > 0 { line + 1 } else { line };

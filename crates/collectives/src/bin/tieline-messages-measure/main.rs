@@ -97,10 +97,10 @@ impl End {
     /// - `send BYTES COUNT WINDOW TAGS BUFFERS` and `receive …`: COUNT messages in one direction, WINDOW of
     ///   them under way at both ends, with TAGS tags in turn, from and to BUFFERS buffers in turn. The former
     ///   reports the time from the first one until the receiver has confirmed the last, in ns.
-    /// - `exchange BYTES COUNT WINDOW` at both ends: COUNT messages each way, WINDOW of them at once. Both report
-    ///   the time in ns.
-    /// - `barrier COUNT`, `broadcast|allreduce|allgather|alltoall BYTES COUNT` at all: each reports the mean time
-    ///   of its calls, in ns. Between two calls there is a barrier that does not count.
+    /// - `exchange BYTES COUNT WINDOW` at both ends: COUNT messages each way, WINDOW of them at once. Both
+    ///   report the time in ns.
+    /// - `barrier COUNT`, `broadcast|allreduce|allgather|alltoall BYTES COUNT` at all: each reports the mean
+    ///   time of its calls, in ns. Between two calls there is a barrier that does not count.
     /// - `check BYTES SEED` and `expect BYTES SEED`: one message, every byte of which is compared.
     fn obey(&mut self, words: &[&str]) -> Fallible<String> {
         let [order, numbers @ ..] = words else { return Err("an empty order".into()) };
