@@ -181,9 +181,9 @@ mod tests {
         let text = report.to_text();
         for line in [
             "latency, half a round trip",
-            "   8 B  0.150  0.0750 … 0.300      1000",
+            " 8 B  0.150  0.075 … 0.300      1000",
             "mr, 2 pairs, one direction",
-            " 8 B      64  0.0800  0.0400 … 0.160  10.0",
+            " 8 B      64  0.080  0.040 … 0.160  10.0",
             "barrier, 4 members",
             "   -  2.50  1.25 … 5.00      1000",
         ] {
