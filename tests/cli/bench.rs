@@ -412,7 +412,7 @@ fn pt2pt_measures_each_test_and_prints_the_layout_of_osu() {
 fn pt2pt_says_what_it_cannot_measure() {
     let cluster = Cluster::empty().unwrap();
     for (arguments, named) in [
-        (&["latency", "put"][..], "`put` is no test: give latency, bw,"),
+        (&["latency", "put"][..], "put: it is no test: give latency, bw,"),
         (&["mr", "--pairs", "0"], "--pairs 0: give a number from 1 to 64"),
         (&["barrier", "--members", "1"], "--members 1: give a number from 2 to 64"),
         (&["bw", "--window", "0"], "--window 0: give the messages under way"),
