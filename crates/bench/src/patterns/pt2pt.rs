@@ -1,8 +1,8 @@
 //! `pt2pt`: messages between processes and operations of groups, by size, as the OSU micro-benchmarks measure
 //! them for MPI.
 //!
-//! Each process has a message queue of its own ([`Members`]). A reading is the mean of as many messages, or
-//! calls, as take some milliseconds; of several readings the median counts.
+//! Each process has a message queue of its own ([`super::messages::Members`]). A reading is the mean of as many
+//! messages, or calls, as take some milliseconds; of several readings the median counts.
 
 mod report;
 mod runs;
