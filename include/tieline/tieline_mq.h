@@ -144,7 +144,7 @@ int tieline_mq_wait(tieline_mq *queue, tieline_mq_request request, int64_t timeo
 int tieline_mq_wait_any(tieline_mq *queue, const tieline_mq_request *requests, size_t count,
                         int64_t timeout_ms, size_t *index, tieline_mq_status *status);
 /* The first code of an operation that failed; each has its own in `statuses` (`count` of them, or NULL). After
- * TIELINE_MQ_TIMED_OUT the end of none has been returned. */
+ * TIELINE_MQ_TIMED_OUT, and if a request is in the list twice, the end of none has been returned. */
 int tieline_mq_wait_all(tieline_mq *queue, const tieline_mq_request *requests, size_t count,
                         int64_t timeout_ms, tieline_mq_status *statuses);
 /* Gives up a receive that has no message yet; of a send, and where it is too late, nothing happens. The end is

@@ -210,6 +210,8 @@ enum SendState {
     Waiting,
     /// The receiver knows of it, and will say when it is done.
     Out,
+    /// The receiver needs no more of its parts, and is to be told that none comes to this operation of its.
+    Stopping(u32),
     /// It goes through the ring in parts.
     InParts,
 }
@@ -223,9 +225,8 @@ struct Parts {
     send: Option<u32>,
     at: usize,
     end: usize,
-    /// When it was asked, and when something last came, in ticks.
+    /// When it was asked for, in ticks.
     asked_at: u64,
-    moved_at: u64,
     /// Where it lies in its sender, if it could be copied from there.
     offer: Option<Offer>,
 }

@@ -17,6 +17,8 @@ const AGAIN_EVERY: u32 = 64;
 /// … or in so many, if it is slower by this factor.
 const SELDOM_EVERY: u32 = 1024;
 const MUCH_SLOWER: u64 = 3;
+/// A mean below this counts as this where it bounds a sample: else one of 0 would stay.
+const LEAST_MEAN: u64 = 16;
 /// A time counts as at most so many times the mean: an interruption says nothing of the way.
 const OUTLIER: u64 = 4;
 
@@ -52,7 +54,10 @@ impl Cost {
         self.mean = match self.times {
             // What came first is forgotten.
             0 | 1 => sample,
-            _ => (self.mean * 3 + sample.min(self.mean.saturating_mul(OUTLIER))) / 4,
+            _ => {
+                let most = self.mean.max(LEAST_MEAN).saturating_mul(OUTLIER);
+                (self.mean / 4 * 3).saturating_add(self.mean % 4 * 3 / 4).saturating_add(sample.min(most) / 4)
+            }
         };
         self.times = self.times.saturating_add(1);
     }
@@ -105,6 +110,11 @@ impl Paths {
             Path::Read => class.read.note(ticks, len),
             Path::Ring => class.ring.note(ticks, len),
         }
+    }
+
+    /// So many bytes have come through the ring in so many ticks, the last of a message of this length.
+    pub(crate) fn note_bytes(&mut self, len: usize, bytes: usize, ticks: u64) {
+        self.classes[class_of(len)].ring.note(ticks, bytes);
     }
 
     /// About how many ticks it takes to copy so many bytes out of the peer's memory, if that is known.
@@ -160,6 +170,17 @@ mod tests {
         paths.note(Path::Read, 1 << 16, 1 << 40);
         let [read, ring] = taken(&mut paths, 1 << 16, 100, 100, 500);
         assert!(read > 90 && ring < 5, "{read} {ring}");
+    }
+
+    #[test]
+    fn a_mean_of_nothing_does_not_stay() {
+        let mut paths = Paths::default();
+        taken(&mut paths, 1 << 16, 20, 0, 1000);
+        let [read, ring] = taken(&mut paths, 1 << 16, 1000, 2000, 1000);
+        assert!(ring > 900, "{read} {ring}");
+        paths.note(Path::Read, 1, u64::MAX);
+        paths.note(Path::Read, 1, u64::MAX);
+        paths.note(Path::Read, 1, u64::MAX);
     }
 
     #[test]

@@ -30,8 +30,8 @@ pub(crate) struct Peer<O> {
     /// What is chosen about the way of its long messages, and what was learnt of it.
     pub(crate) fetch: Fetch,
     pub(crate) paths: Paths,
-    /// When the last message that came in parts was complete, in ticks.
-    pub(crate) parts_end: u64,
+    /// Its messages that come in parts.
+    pub(crate) coming: Coming,
     /// Longest message that goes in one record.
     pub(crate) eager_max_bytes: usize,
     /// Longest part of such a message in one record.
@@ -44,6 +44,21 @@ pub(crate) struct Peer<O> {
     pub(crate) waiting: VecDeque<u32>,
     /// Messages that are sent in parts.
     pub(crate) streams: VecDeque<Stream>,
+}
+
+/// Messages of a peer that come in parts, several at once. Times are in ticks.
+#[derive(Debug, Default)]
+pub(crate) struct Coming {
+    /// Those that it was asked for and whose parts are not all here.
+    pub(crate) open: u32,
+    /// Of these, those whose parts are of no use any more.
+    pub(crate) thrown: u32,
+    /// Since when `bytes` are counted: since the last of them was complete, or the first was asked for.
+    pub(crate) since: u64,
+    /// Bytes of all of them since then.
+    pub(crate) bytes: u64,
+    /// When a part last came; 0: since the last look.
+    pub(crate) moved_at: u64,
 }
 
 /// The way to a peer.
@@ -123,7 +138,7 @@ impl<O: Outlet> Peer<O> {
             can_read: fetch != Fetch::InParts,
             fetch,
             paths: Paths::default(),
-            parts_end: 0,
+            coming: Coming::default(),
             eager_max_bytes,
             cut_bytes: cut_bytes.max(1),
             arriving: None,

@@ -33,6 +33,13 @@ const WINDOW_BYTES: usize = 16 << 20;
 const READING_NS: f64 = 20e6;
 /// Messages of the reading that finds out how long one takes, and of the longest reading.
 const FIRST_COUNT: usize = 32;
+/// The same of messages from this length on, of which groups send many a call.
+const FIRST_COUNT_OF_LONG: usize = 4;
+const LONG_BYTES: usize = 64 << 10;
+/// What is added up by `allreduce`.
+const WORD_BYTES: usize = 8;
+/// Most messages under way.
+const WINDOW_MAX: usize = 1 << 16;
 const COUNT_MAX: usize = 200_000;
 
 /// What is measured.
@@ -146,8 +153,11 @@ impl Options {
     /// An option that cannot be measured.
     pub fn check(&self) -> Result<()> {
         let wrong = |what: String| Err(BenchError::Usage(what));
-        if self.window == 0 {
-            return wrong("--window 0: give the messages under way, from 1".to_owned());
+        if self.window == 0 || self.window > WINDOW_MAX {
+            return wrong(format!(
+                "--window {}: give the messages under way, from 1 to {WINDOW_MAX}",
+                self.window
+            ));
         }
         if self.pairs == 0 || self.pairs > PROCESSES_MAX {
             return wrong(format!("--pairs {}: give a number from 1 to {PROCESSES_MAX}", self.pairs));
@@ -155,9 +165,16 @@ impl Options {
         if self.members < 2 || self.members > PROCESSES_MAX {
             return wrong(format!("--members {}: give a number from 2 to {PROCESSES_MAX}", self.members));
         }
-        // A window at either end, or the blocks of all members twice.
-        let copies = (2 * self.pairs + 4).max(2 * self.members * self.members);
-        sizes::check("--sizes", &self.sizes_bytes, copies)
+        // Of each process: two messages; the blocks of all members twice; a window, or two in both directions.
+        let pairs = self.tests.iter().map(|test| test.pairs(self)).max().unwrap_or(1);
+        let has_group = self.tests.iter().any(|test| test.is_of_group());
+        let copies = if has_group { 2 * self.members * self.members } else { 4 * pairs };
+        sizes::check("--sizes", &self.sizes_bytes, copies)?;
+        if self.tests.iter().any(|test| test.is_bandwidth()) {
+            let windows = self.sizes_bytes.iter().map(|size| size.saturating_mul(self.window_of(*size)));
+            sizes::check("--sizes, with all messages under way,", &windows.collect::<Vec<_>>(), 4 * pairs)?;
+        }
+        Ok(())
     }
 
     /// Messages of this size that are under way.
@@ -208,7 +225,12 @@ fn measure(
     progress: &mut dyn Progress,
 ) -> Result<()> {
     const NONE: [usize; 1] = [0];
-    let sizes = if test.has_size() { options.sizes_bytes.as_slice() } else { &NONE };
+    let mut sizes = if test.has_size() { options.sizes_bytes.as_slice() } else { &NONE }.to_vec();
+    if test == Test::Allreduce {
+        // It adds words.
+        sizes.iter_mut().for_each(|size| *size = (*size / WORD_BYTES).max(1) * WORD_BYTES);
+        sizes.dedup();
+    }
     let mut running = Running::start(test, options, cpus, &progress.waiter())?;
     for (done, size) in sizes.iter().enumerate() {
         if progress.stop() {

@@ -166,7 +166,8 @@ pub(crate) struct Pt2pt {
     /// [default: latency bw bibw]
     #[arg(value_name = "TEST", value_parser = test)]
     pub tests: Vec<pt2pt::Test>,
-    /// Sizes of a message, or of a block of a group, such as 8,4K,1M [default: 1 to 4M]
+    /// Sizes of a message, or of a block of a group, such as 8,4K,1M; of allreduce multiples of 8
+    /// [default: 1 to 4M]
     #[arg(long, value_name = "SIZE", value_delimiter = ',', value_parser = size)]
     pub sizes: Vec<usize>,
     /// Pairs of processes, for mr and multi-lat
@@ -178,7 +179,7 @@ pub(crate) struct Pt2pt {
     /// Messages under way, for bw, bibw and mr; of long messages fewer, 16 MiB in all
     #[arg(long, value_name = "N", default_value_t = 64)]
     pub window: usize,
-    /// Messages or calls of a reading [default: as many as take 20 ms]
+    /// Messages, round trips or calls of a reading [default: as many as take about 20 ms]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub iterations: Option<u32>,
     /// Processors of the two ends of a pair; members of groups take turns on them

@@ -9,9 +9,7 @@ use crate::error::Error;
 use crate::lane::Outlet;
 use crate::matching::{Envelope, PeerId};
 use crate::peer::Stream;
-use crate::wire::{
-    Beginning, HAS_DATA, HAS_MORE, Head, Kind, ONE_PIECE, TELL_MATCHED, TELL_TAKEN, WORD_BYTES,
-};
+use crate::wire::{HAS_DATA, HAS_MORE, Head, Kind, ONE_PIECE, TELL_MATCHED, TELL_TAKEN, WORD_BYTES};
 
 /// Longest message that is kept without memory of its own.
 const SHORT_BYTES: usize = 40;
@@ -173,7 +171,11 @@ impl<O: Outlet> Core<O> {
     fn waits_for(&self, peer: PeerId) -> bool {
         let is_out = |state| state == SendState::Out || state == SendState::InParts;
         self.sends.iter().any(|(_, sending)| sending.request.to == peer && is_out(sending.state))
-            || self.parts.iter().any(|(_, parts)| parts.envelope.source == peer && parts.at < parts.end)
+            || self.parts.iter().any(|(_, parts)| {
+                parts.envelope.source == peer
+                    && parts.at < parts.end
+                    && !matches!(parts.target, Target::Thrown)
+            })
     }
 
     /// The number of what waits for a message, and whether it goes on waiting.
@@ -202,13 +204,14 @@ impl<O: Outlet> Core<O> {
         sending
             .filter(|sending| sending.request.to == peer && is_out(sending.state))
             .ok_or(Nonsense("an end of a send that is not under way"))?;
-        if let Some(of) = self.peers.get_mut(peer as usize) {
-            // Whatever the peer has asked for, nothing more of it goes out.
-            let stopped = of.streams.iter().position(|stream| stream.send == head.id);
-            if let Some(stream) = stopped.and_then(|at| of.streams.remove(at)) {
-                let head = Head { kind: Kind::Stopped, flags: 0, id: stream.receive };
-                self.tell(peer, Beginning::new(head));
-            }
+        // Whatever the peer has asked for, nothing more of it goes out.
+        let of = self.peers.get_mut(peer as usize);
+        let stopped = of.and_then(|of| {
+            let at = of.streams.iter().position(|stream| stream.send == head.id)?;
+            of.streams.remove(at)
+        });
+        if let Some(stream) = stopped {
+            return self.stop(peer, head.id, stream.receive, sink);
         }
         if let Some(sending) = self.sends.remove(head.id) {
             self.sent(sending, None, sink);
@@ -250,7 +253,10 @@ impl<O: Outlet> Core<O> {
             .filter(|parts| parts.send.is_some())
             .ok_or(Nonsense("a part of a message that was not asked for"))?;
         parts.fill(record, WORD_BYTES, len);
-        parts.moved_at = 0;
+        if let Some(of) = self.peers.get_mut(peer as usize) {
+            of.coming.moved_at = 0;
+            of.coming.bytes += len as u64;
+        }
         if parts.at == parts.end
             && let Some(parts) = self.parts.remove(head.id)
         {

@@ -20,7 +20,7 @@ use crate::wire::{Beginning, Head, Kind};
 
 /// Records of this crate's own that may wait for one peer. Each answers something that the peer has sent: one
 /// that goes on sending and never takes the answers would fill the memory.
-const BACKLOG_MAX: usize = 1 << 16;
+pub(super) const BACKLOG_MAX: usize = 1 << 16;
 
 impl<O: Outlet> Core<O> {
     /// Gets the bytes of an offered message.
@@ -70,14 +70,17 @@ impl<O: Outlet> Core<O> {
     /// Asks a sender for the first `len` bytes of its message, in parts.
     fn ask(&mut self, receive: Receive, envelope: Envelope, offer: Offer, len: usize) {
         let id = envelope.source;
-        let Some(peer) = self.peers.get(id as usize) else { return };
+        let Some(peer) = self.peers.get_mut(id as usize) else { return };
         let is_readable = offer.is_one_piece && peer.can_be_read();
         let now = now_ticks();
+        if peer.coming.open == 0 {
+            (peer.coming.since, peer.coming.bytes, peer.coming.moved_at) = (now, 0, now);
+        }
+        peer.coming.open += 1;
         let number = self.parts.push(Parts {
             send: Some(offer.send),
             end: len,
             asked_at: now,
-            moved_at: now,
             offer: is_readable.then_some(offer),
             ..Parts::new(Target::Receive(receive), envelope)
         });

@@ -233,6 +233,11 @@ impl<O: Outlet> Core<O> {
         if !matches!(peer.way, Way::Open(_)) {
             return Err(LaneError::Full);
         }
+        if let SendState::Stopping(receive) = sending.state {
+            let head = Head { kind: Kind::Stopped, flags: 0, id: receive };
+            peer.record(&[head.word()], 0, |_, _| ())?;
+            return Ok(true);
+        }
         if peer.needs_answer(&request, &sending.buffers) {
             if peer.answers == Answers::Unasked {
                 peer.answers = Answers::Needed;

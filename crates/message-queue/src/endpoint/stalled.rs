@@ -12,7 +12,8 @@ use shm::clock::now_ticks;
 use shm::process::NotRead;
 
 use super::arrive::Nonsense;
-use super::{Core, Parts, Target};
+use super::rendezvous::BACKLOG_MAX;
+use super::{Core, Parts, SendState, Target};
 use crate::completion::Sink;
 use crate::lane::Outlet;
 use crate::matching::PeerId;
@@ -20,36 +21,39 @@ use crate::paths::Path;
 use crate::wire::Head;
 
 impl<O: Outlet> Core<O> {
-    /// Copies what has not come for too long. Whether there was any.
+    /// Copies a message that has not come for too long: one, for others wait meanwhile. Whether there was one.
     #[cold]
     pub(super) fn read_stalled(&mut self, sink: &mut impl Sink) -> bool {
         let now = now_ticks();
-        let mut is_any = false;
-        let mut asked = std::mem::take(&mut self.asked);
-        asked.retain(|number| match self.is_stalled(*number, now) {
-            Some(true) => {
-                self.read_instead(*number, sink);
-                is_any = true;
-                false
+        let mut at = 0;
+        while let Some(number) = self.asked.get(at).copied() {
+            match self.is_stalled(number, now) {
+                Some(false) => at += 1,
+                is_stalled => {
+                    self.asked.swap_remove(at);
+                    if is_stalled == Some(true) {
+                        self.read_instead(number, sink);
+                        return true;
+                    }
+                }
             }
-            Some(false) => true,
-            None => false,
-        });
-        self.asked = asked;
-        is_any
+        }
+        false
     }
 
-    /// Whether a message has not come for too long; none if it is no more.
+    /// Whether nothing of its sender has come for too long; none if the message is no more.
     fn is_stalled(&mut self, number: u32, now: u64) -> Option<bool> {
-        let parts = self.parts.get_mut(number)?;
-        if parts.moved_at == 0 {
+        let parts = self.parts.get(number).filter(|parts| parts.offer.is_some())?;
+        let peer = self.peers.get_mut(parts.envelope.source as usize)?;
+        if peer.coming.moved_at == 0 {
             // Something has come since the last look.
-            parts.moved_at = now;
+            peer.coming.moved_at = now;
             return Some(false);
         }
-        let peer = self.peers.get(parts.envelope.source as usize)?;
+        // One that was asked for later waits from then on.
+        let since = peer.coming.moved_at.max(parts.asked_at);
         let limit = peer.paths.ticks_to_read(parts.end).unwrap_or(0).max(self.part_wait);
-        Some(now.saturating_sub(parts.moved_at) > limit)
+        Some(now.saturating_sub(since) > limit)
     }
 
     /// Copies a message out of its sender's memory.
@@ -61,12 +65,18 @@ impl<O: Outlet> Core<O> {
         match peer.read(&mut receive.buffers, offer.address, end) {
             Ok(()) => {
                 peer.paths.note(Path::Ring, end, now_ticks().saturating_sub(parts.asked_at));
+                peer.coming.thrown += 1;
+                let is_too_much = peer.coming.thrown as usize > BACKLOG_MAX;
                 let target = std::mem::replace(&mut parts.target, Target::Thrown);
                 let envelope = parts.envelope;
                 self.counters.read += 1;
                 self.tell_done(id, offer.send);
                 if let Target::Receive(receive) = target {
                     self.received(receive, envelope, None, sink);
+                }
+                if is_too_much {
+                    // An honest one offers no more before it has read the answers.
+                    self.wrong(id, "it neither sends parts nor says that none come", sink);
                 }
             }
             // Its parts are waited for.
@@ -79,21 +89,51 @@ impl<O: Outlet> Core<O> {
         }
     }
 
-    /// All parts of a message have come.
+    /// All parts of a message have come, or no more will.
     pub(super) fn parts_ended(&mut self, number: u32, parts: &Parts) {
-        if parts.offer.is_none() {
-            return;
-        }
-        self.asked.retain(|asked| *asked != number);
         let now = now_ticks();
         if let Some(peer) = self.peers.get_mut(parts.envelope.source as usize) {
-            // Of several that are under way each counts from the end of the one before it.
-            let began = parts.asked_at.max(peer.parts_end);
-            peer.parts_end = now;
-            if matches!(parts.target, Target::Receive(_)) {
-                peer.paths.note(Path::Ring, parts.end, now.saturating_sub(began));
+            let coming = &mut peer.coming;
+            coming.open = coming.open.saturating_sub(1);
+            if matches!(parts.target, Target::Thrown) {
+                coming.thrown = coming.thrown.saturating_sub(1);
+            } else {
+                // Several may be under way, one part of each in turn: what has come of all of them took the
+                // time since the last of them was complete.
+                let (bytes, ticks) = (coming.bytes, now.saturating_sub(coming.since));
+                peer.paths.note_bytes(parts.end, usize::try_from(bytes).unwrap_or(usize::MAX), ticks);
             }
+            (peer.coming.since, peer.coming.bytes) = (now, 0);
         }
+        if let Some(at) = self.asked.iter().position(|asked| *asked == number) {
+            self.asked.swap_remove(at);
+        }
+    }
+
+    /// A peer needs no more parts of a message: it is told that none comes, and then the send has ended.
+    ///
+    /// Not before: what lies in the ring is of no use, and may keep back what the peer waits for. Whoever
+    /// waits for the send lets that go out.
+    pub(super) fn stop(
+        &mut self,
+        id: PeerId,
+        number: u32,
+        receive: u32,
+        sink: &mut impl Sink,
+    ) -> Result<(), Nonsense> {
+        if let Some(sending) = self.sends.get_mut(number) {
+            sending.state = SendState::Stopping(receive);
+        }
+        let is_clear = self.peers.get(id as usize).is_some_and(|peer| peer.is_clear());
+        if is_clear && matches!(self.out(number), Ok(true)) {
+            if let Some(sending) = self.sends.remove(number) {
+                self.sent(sending, None, sink);
+            }
+        } else if let Some(peer) = self.peers.get_mut(id as usize) {
+            peer.waiting.push_back(number);
+            self.set_busy(id);
+        }
+        Ok(())
     }
 
     /// A peer sends no more parts of a message: it was told that they are not needed.
@@ -101,11 +141,12 @@ impl<O: Outlet> Core<O> {
         let is_it = |parts: &Parts| {
             parts.envelope.source == peer && parts.send.is_some() && matches!(parts.target, Target::Thrown)
         };
-        self.parts
-            .get(head.id)
-            .filter(|parts| is_it(parts))
-            .ok_or(Nonsense("the end of parts that are needed"))?;
-        self.parts.remove(head.id);
+        if !self.parts.get(head.id).is_some_and(is_it) {
+            return Err(Nonsense("the end of parts that are needed"));
+        }
+        if let Some(parts) = self.parts.remove(head.id) {
+            self.parts_ended(head.id, &parts);
+        }
         Ok(())
     }
 }

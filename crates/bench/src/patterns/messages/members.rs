@@ -47,38 +47,20 @@ impl Members {
     }
 
     /// What each says next.
-    ///
-    /// # Errors
-    /// One of them fails, or takes too long.
-    pub fn answers(&mut self) -> Result<Vec<String>> {
+    fn answers(&mut self) -> Result<Vec<String>> {
         let Self { all, waiter } = self;
         all.iter_mut().map(|member| member.line_within(ORDER, waiter)).collect()
     }
 
-    /// What each says of its order.
+    /// What each says of its order: the orders are given in turn, to members by their rank.
     ///
     /// # Errors
     /// One of them fails, or takes too long.
     pub fn carry_out(&mut self, orders: &[String]) -> Result<Vec<String>> {
-        self.begin(orders)?;
+        for (member, order) in self.all.iter_mut().zip(orders.iter().cycle()) {
+            member.say(order)?;
+        }
         self.answers()
-    }
-
-    /// Gives each its order; the last begins first.
-    ///
-    /// # Errors
-    /// One of them has ended.
-    pub fn begin(&mut self, orders: &[String]) -> Result<()> {
-        self.all.iter_mut().zip(orders).rev().try_for_each(|(member, order)| member.say(order))
-    }
-
-    /// The same order for all, which answer with numbers.
-    ///
-    /// # Errors
-    /// As [`Members::carry_out`].
-    pub fn numbers(&mut self, order: &str) -> Result<Vec<f64>> {
-        let orders = vec![order.to_owned(); self.all.len()];
-        self.carry_out(&orders)?.iter().map(|said| number(said)).collect()
     }
 }
 

@@ -2,17 +2,20 @@
 
 use std::sync::Arc;
 
-use super::{COUNT_MAX, FIRST_COUNT, Options, READING_NS, READINGS, Row, Test};
+use super::{
+    COUNT_MAX, FIRST_COUNT, FIRST_COUNT_OF_LONG, LONG_BYTES, Options, READING_NS, READINGS, Row, Test, shown,
+};
 use crate::{
-    error::Result,
+    error::{BenchError, Result},
     patterns::messages::{Members, number},
     progress::Waiter,
 };
 
-/// The processes: a pair each, or one group.
+/// The processes: pairs, or a group.
 pub(super) struct Running {
     test: Test,
-    sets: Vec<Members>,
+    pairs: usize,
+    members: Members,
 }
 
 /// Of one reading, in ns: of all, and the smallest and the largest of a member's.
@@ -30,24 +33,37 @@ impl Running {
         cpus: [usize; 2],
         waiter: &Arc<dyn Waiter>,
     ) -> Result<Self> {
-        let sets = if test.is_of_group() {
-            let members: Vec<usize> = (0..options.members).map(|rank| cpus[rank % 2]).collect();
-            vec![Members::start(&members, waiter)?]
-        } else {
-            (0..test.pairs(options)).map(|_| Members::start(&cpus, waiter)).collect::<Result<_>>()?
-        };
-        Ok(Self { test, sets })
+        let pairs = test.pairs(options);
+        let count = if test.is_of_group() { options.members } else { 2 * pairs };
+        let all: Vec<usize> = (0..count).map(|rank| cpus[rank % 2]).collect();
+        Ok(Self { test, pairs, members: Members::start(&all, waiter)? })
     }
 
     /// The row of one size.
     pub(super) fn row(&mut self, size_bytes: usize, options: &Options) -> Result<Row> {
-        let window = options.window_of(size_bytes);
+        self.measured(size_bytes, options).map_err(|error| BenchError::OtherEnd {
+            what: "pt2pt",
+            reason: format!(
+                "{} of {}: {error}: give smaller --sizes, fewer --members or --pairs, or fewer --iterations",
+                self.test.name(),
+                shown(size_bytes as u64)
+            ),
+        })
+    }
+
+    fn measured(&mut self, size_bytes: usize, options: &Options) -> Result<Row> {
+        let window = if self.test.is_bandwidth() { options.window_of(size_bytes) } else { 1 };
         let count = match options.iterations {
-            Some(count) => count.max(1),
+            Some(count) => count,
             None => {
-                let first = self.reading(size_bytes, FIRST_COUNT.max(window), window)?;
-                let one_ns = first.mean_ns * self.sets.len() as f64;
-                ((READING_NS / one_ns.max(1.0)) as usize).clamp(FIRST_COUNT, COUNT_MAX)
+                let least = if size_bytes < LONG_BYTES { FIRST_COUNT } else { FIRST_COUNT_OF_LONG };
+                let first = self.reading(size_bytes, least.max(window), window)?;
+                // A round trip takes twice as long as what counts of it, and all pairs take turns.
+                let one_ns = match self.test {
+                    Test::Latency | Test::MultiLat => 2.0 * first.mean_ns,
+                    _ => first.mean_ns,
+                };
+                ((READING_NS / one_ns.max(1.0)) as usize).clamp(least, COUNT_MAX)
             }
         };
         let mut readings = (0..READINGS)
@@ -58,7 +74,7 @@ impl Running {
         Ok(Row {
             test: self.test,
             size_bytes,
-            window: if self.test.is_bandwidth() { window } else { 1 },
+            window,
             iterations: count,
             ns: middle.mean_ns,
             member_min_ns: middle.min_ns,
@@ -71,43 +87,26 @@ impl Running {
     /// for the time in which each of them has sent one, divided by their number.
     fn reading(&mut self, size_bytes: usize, count: usize, window: usize) -> Result<Reading> {
         let shape = format!("{size_bytes} {count}");
-        let of_pair = |near: &str, far: &str| [near, far].map(ToOwned::to_owned);
         let orders = match self.test {
-            Test::Latency | Test::MultiLat => of_pair(&format!("echo {shape}"), &format!("answer {shape}")),
+            Test::Latency | Test::MultiLat => vec![format!("echo {shape}"), format!("answer {shape}")],
             Test::Bw | Test::Mr => {
                 let shape = format!("{shape} {window} 1 {window}");
-                of_pair(&format!("send {shape}"), &format!("receive {shape}"))
+                vec![format!("send {shape}"), format!("receive {shape}")]
             }
-            Test::Bibw => {
-                let order = format!("exchange {shape} {window}");
-                of_pair(&order, &order)
-            }
-            Test::Barrier => return self.of_group(&format!("barrier {count}")),
-            test => return self.of_group(&format!("{} {shape}", test.name())),
+            Test::Bibw => vec![format!("exchange {shape} {window}")],
+            Test::Barrier => vec![format!("barrier {count}")],
+            test => vec![format!("{} {shape}", test.name())],
         };
-        for set in &mut self.sets {
-            set.begin(&orders)?;
-        }
-        let mut near_ns = Vec::new();
-        for set in &mut self.sets {
-            let said = set.answers()?;
-            near_ns.push(number(said.first().map_or("nothing", String::as_str))?);
-        }
-        let (pairs, count) = (near_ns.len() as f64, count as f64);
-        let longest = near_ns.iter().copied().fold(0.0, f64::max);
+        let said = self.members.carry_out(&orders)?;
+        let times =
+            said.iter().step_by(orders.len()).map(|said| number(said)).collect::<Result<Vec<f64>>>()?;
+        let longest = times.iter().copied().fold(0.0, f64::max);
+        let (pairs, count) = (self.pairs as f64, count as f64);
         Ok(match self.test {
-            Test::Latency | Test::MultiLat => Reading::of(&near_ns),
             Test::Bibw => Reading::of(&[longest / (2.0 * count)]),
-            _ => Reading::of(&[longest / (pairs * count)]),
+            Test::Bw | Test::Mr => Reading::of(&[longest / (pairs * count)]),
+            _ => Reading::of(&times),
         })
-    }
-
-    fn of_group(&mut self, order: &str) -> Result<Reading> {
-        let mut all = Vec::new();
-        for set in &mut self.sets {
-            all.extend(set.numbers(order)?);
-        }
-        Ok(Reading::of(&all))
     }
 }
 

@@ -7,7 +7,7 @@ use super::{End, Fallible, GIVE_UP_AFTER, WARM_UP_PART};
 
 impl End {
     pub(super) fn barrier(&mut self, count: usize) -> Fallible<f64> {
-        self.mean_ns(count, |_| Ok(()), |end| Ok(end.group.barrier(&mut end.queue, Some(GIVE_UP_AFTER))?))
+        self.mean_ns(count, |_| Ok(()), Self::together)
     }
 
     pub(super) fn broadcast(&mut self, bytes: usize, count: usize) -> Fallible<f64> {
@@ -40,7 +40,8 @@ impl End {
         })
     }
 
-    fn together(&mut self) -> Fallible<()> {
+    /// Waits for all.
+    pub(super) fn together(&mut self) -> Fallible<()> {
         Ok(self.group.barrier(&mut self.queue, Some(GIVE_UP_AFTER))?)
     }
 

@@ -1,9 +1,9 @@
 //! One of the message queues that are measured (`tieline bench pt2pt`, `tieline bench acceptance --only mq`):
 //! messages there and back, in one direction and in both, and operations of a group, timed.
 //!
-//! It prints the name of its end point; the first line of its input has the names of all, in rank order. The
-//! first of the others is the one that messages are exchanged with. Then each line is an order, answered by
-//! one line. It ends with its input. The orders: see [`End::obey`].
+//! It prints the name of its end point; the first line of its input has the names of all, in rank order. Of
+//! these each even one exchanges messages with the next. Then each line is an order, answered by one line. It
+//! ends with its input. The orders: see [`End::obey`].
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 
@@ -68,10 +68,11 @@ impl End {
         say(&name);
         let all = input.next().ok_or("the names of all are missing")?;
         let members: Vec<Name> = all.split_whitespace().map(name_of).collect::<Fallible<_>>()?;
-        let other = members.iter().find(|name| **name != queue.name()).ok_or("there is no other one")?;
-        let peer = queue.peer(*other);
         let group = Group::new(&mut queue, &members, CONTEXT, CollectiveSettings::default())?;
-        let is_pair = members.len() == 2;
+        let partner = members.get(group.rank() ^ 1);
+        // The last of an odd number has none, and no order that needs one.
+        let peer = queue.peer(partner.copied().unwrap_or(queue.name()));
+        let has_partner = partner.is_some();
         let mut end = Self {
             queue,
             peer,
@@ -81,16 +82,17 @@ impl End {
         };
         // Both lanes are there before anything is measured: an end of a long message that waits for its lane
         // waits for this end's next order.
-        if is_pair {
+        if has_partner {
             end.send(TAG, vec![0])?;
             end.receive(TAG, vec![0])?;
-        } else {
-            end.alltoall(1, 1)?;
         }
+        end.together()?;
         Ok(end)
     }
 
     /// Carries out one order.
+    ///
+    /// All begin and end the orders but the last two together.
     ///
     /// - `echo BYTES ROUNDS` at one end, `answer BYTES ROUNDS` at the other: the former reports half the time
     ///   of a round trip, in ns.
@@ -105,7 +107,18 @@ impl End {
     fn obey(&mut self, words: &[&str]) -> Fallible<String> {
         let [order, numbers @ ..] = words else { return Err("an empty order".into()) };
         let numbers: Vec<usize> = numbers.iter().map(|word| word.parse()).collect::<Result<_, _>>()?;
-        match (*order, numbers.as_slice()) {
+        let is_alone = matches!(*order, "check" | "expect");
+        if is_alone {
+            return self.check(order, &numbers);
+        }
+        self.together()?;
+        let said = self.measure(order, &numbers)?;
+        self.together()?;
+        Ok(said)
+    }
+
+    fn measure(&mut self, order: &str, numbers: &[usize]) -> Fallible<String> {
+        match (order, numbers) {
             ("echo", [bytes, rounds]) => Ok(self.echo(*bytes, *rounds)?.to_string()),
             ("answer", [bytes, rounds]) => self.answer(*bytes, *rounds).map(done),
             ("send", [bytes, count, window, tags, buffers]) => {
@@ -120,6 +133,12 @@ impl End {
             ("allreduce", [bytes, count]) => Ok(self.allreduce(*bytes, *count)?.to_string()),
             ("allgather", [bytes, count]) => Ok(self.allgather(*bytes, *count)?.to_string()),
             ("alltoall", [bytes, count]) => Ok(self.alltoall(*bytes, *count)?.to_string()),
+            _ => Err(format!("`{order}` with {} numbers is no order", numbers.len()).into()),
+        }
+    }
+
+    fn check(&mut self, order: &str, numbers: &[usize]) -> Fallible<String> {
+        match (order, numbers) {
             ("check", [bytes, seed]) => self.send(TAG, pattern(*bytes, *seed)).map(|_| done(())),
             ("expect", [bytes, seed]) => {
                 let received = self.receive(TAG, vec![0; *bytes])?;
@@ -129,7 +148,7 @@ impl End {
                     Err("other bytes arrived".into())
                 }
             }
-            _ => Err(format!("`{}` is no order", words.join(" ")).into()),
+            _ => Err(format!("`{order}` with {} numbers is no order", numbers.len()).into()),
         }
     }
 

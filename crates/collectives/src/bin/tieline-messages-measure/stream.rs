@@ -82,7 +82,6 @@ impl End {
         }
         let mut to: Vec<Vec<u8>> = vec![vec![1; bytes]; window];
         let mut from = to.clone();
-        self.group.barrier(&mut self.queue, Some(GIVE_UP_AFTER))?;
         let began = now_ticks();
         let mut left = count;
         while left > 0 {
