@@ -9,7 +9,7 @@ use clap::{Arg, Command, CommandFactory};
 use super::{Cli, exit_help};
 
 /// Common options that a command never uses; `meaning` refuses them with the reason.
-const MEANINGLESS: [(&[&str], &[&str]); 35] = [
+const MEANINGLESS: [(&[&str], &[&str]); 36] = [
     (&["up"], &["node"]),
     (&["down"], &["node"]),
     (&["on"], &["node"]),
@@ -33,6 +33,7 @@ const MEANINGLESS: [(&[&str], &[&str]); 35] = [
     (&["bench", "thresholds"], &["node", "cluster", "runtime_dir"]),
     (&["bench", "hosts"], &["node"]),
     (&["bench", "limits"], &["node", "cluster", "runtime_dir"]),
+    (&["bench", "pt2pt"], &["node", "cluster", "runtime_dir"]),
     (&["bench", "acceptance"], &["node", "cluster"]),
     (&["fabric"], &["node", "cluster", "runtime_dir"]),
     (&["fabric", "observe"], &["node", "cluster", "runtime_dir"]),
