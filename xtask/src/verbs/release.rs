@@ -21,7 +21,7 @@ pub fn build(target: &Path) -> Outcome {
             "--package",
             "fabric-sys",
             "--package",
-            "message-queue",
+            "collectives",
             "--package",
             "messages-c",
         ]),
