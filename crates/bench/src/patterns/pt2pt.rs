@@ -1,8 +1,8 @@
 //! `pt2pt`: messages between processes and operations of groups, by size, as the OSU micro-benchmarks measure
 //! them for MPI.
 //!
-//! Each process has a message queue of its own ([`super::messages::Members`]). A reading is the mean of as many
-//! messages, or calls, as take some milliseconds; of several readings the median counts.
+//! Each process has a message queue of its own ([`super::messages::Members`]). A reading is the mean of as
+//! many messages, or calls, as take some milliseconds; of several readings the median counts.
 
 mod report;
 mod runs;
@@ -165,10 +165,12 @@ impl Options {
         if self.members < 2 || self.members > PROCESSES_MAX {
             return wrong(format!("--members {}: give a number from 2 to {PROCESSES_MAX}", self.members));
         }
-        // Of each process: two messages; the blocks of all members twice; a window, or two in both directions.
+        // Of each process two messages, or the blocks of all members twice; below, windows in both
+        // directions.
         let pairs = self.tests.iter().map(|test| test.pairs(self)).max().unwrap_or(1);
         let has_group = self.tests.iter().any(|test| test.is_of_group());
-        let copies = if has_group { 2 * self.members * self.members } else { 4 * pairs };
+        let of_group = if has_group { 2 * self.members * self.members } else { 0 };
+        let copies = of_group.max(4 * pairs);
         sizes::check("--sizes", &self.sizes_bytes, copies)?;
         if self.tests.iter().any(|test| test.is_bandwidth()) {
             let windows = self.sizes_bytes.iter().map(|size| size.saturating_mul(self.window_of(*size)));

@@ -21,7 +21,8 @@ use crate::paths::Path;
 use crate::wire::Head;
 
 impl<O: Outlet> Core<O> {
-    /// Copies a message that has not come for too long: one, for others wait meanwhile. Whether there was one.
+    /// Copies a message that has not come for too long: one, for others wait meanwhile. Whether there was
+    /// one.
     #[cold]
     pub(super) fn read_stalled(&mut self, sink: &mut impl Sink) -> bool {
         let now = now_ticks();
