@@ -55,7 +55,7 @@ pub fn install(options: &[&str], target: &Path) -> Outcome {
     written.put(0o755, &release.join("libtieline-sockets.so"), "lib64")?;
     written.put(0o755, &release.join("tieline-sisci-measure"), "libexec/tieline")?;
     written.put(0o755, &release.join("tieline-sockets-measure"), "libexec/tieline")?;
-    for program in ["tieline-ofi-measure", "tieline-fabric-measure", "tieline-messages-measure"] {
+    for program in release::MEASURES {
         written.put(0o755, &release.join(program), "libexec/tieline")?;
     }
     units(&place, &mut written)?;

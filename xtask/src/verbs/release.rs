@@ -5,26 +5,17 @@ use std::process::Command;
 
 use super::{Outcome, must};
 
+/// The crates whose programs and libraries are installed.
+const PACKAGES: [&str; 6] = ["cli", "sisci", "ofi", "fabric-sys", "collectives", "messages-c"];
+/// Programs of theirs that only measurements start.
+pub const MEASURES: [&str; 3] = ["tieline-ofi-measure", "tieline-fabric-measure", "tieline-messages-measure"];
+
 /// Builds everything that is installed, and the programs that `bench acceptance` measures with.
 pub fn build(target: &Path) -> Outcome {
     must(
-        Command::new("cargo").args([
-            "build",
-            "--release",
-            "--locked",
-            "--package",
-            "cli",
-            "--package",
-            "sisci",
-            "--package",
-            "ofi",
-            "--package",
-            "fabric-sys",
-            "--package",
-            "collectives",
-            "--package",
-            "messages-c",
-        ]),
+        Command::new("cargo")
+            .args(["build", "--release", "--locked"])
+            .args(PACKAGES.iter().flat_map(|package| ["--package", package])),
         "the build failed; the compiler's reason stands above.",
     )?;
     let release = target.join("release");
@@ -62,4 +53,21 @@ pub fn sockets_library(target: &Path) -> Outcome {
         Command::new("crates/sockets/build.sh").arg(release.join("libtieline-sockets.so")),
         "the sockets library does not build; the reason stands above.",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_measuring_program_is_of_a_crate_that_is_built() {
+        let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates");
+        let has = |package: &str, program: &str| {
+            let manifest = std::fs::read_to_string(crates.join(package).join("Cargo.toml")).unwrap();
+            manifest.contains(&format!("name = \"{program}\""))
+        };
+        for program in MEASURES {
+            assert!(PACKAGES.iter().any(|package| has(package, program)), "{program}");
+        }
+    }
 }
