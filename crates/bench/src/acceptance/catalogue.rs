@@ -2,7 +2,6 @@
 
 use crate::{
     patterns::{
-        messages::Load as MessagesLoad,
         ofi,
         programs::{Load, twins::Twin},
     },
@@ -413,44 +412,14 @@ pub const ALL: [Entry; 183] = [
     beside_rival("mq.bw.1MiB.cold.mpich", MPICH, messages::COLD_1MIB, Goal::at_least(1.2)),
     beside_rival("mq.bw.4MiB.cold.openmpi", OPEN_MPI, messages::COLD_4MIB, Goal::at_least(1.2)),
     beside_rival("mq.bw.4MiB.cold.mpich", MPICH, messages::COLD_4MIB, Goal::at_least(1.2)),
-    beside_rival(
-        "mq.allreduce.8B.2.openmpi",
-        OPEN_MPI,
-        MessagesLoad::Allreduce { members: 2 },
-        Goal::at_most(0.7),
-    ),
-    beside_rival(
-        "mq.allreduce.8B.2.mpich",
-        MPICH,
-        MessagesLoad::Allreduce { members: 2 },
-        Goal::at_most(0.7),
-    ),
-    beside_rival(
-        "mq.allreduce.8B.4.openmpi",
-        OPEN_MPI,
-        MessagesLoad::Allreduce { members: 4 },
-        Goal::at_most(0.7),
-    ),
-    beside_rival(
-        "mq.allreduce.8B.4.mpich",
-        MPICH,
-        MessagesLoad::Allreduce { members: 4 },
-        Goal::at_most(0.7),
-    ),
-    beside_rival(
-        "mq.allreduce.8B.8.openmpi",
-        OPEN_MPI,
-        MessagesLoad::Allreduce { members: 8 },
-        Goal::at_most(0.7),
-    ),
-    beside_rival(
-        "mq.allreduce.8B.8.mpich",
-        MPICH,
-        MessagesLoad::Allreduce { members: 8 },
-        Goal::at_most(0.7),
-    ),
-    beside_rival("mq.oversubscribed.openmpi", OPEN_MPI, MessagesLoad::Pairs { pairs: 4 }, Goal::at_most(1.0)),
-    beside_rival("mq.oversubscribed.mpich", MPICH, MessagesLoad::Pairs { pairs: 4 }, Goal::at_most(1.0)),
+    beside_rival("mq.allreduce.8B.2.openmpi", OPEN_MPI, messages::ALLREDUCE_2, Goal::at_most(0.7)),
+    beside_rival("mq.allreduce.8B.2.mpich", MPICH, messages::ALLREDUCE_2, Goal::at_most(0.7)),
+    beside_rival("mq.allreduce.8B.4.openmpi", OPEN_MPI, messages::ALLREDUCE_4, Goal::at_most(0.7)),
+    beside_rival("mq.allreduce.8B.4.mpich", MPICH, messages::ALLREDUCE_4, Goal::at_most(0.7)),
+    beside_rival("mq.allreduce.8B.8.openmpi", OPEN_MPI, messages::ALLREDUCE_8, Goal::at_most(0.7)),
+    beside_rival("mq.allreduce.8B.8.mpich", MPICH, messages::ALLREDUCE_8, Goal::at_most(0.7)),
+    beside_rival("mq.oversubscribed.openmpi", OPEN_MPI, messages::FOUR_PAIRS, Goal::at_most(1.0)),
+    beside_rival("mq.oversubscribed.mpich", MPICH, messages::FOUR_PAIRS, Goal::at_most(1.0)),
     entry(
         "harness.overhead",
         Needs::Nothing,

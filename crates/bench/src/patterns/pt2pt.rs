@@ -114,6 +114,15 @@ impl Test {
         !matches!(self, Self::Barrier)
     }
 
+    /// For people: the test of this size.
+    fn of(self, size_bytes: usize) -> String {
+        if self.has_size() {
+            format!("{} of {}", self.name(), shown(size_bytes as u64))
+        } else {
+            self.name().to_owned()
+        }
+    }
+
     /// Pairs that carry it out.
     const fn pairs(self, options: &Options) -> usize {
         if matches!(self, Self::Mr | Self::MultiLat) { options.pairs } else { 1 }
@@ -238,11 +247,7 @@ fn measure(
         if progress.stop() {
             break;
         }
-        let what = if test.has_size() {
-            format!("{} of {}", test.name(), shown(*size as u64))
-        } else {
-            test.name().to_owned()
-        };
+        let what = test.of(*size);
         progress.tell(&what, (place.0 + done as f64 / sizes.len() as f64) / place.1);
         rows.push(running.row(*size, options)?);
     }

@@ -9,13 +9,15 @@ use super::{Found, Inlet, LaneError, Outlet};
 /// After a record of so many bytes the lines of another one are asked for: the next is often as long, and the
 /// receiver is busy with this one. Shorter ones find theirs owned by what a ring does for itself.
 const OWN_AHEAD_FROM: usize = 512;
+/// No more than that is asked for: a first-level cache has to hold it.
+const OWN_AHEAD_MAX: usize = 16 << 10;
 
 impl Outlet for Box<Producer> {
     #[inline]
     fn send(&mut self, len: usize, fill: impl FnOnce(&Window<'_>)) -> Result<(), LaneError> {
         self.push_with(len, fill).map_err(lane_error)?;
         if len >= OWN_AHEAD_FROM {
-            self.own_ahead(len);
+            self.own_ahead(len.min(OWN_AHEAD_MAX));
         }
         Ok(())
     }

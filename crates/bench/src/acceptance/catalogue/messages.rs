@@ -20,6 +20,10 @@ pub(super) const HOT_1MIB: Load = Load::Stream { size_bytes: 1 << 20, is_cold: f
 pub(super) const COLD_1MIB: Load = Load::Stream { size_bytes: 1 << 20, is_cold: true };
 pub(super) const HOT_4MIB: Load = Load::Stream { size_bytes: 4 << 20, is_cold: false };
 pub(super) const COLD_4MIB: Load = Load::Stream { size_bytes: 4 << 20, is_cold: true };
+pub(super) const ALLREDUCE_2: Load = Load::Allreduce { members: 2 };
+pub(super) const ALLREDUCE_4: Load = Load::Allreduce { members: 4 };
+pub(super) const ALLREDUCE_8: Load = Load::Allreduce { members: 8 };
+pub(super) const FOUR_PAIRS: Load = Load::Pairs { pairs: 4 };
 
 /// Compared with a rival.
 pub(super) const fn beside_rival(id: &'static str, beside: Beside, load: Load, goal: Goal) -> Entry {

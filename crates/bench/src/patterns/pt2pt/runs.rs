@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    COUNT_MAX, FIRST_COUNT, FIRST_COUNT_OF_LONG, LONG_BYTES, Options, READING_NS, READINGS, Row, Test, shown,
+    COUNT_MAX, FIRST_COUNT, FIRST_COUNT_OF_LONG, LONG_BYTES, Options, READING_NS, READINGS, Row, Test,
 };
 use crate::{
     error::{BenchError, Result},
@@ -44,9 +44,9 @@ impl Running {
         self.measured(size_bytes, options).map_err(|error| BenchError::OtherEnd {
             what: "pt2pt",
             reason: format!(
-                "{} of {}: {error}: give smaller --sizes, fewer --members or --pairs, or fewer --iterations",
-                self.test.name(),
-                shown(size_bytes as u64)
+                "{}: {error}: run it again; if it took too long, with smaller --sizes, or fewer --members, --pairs or \
+                 --iterations",
+                self.test.of(size_bytes)
             ),
         })
     }
