@@ -45,6 +45,24 @@ impl Guard {
     }
 }
 
+/// How many ports are tried before any free one is good enough.
+const TRIED_PORTS: u32 = 32;
+
+/// A port to listen at that the end point of no program is likely to have on its own host.
+///
+/// Such an end point could not be forwarded: its port would be taken here. Linux gives who asks for any port
+/// one at an odd distance from the lowest (`inet_csk_find_open_port` in net/ipv4/inet_connection_sock.c), so
+/// this takes an even one.
+fn listen(at: IpAddr) -> std::io::Result<TcpListener> {
+    for _ in 0..TRIED_PORTS {
+        let free = TcpListener::bind((at, 0))?.local_addr()?;
+        if let Ok(listener) = TcpListener::bind((at, free.port() ^ 1)) {
+            return Ok(listener);
+        }
+    }
+    TcpListener::bind((at, 0))
+}
+
 /// What is forwarded.
 #[derive(Debug)]
 pub(crate) struct Route {
@@ -60,14 +78,39 @@ pub(crate) struct Route {
     pub(crate) is_end_point: bool,
 }
 
+/// The end point of a program to which a forward leads.
+#[derive(Debug)]
+struct EndPoint {
+    at: SocketAddr,
+    /// Who may connect.
+    allowed: Vec<IpAddr>,
+    guard: Arc<Guard>,
+}
+
+impl EndPoint {
+    /// Its port on this host is free, or belongs to others that no host takes for it: forwards to the same
+    /// end point, and those for other hosts than this one's.
+    fn new<'f>(route: &Route, others: impl Iterator<Item = &'f Self>) -> std::io::Result<Self> {
+        let at = SocketAddr::new(route.listen, route.target.port());
+        let mut shared = None;
+        for other in others.filter(|other| other.guard.at == at) {
+            if other.at != route.target && other.allowed.iter().any(|host| route.allowed.contains(host)) {
+                return Err(std::io::ErrorKind::AddrInUse.into());
+            }
+            shared = Some(Arc::clone(&other.guard));
+        }
+        let guard = shared.map_or_else(|| Guard::new(at).map(Arc::new), Ok)?;
+        Ok(Self { at: route.target, allowed: route.allowed.clone(), guard })
+    }
+}
+
 /// One that runs here.
 #[derive(Debug)]
 pub(crate) struct LocalForward {
     child: Child,
     /// Readable when it has ended.
     pub(crate) pidfd: OwnedFd,
-    target: SocketAddr,
-    guard: Option<Arc<Guard>>,
+    end_point: Option<EndPoint>,
     /// The socket that it has, until it is to take no more connections.
     listener: Option<TcpListener>,
     /// It is told here that somebody is about to connect.
@@ -80,8 +123,9 @@ impl LocalForward {
         route: &Route,
         others: impl Iterator<Item = &'f Self>,
     ) -> std::io::Result<(Self, SocketAddr)> {
-        let guard = if route.is_end_point { Some(Self::guard(route, others)?) } else { None };
-        let listener = TcpListener::bind((route.listen, 0))?;
+        let others = others.filter_map(|other| other.end_point.as_ref());
+        let end_point = route.is_end_point.then(|| EndPoint::new(route, others)).transpose()?;
+        let listener = listen(route.listen)?;
         let at = listener.local_addr()?;
         let allowed: Vec<String> = route.allowed.iter().map(ToString::to_string).collect();
         let mut command = Command::new(std::env::current_exe()?.with_file_name(PROGRAM));
@@ -98,7 +142,7 @@ impl LocalForward {
         match pidfd_open(Pid::from_child(&child), PidfdFlags::NONBLOCK) {
             Ok(pidfd) => {
                 let listener = Some(listener);
-                Ok((Self { child, pidfd, target: route.target, guard, listener, told }, at))
+                Ok((Self { child, pidfd, end_point, listener, told }, at))
             }
             Err(errno) => {
                 // Its end could not be noticed.
@@ -106,17 +150,6 @@ impl LocalForward {
                 let _ = child.wait();
                 Err(errno.into())
             }
-        }
-    }
-
-    /// The port of the end point on this host, which one forward of that end point shares with another.
-    fn guard<'f>(route: &Route, others: impl Iterator<Item = &'f Self>) -> std::io::Result<Arc<Guard>> {
-        let at = SocketAddr::new(route.listen, route.target.port());
-        let mut same = others.filter(|other| other.target == route.target);
-        let shared = same.find_map(|other| other.guard.as_ref().filter(|guard| guard.at == at));
-        match shared {
-            Some(guard) => Ok(Arc::clone(guard)),
-            None => Ok(Arc::new(Guard::new(at)?)),
         }
     }
 
@@ -166,6 +199,36 @@ mod tests {
         assert!(TcpListener::bind(at).is_err());
         drop(guard);
         assert!(TcpListener::bind(at).is_ok());
+    }
+
+    #[test]
+    fn end_points_with_one_port_are_forwarded_to_different_hosts() {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let ip = |last: u8| IpAddr::from([192, 0, 2, last]);
+        let forwarded = |owner: u8, host: u8, others: &[&EndPoint]| {
+            let listen = IpAddr::from([127, 0, 0, 1]);
+            let target = SocketAddr::new(ip(owner), port);
+            let route = Route { listen, allowed: vec![ip(host)], source: listen, target, is_end_point: true };
+            EndPoint::new(&route, others.iter().copied())
+        };
+        let first = forwarded(1, 2, &[]).unwrap();
+        assert!(forwarded(3, 2, &[]).is_err(), "a port that is in use");
+        let again = forwarded(1, 2, &[&first]).unwrap();
+        let back = forwarded(2, 1, &[&first, &again]).unwrap();
+        let refused = forwarded(3, 2, &[&back, &first]).unwrap_err();
+        assert_eq!(refused.kind(), std::io::ErrorKind::AddrInUse, "the host would take it for the first one");
+        drop((first, again));
+        assert!(TcpListener::bind(("127.0.0.1", port)).is_err());
+        forwarded(3, 2, &[&back]).unwrap();
+    }
+
+    #[test]
+    fn a_forward_listens_at_no_port_that_a_program_is_given() {
+        let given = |at: &TcpListener| at.local_addr().unwrap().port() % 2;
+        let any = TcpListener::bind("127.0.0.1:0").unwrap();
+        for _ in 0..8 {
+            assert_ne!(given(&listen([127, 0, 0, 1].into()).unwrap()), given(&any));
+        }
     }
 
     #[test]
