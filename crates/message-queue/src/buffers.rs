@@ -35,7 +35,7 @@ impl Buffers {
         match self {
             Self::Owned(bytes) => bytes.len(),
             Self::Lent(piece) => piece.len(),
-            Self::Scattered(pieces) => pieces.iter().map(Piece::len).sum(),
+            Self::Scattered(pieces) => len_of(pieces),
         }
     }
 
@@ -85,6 +85,21 @@ impl Buffers {
         }
     }
 
+    /// The same to the beginning, where there is room for all of it.
+    #[inline(always)]
+    pub(crate) fn fill_front(&mut self, record: &Window<'_>, from: usize, len: usize) {
+        match self {
+            Self::Owned(bytes) => {
+                if let Some(part) = bytes.get_mut(..len) {
+                    // A record that is shorter was refused before.
+                    let _ = record.get_from_ring(from, part);
+                }
+            }
+            Self::Lent(piece) => piece.fill(0, record, from, len),
+            Self::Scattered(_) => self.fill(0, record, from, len),
+        }
+    }
+
     /// Copies bytes that were kept to the beginning, as far as there is room.
     #[inline]
     pub(crate) fn fill_from(&mut self, kept: &[u8]) {
@@ -118,6 +133,11 @@ impl Buffers {
             Self::Scattered(pieces) => memory.read(address, pieces, len),
         }
     }
+}
+
+#[cold]
+fn len_of(pieces: &[Piece]) -> usize {
+    pieces.iter().map(Piece::len).sum()
 }
 
 /// Where the bytes of a message come from.

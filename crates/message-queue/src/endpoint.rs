@@ -32,7 +32,7 @@ use crate::name::{Name, Names};
 use crate::order::Order;
 use crate::peer::{Peer, Way};
 use crate::settings::Settings;
-use crate::wire::{GROUP, Head, PLAIN};
+use crate::wire::{GROUP, PLAIN};
 use arrive::Held;
 use cut::Target;
 pub use direct::Direct;
@@ -70,11 +70,12 @@ impl Space {
         }
     }
 
+    /// What the flags of a message say.
     #[inline]
-    pub(crate) fn of(head: Head) -> Self {
-        if head.has(GROUP) {
+    pub(crate) const fn of(flags: u8) -> Self {
+        if flags & GROUP != 0 {
             Self::Group
-        } else if head.has(PLAIN) {
+        } else if flags & PLAIN != 0 {
             Self::Plain
         } else {
             Self::Tagged
@@ -120,11 +121,7 @@ struct Core<O> {
     names: Names,
     peers: Vec<Peer<O>>,
     /// By [`Space`].
-    /// Of receives that wait it has the numbers.
-    matchers: [Matcher<u32, Arrived>; Space::ALL.len()],
-    /// Receives that wait. They lie still until they end: a value that is moved while it is new costs more
-    /// than a search.
-    receives: Order<Receive>,
+    matchers: [Matcher<Receive, Arrived>; Space::ALL.len()],
     /// Receives of many messages.
     many: Order<Many>,
     unexpected: Unexpected,
@@ -148,11 +145,12 @@ struct Core<O> {
 }
 
 /// A receive.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Receive {
     buffers: Buffers,
     user: u64,
-    /// The receive of many messages that it is a part of.
+    /// The receive of many messages that it is a part of, or, while it waits, that it stands for: such a one
+    /// has no memory itself.
     many: Option<u32>,
 }
 
@@ -259,7 +257,6 @@ impl<M: Meeting> Endpoint<M> {
             names: Names::default(),
             peers: Vec::new(),
             matchers: std::array::from_fn(|_| Matcher::default()),
-            receives: Order::default(),
             many: Order::default(),
             unexpected: Unexpected::new(&settings),
             changes: 0,
@@ -347,21 +344,8 @@ impl<O: Outlet> Core<O> {
     }
 
     #[inline]
-    fn matcher(&mut self, space: Space) -> &mut Matcher<u32, Arrived> {
+    fn matcher(&mut self, space: Space) -> &mut Matcher<Receive, Arrived> {
         &mut self.matchers[space.index()]
-    }
-
-    /// A receive that waited has ended well, but for the length of its memory.
-    #[inline]
-    fn received_well(&mut self, number: u32, envelope: &Envelope, sink: &mut impl Sink) {
-        let Some(Receive { buffers, user, .. }) = self.receives.remove(number) else { return };
-        let (message_bytes, room_bytes) = (envelope.len_bytes, buffers.len());
-        if message_bytes <= room_bytes {
-            return sink.received(user, envelope, buffers);
-        }
-        let (ended, error) =
-            (Ended::Receive(Some(*envelope)), Some(Error::Truncated { message_bytes, room_bytes }));
-        sink.ended(Completion { user, ended, error, buffers, ends_many: false });
     }
 
     /// A receive has ended.

@@ -1,17 +1,17 @@
-//! Things in their order that are also found by a source and a tag, first come first.
+//! Things that are found by a source and a tag, first come first.
 
 use std::hash::{BuildHasher, RandomState};
 
-use crate::order::{NONE, Order};
+use crate::slab::{NONE, Slab};
 
 /// By what a thing is found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Key {
     pub(crate) source: u32,
     pub(crate) tag: u64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Entry<T> {
     key: Key,
     /// The next thing of this key.
@@ -30,13 +30,24 @@ struct Slot {
 
 const FREE: Slot = Slot { key: Key { source: 0, tag: 0 }, first: NONE, last: NONE };
 
+/// The first thing of a key, as long as nothing is changed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct First {
+    pub(crate) at: u32,
+    /// Or [`ALONE`].
+    slot: usize,
+}
+
+/// The slot of a thing that is not in the table.
+const ALONE: usize = usize::MAX;
+
 /// Slots that a table has at first: a power of two.
 const SLOTS: usize = 16;
 
 /// Things with keys.
 #[derive(Debug)]
 pub(crate) struct Keyed<T> {
-    order: Order<Entry<T>>,
+    entries: Slab<Entry<T>>,
     /// A power of two of slots, at most half of them taken. A key lies in the first free slot from its hash
     /// on.
     slots: Vec<Slot>,
@@ -50,85 +61,146 @@ pub(crate) struct Keyed<T> {
 impl<T> Default for Keyed<T> {
     fn default() -> Self {
         let multiplier = RandomState::new().hash_one(0_u8) | 1;
-        Self { order: Order::default(), slots: vec![FREE; SLOTS], keys: 0, alone: NONE, multiplier }
+        Self { entries: Slab::default(), slots: vec![FREE; SLOTS], keys: 0, alone: NONE, multiplier }
     }
 }
 
 impl<T> Keyed<T> {
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.order.len()
+        self.entries.len()
     }
 
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.order.is_empty()
+        self.entries.is_empty()
     }
 
-    /// Adds a thing behind all others: its number from now on.
-    #[inline]
+    /// The number that the next thing will have.
+    pub(crate) fn next_number(&mut self) -> u32 {
+        self.entries.next_number()
+    }
+
+    /// Adds a thing behind all others of its key: its number from now on.
     pub(crate) fn push(&mut self, key: Key, value: T) -> u32 {
-        if self.order.is_empty() {
-            self.alone = self.order.push(Entry { key, next: NONE, prev: NONE, value });
-            return self.alone;
-        }
-        if self.alone != NONE {
-            self.index(self.alone);
-            self.alone = NONE;
-        }
-        let at = self.order.push(Entry { key, next: NONE, prev: NONE, value });
-        self.index(at);
+        let at = self.entries.next_number();
+        let prev = self.put(key, at);
+        self.entries.push(Entry { key, next: NONE, prev, value });
         at
     }
 
-    /// Puts a thing into the table, behind all others of its key.
-    fn index(&mut self, at: u32) {
-        let Some(entry) = self.order.get(at) else { return };
-        let key = entry.key;
+    /// The same, to be written where it lies, all of it.
+    #[inline]
+    pub(crate) fn push_place(&mut self, key: Key) -> (u32, Option<&mut T>)
+    where
+        T: Default,
+    {
+        let at = self.entries.next_number();
+        let prev = self.put(key, at);
+        let value = self.entries.push_place().map(|entry| {
+            (entry.key, entry.next, entry.prev) = (key, NONE, prev);
+            &mut entry.value
+        });
+        (at, value)
+    }
+
+    /// Finds a place in the table for a thing that is not there yet, behind all others of its key: the last
+    /// of these.
+    #[inline(always)]
+    fn put(&mut self, key: Key, at: u32) -> u32 {
+        if self.entries.is_empty() {
+            self.alone = at;
+            return NONE;
+        }
+        if self.alone != NONE {
+            self.put_alone_into_table();
+        }
         let slot = self.slot_of(key);
-        let last = self.slots[slot].last;
-        if let Some(before) = self.order.get_mut(last) {
+        let there = &mut self.slots[slot];
+        let last = std::mem::replace(&mut there.last, at);
+        if let Some(before) = self.entries.get_mut(last) {
             before.next = at;
-            self.slots[slot].last = at;
-            if let Some(entry) = self.order.get_mut(at) {
-                entry.prev = last;
-            }
-        } else {
-            self.slots[slot] = Slot { key, first: at, last: at };
+            return last;
+        }
+        (there.key, there.first) = (key, at);
+        self.keys += 1;
+        if self.keys * 2 > self.slots.len() {
+            self.grow();
+        }
+        NONE
+    }
+
+    #[cold]
+    fn put_alone_into_table(&mut self) {
+        if let Some(entry) = self.entries.get(self.alone) {
+            let slot = self.slot_of(entry.key);
+            self.slots[slot] = Slot { key: entry.key, first: self.alone, last: self.alone };
             self.keys += 1;
-            if self.keys * 2 > self.slots.len() {
-                self.grow();
-            }
+        }
+        self.alone = NONE;
+    }
+
+    /// The first thing of a key.
+    #[inline]
+    pub(crate) fn first_of(&self, key: Key) -> Option<First> {
+        if let Some(entry) = self.entries.get(self.alone) {
+            return (entry.key == key).then_some(First { at: self.alone, slot: ALONE });
+        }
+        if self.entries.is_empty() {
+            return None;
+        }
+        let slot = self.slot_of(key);
+        let at = self.slots[slot].first;
+        (at != NONE).then_some(First { at, slot })
+    }
+
+    /// Takes the first thing of a key out. Nothing was changed since it was found.
+    pub(crate) fn remove_first(&mut self, first: First) -> Option<T> {
+        let Entry { next, value, .. } = self.entries.remove(first.at)?;
+        self.is_without(first, next);
+        Some(value)
+    }
+
+    /// The same. What of it was not taken before is dropped when the place is used again.
+    #[inline(always)]
+    pub(crate) fn leave_first(&mut self, first: First) {
+        if let Some(entry) = self.entries.leave(first.at) {
+            let next = entry.next;
+            self.is_without(first, next);
         }
     }
 
-    /// The number of the first thing of a key.
-    #[inline]
-    pub(crate) fn first_of(&self, key: Key) -> Option<u32> {
-        if let Some(entry) = self.order.get(self.alone) {
-            return (entry.key == key).then_some(self.alone);
+    /// The first thing of a key was taken out, before `next`.
+    #[inline(always)]
+    fn is_without(&mut self, first: First, next: u32) {
+        if first.slot == ALONE {
+            self.alone = NONE;
+        } else if let Some(behind) = self.entries.get_mut(next) {
+            behind.prev = NONE;
+            self.slots[first.slot].first = next;
+        } else {
+            self.free(first.slot);
         }
-        if self.order.is_empty() {
-            return None;
-        }
-        let first = self.slots[self.slot_of(key)].first;
-        (first != NONE).then_some(first)
     }
 
     #[inline]
     pub(crate) fn get(&self, at: u32) -> Option<&T> {
-        self.order.get(at).map(|entry| &entry.value)
+        self.entries.get(at).map(|entry| &entry.value)
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, at: u32) -> Option<&mut T> {
+        self.entries.get_mut(at).map(|entry| &mut entry.value)
     }
 
     /// Takes a thing out, if it is there.
-    #[inline]
     pub(crate) fn remove(&mut self, at: u32) -> Option<T> {
-        let Entry { key, next, prev, value } = self.order.remove(at)?;
+        let Entry { key, next, prev, value } = self.entries.remove(at)?;
         if at == self.alone {
             self.alone = NONE;
             return Some(value);
         }
-        match (self.order.get_mut(prev), next) {
+        match (self.entries.get_mut(prev), next) {
             (Some(before), _) => before.next = next,
             (None, NONE) => {
                 let slot = self.slot_of(key);
@@ -140,7 +212,7 @@ impl<T> Keyed<T> {
                 self.slots[slot].first = next;
             }
         }
-        if let Some(behind) = self.order.get_mut(next) {
+        if let Some(behind) = self.entries.get_mut(next) {
             behind.prev = prev;
         } else {
             let slot = self.slot_of(key);
@@ -149,9 +221,9 @@ impl<T> Keyed<T> {
         Some(value)
     }
 
-    /// All of them with their numbers, in order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
-        self.order.iter().map(|(at, entry)| (at, &entry.value))
+    /// All of them with their numbers and keys, in no order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, Key, &T)> {
+        self.entries.iter().map(|(at, entry)| (at, entry.key, &entry.value))
     }
 
     #[inline]
@@ -213,12 +285,23 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_first_of_each_key_is_found(steps in prop::collection::vec((0..3_u8, 0..40_u32, 0..12_u64), 0..300)) {
+        fn the_first_of_each_key_is_found(steps in prop::collection::vec((0..4_u8, 0..40_u32, 0..12_u64), 0..300)) {
             let (mut keyed, mut model) = (Keyed::default(), Vec::<(u32, Key, usize)>::new());
             for (i, (what, at, tag)) in steps.into_iter().enumerate() {
                 let key = Key { source: at % 3, tag };
                 match what {
                     0 | 1 => model.push((keyed.push(key, i), key, i)),
+                    2 => {
+                        let place = model.iter().position(|(_, of, _)| *of == key);
+                        let expected = place.map(|place| model.remove(place).2);
+                        let first = keyed.first_of(key);
+                        prop_assert_eq!(first.and_then(|first| keyed.get(first.at)).copied(), expected);
+                        match first {
+                            Some(first) if i % 2 == 0 => keyed.leave_first(first),
+                            Some(first) => prop_assert_eq!(keyed.remove_first(first), expected),
+                            None => {}
+                        }
+                    }
                     _ => {
                         let place = model.iter().position(|(number, ..)| *number == at);
                         prop_assert_eq!(keyed.remove(at), place.map(|place| model.remove(place).2));
@@ -228,11 +311,12 @@ mod tests {
                     for tag in 0..12 {
                         let key = Key { source, tag };
                         let expected = model.iter().find(|(_, of, _)| *of == key).map(|(number, ..)| *number);
-                        prop_assert_eq!(keyed.first_of(key), expected);
+                        prop_assert_eq!(keyed.first_of(key).map(|first| first.at), expected);
                     }
                 }
-                let values: Vec<_> = keyed.iter().map(|(_, value)| *value).collect();
-                prop_assert_eq!(values, model.iter().map(|(.., value)| *value).collect::<Vec<_>>());
+                let mut all: Vec<_> = keyed.iter().map(|(number, key, value)| (number, key, *value)).collect();
+                all.sort_by_key(|(.., value)| *value);
+                prop_assert_eq!(&all, &model);
             }
         }
     }

@@ -36,6 +36,7 @@ mod queue;
 mod requests;
 pub mod settings;
 mod shared;
+mod slab;
 mod wire;
 
 pub use buffers::Buffers;

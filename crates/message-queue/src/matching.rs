@@ -9,11 +9,18 @@
 //! Receives with wildcards are looked through in their order; a number that each receive gets when it is
 //! posted decides which of two was first.
 
-use crate::keyed::{Key, Keyed};
+use crate::keyed::{First, Key, Keyed};
 use crate::order::Order;
 
 /// An end point, within this one: a number for its name.
 pub type PeerId = u32;
+
+impl Key {
+    #[inline]
+    fn of(envelope: &Envelope) -> Self {
+        Self { source: envelope.source, tag: envelope.tag }
+    }
+}
 
 /// What a receive wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,11 +74,28 @@ impl Want {
     }
 }
 
+/// A receive that names source and tag, which are its key.
+#[derive(Debug, Default)]
+struct Exact<R> {
+    number: u64,
+    receive: R,
+}
+
+/// Any other.
 #[derive(Debug)]
-struct Posted<R> {
+struct Wild<R> {
     want: Want,
     number: u64,
     receive: R,
+}
+
+/// A message that waits.
+#[derive(Debug)]
+struct Message<M> {
+    envelope: Envelope,
+    message: M,
+    /// Its number among the arrivals.
+    arrival: u32,
 }
 
 /// Where a receive waits.
@@ -82,138 +106,201 @@ pub(crate) struct Place {
     number: u64,
 }
 
+/// The receive that a message goes to, as long as nothing is changed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Found {
+    Exact(First),
+    Wild(u32),
+}
+
 /// Receives that wait for messages, and messages that wait for receives; never both of a pair that matches.
+///
+/// They lie still until they are taken out: a value that is moved while it is new costs more than a search.
 #[derive(Debug)]
 pub(crate) struct Matcher<R, M> {
     posted: u64,
-    exact: Keyed<Posted<R>>,
-    wild: Order<Posted<R>>,
-    messages: Keyed<(Envelope, M)>,
+    exact: Keyed<Exact<R>>,
+    wild: Order<Wild<R>>,
+    messages: Keyed<Message<M>>,
+    /// Their numbers, in the order in which they arrived.
+    arrivals: Order<u32>,
 }
 
 impl<R, M> Default for Matcher<R, M> {
     fn default() -> Self {
-        Self { posted: 0, exact: Keyed::default(), wild: Order::default(), messages: Keyed::default() }
+        Self {
+            posted: 0,
+            exact: Keyed::default(),
+            wild: Order::default(),
+            messages: Keyed::default(),
+            arrivals: Order::default(),
+        }
     }
 }
 
 impl<R, M> Matcher<R, M> {
-    /// The message that a receive gets now, if one waits.
-    #[inline]
-    pub(crate) fn take_message(&mut self, want: &Want) -> Option<(Envelope, M)> {
-        let at = self.find_message(want)?;
-        self.messages.remove(at)
-    }
-
     /// Whether neither a receive nor a message waits.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         self.exact.is_empty() && self.wild.is_empty() && self.messages.is_empty()
     }
 
-    /// What that message would be. It stays.
-    pub(crate) fn peek(&self, want: &Want) -> Option<&(Envelope, M)> {
-        self.messages.get(self.find_message(want)?)
+    /// Whether messages wait.
+    #[inline]
+    pub(crate) fn has_messages(&self) -> bool {
+        !self.messages.is_empty()
     }
 
-    #[inline]
-    fn find_message(&self, want: &Want) -> Option<u32> {
-        if self.messages.is_empty() {
-            return None;
-        }
-        match want.key() {
-            Some(key) => self.messages.first_of(key),
-            None => self.messages.iter().find(|(_, (envelope, _))| want.takes(envelope)).map(|(at, _)| at),
-        }
+    /// The message that a receive gets now, if one waits.
+    pub(crate) fn take_message(&mut self, want: &Want) -> Option<(Envelope, M)> {
+        let removed = match want.key() {
+            Some(key) => {
+                let first = self.messages.first_of(key)?;
+                self.messages.remove_first(first)
+            }
+            None => self.messages.remove(self.first_message(want)?),
+        };
+        let Message { envelope, message, arrival } = removed?;
+        self.arrivals.remove(arrival);
+        Some((envelope, message))
+    }
+
+    /// What that message would be. It stays.
+    pub(crate) fn peek(&self, want: &Want) -> Option<(&Envelope, &M)> {
+        let at = match want.key() {
+            Some(key) => self.messages.first_of(key)?.at,
+            None => self.first_message(want)?,
+        };
+        self.messages.get(at).map(|there| (&there.envelope, &there.message))
+    }
+
+    /// That of a receive with wildcards.
+    fn first_message(&self, want: &Want) -> Option<u32> {
+        let is_taken = |at: u32| self.messages.get(at).is_some_and(|there| want.takes(&there.envelope));
+        self.arrivals.iter().map(|(_, at)| *at).find(|at| is_taken(*at))
     }
 
     /// Lets a receive wait: the caller has found no message for it.
-    #[inline]
     pub(crate) fn post(&mut self, want: Want, receive: R) -> Place {
         debug_assert!(self.peek(&want).is_none());
-        let number = self.posted;
-        self.posted += 1;
-        let posted = Posted { want, number, receive };
+        let number = self.next_number();
         match want.key() {
-            Some(key) => Place { is_exact: true, at: self.exact.push(key, posted), number },
-            None => Place { is_exact: false, at: self.wild.push(posted), number },
+            Some(key) => {
+                Place { is_exact: true, at: self.exact.push(key, Exact { number, receive }), number }
+            }
+            None => Place { is_exact: false, at: self.wild.push(Wild { want, number, receive }), number },
         }
     }
 
-    /// Takes a receive out, if it still waits there.
+    /// The same, to be written where it lies, all of it. `None` if the receive has wildcards.
     #[inline]
+    pub(crate) fn post_place(&mut self, want: &Want) -> Option<(Place, &mut R)>
+    where
+        R: Default,
+    {
+        debug_assert!(self.peek(want).is_none());
+        let key = want.key()?;
+        let number = self.next_number();
+        let (at, there) = self.exact.push_place(key);
+        let Exact { number: its, receive } = there?;
+        *its = number;
+        Some((Place { is_exact: true, at, number }, receive))
+    }
+
+    #[inline]
+    fn next_number(&mut self) -> u64 {
+        self.posted += 1;
+        self.posted
+    }
+
+    /// Takes a receive out, if it still waits there.
     pub(crate) fn remove_receive(&mut self, place: Place) -> Option<R> {
         let Place { is_exact, at, number } = place;
-        let there = if is_exact { self.exact.get(at) } else { self.wild.get(at) };
         // Another receive may have got the place.
-        there.filter(|posted| posted.number == number)?;
-        let posted = if is_exact { self.exact.remove(at) } else { self.wild.remove(at) };
-        posted.map(|posted| posted.receive)
+        if is_exact {
+            self.exact.get(at).filter(|there| there.number == number)?;
+            self.exact.remove(at).map(|there| there.receive)
+        } else {
+            self.wild.get(at).filter(|there| there.number == number)?;
+            self.wild.remove(at).map(|there| there.receive)
+        }
     }
 
     /// A receive that waits for messages of this sender alone.
     pub(crate) fn receive_from(&self, source: PeerId) -> Option<Place> {
-        let is_of = |posted: &Posted<R>| posted.want.source == Some(source);
-        let exact = self.exact.iter().find(|(_, posted)| is_of(posted));
-        let wild = || self.wild.iter().find(|(_, posted)| is_of(posted));
-        let exact = exact.map(|(at, posted)| Place { is_exact: true, at, number: posted.number });
-        exact.or_else(|| wild().map(|(at, posted)| Place { is_exact: false, at, number: posted.number }))
+        let exact = self.exact.iter().filter(|(_, key, _)| key.source == source);
+        let exact = exact.min_by_key(|(.., there)| there.number).map(|(at, _, there)| Place {
+            is_exact: true,
+            at,
+            number: there.number,
+        });
+        let mut wild = self.wild.iter().filter(|(_, there)| there.want.source == Some(source));
+        exact.or_else(|| wild.next().map(|(at, there)| Place { is_exact: false, at, number: there.number }))
     }
 
     /// Whether a receive waits that a message of this sender could go to.
     pub(crate) fn could_take_from(&self, source: PeerId) -> bool {
-        let is_any = |posted: &Posted<R>| posted.want.source.is_none_or(|wanted| wanted == source);
-        self.wild.iter().any(|(_, posted)| is_any(posted)) || self.receive_from(source).is_some()
+        let is_any = |there: &Wild<R>| there.want.source.is_none_or(|wanted| wanted == source);
+        self.wild.iter().any(|(_, there)| is_any(there)) || self.receive_from(source).is_some()
     }
 
     /// Lets a message wait: the caller has found no receive for it.
     pub(crate) fn keep(&mut self, envelope: Envelope, message: M) {
-        let key = Key { source: envelope.source, tag: envelope.tag };
-        self.messages.push(key, (envelope, message));
+        let arrival = self.arrivals.push(self.messages.next_number());
+        self.messages.push(Key::of(&envelope), Message { envelope, message, arrival });
     }
-}
 
-impl<R: Copy, M> Matcher<R, M> {
-    /// Takes the receive that a message goes to, if one waits. It goes on waiting in its place if `stays`
-    /// says so.
+    /// The receive that a message goes to, if one waits.
     #[inline]
-    pub(crate) fn take_receive(&mut self, envelope: &Envelope, stays: impl FnOnce(R) -> bool) -> Option<R> {
-        let key = Key { source: envelope.source, tag: envelope.tag };
-        let exact = self.exact.first_of(key);
+    pub(crate) fn find_receive(&self, envelope: &Envelope) -> Option<Found> {
+        let exact = self.exact.first_of(Key::of(envelope));
         if !self.wild.is_empty() {
-            return self.take_of_both(exact, envelope, stays);
+            return self.find_in_both(exact, envelope);
         }
-        let at = exact?;
-        let receive = self.exact.get(at)?.receive;
-        if !stays(receive) {
-            self.exact.remove(at);
-        }
-        Some(receive)
+        exact.map(Found::Exact)
     }
 
     /// The same if there are receives with wildcards; `exact` is the first of the others.
-    fn take_of_both(
-        &mut self,
-        exact: Option<u32>,
-        envelope: &Envelope,
-        stays: impl FnOnce(R) -> bool,
-    ) -> Option<R> {
-        let exact = exact.and_then(|at| Some((at, self.exact.get(at)?)));
-        let before = exact.map_or(u64::MAX, |(_, posted)| posted.number);
-        let mut older = self.wild.iter().take_while(|(_, posted)| posted.number < before);
-        let wild = older.find(|(_, posted)| posted.want.takes(envelope));
-        drop(older);
-        let (is_exact, (at, posted)) =
-            wild.map(|found| (false, found)).or(exact.map(|found| (true, found)))?;
-        let receive = posted.receive;
-        if !stays(receive) {
-            if is_exact {
-                self.exact.remove(at);
-            } else {
-                self.wild.remove(at);
-            }
+    fn find_in_both(&self, exact: Option<First>, envelope: &Envelope) -> Option<Found> {
+        let before = exact.and_then(|first| self.exact.get(first.at)).map_or(u64::MAX, |there| there.number);
+        let mut older = self.wild.iter().take_while(|(_, there)| there.number < before);
+        let wild = older.find(|(_, there)| there.want.takes(envelope));
+        wild.map(|(at, _)| Found::Wild(at)).or(exact.map(Found::Exact))
+    }
+
+    /// What was found.
+    #[inline]
+    pub(crate) fn found(&mut self, found: Found) -> Option<&mut R> {
+        match found {
+            Found::Exact(first) => self.exact.get_mut(first.at).map(|there| &mut there.receive),
+            Found::Wild(at) => self.wild.get_mut(at).map(|there| &mut there.receive),
         }
-        Some(receive)
+    }
+
+    /// Takes it out.
+    pub(crate) fn take_found(&mut self, found: Found) -> Option<R> {
+        match found {
+            Found::Exact(first) => self.exact.remove_first(first).map(|there| there.receive),
+            Found::Wild(at) => self.wild.remove(at).map(|there| there.receive),
+        }
+    }
+
+    /// The receive that a message of this sender with this tag goes to, if one waits and none with wildcards
+    /// does.
+    #[inline]
+    pub(crate) fn find_exact(&self, source: PeerId, tag: u64) -> Option<First> {
+        if self.wild.is_empty() { self.exact.first_of(Key { source, tag }) } else { None }
+    }
+
+    #[inline]
+    pub(crate) fn found_exact(&mut self, first: First) -> Option<&mut R> {
+        self.exact.get_mut(first.at).map(|there| &mut there.receive)
+    }
+
+    /// Takes it out. What of it was not taken before is dropped some time.
+    #[inline]
+    pub(crate) fn leave_exact(&mut self, first: First) {
+        self.exact.leave_first(first);
     }
 }
 

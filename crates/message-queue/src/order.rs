@@ -1,103 +1,73 @@
 //! Things in the order in which they came, each with a number under which it is found again.
-//!
-//! To add, to find by number and to remove take a few steps, however many there are; places are used again,
-//! so nothing is allocated once there were as many things as there are now.
 
-/// No place.
-pub(crate) const NONE: u32 = u32::MAX;
+use crate::slab::{NONE, Slab};
 
 #[derive(Debug)]
-struct Node<T> {
-    value: Option<T>,
+struct Linked<T> {
+    value: T,
     prev: u32,
-    /// Of a free place: the next free one.
     next: u32,
 }
 
 /// Things in their order.
 #[derive(Debug)]
 pub(crate) struct Order<T> {
-    nodes: Vec<Node<T>>,
-    free: u32,
+    slab: Slab<Linked<T>>,
     first: u32,
     last: u32,
-    len: usize,
 }
 
 impl<T> Default for Order<T> {
     fn default() -> Self {
-        Self { nodes: Vec::new(), free: NONE, first: NONE, last: NONE, len: 0 }
+        Self { slab: Slab::default(), first: NONE, last: NONE }
     }
 }
 
 impl<T> Order<T> {
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.len
+        self.slab.len()
     }
 
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.len == 0
+        self.slab.is_empty()
     }
 
     /// Adds a thing behind all others: its number from now on.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn push(&mut self, value: T) -> u32 {
-        if self.free == NONE {
-            self.grow();
-        }
-        let at = self.free;
-        // Written where it lies: a value that is moved while it is new costs more than all of this.
-        if let Some(node) = self.nodes.get_mut(at as usize) {
-            self.free = node.next;
-            node.value = Some(value);
-            (node.prev, node.next) = (self.last, NONE);
-        }
-        match self.nodes.get_mut(self.last as usize) {
+        let at = self.slab.push(Linked { value, prev: self.last, next: NONE });
+        match self.slab.get_mut(self.last) {
             Some(last) => last.next = at,
             None => self.first = at,
         }
         self.last = at;
-        self.len += 1;
         at
-    }
-
-    /// Makes a free place.
-    #[cold]
-    fn grow(&mut self) {
-        // Four billion of anything do not fit the memory.
-        self.free = self.nodes.len() as u32;
-        self.nodes.push(Node { value: None, prev: NONE, next: NONE });
     }
 
     #[inline]
     pub(crate) fn get(&self, at: u32) -> Option<&T> {
-        self.nodes.get(at as usize)?.value.as_ref()
+        self.slab.get(at).map(|linked| &linked.value)
     }
 
     #[inline]
     pub(crate) fn get_mut(&mut self, at: u32) -> Option<&mut T> {
-        self.nodes.get_mut(at as usize)?.value.as_mut()
+        self.slab.get_mut(at).map(|linked| &mut linked.value)
     }
 
     /// Takes a thing out, if it is there.
     #[inline]
     pub(crate) fn remove(&mut self, at: u32) -> Option<T> {
-        let node = self.nodes.get_mut(at as usize)?;
-        let value = node.value.take()?;
-        let (prev, next) = (node.prev, node.next);
-        node.next = self.free;
-        self.free = at;
-        match self.nodes.get_mut(prev as usize) {
-            Some(node) => node.next = next,
+        let Linked { value, prev, next } = self.slab.remove(at)?;
+        match self.slab.get_mut(prev) {
+            Some(linked) => linked.next = next,
             None => self.first = next,
         }
-        match self.nodes.get_mut(next as usize) {
-            Some(node) => node.prev = prev,
+        match self.slab.get_mut(next) {
+            Some(linked) => linked.prev = prev,
             None => self.last = prev,
         }
-        self.len -= 1;
         Some(value)
     }
 
@@ -106,9 +76,9 @@ impl<T> Order<T> {
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         let mut next = self.first;
         std::iter::from_fn(move || {
-            let (at, node) = (next, self.nodes.get(next as usize)?);
-            next = node.next;
-            Some((at, node.value.as_ref()?))
+            let (at, linked) = (next, self.slab.get(next)?);
+            next = linked.next;
+            Some((at, &linked.value))
         })
     }
 }

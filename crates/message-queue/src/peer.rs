@@ -155,6 +155,12 @@ impl<O: Outlet> Peer<O> {
         self.way = Way::Open(outlet);
     }
 
+    /// Whether messages of it may still come.
+    #[inline]
+    pub(crate) fn is_not_lost(&self) -> bool {
+        !matches!(self.way, Way::Lost(_))
+    }
+
     /// Whether a message that is sent now overtakes nothing.
     #[inline]
     pub(crate) fn is_clear(&self) -> bool {

@@ -6,7 +6,7 @@ pub(crate) mod waiting;
 use std::time::{Duration, Instant};
 
 use crate::buffers::Buffers;
-use crate::endpoint::{Claimed, Counters, Direct, Endpoint, Mode, ReceiveRequest, SendRequest, Sent, Space};
+use crate::endpoint::{Claimed, Counters, Direct, Endpoint, Mode, SendRequest, Sent, Space};
 use crate::error::Error;
 use crate::matching::{Envelope, PeerId, Want};
 use crate::meet::{Datagrams, Meeting};
@@ -46,7 +46,7 @@ const LOOKS_PER_TURN: u32 = 32;
 pub struct MessageQueue<M: Meeting = Datagrams> {
     endpoint: Endpoint<M>,
     requests: Requests,
-    patience: Patience,
+    pub(crate) patience: Patience,
 }
 
 impl MessageQueue<Datagrams> {
@@ -216,10 +216,11 @@ impl<M: Meeting> MessageQueue<M> {
     }
 
     /// Looks up to so many times ([`DIRECT_LOOKS`] take about ten microseconds) for a short tagged message of
-    /// one sender, and receives it into `bytes` without a request.
+    /// one sender, and receives it into `bytes` without a request. It looks less often where others have
+    /// lately needed the processor.
     #[inline]
     pub fn receive_direct(&mut self, want: &Want, bytes: &mut [u8], looks: u32) -> Direct {
-        for look in 1..=looks {
+        for look in 1..=self.patience.looks(looks) {
             match self.endpoint.receive_direct(Space::Tagged, want, bytes, &mut self.requests) {
                 // Others are served, too. If that keeps the message that is wanted, it is found there.
                 Direct::Nothing if look.is_multiple_of(LOOKS_PER_TURN) => _ = self.progress(),
@@ -240,8 +241,10 @@ impl<M: Meeting> MessageQueue<M> {
     #[inline]
     pub fn receive_as(&mut self, space: Space, want: Want, buffers: impl Into<Buffers>) -> Request {
         let place = self.requests.begin();
-        let request = ReceiveRequest { space, want, user: Requests::word(place) };
-        if let Some(posted) = self.endpoint.receive(&request, buffers.into(), &mut self.requests) {
+        let user = Requests::word(place);
+        if let Some(posted) =
+            self.endpoint.receive_to((space, &want), user, buffers.into(), &mut self.requests)
+        {
             self.requests.note(place, posted);
         }
         place
@@ -275,13 +278,20 @@ impl<M: Meeting> MessageQueue<M> {
     /// [`Error::NoSuchRequest`]; [`Error::TimedOut`], and then the operation goes on.
     #[inline]
     pub fn wait(&mut self, request: Request, limit: Option<Duration>) -> Result<Status, Error> {
+        if !self.requests.has_ended(request)? {
+            self.turn_until_ended(request, limit)?;
+        }
+        Ok(self.requests.take_ended(request))
+    }
+
+    /// Apart from what a request costs that has ended.
+    #[inline(never)]
+    fn turn_until_ended(&mut self, request: Request, limit: Option<Duration>) -> Result<(), Error> {
         let mut waiting = Waiting::new(limit);
-        loop {
-            if let Some(status) = self.requests.take(request)? {
-                return Ok(status);
-            }
+        while !self.requests.has_ended(request)? {
             self.turn(&mut waiting)?;
         }
+        Ok(())
     }
 
     /// Waits until one of the requests has ended: which, and how. Of several that have ended, the first in
@@ -325,7 +335,7 @@ impl<M: Meeting> MessageQueue<M> {
     #[inline]
     fn turn(&mut self, waiting: &mut Waiting) -> Result<(), Error> {
         if self.progress() {
-            waiting.went_on();
+            waiting.went_on(&mut self.patience);
             return Ok(());
         }
         if waiting.pause(&mut self.patience)? {

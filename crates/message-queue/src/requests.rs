@@ -140,13 +140,13 @@ impl Requests {
     /// How it has ended; `None` if it has not. After that the request is no more.
     #[inline]
     pub(crate) fn take(&mut self, request: Request) -> Result<Option<Status>, Error> {
-        if request == Request::ENDED {
-            return Ok(Some(Status::default()));
-        }
-        if !self.has_ended(request)? {
-            return Ok(None);
-        }
-        Ok(self.free(request))
+        Ok(self.has_ended(request)?.then(|| self.take_ended(request)))
+    }
+
+    /// How one has ended that has. After that the request is no more.
+    #[inline]
+    pub(crate) fn take_ended(&mut self, request: Request) -> Status {
+        self.free(request).unwrap_or_default()
     }
 
     /// How all of them have ended. One that has not, or that is in the list twice, is an error, and then none
@@ -167,18 +167,15 @@ impl Requests {
         requests.iter().map(|request| self.take(*request)?.ok_or(Error::NoSuchRequest)).collect()
     }
 
-    /// Frees its place, whatever is in it.
+    /// Frees its place: what was in it.
     #[inline]
     pub(crate) fn free(&mut self, request: Request) -> Option<Status> {
         let place = self.places.get_mut(request.number as usize)?;
         place.generation = place.generation.wrapping_add(1);
-        let has_ended = place.phase == Phase::Ended;
         (place.phase, place.next) = (Phase::Free, self.free);
         self.free = request.number;
         let Status { envelope, error, buffers } = &mut place.status;
-        let status =
-            Status { envelope: envelope.take(), error: error.take(), buffers: std::mem::take(buffers) };
-        has_ended.then_some(status)
+        Some(Status { envelope: envelope.take(), error: error.take(), buffers: std::mem::take(buffers) })
     }
 }
 
@@ -196,7 +193,7 @@ impl Sink for Requests {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn received(&mut self, user: u64, envelope: &Envelope, buffers: Buffers) {
         if let Some(place) = self.places.get_mut(user as usize) {
             place.phase = Phase::Ended;

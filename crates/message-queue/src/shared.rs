@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::error::Error;
 use crate::matching::{Envelope, Want};
 use crate::meet::{Datagrams, Meeting};
-use crate::queue::waiting::{Patience, Waiting};
+use crate::queue::waiting::Waiting;
 use crate::queue::{MessageQueue, Persistent};
 use crate::requests::{Request, Status};
 
@@ -143,11 +143,15 @@ impl<M: Meeting> SharedQueue<M> {
         mut look: impl FnMut(&mut MessageQueue<M>) -> Result<Option<R>, Error>,
     ) -> Result<R, Error> {
         let mut waiting = Waiting::new(limit);
-        let mut patience = Patience::default();
+        let mut patience = self.lock().patience;
         loop {
-            if let Some(found) = look(&mut self.lock())? {
+            let mut queue = self.lock();
+            if let Some(found) = look(&mut queue)? {
+                waiting.went_on(&mut patience);
+                queue.patience = patience;
                 return Ok(found);
             }
+            drop(queue);
             if waiting.pause(&mut patience)? {
                 self.lock().watch();
             }

@@ -87,6 +87,14 @@ impl Head {
         (rest == 0 && flags & !FLAGS == 0).then_some(Self { kind, flags, id: (word >> 32) as u32 })
     }
 
+    /// The flags of a record that is a whole message without data whose sender needs no answer.
+    #[inline]
+    pub(crate) fn flags_of_simple(record: &Window<'_>) -> Option<u8> {
+        const KINDS_OF_MESSAGES: u64 = ((PLAIN | GROUP) as u64) << 8;
+        let word = record.load_u64(0).ok()?;
+        (word & !KINDS_OF_MESSAGES == Kind::Eager as u64).then_some((word >> 8) as u8)
+    }
+
     #[inline]
     pub(crate) fn has(self, flag: u8) -> bool {
         self.flags & flag != 0
@@ -145,6 +153,19 @@ mod tests {
         for bit in [3, 15, 16, 31] {
             window.store_u64(0, head.word() ^ 1 << bit).unwrap();
             assert_eq!(Head::read(&window), None, "bit {bit}");
+        }
+        let simple = |kind, flags, id| {
+            window.store_u64(0, Head { kind, flags, id }.word()).unwrap();
+            Head::flags_of_simple(&window)
+        };
+        for flags in [0, PLAIN, GROUP] {
+            assert_eq!(simple(Kind::Eager, flags, 0), Some(flags));
+        }
+        for (kind, flags, id) in [(Kind::Offer, 0, 0), (Kind::Eager, 0, 1)]
+            .into_iter()
+            .chain([2, 4, 8, 16, 32].map(|flag| (Kind::Eager, flag, 0)))
+        {
+            assert_eq!(simple(kind, flags, id), None);
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use shm::window::Window;
 
-use super::many::{is_one, stays};
 use super::{Arrived, Body, Core, Offer, Parts, Receive, SendState, Space, Target};
 use crate::completion::Sink;
 use crate::error::Error;
@@ -58,6 +57,37 @@ impl<O: Outlet> Core<O> {
     /// Takes one record; `None` if it is to stay where it is, because there is no room for its message.
     #[inline]
     pub(super) fn take(&mut self, peer: PeerId, record: &Window<'_>, sink: &mut impl Sink) -> Option<()> {
+        if self.take_simple(peer, record, sink) {
+            return Some(());
+        }
+        self.take_any(peer, record, sink)
+    }
+
+    /// Takes the record if it is what comes most often: a whole message without data, whose sender needs no
+    /// answer, for a receive that names source and tag and has room for it. Whether it was.
+    #[inline]
+    fn take_simple(&mut self, peer: PeerId, record: &Window<'_>, sink: &mut impl Sink) -> bool {
+        const AT: usize = 2 * WORD_BYTES;
+        let Some(space) = Head::flags_of_simple(record).map(Space::of) else { return false };
+        let (Ok(tag), Some(len_bytes)) = (record.load_u64(WORD_BYTES), record.len().checked_sub(AT)) else {
+            return false;
+        };
+        let matcher = &mut self.matchers[space.index()];
+        let Some(found) = matcher.find_exact(peer, tag) else { return false };
+        match matcher.found_exact(found) {
+            Some(Receive { buffers, user, many: None }) if buffers.len() >= len_bytes => {
+                buffers.fill_front(record, AT, len_bytes);
+                let envelope = Envelope { source: peer, tag, data: None, len_bytes };
+                sink.received(*user, &envelope, std::mem::take(buffers));
+            }
+            _ => return false,
+        }
+        matcher.leave_exact(found);
+        true
+    }
+
+    #[inline(never)]
+    fn take_any(&mut self, peer: PeerId, record: &Window<'_>, sink: &mut impl Sink) -> Option<()> {
         let taken = match Head::read(record) {
             Some(head) if head.kind == Kind::Eager => self.take_eager(peer, head, record, sink),
             Some(head) => self.take_other(peer, head, record, sink),
@@ -107,23 +137,29 @@ impl<O: Outlet> Core<O> {
         let (space, mut envelope, at) = envelope(peer, head, record)?;
         let len = record.len().checked_sub(at).ok_or(SHORT_RECORD)?;
         envelope.len_bytes = len;
-        if let Some((number, stays)) = self.find_receive(space, &envelope) {
-            if is_one(number) {
-                if let Some(receive) = self.receives.get_mut(number) {
-                    receive.buffers.fill(0, record, at, len);
-                }
-                self.received_well(number, &envelope, sink);
-            } else if let Some(mut receive) = self.receive_of(number, len, stays) {
-                receive.buffers.fill(0, record, at, len);
-                self.received(receive, envelope, None, sink);
-            }
+        if let Some(mut receive) = self.take_receive(space, &envelope) {
+            receive.buffers.fill(0, record, at, len);
+            self.received(receive, envelope, None, sink);
             if head.has(TELL_TAKEN) || head.has(TELL_MATCHED) {
                 self.tell_done(peer, head.id);
             }
             return Ok(Some(()));
         }
+        Ok(self.keep_eager(peer, head, (space, envelope), (record, at)))
+    }
+
+    /// A message has come before its receive: it is kept, if there is room.
+    #[inline(never)]
+    fn keep_eager(
+        &mut self,
+        peer: PeerId,
+        head: Head,
+        (space, envelope): (Space, Envelope),
+        (record, at): (&Window<'_>, usize),
+    ) -> Option<()> {
+        let len = envelope.len_bytes;
         if !self.has_room(space, peer, len) {
-            return Ok(None);
+            return None;
         }
         self.counters.unexpected += 1;
         self.unexpected.add(peer, len);
@@ -133,7 +169,7 @@ impl<O: Outlet> Core<O> {
         if head.has(TELL_TAKEN) {
             self.tell_done(peer, head.id);
         }
-        Ok(Some(()))
+        Some(())
     }
 
     fn take_offer(
@@ -178,24 +214,10 @@ impl<O: Outlet> Core<O> {
             })
     }
 
-    /// The number of what waits for a message, and whether it goes on waiting.
-    #[inline]
-    fn find_receive(&mut self, space: Space, envelope: &Envelope) -> Option<(u32, bool)> {
-        let Self { matchers, many, .. } = self;
-        let matcher = &mut matchers[space.index()];
-        let mut is_kept = false;
-        let number = matcher.take_receive(envelope, |number| {
-            is_kept = stays(many, number, envelope.len_bytes);
-            is_kept
-        })?;
-        Some((number, is_kept))
-    }
-
     /// The receive that a message goes to, if one waits.
-    #[inline]
     pub(super) fn take_receive(&mut self, space: Space, envelope: &Envelope) -> Option<Receive> {
-        let (number, stays) = self.find_receive(space, envelope)?;
-        self.receive_of(number, envelope.len_bytes, stays)
+        let found = self.matchers[space.index()].find_receive(envelope)?;
+        self.take_found(space, found, envelope.len_bytes)
     }
 
     fn take_done(&mut self, peer: PeerId, head: Head, sink: &mut impl Sink) -> Result<(), Nonsense> {
@@ -285,6 +307,6 @@ pub(super) fn envelope(
     } else {
         (None, 2 * WORD_BYTES)
     };
-    let space = Space::of(head);
+    let space = Space::of(head.flags);
     Ok((space, Envelope { source, tag, data, len_bytes: 0 }, at))
 }

@@ -112,8 +112,8 @@ impl<O: Outlet> Core<O> {
     fn end_receives(&mut self, id: PeerId, error: Error, sink: &mut impl Sink) {
         for space in Space::ALL {
             while let Some(place) = self.matcher(space).receive_from(id) {
-                let number = self.matcher(space).remove_receive(place);
-                let receive = number.and_then(|number| self.given_up(number));
+                let waits = self.matcher(space).remove_receive(place);
+                let receive = waits.and_then(|waits| self.given_up(waits));
                 let Some(Receive { buffers, user, .. }) = receive else { break };
                 let (ended, error) = (Ended::Receive(None), Some(error));
                 sink.ended(Completion { user, ended, error, buffers, ends_many: false });

@@ -41,7 +41,7 @@ impl<M: Meeting> Endpoint<M> {
         let Some(source) = want.source else { return Direct::Post };
         let matcher = &core.matchers[space.index()];
         if !matcher.is_idle() {
-            return core.receive_kept(space, want, bytes);
+            return core.copy_kept(space, want, bytes);
         }
         let Some(inbox) = self.inboxes.of_mut(source) else { return Direct::Nothing };
         // What is wrong with a lane is noticed by progress, as is a message that had no room.
@@ -90,8 +90,8 @@ fn truncated(envelope: &Envelope, bytes: &[u8]) -> Option<Error> {
 impl<O: Outlet> Core<O> {
     /// The same where receives or messages wait already.
     #[cold]
-    fn receive_kept(&mut self, space: Space, want: &Want, bytes: &mut [u8]) -> Direct {
-        let is_held = |(_, arrived): &(Envelope, super::Arrived)| {
+    fn copy_kept(&mut self, space: Space, want: &Want, bytes: &mut [u8]) -> Direct {
+        let is_held = |(_, arrived): (&Envelope, &super::Arrived)| {
             matches!(arrived.body, Body::Held(_)) && arrived.tell.is_none()
         };
         if !self.matcher(space).peek(want).is_some_and(is_held) {

@@ -5,15 +5,13 @@
 
 use shm::lent::Piece;
 
-use super::{Core, Endpoint, Posted, Receive, ReceiveRequest};
+use super::{Core, Endpoint, Posted, Receive, ReceiveRequest, Space};
 use crate::buffers::Buffers;
 use crate::completion::Sink;
 use crate::lane::Outlet;
+use crate::matching::Found;
 use crate::meet::Meeting;
 use crate::order::Order;
-
-/// Marks the number of a receive of many among those of all that wait.
-const MANY: u32 = 1 << 31;
 
 /// A receive of many messages.
 #[derive(Debug)]
@@ -33,16 +31,9 @@ fn left(many: &Many, len: usize) -> usize {
     many.rest.len().saturating_sub(len)
 }
 
-/// Whether what waits under a number goes on waiting after a message of `len` bytes.
-#[inline]
-pub(super) fn stays(all: &Order<Many>, number: u32, len: usize) -> bool {
-    number & MANY != 0 && all.get(number & !MANY).is_some_and(|many| left(many, len) >= many.least)
-}
-
-/// Whether a number is that of a receive of one message.
-#[inline]
-pub(super) fn is_one(number: u32) -> bool {
-    number & MANY == 0
+/// Whether a receive of many goes on waiting after a message of `len` bytes.
+fn stays(all: &Order<Many>, number: u32, len: usize) -> bool {
+    all.get(number).is_some_and(|many| left(many, len) >= many.least)
 }
 
 impl<M: Meeting> Endpoint<M> {
@@ -61,7 +52,7 @@ impl<M: Meeting> Endpoint<M> {
         let many = Many { rest: memory, least: least.max(1), user, open: 0, is_over: false };
         let number = self.core.many.push(many);
         while let Some(len) = self.probe(space, &want).map(|envelope| envelope.len_bytes) {
-            let is_last = !stays(&self.core.many, number | MANY, len);
+            let is_last = !stays(&self.core.many, number, len);
             let receive = self.core.part(number, len, is_last)?;
             let (envelope, arrived) = self.core.take_message(space, &want)?;
             self.core.settle(receive, envelope, arrived, sink);
@@ -70,7 +61,8 @@ impl<M: Meeting> Endpoint<M> {
             }
         }
         self.core.changes += 1;
-        Some(Posted { space, place: self.core.matcher(space).post(want, number | MANY) })
+        let waits = Receive { many: Some(number), ..Receive::default() };
+        Some(Posted { space, place: self.core.matcher(space).post(want, waits) })
     }
 }
 
@@ -84,10 +76,16 @@ impl<O: Outlet> Core<O> {
         Some(Receive { buffers, user: many.user, many: Some(number) })
     }
 
-    /// The receive of a message that goes to what waited under this number; `stays` if that goes on waiting.
+    /// The receive of a message that goes to what was found, which goes on waiting if there is room for more.
     #[inline]
-    pub(super) fn receive_of(&mut self, number: u32, len: usize, stays: bool) -> Option<Receive> {
-        if is_one(number) { self.receives.remove(number) } else { self.part(number & !MANY, len, !stays) }
+    pub(super) fn take_found(&mut self, space: Space, found: Found, len: usize) -> Option<Receive> {
+        let matcher = &mut self.matchers[space.index()];
+        let Some(number) = matcher.found(found)?.many else { return matcher.take_found(found) };
+        let is_last = !stays(&self.many, number, len);
+        if is_last {
+            matcher.take_found(found);
+        }
+        self.part(number, len, is_last)
     }
 
     /// A message has ended that had its place in a receive of many. Whether that ends it.
@@ -101,12 +99,9 @@ impl<O: Outlet> Core<O> {
         is_end
     }
 
-    /// What waited under this number and will get no message.
-    pub(super) fn given_up(&mut self, number: u32) -> Option<Receive> {
-        if is_one(number) {
-            return self.receives.remove(number);
-        }
-        let number = number & !MANY;
+    /// What has waited and will get no message.
+    pub(super) fn given_up(&mut self, waits: Receive) -> Option<Receive> {
+        let Some(number) = waits.many else { return Some(waits) };
         let many = self.many.get_mut(number)?;
         let rest = many.rest.split_off_front(usize::MAX);
         let (user, is_open) = (many.user, many.open > 0);

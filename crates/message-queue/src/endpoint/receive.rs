@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::lane::Outlet;
 use crate::matching::{Envelope, Want};
 use crate::meet::Meeting;
-use crate::peer::Way;
+use crate::peer::{Peer, Way};
 
 /// What is to be received.
 #[derive(Clone, Copy, Debug)]
@@ -45,24 +45,58 @@ impl<M: Meeting> Endpoint<M> {
         buffers: Buffers,
         sink: &mut impl Sink,
     ) -> Option<Posted> {
-        let ReceiveRequest { space, want, user } = *request;
-        if let Some((envelope, arrived)) = self.core.take_message(space, &want) {
-            self.core.settle(Receive { buffers, user, many: None }, envelope, arrived, sink);
+        self.receive_to((request.space, &request.want), request.user, buffers, sink)
+    }
+
+    /// The same. What is wanted stays where the program has it: to copy it while it is new costs more than
+    /// the rest.
+    #[inline]
+    pub(crate) fn receive_to(
+        &mut self,
+        (space, want): (Space, &Want),
+        user: u64,
+        buffers: Buffers,
+        sink: &mut impl Sink,
+    ) -> Option<Posted> {
+        let core = &mut self.core;
+        let matcher = &mut core.matchers[space.index()];
+        let sender = want.source.and_then(|id| core.peers.get(id as usize));
+        // What happens most often: it waits, and nothing is moved but its memory.
+        if !matcher.has_messages()
+            && sender.is_some_and(Peer::is_not_lost)
+            && let Some((place, receive)) = matcher.post_place(want)
+        {
+            core.changes += 1;
+            (receive.buffers, receive.user, receive.many) = (buffers, user, None);
+            return Some(Posted { space, place });
+        }
+        self.receive_other((space, want), user, buffers, sink)
+    }
+
+    #[inline(never)]
+    fn receive_other(
+        &mut self,
+        (space, want): (Space, &Want),
+        user: u64,
+        buffers: Buffers,
+        sink: &mut impl Sink,
+    ) -> Option<Posted> {
+        let receive = Receive { buffers, user, many: None };
+        if let Some((envelope, arrived)) = self.core.take_message(space, want) {
+            self.core.settle(receive, envelope, arrived, sink);
             return None;
         }
-        if let Some(error) = self.hopeless(&want) {
-            let (ended, error) = (Ended::Receive(None), Some(error));
+        if let Some(error) = self.hopeless(want) {
+            let (ended, error, buffers) = (Ended::Receive(None), Some(error), receive.buffers);
             sink.ended(Completion { user, ended, error, buffers, ends_many: false });
             return None;
         }
         // A message that was left where it is may be for this receive.
         self.core.changes += 1;
-        let number = self.core.receives.push(Receive { buffers, user, many: None });
-        Some(Posted { space, place: self.core.matcher(space).post(want, number) })
+        Some(Posted { space, place: self.core.matcher(space).post(*want, receive) })
     }
 
     /// Why a receive of one sender's messages will never get one.
-    #[inline]
     pub(crate) fn hopeless(&self, want: &Want) -> Option<Error> {
         let id = want.source?;
         let Some(peer) = self.core.peers.get(id as usize) else {
@@ -75,8 +109,8 @@ impl<M: Meeting> Endpoint<M> {
 
     /// Gives up a receive that still waits: whether it did. Its end is told.
     pub fn cancel(&mut self, posted: Posted, sink: &mut impl Sink) -> bool {
-        let number = self.core.matcher(posted.space).remove_receive(posted.place);
-        let Some(receive) = number.and_then(|number| self.core.given_up(number)) else {
+        let waits = self.core.matcher(posted.space).remove_receive(posted.place);
+        let Some(receive) = waits.and_then(|waits| self.core.given_up(waits)) else {
             return false;
         };
         let Receive { buffers, user, .. } = receive;

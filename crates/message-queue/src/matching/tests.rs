@@ -61,16 +61,33 @@ proptest! {
                 Step::Post(want) => {
                     let number = model.receives.len();
                     let expected = model.post(want);
-                    let peeked = matcher.peek(&want).copied();
+                    let peeked = matcher.peek(&want).map(|(envelope, message)| (*envelope, *message));
                     let got = matcher.take_message(&want);
                     prop_assert_eq!(peeked, got);
                     prop_assert_eq!(got.map(|(_, message)| message), expected);
-                    places.push(got.is_none().then(|| matcher.post(want, number)));
+                    places.push(got.is_none().then(|| match matcher.post_place(&want) {
+                        Some((place, receive)) => {
+                            *receive = number;
+                            place
+                        }
+                        None => matcher.post(want, number),
+                    }));
                 }
                 Step::Arrive(envelope) => {
                     let number = model.messages.len();
                     let expected = model.arrive(envelope);
-                    let got = matcher.take_receive(&envelope, |_| false);
+                    let found = matcher.find_receive(&envelope);
+                    let seen = found.and_then(|found| matcher.found(found).copied());
+                    let exact = matcher.find_exact(envelope.source, envelope.tag);
+                    let got = match exact {
+                        Some(exact) if number % 2 == 0 => {
+                            let got = matcher.found_exact(exact).copied();
+                            matcher.leave_exact(exact);
+                            got
+                        }
+                        _ => found.and_then(|found| matcher.take_found(found)),
+                    };
+                    prop_assert_eq!(seen, got);
                     prop_assert_eq!(got, expected);
                     if got.is_none() {
                         matcher.keep(envelope, number);

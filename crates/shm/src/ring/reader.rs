@@ -123,7 +123,7 @@ impl<D: Words, C: Words> LineReader<D, C> {
     }
 
     /// The next record, if there is one. It stays the next until [`LineReader::advance`].
-    #[inline]
+    #[inline(always)]
     pub(super) fn next(&mut self) -> Result<Option<Found>, BadWriter> {
         if self.next_word != self.end_word {
             return Ok(Some(Found { word: self.next_word, len: 8, is_long: false }));
@@ -137,7 +137,7 @@ impl<D: Words, C: Words> LineReader<D, C> {
 
     /// What [`LineReader::next_other`] would find, in a few steps, where that is a short record of another
     /// length than 8 in this line or in the next, or nothing since the last look.
-    #[inline]
+    #[inline(always)]
     fn glance(&mut self) -> Glance {
         if control::first_field(self.fields) == 0 {
             let is_used_up = self.seen & CLOSED != 0;
