@@ -10,7 +10,9 @@ use crate::matching::PeerId;
 /// Length of a name.
 pub const NAME_BYTES: usize = 32;
 
-const MAGIC: [u8; 4] = *b"tlm1";
+/// The last character is raised when records mean something else than before: end points of both versions do
+/// not meet.
+const MAGIC: [u8; 4] = *b"tlm2";
 
 /// An end point's address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -12,8 +12,11 @@
 //! | `Stopped` | no more parts come: the sender was told `Done` before all were sent | receiver's operation | |
 //! | `Bye` | the end point is closed: nothing follows | 0 | |
 //!
-//! The head of a message takes 16 bytes, or 24 with data: with up to 40 (32) bytes of payload it shares one
-//! cache line with the word that announces it.
+//! A tag that fits 32 bits stands in the place of the id, if the sender of an `Eager` message needs no answer.
+//!
+//! The head of a message takes 8 bytes with such a tag, else 16, and 8 more with data: with up to 48 (40, 32)
+//! bytes of payload it shares one cache line with the word that announces it. Of messages of 8 bytes three
+//! share one.
 
 use shm::window::Window;
 
@@ -50,7 +53,8 @@ pub(crate) const ONE_PIECE: u8 = 16;
 pub(crate) const HAS_MORE: u8 = 32;
 /// A message of a collective operation.
 pub(crate) const GROUP: u8 = 64;
-const FLAGS: u8 = 127;
+/// The id is the tag.
+pub(crate) const SHORT_TAG: u8 = 128;
 
 /// The beginning of each record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,15 +88,23 @@ impl Head {
         let flags = (word >> 8) as u8;
         // Bits that mean nothing may mean something to another version.
         let rest = word >> 16 & 0xffff;
-        (rest == 0 && flags & !FLAGS == 0).then_some(Self { kind, flags, id: (word >> 32) as u32 })
+        (rest == 0).then_some(Self { kind, flags, id: (word >> 32) as u32 })
     }
 
-    /// The flags of a record that is a whole message without data whose sender needs no answer.
+    /// The flags and the tag of a record that is a whole message without data whose sender needs no answer,
+    /// and where its bytes begin.
     #[inline]
-    pub(crate) fn flags_of_simple(record: &Window<'_>) -> Option<u8> {
-        const KINDS_OF_MESSAGES: u64 = ((PLAIN | GROUP) as u64) << 8;
+    pub(crate) fn of_simple(record: &Window<'_>) -> Option<(u8, u64, usize)> {
+        const ANY_SPACE: u64 = ((PLAIN | GROUP) as u64) << 8;
+        const WITH_TAG: u64 = (SHORT_TAG as u64) << 8;
+        const EAGER: u64 = Kind::Eager as u64;
         let word = record.load_u64(0).ok()?;
-        (word & !KINDS_OF_MESSAGES == Kind::Eager as u64).then_some((word >> 8) as u8)
+        let (low, high, flags) = (u64::from(word as u32) & !ANY_SPACE, word >> 32, (word >> 8) as u8);
+        match (low, high) {
+            (low, tag) if low == EAGER | WITH_TAG => Some((flags, tag, WORD_BYTES)),
+            (EAGER, 0) => Some((flags, record.load_u64(WORD_BYTES).ok()?, 2 * WORD_BYTES)),
+            _ => None,
+        }
     }
 
     #[inline]
@@ -150,22 +162,24 @@ mod tests {
         assert_eq!(Head::read(&window), Some(head));
         assert_eq!([8, 16, 24].map(|at| window.load_u64(at).unwrap()), [7, u64::MAX, 0]);
         assert_eq!(Head::read(&window.sub(0, 7).unwrap()), None);
-        for bit in [3, 15, 16, 31] {
+        for bit in [3, 16, 31] {
             window.store_u64(0, head.word() ^ 1 << bit).unwrap();
             assert_eq!(Head::read(&window), None, "bit {bit}");
         }
         let simple = |kind, flags, id| {
             window.store_u64(0, Head { kind, flags, id }.word()).unwrap();
-            Head::flags_of_simple(&window)
+            Head::of_simple(&window)
         };
         for flags in [0, PLAIN, GROUP] {
-            assert_eq!(simple(Kind::Eager, flags, 0), Some(flags));
+            assert_eq!(simple(Kind::Eager, flags, 0), Some((flags, 7, 16)));
+            let with_tag = flags | SHORT_TAG;
+            assert_eq!(simple(Kind::Eager, with_tag, u32::MAX), Some((with_tag, u64::from(u32::MAX), 8)));
         }
-        for (kind, flags, id) in [(Kind::Offer, 0, 0), (Kind::Eager, 0, 1)]
-            .into_iter()
-            .chain([2, 4, 8, 16, 32].map(|flag| (Kind::Eager, flag, 0)))
-        {
-            assert_eq!(simple(kind, flags, id), None);
+        let others = [HAS_DATA, TELL_TAKEN, TELL_MATCHED, ONE_PIECE, HAS_MORE];
+        let others = others.into_iter().flat_map(|flag| [flag, flag | SHORT_TAG]);
+        let others = others.map(|flags| (Kind::Eager, flags, 0));
+        for (kind, flags, id) in others.chain([(Kind::Offer, 0, 0), (Kind::Eager, 0, 1)]) {
+            assert_eq!(simple(kind, flags, id), None, "{kind:?} {flags} {id}");
         }
     }
 }

@@ -10,7 +10,10 @@ use message_queue::{Error, MessageQueue, PeerId, Request, Settings, Status, Want
 use stranger::Stranger;
 
 const LIMIT: Option<Duration> = Some(Duration::from_secs(30));
-const EAGER_WITH_MORE: u64 = 1 | 32 << 8;
+const EAGER: u64 = 1;
+const OFFER: u64 = 2;
+const EAGER_WITH_MORE: u64 = EAGER | 32 << 8;
+const SHORT_TAG: u64 = 128 << 8;
 const TELL_TAKEN: u64 = 4 << 8;
 const BYE: u64 = 6;
 const MORE: u64 = 7;
@@ -140,7 +143,7 @@ fn one_whose_rest_never_comes_is_an_error_of_its_receive() {
 #[test]
 fn parts_that_no_end_point_sends_are_an_error_of_their_pair() {
     type Write = fn(&mut Stranger);
-    let cases: [(&str, Write); 9] = [
+    let cases: [(&str, Write); 12] = [
         ("more of nothing", |sender| more(sender, b"a")),
         ("more than there is", |sender| {
             begin(sender, 5, 3, b"ab");
@@ -165,6 +168,13 @@ fn parts_that_no_end_point_sends_are_an_error_of_their_pair() {
         ("one that wants to be told", |sender| {
             sender.write_with(&[EAGER_WITH_MORE | TELL_TAKEN, 5, 3], b"ab");
         }),
+        ("one whose tag stands in the place of the operation", |sender| {
+            sender.write_with(&[EAGER_WITH_MORE | SHORT_TAG | 5 << 32, 3], b"ab");
+        }),
+        ("a message that wants to be told and has no operation", |sender| {
+            sender.write_with(&[EAGER | TELL_TAKEN | SHORT_TAG | 5 << 32], b"ab");
+        }),
+        ("an offer without an operation", |sender| sender.write(&[OFFER | SHORT_TAG | 5 << 32, 3, 0])),
     ];
     for (what, write) in cases {
         let mut queue = queue();

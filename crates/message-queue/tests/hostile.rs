@@ -66,6 +66,7 @@ const BYE: u64 = 6;
 const STOPPED: u64 = 8;
 const HAS_DATA: u64 = 2 << 8;
 const ONE_PIECE: u64 = 16 << 8;
+const SHORT_TAG: u64 = 128 << 8;
 
 #[test]
 fn each_record_that_no_end_point_writes_is_an_error_of_its_pair() {
@@ -73,8 +74,8 @@ fn each_record_that_no_end_point_writes_is_an_error_of_its_pair() {
     let cases: [(&str, &[u64]); 14] = [
         ("kind 0", &[0]),
         ("an unknown kind", &[99]),
-        ("an unknown flag", &[EAGER | 1 << 15, 7]),
-        ("bits that mean nothing", &[EAGER | 1 << 20, 7]),
+        ("bits that mean nothing", &[EAGER | 1 << 16, 7]),
+        ("a small tag without the data behind it", &[EAGER | HAS_DATA | SHORT_TAG]),
         ("a message without a tag", &[EAGER]),
         ("a message without its data", &[EAGER | HAS_DATA, 7]),
         ("an offer without an address", &[OFFER | ONE_PIECE, 7, 100]),

@@ -9,7 +9,7 @@ use message_queue::buffers::Source;
 use message_queue::endpoint::{Mode, SendRequest};
 use message_queue::settings::Bounds;
 use message_queue::{
-    Buffers, Error, Fetch, MessageQueue, PeerId, Persistent, Request, Settings, Space, Status, Want,
+    Buffers, Envelope, Error, Fetch, MessageQueue, PeerId, Persistent, Request, Settings, Space, Status, Want,
 };
 
 const LIMIT: Option<Duration> = Some(Duration::from_secs(30));
@@ -308,4 +308,32 @@ fn a_thousand_end_points_with_twenty_peers_each_take_less_than_a_gibibyte() {
     let two_rings = a.endpoint().lane_bytes() + b.endpoint().lane_bytes();
     let per_ring = (two_rings / 2).next_multiple_of(page) + page;
     assert!(per_ring * 20_000 <= 1 << 30, "{per_ring} bytes a ring");
+}
+
+/// Small tags are carried in another place than large ones.
+#[test]
+fn messages_arrive_with_their_tags_and_data_whatever_these_are() {
+    let (mut a, mut b, to_b, to_a) = two(Settings::default());
+    let tags = [0, 5, u64::from(u32::MAX), u64::from(u32::MAX) + 1, 5 << 32, u64::MAX];
+    for data in [None, Some(0), Some(u64::MAX)] {
+        for mode in [Mode::Standard, Mode::Delivered, Mode::Synchronous] {
+            for len in [0, 1, 8, 40, 48, 49, 5_000, 100_000] {
+                let message: Vec<u8> = (0..len).map(|at| at as u8 ^ 0x5a).collect();
+                let requests = tags.map(|tag| SendRequest { data, mode, ..SendRequest::tagged(to_b, tag) });
+                let sends = requests.map(|request| a.send_as(&request, message.clone()).unwrap());
+                // Those with even numbers are awaited by all that is known of them, the others by less.
+                for (n, tag) in tags.into_iter().enumerate() {
+                    let ignore = if n % 2 == 0 { 0 } else { 1 << 63 };
+                    let receive = b.receive(Want { source: Some(to_a), tag, ignore }, vec![0; len]);
+                    let status = end(&mut b, &mut a, receive);
+                    let expected = Envelope { source: to_a, tag, data, len_bytes: len };
+                    assert_eq!((status.envelope, status.error), (Some(expected), None));
+                    assert!(status.buffers.into_owned().is_some_and(|bytes| bytes == message));
+                }
+                for send in sends {
+                    end(&mut a, &mut b, send);
+                }
+            }
+        }
+    }
 }

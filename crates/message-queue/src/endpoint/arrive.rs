@@ -8,7 +8,9 @@ use crate::error::Error;
 use crate::lane::Outlet;
 use crate::matching::{Envelope, PeerId};
 use crate::peer::Stream;
-use crate::wire::{HAS_DATA, HAS_MORE, Head, Kind, ONE_PIECE, TELL_MATCHED, TELL_TAKEN, WORD_BYTES};
+use crate::wire::{
+    HAS_DATA, HAS_MORE, Head, Kind, ONE_PIECE, SHORT_TAG, TELL_MATCHED, TELL_TAKEN, WORD_BYTES,
+};
 
 /// Longest message that is kept without memory of its own.
 const SHORT_BYTES: usize = 40;
@@ -67,16 +69,14 @@ impl<O: Outlet> Core<O> {
     /// answer, for a receive that names source and tag and has room for it. Whether it was.
     #[inline]
     fn take_simple(&mut self, peer: PeerId, record: &Window<'_>, sink: &mut impl Sink) -> bool {
-        const AT: usize = 2 * WORD_BYTES;
-        let Some(space) = Head::flags_of_simple(record).map(Space::of) else { return false };
-        let (Ok(tag), Some(len_bytes)) = (record.load_u64(WORD_BYTES), record.len().checked_sub(AT)) else {
-            return false;
-        };
+        let Some((flags, tag, at)) = Head::of_simple(record) else { return false };
+        let Some(len_bytes) = record.len().checked_sub(at) else { return false };
+        let space = Space::of(flags);
         let matcher = &mut self.matchers[space.index()];
         let Some(found) = matcher.find_exact(peer, tag) else { return false };
         match matcher.found_exact(found) {
             Some(Receive { buffers, user, many: None }) if buffers.len() >= len_bytes => {
-                buffers.fill_front(record, AT, len_bytes);
+                buffers.fill_front(record, at, len_bytes);
                 let envelope = Envelope { source: peer, tag, data: None, len_bytes };
                 sink.received(*user, &envelope, std::mem::take(buffers));
             }
@@ -301,12 +301,16 @@ pub(super) fn envelope(
     record: &Window<'_>,
 ) -> Result<(Space, Envelope, usize), Nonsense> {
     let word = |offset| record.load_u64(offset).map_err(|_| SHORT_RECORD);
-    let tag = word(WORD_BYTES)?;
-    let (data, at) = if head.has(HAS_DATA) {
-        (Some(word(2 * WORD_BYTES)?), 3 * WORD_BYTES)
+    let (tag, at) = if head.has(SHORT_TAG) {
+        (u64::from(head.id), WORD_BYTES)
     } else {
-        (None, 2 * WORD_BYTES)
+        (word(WORD_BYTES)?, 2 * WORD_BYTES)
     };
+    let has_operation = head.kind != Kind::Eager || head.flags & (TELL_TAKEN | TELL_MATCHED | HAS_MORE) != 0;
+    if head.has(SHORT_TAG) && has_operation {
+        return Err(Nonsense("a tag in the place of an operation"));
+    }
+    let (data, at) = if head.has(HAS_DATA) { (Some(word(at)?), at + WORD_BYTES) } else { (None, at) };
     let space = Space::of(head.flags);
     Ok((space, Envelope { source, tag, data, len_bytes: 0 }, at))
 }

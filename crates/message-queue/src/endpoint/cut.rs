@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::lane::{LaneError, Outlet};
 use crate::matching::{Envelope, PeerId};
 use crate::peer::Peer;
-use crate::wire::{HAS_MORE, Head, Kind, TELL_MATCHED, TELL_TAKEN, WORD_BYTES};
+use crate::wire::{HAS_MORE, Head, Kind, SHORT_TAG, TELL_MATCHED, TELL_TAKEN, WORD_BYTES};
 
 /// Longest message that is sent so. A receiver that trusts a peer with more would give it memory for nothing.
 pub(crate) const CUT_MAX_BYTES: usize = 1 << 16;
@@ -73,11 +73,13 @@ impl<O: Outlet> Peer<O> {
                 Err(error) => return Err(error),
             }
         }
-        let head = request.head(Kind::Eager, 0, 0).word();
         let fill = |record: &Window<'_>, at| message.put_into(0, len, record, at);
-        match request.data {
-            None => self.record(&[head, request.tag], len, fill),
-            Some(data) => self.record(&[head, request.tag, data], len, fill),
+        let head = |flags, id| request.head(Kind::Eager, flags, id).word();
+        match (u32::try_from(request.tag), request.data) {
+            (Ok(tag), None) => self.record(&[head(SHORT_TAG, tag)], len, fill),
+            (Ok(tag), Some(data)) => self.record(&[head(SHORT_TAG, tag), data], len, fill),
+            (Err(_), None) => self.record(&[head(0, 0), request.tag], len, fill),
+            (Err(_), Some(data)) => self.record(&[head(0, 0), request.tag, data], len, fill),
         }
     }
 
