@@ -12,7 +12,8 @@
 //! | `Stopped` | no more parts come: the sender was told `Done` before all were sent | receiver's operation | |
 //! | `Bye` | the end point is closed: nothing follows | 0 | |
 //!
-//! A tag that fits 32 bits stands in the place of the id, if the sender of an `Eager` message needs no answer.
+//! A tag that fits 32 bits stands in the place of the id, if the sender of an `Eager` message needs no
+//! answer.
 //!
 //! The head of a message takes 8 bytes with such a tag, else 16, and 8 more with data: with up to 48 (40, 32)
 //! bytes of payload it shares one cache line with the word that announces it. Of messages of 8 bytes three
