@@ -45,6 +45,11 @@ impl Stream {
     fn buffers(&self) -> VecDeque<Vec<u8>> {
         (0..self.buffers).map(|number| vec![number as u8 | 1; self.bytes]).collect()
     }
+
+    /// The next place in the window.
+    fn after(&self, place: usize) -> usize {
+        if place + 1 == self.window { 0 } else { place + 1 }
+    }
 }
 
 impl End {
@@ -53,23 +58,27 @@ impl End {
         self.receive(POSTED, vec![0; 1])?;
         let is_short = stream.bytes <= self.eager_max_bytes;
         let mut spare = stream.buffers();
-        let mut under_way: VecDeque<Request> = VecDeque::with_capacity(stream.window);
+        let (mut under_way, mut place) = (vec![None; stream.window], 0);
         let began = now_ticks();
         for number in 0..stream.count {
-            if under_way.len() == stream.window {
-                self.sent(&mut under_way, &mut spare)?;
+            if let Some(request) = under_way[place].take() {
+                let memory = self.ended(request)?;
+                if !is_short {
+                    spare.push_back(memory);
+                }
             }
-            let request = if is_short {
-                let Some(message) = spare.front() else { return Err("no buffer".into()) };
-                self.queue.send_bytes(self.peer, stream.tag(number), message)?
+            let tag = stream.tag(number);
+            under_way[place] = Some(if is_short {
+                // Its memory is not given away.
+                self.queue.send_bytes(self.peer, tag, &spare[place])?
             } else {
                 let message = spare.pop_front().ok_or("no buffer")?;
-                self.queue.send(self.peer, stream.tag(number), message)?
-            };
-            under_way.push_back(request);
+                self.queue.send(self.peer, tag, message)?
+            });
+            place = stream.after(place);
         }
-        while !under_way.is_empty() {
-            self.sent(&mut under_way, &mut spare)?;
+        for request in under_way.into_iter().flatten() {
+            self.ended(request)?;
         }
         self.receive(RECEIVED, vec![0; 1])?;
         Ok(Clock::global().ns(now_ticks() - began))
@@ -105,41 +114,35 @@ impl End {
         Ok(Clock::global().ns(now_ticks() - began))
     }
 
-    /// Waits for the oldest.
-    fn sent(&mut self, under_way: &mut VecDeque<Request>, spare: &mut VecDeque<Vec<u8>>) -> Fallible<()> {
-        let Some(request) = under_way.pop_front() else { return Ok(()) };
+    /// Waits for an operation: its memory.
+    fn ended(&mut self, request: Request) -> Fallible<Vec<u8>> {
         let status = self.queue.wait(request, Some(GIVE_UP_AFTER))?;
-        if let Some(error) = status.error {
-            return Err(error.into());
+        match status.error {
+            Some(error) => Err(error.into()),
+            None => Ok(status.buffers.into_owned().unwrap_or_default()),
         }
-        // A short one's buffer was never given away.
-        spare.extend(status.buffers.into_owned().filter(|bytes| bytes.capacity() > self.eager_max_bytes));
-        Ok(())
     }
 
     /// Receives them all.
     pub(super) fn receive_all(&mut self, stream: &Stream) -> Fallible<()> {
         let mut spare = stream.buffers();
-        let mut posted: VecDeque<Request> = VecDeque::with_capacity(stream.window);
-        let mut next = 0;
-        let mut post = |end: &mut Self, spare: &mut VecDeque<Vec<u8>>, posted: &mut VecDeque<Request>| {
-            if next < stream.count {
-                let want = Want::exactly(end.peer, stream.tag(next));
-                posted.push_back(end.queue.receive(want, spare.pop_front().unwrap_or_default()));
-                next += 1;
-            }
-        };
-        for _ in 0..stream.window {
-            post(self, &mut spare, &mut posted);
+        let mut posted = Vec::with_capacity(stream.window);
+        for number in 0..stream.window.min(stream.count) {
+            let want = Want::exactly(self.peer, stream.tag(number));
+            posted.push(self.queue.receive(want, spare.pop_front().ok_or("no buffer")?));
         }
         self.send(POSTED, vec![1])?;
-        while let Some(request) = posted.pop_front() {
-            let status = self.queue.wait(request, Some(GIVE_UP_AFTER))?;
-            if let Some(error) = status.error {
-                return Err(error.into());
+        let mut place = 0;
+        for number in 0..stream.count {
+            let mut memory = self.ended(posted[place])?;
+            let next = number + stream.window;
+            if next < stream.count {
+                if let Some(other) = spare.pop_front() {
+                    spare.push_back(std::mem::replace(&mut memory, other));
+                }
+                posted[place] = self.queue.receive(Want::exactly(self.peer, stream.tag(next)), memory);
             }
-            spare.extend(status.buffers.into_owned());
-            post(self, &mut spare, &mut posted);
+            place = stream.after(place);
         }
         self.send(RECEIVED, vec![1]).map(drop)
     }
