@@ -4,6 +4,11 @@
 //! thousand peers that say nothing cost as much as one. A lane that has something becomes hot; a hot one that
 //! has had nothing for many turns while others had becomes cold again, unless only a few are hot.
 
+use std::time::Duration;
+
+use shm::doorbell::{Deadline, sleep_until_any};
+
+use crate::lane::Inlet;
 use crate::matching::PeerId;
 
 /// So many lanes stay hot whatever they do: to look at them costs less than a message.
@@ -125,6 +130,17 @@ impl<I> Inboxes<I> {
             self.hot -= 1;
             self.all.swap(at, self.hot);
         }
+    }
+}
+
+impl<I: Inlet> Inboxes<I> {
+    /// Sleeps until there is something, or until `ready` returns true, for `limit` at most: whether it could.
+    pub(crate) fn sleep(&self, limit: Duration, ready: impl Fn() -> bool) -> bool {
+        // Where something was left, room for it comes from the program itself.
+        let waiters = self.all.iter().map(|inbox| inbox.inlet.waiter().filter(|_| inbox.left_at.is_none()));
+        let Some(waiters) = waiters.collect::<Option<Vec<_>>>() else { return false };
+        let until = Deadline::after_ns(u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX));
+        sleep_until_any(&waiters, until, || ready() || self.all.iter().any(|inbox| !inbox.inlet.is_empty()))
     }
 }
 

@@ -7,6 +7,7 @@ mod ring;
 
 use std::fmt::Debug;
 
+use shm::doorbell::Waiter;
 use shm::window::Window;
 
 /// Why a record was not carried.
@@ -71,6 +72,12 @@ pub trait Inlet: Debug {
 
     /// Whether a look may well find another record, if the last ones came close behind each other.
     fn expects_more(&self) -> bool;
+
+    /// Whether there is no record now.
+    fn is_empty(&self) -> bool;
+
+    /// For sleeping until the next record comes, if the other side wakes who does.
+    fn waiter(&self) -> Option<Waiter<'_>>;
 
     /// Memory that the lane takes on this side, in bytes.
     fn memory_bytes(&self) -> usize;

@@ -338,7 +338,8 @@ impl<M: Meeting> MessageQueue<M> {
             waiting.went_on(&mut self.patience);
             return Ok(());
         }
-        if waiting.pause(&mut self.patience)? {
+        let Self { endpoint, patience, .. } = self;
+        if waiting.pause(patience, |limit| endpoint.sleep(limit))? {
             self.watch();
         }
         Ok(())

@@ -152,7 +152,8 @@ impl<M: Meeting> SharedQueue<M> {
                 return Ok(found);
             }
             drop(queue);
-            if waiting.pause(&mut patience)? {
+            // Others may use the queue meanwhile: no peer is asked to wake this thread.
+            if waiting.pause(&mut patience, |_| false)? {
                 self.lock().watch();
             }
         }

@@ -96,6 +96,16 @@ impl<'a> Ringer<'a> {
         self.ring()
     }
 
+    /// Rings if the waiter is seen to be armed, without a fence: for a waiter that looks again by itself
+    /// after a while (see [`sleep_until_any`]). Whoever arms in the very moment in which the caller's store
+    /// becomes visible may be missed.
+    #[inline]
+    pub fn ring_if_seen_armed(&self) {
+        if self.armed.load(Ordering::Relaxed) != AWAKE {
+            self.ring();
+        }
+    }
+
     // Apart, so that the common case stays small enough to be inlined.
     #[cold]
     fn wake(&self, state: u32) -> Rang {
@@ -227,4 +237,32 @@ impl<'a> Waiter<'a> {
         // sees the armed word.
         fence(Ordering::SeqCst);
     }
+}
+
+/// How often is looked again after arming: for about as long as a store takes to become visible.
+#[cfg(not(loom))]
+const LOOKS_ARMED: u32 = 64;
+
+/// Sleeps until the ringer of one of the waiters rings, until `deadline` at the latest; not if `ready`
+/// returns true. Whether it could. For ringers that call [`Ringer::ring_if_seen_armed`], which may miss a
+/// waiter: so the deadline is to be near.
+///
+/// It cannot if there are no waiters or more than 128, nor on a kernel before Linux 5.16.
+#[cfg(not(loom))]
+pub fn sleep_until_any(waiters: &[Waiter<'_>], deadline: Deadline, mut ready: impl FnMut() -> bool) -> bool {
+    let mut any = futex::AnyOf::new();
+    if waiters.is_empty() || !waiters.iter().all(|waiter| any.add(waiter.signal, waiter.value())) {
+        return false;
+    }
+    for waiter in waiters {
+        waiter.armed.store(ASLEEP, Ordering::Relaxed);
+    }
+    fence(Ordering::SeqCst);
+    let is_ready = (0..LOOKS_ARMED).any(|_| {
+        core::hint::spin_loop();
+        ready()
+    });
+    let could = is_ready || any.wait(deadline).is_some();
+    waiters.iter().for_each(Waiter::disarm);
+    could
 }

@@ -1,5 +1,6 @@
 //! The lane between two processes of one machine: a record ring.
 
+use shm::doorbell::Waiter;
 use shm::ring::record::{Claim, Consumer, Producer};
 use shm::ring::{PopError, PushError};
 use shm::window::Window;
@@ -16,6 +17,7 @@ impl Outlet for Box<Producer> {
     #[inline]
     fn send(&mut self, len: usize, fill: impl FnOnce(&Window<'_>)) -> Result<(), LaneError> {
         self.push_with(len, fill).map_err(lane_error)?;
+        self.ringer().ring_if_seen_armed();
         if len >= OWN_AHEAD_FROM {
             self.own_ahead(len.min(OWN_AHEAD_MAX));
         }
@@ -65,6 +67,14 @@ impl Inlet for Box<Consumer> {
     #[inline]
     fn expects_more(&self) -> bool {
         self.is_at_end_of_line()
+    }
+
+    fn is_empty(&self) -> bool {
+        Consumer::is_empty(self)
+    }
+
+    fn waiter(&self) -> Option<Waiter<'_>> {
+        Some(Consumer::waiter(self))
     }
 
     fn memory_bytes(&self) -> usize {

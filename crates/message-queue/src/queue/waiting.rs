@@ -1,14 +1,18 @@
-//! How to wait: look again and again at first, then leave the processor to others, then sleep ever longer.
+//! How to wait: look again and again at first, then leave the processor to others, then sleep.
 //!
 //! The three are told apart by what they cost. To look is cheapest for who waits for what comes at once. To
-//! leave the processor is right if who is waited for needs it, and costs a whole slice of time if it is a
-//! stranger who wants it. What the waits of an end point have found so far says which it is ([`Patience`]):
-//! if what was waited for is there after others have run for a short time, the next wait leaves sooner; if
-//! nobody else wanted the processor, the next one looks longer again; and if leaving costs a slice, a wait
-//! looks for half of that, and does not lose more by the one than by the other. (Half: two who wait for each
-//! other on one processor each count the other's looking as a cost of leaving, and would look ever longer.)
-//! Who waits far longer sleeps, a small part of the time that was waited already: so a sleep never makes a
-//! wait much longer.
+//! leave the processor is right if who is waited for needs it, and costs a whole slice of time if a stranger
+//! wants it, or if the kernel lets the wrong one of several run. To sleep costs the peer a system call to
+//! wake the sleeper. What the waits of an end point have found so far says which it is ([`Patience`]): if
+//! what was waited for is there after others have run for a short time, the next wait leaves sooner; if
+//! nobody else wanted the processor, the next one looks longer again; and if leaving cost a slice, or was in
+//! vain several times, a wait sleeps. It tries to leave again after some waits, and ever later if that costs
+//! a slice each time.
+//!
+//! Where no peer would wake a sleeper, a wait looks for half of what leaving costs, and so loses no more by
+//! the one than by the other. (Half: two who wait for each other on one processor each count the other's
+//! looking as a cost of leaving, and would look ever longer.) A wait that is far longer sleeps all the same,
+//! a small part of the time that was waited already: that never makes it much longer.
 
 use std::time::{Duration, Instant};
 
@@ -28,35 +32,44 @@ const NOBODY: Duration = Duration::from_micros(2);
 const SLICE: Duration = Duration::from_micros(300);
 /// From here on a wait sleeps.
 const GIVE_WAY: Duration = Duration::from_millis(4);
-/// A sleep is this part of the time waited so far …
+/// It does so, too, if others have run so often and what is waited for did not come.
+const IN_VAIN: u32 = 3;
+/// So many sleeps replace leaving after it has cost a slice once, and at most.
+const SLEEPS: u32 = 16;
+const SLEEPS_MAX: u32 = 1 << 12;
+/// A sleep of which no peer knows is this part of the time waited so far.
 const SLEEP_PART: u32 = 16;
-/// … but not longer than this.
+/// No sleep is longer: who has ended wakes nobody.
 const SLEEP_MAX: Duration = Duration::from_millis(1);
 
 /// What the waits of an end point have learnt.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
-    /// What it has lately cost to leave the processor.
-    leaving: Duration,
-    /// How long it is looked while leaving costs no slice.
+    /// How long it is looked before the processor is left.
     look: Duration,
+    /// What it has lately cost to leave it.
+    leaving: Duration,
+    /// How many sleeps replace leaving when that costs a slice next.
+    sleeps: u32,
+    /// How many of them are left.
+    sleeps_left: u32,
 }
 
 impl Default for Patience {
     fn default() -> Self {
-        Self { leaving: Duration::ZERO, look: LOOK }
+        Self { look: LOOK, leaving: Duration::ZERO, sleeps: SLEEPS, sleeps_left: 0 }
     }
 }
 
 impl Patience {
+    /// How long it is looked where no peer would wake a sleeper.
     fn look_for(&self) -> Duration {
         if self.leaving > SLICE { (self.leaving / 2).clamp(LOOK, LOOK_MAX) } else { self.look }
     }
 
     /// Of so many looks that take as long as is looked if nothing is known, how many are made.
     pub(crate) fn looks(&self, usual: u32) -> u32 {
-        let share = self.look_for().min(LOOK).subsec_nanos();
-        let looks = u64::from(share) * u64::from(usual) / u64::from(LOOK.subsec_nanos());
+        let looks = u64::from(self.look.subsec_nanos()) * u64::from(usual) / u64::from(LOOK.subsec_nanos());
         // No more than is usual.
         (looks as u32).max(1)
     }
@@ -67,6 +80,12 @@ impl Patience {
         if took < NOBODY {
             self.look = (self.look * 2).min(LOOK);
         }
+        if took > SLICE {
+            self.sleeps_left = self.sleeps;
+            self.sleeps = (self.sleeps * 2).min(SLEEPS_MAX);
+        } else {
+            self.sleeps = (self.sleeps / 2).max(SLEEPS);
+        }
     }
 
     /// After that, what was waited for was there.
@@ -74,6 +93,11 @@ impl Patience {
         if took >= NOBODY && took <= SLICE {
             self.look = (self.look / 2).max(LOOK_MIN);
         }
+    }
+
+    /// It has slept in place of leaving.
+    fn has_slept(&mut self) {
+        self.sleeps_left = self.sleeps_left.saturating_sub(1);
     }
 }
 
@@ -89,45 +113,64 @@ pub(crate) struct Waiting {
     is_alone: bool,
     /// For how long the turn before this one has left the processor, if it has.
     left_for: Option<Duration>,
+    /// How often others have run meanwhile.
+    in_vain: u32,
 }
 
 impl Waiting {
     #[inline]
     pub(crate) fn new(limit: Option<Duration>) -> Self {
-        Self { turns: 0, limit, since: None, moved: None, is_alone: false, left_for: None }
+        Self { turns: 0, limit, since: None, moved: None, is_alone: false, left_for: None, in_vain: 0 }
     }
 
     /// Something has arrived, so more may.
     #[inline]
     pub(crate) fn went_on(&mut self, patience: &mut Patience) {
-        self.moved = None;
+        (self.moved, self.in_vain) = (None, 0);
         if let Some(took) = self.left_for.take() {
             patience.has_paid(took);
         }
     }
 
     /// A turn found nothing. Whether it slept, so that there is time to look for those who have ended.
+    ///
+    /// `sleep` sleeps until a peer wakes it, for some time at most, and says whether it could.
     #[inline]
-    pub(crate) fn pause(&mut self, patience: &mut Patience) -> Result<bool, Error> {
+    pub(crate) fn pause(
+        &mut self,
+        patience: &mut Patience,
+        sleep: impl FnOnce(Duration) -> bool,
+    ) -> Result<bool, Error> {
         self.turns = self.turns.wrapping_add(1);
         self.left_for = None;
         if !self.is_alone && !self.turns.is_multiple_of(TURNS_PER_READING) {
             return Ok(false);
         }
-        self.look_at_clock(patience)
+        self.look_at_clock(patience, sleep)
     }
 
     #[cold]
-    fn look_at_clock(&mut self, patience: &mut Patience) -> Result<bool, Error> {
+    fn look_at_clock(
+        &mut self,
+        patience: &mut Patience,
+        sleep: impl FnOnce(Duration) -> bool,
+    ) -> Result<bool, Error> {
         let now = Instant::now();
         let since = *self.since.get_or_insert(now);
         if self.limit.is_some_and(|limit| now.duration_since(since) >= limit) {
             return Err(Error::TimedOut);
         }
         let waited = now.duration_since(*self.moved.get_or_insert(now));
+        let is_long = waited >= GIVE_WAY;
+        let had_better_sleep = is_long || self.in_vain >= IN_VAIN || patience.sleeps_left > 0;
+        if had_better_sleep && waited >= patience.look && sleep(SLEEP_MAX) {
+            patience.has_slept();
+            self.is_alone = true;
+            return Ok(true);
+        }
         // From then on each turn gives way: others may need the processor.
         self.is_alone = waited >= patience.look_for();
-        if waited >= GIVE_WAY {
+        if is_long {
             std::thread::sleep((waited / SLEEP_PART).min(SLEEP_MAX));
             return Ok(true);
         }
@@ -136,6 +179,7 @@ impl Waiting {
             let took = now.elapsed();
             patience.has_left(took);
             self.left_for = Some(took);
+            self.in_vain += u32::from(took >= NOBODY);
         }
         Ok(false)
     }
@@ -146,8 +190,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_waits_looks_for_half_of_what_a_slice_of_others_costs() {
-        let look_for = |leaving| Patience { leaving, look: LOOK_MIN }.look_for();
+    fn where_nobody_wakes_it_is_looked_for_half_of_what_a_slice_of_others_costs() {
+        let look_for = |leaving| Patience { leaving, look: LOOK_MIN, ..Patience::default() }.look_for();
         assert_eq!(look_for(Duration::from_micros(500)), Duration::from_micros(250));
         assert_eq!(look_for(Duration::from_secs(1)), LOOK_MAX);
         assert_eq!(look_for(SLICE), LOOK_MIN);
@@ -156,34 +200,70 @@ mod tests {
     #[test]
     fn who_finds_what_it_waits_for_when_others_have_run_leaves_sooner() {
         let mut patience = Patience::default();
-        assert_eq!((patience.look_for(), patience.looks(2000)), (LOOK, 2000));
+        assert_eq!((patience.look, patience.looks(2000)), (LOOK, 2000));
         let others = Duration::from_micros(10);
         for _ in 0..10 {
             patience.has_left(others);
             patience.has_paid(others);
         }
-        assert_eq!((patience.look_for(), patience.looks(2000)), (LOOK_MIN, 100));
+        assert_eq!((patience.look, patience.looks(2000)), (LOOK_MIN, 100));
         // Others run, and it is not there: that says nothing.
         patience.has_left(others);
-        assert_eq!(patience.look_for(), LOOK_MIN);
+        assert_eq!(patience.look, LOOK_MIN);
         // Nobody runs: whoever is waited for has a processor of its own.
         for _ in 0..10 {
             patience.has_left(Duration::from_nanos(400));
         }
-        assert_eq!(patience.look_for(), LOOK);
-        // Strangers take slices: what comes meanwhile did not need the processor.
-        let slice = Duration::from_millis(3);
-        for _ in 0..10 {
-            patience.has_left(slice);
-            patience.has_paid(slice);
+        assert_eq!(patience.look, LOOK);
+    }
+
+    #[test]
+    fn who_loses_slices_to_others_sleeps_ever_more_often_in_place_of_leaving() {
+        let mut patience = Patience::default();
+        for sleeps in [SLEEPS, 2 * SLEEPS, 4 * SLEEPS] {
+            assert_eq!(patience.sleeps_left, 0);
+            patience.has_left(Duration::from_millis(3));
+            patience.has_paid(Duration::from_millis(3));
+            assert_eq!((patience.sleeps_left, patience.look), (sleeps, LOOK));
+            (0..sleeps).for_each(|_| patience.has_slept());
         }
-        assert_eq!((patience.look_for(), patience.looks(2000)), (LOOK_MAX, 2000));
+        for _ in 0..30 {
+            patience.has_left(Duration::from_millis(3));
+        }
+        assert_eq!(patience.sleeps_left, SLEEPS_MAX);
+        for _ in 0..30 {
+            patience.has_left(Duration::from_micros(3));
+        }
+        assert_eq!(patience.sleeps, SLEEPS);
     }
 
     #[test]
     fn a_wait_without_end_is_ended_by_its_limit() {
         let mut waiting = Waiting::new(Some(Duration::ZERO));
-        let error = (0..=TURNS_PER_READING).find_map(|_| waiting.pause(&mut Patience::default()).err());
-        assert_eq!(error, Some(Error::TimedOut));
+        let pause = |_| waiting.pause(&mut Patience::default(), |_| false).err();
+        assert_eq!((0..=TURNS_PER_READING).find_map(pause), Some(Error::TimedOut));
+    }
+
+    #[test]
+    fn who_leaves_in_vain_or_waits_long_sleeps_and_is_woken() {
+        let until_it_sleeps = |waiting: &mut Waiting| {
+            let mut patience = Patience::default();
+            let mut asked = None;
+            while asked.is_none() {
+                let slept = waiting.pause(&mut patience, |limit| {
+                    asked = Some(limit);
+                    true
+                });
+                assert_eq!(slept, Ok(asked.is_some()));
+            }
+            assert_eq!(asked, Some(SLEEP_MAX));
+        };
+        let mut waiting = Waiting::new(None);
+        until_it_sleeps(&mut waiting);
+        assert!(waiting.in_vain == IN_VAIN || waiting.moved.is_some_and(|moved| moved.elapsed() >= GIVE_WAY));
+        (waiting.in_vain, waiting.moved) = (IN_VAIN, Some(Instant::now()));
+        until_it_sleeps(&mut waiting);
+        waiting.went_on(&mut Patience::default());
+        assert_eq!((waiting.in_vain, waiting.moved), (0, None));
     }
 }

@@ -9,6 +9,7 @@ use message_queue::Name;
 use message_queue::lane::{Found, Inlet, LaneError, Outlet};
 use message_queue::meet::{Arrival, Meeting, NotAsked};
 use seeded_random::SplitMix64;
+use shm::doorbell::Waiter;
 use shm::process::PidFd;
 use shm::ring::record::{Consumer, Producer, pair};
 use shm::window::Window;
@@ -180,6 +181,14 @@ impl Inlet for TestInlet {
 
     fn expects_more(&self) -> bool {
         chance(&self.net.random, 2)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.consumer.is_empty()
+    }
+
+    fn waiter(&self) -> Option<Waiter<'_>> {
+        None
     }
 
     fn memory_bytes(&self) -> usize {

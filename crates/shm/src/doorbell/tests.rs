@@ -55,6 +55,41 @@ fn a_wait_ends_at_its_deadline_and_disarms() {
 }
 
 #[test]
+fn one_of_many_bells_wakes_who_sleeps_on_all() {
+    let alone = Bell::default();
+    if !sleep_until_any(&[alone.waiter()], Deadline::after_ns(1_000_000), || false) {
+        println!("skipped: this kernel has no futex_waitv");
+        return;
+    }
+    for count in [1, 2, futex::ANY_MAX] {
+        let bells: Vec<Bell> = (0..count).map(|_| Bell::default()).collect();
+        let waiters: Vec<_> = bells.iter().map(Bell::waiter).collect();
+        let far = Deadline::after_ns(WATCHDOG_NS);
+        for bell in [bells.first().unwrap(), bells.last().unwrap()] {
+            thread::scope(|scope| {
+                let sleeps = scope.spawn(|| sleep_until_any(&waiters, far, || false));
+                bell.until_armed();
+                // It may be missed in the moment before it sleeps.
+                while !sleeps.is_finished() {
+                    bell.ringer().ring_if_seen_armed();
+                    thread::yield_now();
+                }
+                assert!(sleeps.join().unwrap() && !far.has_passed());
+            });
+        }
+        assert!(bells.iter().all(|bell| bell.armed.load(Ordering::Relaxed) == AWAKE));
+        assert!(sleep_until_any(&waiters, far, || true) && !far.has_passed());
+        assert!(sleep_until_any(&waiters, Deadline::after_ns(1_000_000), || false));
+    }
+    let bells: Vec<Bell> = (0..=futex::ANY_MAX).map(|_| Bell::default()).collect();
+    let waiters: Vec<_> = bells.iter().map(Bell::waiter).collect();
+    assert!(!sleep_until_any(&waiters, Deadline::after_ns(WATCHDOG_NS), || false), "too many");
+    assert!(!sleep_until_any(&[], Deadline::after_ns(WATCHDOG_NS), || false), "none");
+    bells[0].ringer().ring_if_seen_armed();
+    assert_eq!(bells[0].waiter().value(), 0, "nobody sleeps, and the word is left alone");
+}
+
+#[test]
 fn a_sleeper_is_woken() {
     let bell = Bell::default();
     thread::scope(|scope| {

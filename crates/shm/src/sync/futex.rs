@@ -35,6 +35,66 @@ pub fn wait(word: &AtomicU32, expected: u32, deadline: Option<Deadline>) -> Woke
     }
 }
 
+/// Several words to sleep on, each with what it is expected to hold.
+#[cfg(not(loom))]
+#[derive(Debug)]
+pub struct AnyOf<'a> {
+    waits: [rustix::thread::futex::Wait; ANY_MAX],
+    count: usize,
+    words: core::marker::PhantomData<&'a AtomicU32>,
+}
+
+/// Words of an [`AnyOf`] at most (futex_waitv(2): `FUTEX_WAITV_MAX`).
+#[cfg(not(loom))]
+pub const ANY_MAX: usize = 128;
+
+#[cfg(not(loom))]
+impl<'a> AnyOf<'a> {
+    /// None yet.
+    #[must_use]
+    pub fn new() -> Self {
+        let waits = [rustix::thread::futex::Wait::new(); ANY_MAX];
+        Self { waits, count: 0, words: core::marker::PhantomData }
+    }
+
+    /// Adds a word: whether there was room.
+    pub fn add(&mut self, word: &'a AtomicU32, expected: u32) -> bool {
+        use rustix::thread::futex::{WaitFlags, WaitPtr};
+
+        let Some(wait) = self.waits.get_mut(self.count) else { return false };
+        wait.val = u64::from(expected);
+        wait.uaddr = WaitPtr::new(word.as_ptr().cast());
+        wait.flags = WaitFlags::SIZE_U32;
+        self.count += 1;
+        true
+    }
+
+    /// As [`wait`], while all words hold what is expected. `None` if there are none, or if this kernel cannot
+    /// (before Linux 5.16).
+    #[must_use]
+    pub fn wait(&self, deadline: Deadline) -> Option<Woken> {
+        use rustix::io::Errno;
+        use rustix::thread::{ClockId, futex};
+
+        let waits = self.waits.get(..self.count)?;
+        let (flags, until) = (futex::WaitvFlags::empty(), deadline.timespec());
+        match futex::waitv(waits, flags, Some(&until), ClockId::Monotonic) {
+            Err(Errno::TIMEDOUT) => Some(Woken::TimedOut),
+            Err(Errno::INTR) => Some(Woken::Interrupted),
+            Ok(_) | Err(Errno::AGAIN) => Some(Woken::Look),
+            // NOSYS, or a filter of system calls; anything else must not become a hang.
+            Err(_) => None,
+        }
+    }
+}
+
+#[cfg(not(loom))]
+impl Default for AnyOf<'_> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 /// Wakes up to `count` sleepers of `word`; returns how many there were.
 #[cfg(not(loom))]
 pub fn wake(word: &AtomicU32, count: u32) -> usize {
