@@ -260,7 +260,8 @@ mod tests {
         };
         let mut waiting = Waiting::new(None);
         until_it_sleeps(&mut waiting);
-        assert!(waiting.in_vain == IN_VAIN || waiting.moved.is_some_and(|moved| moved.elapsed() >= GIVE_WAY));
+        // Others had a slice, or it has left several times in vain; else the wait was long.
+        assert!(waiting.in_vain > 0 || waiting.moved.is_some_and(|moved| moved.elapsed() >= GIVE_WAY));
         (waiting.in_vain, waiting.moved) = (IN_VAIN, Some(Instant::now()));
         until_it_sleeps(&mut waiting);
         waiting.went_on(&mut Patience::default());
