@@ -220,15 +220,36 @@ impl Bare {
         let objects = std::sync::Arc::clone(&self.end_point.objects);
         let _taken = Taken::new(&objects);
         let started = Instant::now();
-        for _ in 0..rounds {
-            self.send()?;
-            self.await_message()?;
-            self.receive(self.received - 1)?;
-        }
+        (0..rounds).try_for_each(|_| self.round_trip())?;
         Ok(started.elapsed().as_nanos() as f64 / (2 * rounds.max(1)) as f64)
     }
 
-    /// The other side of it.
+    fn round_trip(&mut self) -> Result<(), BareError> {
+        self.send()?;
+        self.await_message()?;
+        self.receive(self.received - 1)
+    }
+
+    /// The same, with the time of each round trip, in ns: one begins when the one before it ends.
+    ///
+    /// # Errors
+    /// A call fails, or the peer is gone.
+    pub fn echo_each(&mut self, rounds: u64) -> Result<Vec<f64>, BareError> {
+        self.begin()?;
+        let objects = std::sync::Arc::clone(&self.end_point.objects);
+        let _taken = Taken::new(&objects);
+        let mut last = Instant::now();
+        let mut each_ns = Vec::with_capacity(usize::try_from(rounds)?);
+        for _ in 0..rounds {
+            self.round_trip()?;
+            let now = Instant::now();
+            each_ns.push(now.duration_since(last).as_nanos() as f64);
+            last = now;
+        }
+        Ok(each_ns)
+    }
+
+    /// The other side of both.
     ///
     /// # Errors
     /// A call fails, or the peer is gone.

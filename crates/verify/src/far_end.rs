@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use bench::patterns::attach::Where;
 use bench::patterns::rendezvous::ServeOptions;
-use bench::patterns::{dma_bench, intr_bench, scibench2, scipp};
+use bench::patterns::{dma_bench, intr_bench, jitter, scibench2, scipp};
 use node_client::runtime_dir::ClusterDir;
 use serde::{Deserialize, Serialize};
 use tieline::NodeId;
@@ -35,6 +35,8 @@ pub enum Benchmark {
     Dma,
     /// Interrupts there and back.
     Intr,
+    /// Every round trip of a run.
+    Jitter,
 }
 
 /// What a tool asks of the far end.
@@ -79,6 +81,7 @@ pub(crate) fn serve(target: &Target, node: NodeId, job: &BenchJob, say: &dyn Fn(
         Benchmark::Scibench2 => scibench2::serve(&options),
         Benchmark::Dma => dma_bench::serve(&options),
         Benchmark::Intr => intr_bench::serve(&options),
+        Benchmark::Jitter => jitter::serve(&options),
     };
     // If nobody listens, nobody misses it.
     let _ = say(match served {

@@ -7,7 +7,9 @@
 //! the data of the plots.
 
 mod apart;
+pub(crate) mod between_hosts;
 mod collect;
+mod end;
 pub mod explain;
 pub mod period;
 mod report;
@@ -20,18 +22,18 @@ use std::{
 };
 
 pub use apart::{client, serve};
-use collect::{Plan, collect, reset};
+use collect::{Plan, collect};
+use end::End;
 use explain::Evidence;
-pub use report::{Kept, NamedPeriod, Report, Spike};
+pub use report::{Kept, NamedPeriod, Reference, Report, Spike};
 use series::Seen;
 
 use super::{
     attach::{Where, path_of},
     pio::Placement as Lines,
-    scipp::duplex::Duplex,
+    scipp::{Mechanism, duplex::Duplex},
 };
 use crate::{
-    baseline::line::Words,
     env::{self, Env},
     error::{BenchError, Result},
     noise, pinned_pair,
@@ -116,17 +118,17 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
         cpus,
         processes: 1,
         path: path_of(&nodes[0]),
+        mechanism: Mechanism::Stores,
         load_threads: options.load,
         partial: false,
         asked_s: options.seconds,
     };
     measure(options, head, &cpus, progress, |timer, plan, tell| {
         pinned_pair::on(cpus, |pair| {
-            reset([near_out, near_in]);
-            // The output of one end is the input of the other.
-            let near = Words { there: near_out, back: near_in };
-            let far = Words { there: far_in, back: far_out };
-            Ok((collect(timer, pair, near, far, plan, tell)?, None))
+            let near = End { out: near_out, input: near_in };
+            let far = End { out: far_out, input: far_in };
+            let trace = collect(timer, pair, near, far, plan, tell)?;
+            Ok(Ran { trace, far_involuntary: None, reference: None })
         })
     })
 }
@@ -134,14 +136,21 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
 /// Gets a measurement's progress, and returns whether to end it.
 type Tell<'a> = dyn FnMut(f64) -> bool + Send + 'a;
 
-/// Measures the detours of idle processors, then the run, and makes the report. `go` returns the
-/// trace and, for a far end in another process, how often its processor was taken away.
+/// What a run leaves.
+struct Ran {
+    trace: trace::Trace,
+    /// Of a far end in another process: how often its processor was taken away.
+    far_involuntary: Option<u64>,
+    reference: Option<Reference>,
+}
+
+/// Measures the detours of idle processors, then the run, and makes the report.
 fn measure(
     options: &Options,
     mut head: Head,
     idle_cpus: &[usize],
     progress: &mut dyn Progress,
-    go: impl FnOnce(&Timer, Plan, &mut Tell<'_>) -> Result<(trace::Trace, Option<u64>)>,
+    go: impl FnOnce(&Timer, Plan, &mut Tell<'_>) -> Result<Ran>,
 ) -> Result<Report> {
     let timer = Timer::new()?;
     let (started, steal) = (Instant::now(), env::steal_ms());
@@ -162,7 +171,7 @@ fn measure(
         memory_bytes: options.memory_bytes,
         seed: options.seed,
     };
-    let (trace, far_involuntary) = go(&timer, plan, &mut |share| {
+    let Ran { trace, far_involuntary, reference } = go(&timer, plan, &mut |share| {
         progress.tell("round trips", 0.3 + 0.6 * share);
         progress.stop()
     })?;
@@ -173,6 +182,7 @@ fn measure(
     let seen = Seen::of(&timer, &trace)?;
     let mut report = judge(Head { env, ..head }, &timer, &trace, &seen, idle);
     report.involuntary[1] = far_involuntary.unwrap_or(report.involuntary[1]);
+    report.reference = reference;
     Ok(report)
 }
 
@@ -184,6 +194,7 @@ struct Head {
     cpus: [usize; 2],
     processes: u32,
     path: String,
+    mechanism: Mechanism,
     load_threads: usize,
     partial: bool,
     asked_s: f64,
@@ -221,6 +232,7 @@ fn judge(head: Head, timer: &Timer, trace: &trace::Trace, seen: &Seen, idle: Vec
         cpus: head.cpus,
         processes: head.processes,
         path: head.path,
+        mechanism: head.mechanism,
         load_threads: head.load_threads,
         partial: head.partial,
         length_ns: seen.length_ns,
@@ -233,6 +245,7 @@ fn judge(head: Head, timer: &Timer, trace: &trace::Trace, seen: &Seen, idle: Vec
             ended_early: !trace.has_room() && seen.length_ns < 0.98 * asked_ns,
         },
         rtt: seen.all.summary(),
+        reference: None,
         median_ns: seen.median_ns,
         threshold_ns: seen.threshold_ns,
         beyond: seen.beyond,

@@ -90,31 +90,46 @@ impl Provider {
         Ok(provider)
     }
 
-    /// Name of the provider, if there are loops.
-    pub fn name(&self) -> Option<&str> {
-        self.bare.is_some().then_some(self.name.as_str())
-    }
-
     /// What is compared, in reports.
     pub fn writes_name(&self) -> String {
         format!("libfabric's own writes ({})", self.name)
     }
 
+    /// The messages that are compared with, in reports, if there are loops.
+    pub fn messages_name(&self) -> Option<String> {
+        self.bare.is_some().then(|| format!("libfabric's own messages of 8 bytes ({})", self.name))
+    }
+
     /// Half the round trip of messages of 8 bytes, in ns, if there are loops.
     pub fn half_rtt_ns(&mut self, client: &mut Client, rounds: u64) -> Result<Option<f64>> {
+        self.answered(client, rounds, |bare| bare.echo(rounds).ok())
+    }
+
+    /// Each round trip of so many of these messages, in ns, if there are loops.
+    pub fn each_rtt_ns(&mut self, client: &mut Client, rounds: u64) -> Result<Option<Vec<f64>>> {
+        self.answered(client, rounds, |bare| bare.echo_each(rounds).ok())
+    }
+
+    /// Sends messages that the server answers.
+    fn answered<R>(
+        &mut self,
+        client: &mut Client,
+        rounds: u64,
+        send: impl Fn(&mut Bare) -> Option<R>,
+    ) -> Result<Option<R>> {
         let Some(mut bare) = self.bare.take() else { return Ok(None) };
-        let mut half_ns = None;
+        let mut measured = None;
         let outcome = client.order(Order::new(TASK_ANSWER, [rounds, 0, 0]), &mut || {
-            half_ns = bare.echo(rounds).ok();
+            measured = send(&mut bare);
             Ok(())
         });
         match outcome {
-            Ok(answered) if answered == 1 && half_ns.is_some() => self.bare = Some(bare),
+            Ok(answered) if answered == 1 && measured.is_some() => self.bare = Some(bare),
             // The loops have failed, and the link itself has not.
-            Ok(_) => half_ns = None,
+            Ok(_) => measured = None,
             Err(error) => return Err(error),
         }
-        Ok(half_ns)
+        Ok(measured)
     }
 
     /// Time of a write of so many bytes in a stream of so many writes, in ns.

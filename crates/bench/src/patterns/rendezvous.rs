@@ -60,10 +60,11 @@ impl Tool {
         }
     }
 
-    /// Bytes of a segment of the rendezvous: the mailbox, and messages behind it.
+    /// Bytes of a segment of the rendezvous: the mailbox, and what is put between hosts behind it.
     const fn bytes(self) -> usize {
         match self {
             Self::Scipp => mailbox::MAILBOX_BYTES + super::scipp::between_hosts::MESSAGES_BYTES,
+            Self::Jitter => mailbox::MAILBOX_BYTES + super::jitter::between_hosts::WORD_BYTES,
             _ => mailbox::MAILBOX_BYTES,
         }
     }

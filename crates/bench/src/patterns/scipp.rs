@@ -16,7 +16,7 @@ mod report;
 mod rows;
 pub mod sides;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use both::{client, run, serve};
 pub use report::{Report, Row};
@@ -72,10 +72,11 @@ impl Options {
 }
 
 /// What carries the messages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mechanism {
     /// Plain stores into memory that both ends map.
+    #[default]
     Stores,
     /// `put` into memory of another host, which cannot be mapped.
     Put,

@@ -82,6 +82,9 @@ fn jitter_and_limits() {
     let document =
         read("tieline.jitter/1", json!({"rtt": {"p50_ns": 170.0, "p99_ns": 200.0, "max_ns": 5e6}}));
     assert_eq!(ids(&document), ["jitter.rtt.p50", "jitter.rtt.p99", "jitter.rtt.max"]);
+    let document =
+        read("tieline.jitter/1", json!({"mechanism": "put", "rtt": {"p50_ns": 9000.0, "max_ns": 5e6}}));
+    assert_eq!(ids(&document), ["jitter.rtt.p50.put", "jitter.rtt.max.put"]);
     let summary = json!({"p50_ns": 40.0});
     let document = read(
         "tieline.limits/1",

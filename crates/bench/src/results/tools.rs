@@ -250,11 +250,12 @@ fn latency(value: &Value) -> Result<Vec<Item>, String> {
 
 fn jitter(value: &Value) -> Vec<Item> {
     let rtt = value.get("rtt").unwrap_or(&Value::Null);
-    let mut items: Vec<Item> = of_summary("jitter.rtt.p50".to_owned(), rtt).into_iter().collect();
-    for (field, id) in
-        [("p99_ns", "jitter.rtt.p99"), ("p999_ns", "jitter.rtt.p99.9"), ("max_ns", "jitter.rtt.max")]
-    {
-        items.extend(number(rtt, field).map(|ns| plain(id.to_owned(), "ns", ns, None)));
+    // Puts between hosts are never taken for stores.
+    let how = if text(value, "mechanism") == "put" { ".put" } else { "" };
+    let id = |name: &str| format!("jitter.rtt.{name}{how}");
+    let mut items: Vec<Item> = of_summary(id("p50"), rtt).into_iter().collect();
+    for (field, name) in [("p99_ns", "p99"), ("p999_ns", "p99.9"), ("max_ns", "max")] {
+        items.extend(number(rtt, field).map(|ns| plain(id(name), "ns", ns, None)));
     }
     items
 }

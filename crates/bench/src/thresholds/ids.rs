@@ -12,12 +12,16 @@ use crate::{
 };
 
 /// Names that are in no catalogue.
-const OTHERS: [(&str, Dimension); 17] = [
+const OTHERS: [(&str, Dimension); 21] = [
     ("intr.sleeping.half_rtt", Dimension::Time),
     ("jitter.rtt.p50", Dimension::Time),
     ("jitter.rtt.p99", Dimension::Time),
     ("jitter.rtt.p99.9", Dimension::Time),
     ("jitter.rtt.max", Dimension::Time),
+    ("jitter.rtt.p50.put", Dimension::Time),
+    ("jitter.rtt.p99.put", Dimension::Time),
+    ("jitter.rtt.p99.9.put", Dimension::Time),
+    ("jitter.rtt.max.put", Dimension::Time),
     ("latency.stores.half_rtt", Dimension::Time),
     ("latency.stores.bandwidth", Dimension::Bandwidth),
     ("latency.interrupt.half_rtt", Dimension::Time),

@@ -203,7 +203,7 @@ pub(super) fn jitter(common: &Common, arguments: &Jitter, output: Output) -> Out
     if !arguments.ends.server {
         options(Where::default()).check()?;
     }
-    let role = role(common, &arguments.ends, None, output)?;
+    let role = role(common, &arguments.ends, Some(Benchmark::Jitter), output)?;
     let mut measuring = Measuring::of(output);
     let tool = Tool { serve: jitter::serve, client: jitter::client, run: jitter::run };
     let Some((report, _removal)) = tool.play(role, options, &mut measuring)? else { return Ok(PASS) };

@@ -9,10 +9,10 @@ use shm::{
 
 use super::{
     Tell,
+    end::{End, Out},
     trace::{Slice, Trace},
 };
 use crate::{
-    baseline::line::Words,
     error::Result,
     noise::counters::{Watch, this_thread},
     pinned_pair::PinnedPair,
@@ -29,10 +29,13 @@ const STOP: u64 = u64::MAX;
 /// spikes.
 const SLICE_MS: [u64; 2] = [6, 14];
 /// The round trips after each reading of the counters that are not stored: caches are cold, and the
-/// other side may have slept.
+/// other side may have slept. No more of them than take this long: those between hosts are longer.
 const AGAIN: u64 = 64;
-/// The round trips that are timed beforehand to estimate the pace.
-const TRIED: u64 = 4096;
+const AGAIN_NS: u64 = 500_000;
+/// The round trips that are timed beforehand to estimate the pace, within this time if some are.
+const TRIED: usize = 4096;
+const TRIED_NS: u64 = 50_000_000;
+const TRIED_MIN: usize = 16;
 
 /// The length of the run, and its memory.
 #[derive(Debug, Clone, Copy)]
@@ -42,40 +45,39 @@ pub(super) struct Plan {
     pub(super) seed: u64,
 }
 
-/// Replies to each odd value with the next even one, until the end of the run.
-pub(super) fn answer(words: Words<'_>, poll: Poll) -> Result<()> {
+/// Replies to each odd value with the next even one, until the end of the run. Its word must be 0, and
+/// is 0 again afterwards.
+pub(super) fn answer(end: &End<'_, impl Out>, poll: Poll) -> Result<()> {
     let mut want = 1;
     loop {
         let mut seen = 0;
         poll.until(WHAT, || {
-            seen = words.there.load(Ordering::Acquire);
+            seen = end.input.load(Ordering::Acquire);
             seen == want || seen == STOP
         })?;
         if seen == STOP {
+            end.clear();
             return Ok(());
         }
-        // Release: pairs with the Acquire of the near side's `Poll::word`.
-        words.back.store(want + 1, Ordering::Release);
+        end.out.write(want + 1)?;
         want += 2;
     }
 }
 
 /// One round trip; `number` is even and becomes the next even one.
 #[inline(always)]
-fn trip(words: &Words<'_>, poll: Poll, number: &mut u64) -> Result<()> {
-    // Release: pairs with the Acquire in `answer`.
-    words.there.store(*number + 1, Ordering::Release);
+fn trip(end: &End<'_, impl Out>, poll: Poll, number: &mut u64) -> Result<()> {
+    end.out.write(*number + 1)?;
     *number += 2;
-    poll.word(WHAT, words.back, *number).map(drop)
+    poll.word(WHAT, end.input, *number).map(drop)
 }
 
-/// Runs it. The words must be 0. `progress` gets the share that is done, and returns whether to
-/// end.
+/// Runs it. `progress` gets the share that is done, and returns whether to end.
 pub(super) fn collect<'env>(
     timer: &Timer,
     pair: &mut PinnedPair<'env>,
-    near: Words<'env>,
-    far: Words<'env>,
+    near: End<'env, &'env AtomicU64>,
+    far: End<'env, &'env AtomicU64>,
     plan: Plan,
     progress: &mut Tell<'_>,
 ) -> Result<Trace> {
@@ -84,35 +86,44 @@ pub(super) fn collect<'env>(
     let ((), far_thread) = pair.both(WHAT, || Ok(()), || Ok(this_thread()))?;
     let watch = Watch::new(vec![this_thread(), far_thread], cpus);
     let here = || near_side(timer, &near, poll, &watch, plan, progress);
-    let (trace, ()) = pair.both(WHAT, here, move || answer(far, poll))?;
+    let (trace, ()) = pair.both(WHAT, here, move || answer(&far, poll))?;
     Ok(trace)
 }
 
 /// Runs only the near side; at its end the far side is stopped, whatever the result.
 pub(super) fn near_side(
     timer: &Timer,
-    words: &Words<'_>,
+    end: &End<'_, impl Out>,
     poll: Poll,
     watch: &Watch,
     plan: Plan,
     progress: &mut Tell<'_>,
 ) -> Result<Trace> {
-    let run = run(timer, words, poll, watch, plan, progress);
-    // Release: pairs with the Acquire in `answer`.
-    words.there.store(STOP, Ordering::Release);
-    run
+    then_stop(end, || run(timer, end, poll, watch, plan, progress))
+}
+
+/// Estimates the time of a round trip with the near side alone, in ns.
+pub(super) fn near_pace_ns(timer: &Timer, end: &End<'_, impl Out>, poll: Poll) -> Result<f64> {
+    then_stop(end, || pace_ns(timer, end, poll, &mut 0))
+}
+
+fn then_stop<R>(end: &End<'_, impl Out>, near: impl FnOnce() -> Result<R>) -> Result<R> {
+    end.clear();
+    let ran = near();
+    let stopped = end.out.write(STOP);
+    ran.and_then(|ran| stopped.map(|()| ran))
 }
 
 fn run(
     timer: &Timer,
-    words: &Words<'_>,
+    end: &End<'_, impl Out>,
     poll: Poll,
     watch: &Watch,
     plan: Plan,
     progress: &mut Tell<'_>,
 ) -> Result<Trace> {
     let mut number = 0;
-    let pace_ns = pace_ns(timer, words, poll, &mut number)?;
+    let pace_ns = pace_ns(timer, end, poll, &mut number)?;
     let mut trace = Trace::new(plan.length.as_nanos() as f64 / pace_ns, plan.memory_bytes)?;
     let mut rng = Rng::new(plan.seed);
     let length = timer.ticks(u64::try_from(plan.length.as_nanos()).unwrap_or(u64::MAX));
@@ -120,16 +131,14 @@ fn run(
     let mut before = watch.read();
     while now_ticks().saturating_sub(start) < length && trace.has_room() {
         let slice_ms = SLICE_MS[0] + rng.below((SLICE_MS[1] - SLICE_MS[0]) as usize) as u64;
-        for _ in 0..AGAIN {
-            trip(words, poll, &mut number)?;
-        }
+        again(timer, end, poll, &mut number)?;
         let first = trace.len();
         let begun = now_ticks();
-        let end = (begun + timer.ticks(slice_ms * 1_000_000)).min(start.saturating_add(length));
+        let until = (begun + timer.ticks(slice_ms * 1_000_000)).min(start.saturating_add(length));
         if trace.every() == 1 {
-            each(words, poll, &mut number, begun, end, &mut trace)?;
+            each(end, poll, &mut number, begun, until, &mut trace)?;
         } else {
-            grouped(words, poll, &mut number, begun, end, &mut trace)?;
+            grouped(end, poll, &mut number, begun, until, &mut trace)?;
         }
         let now = watch.read();
         let counted = now.since(&before);
@@ -143,11 +152,24 @@ fn run(
     Ok(trace)
 }
 
-fn pace_ns(timer: &Timer, words: &Words<'_>, poll: Poll, number: &mut u64) -> Result<f64> {
-    let mut ns = Vec::with_capacity(TRIED as usize);
-    for _ in 0..TRIED {
+/// Round trips that are not stored.
+fn again(timer: &Timer, end: &End<'_, impl Out>, poll: Poll, number: &mut u64) -> Result<()> {
+    let until = now_ticks() + timer.ticks(AGAIN_NS);
+    for _ in 0..AGAIN {
+        trip(end, poll, number)?;
+        if now_ticks() > until {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn pace_ns(timer: &Timer, end: &End<'_, impl Out>, poll: Poll, number: &mut u64) -> Result<f64> {
+    let mut ns = Vec::with_capacity(TRIED);
+    let until = now_ticks() + timer.ticks(TRIED_NS);
+    while ns.len() < TRIED && (ns.len() < TRIED_MIN || now_ticks() < until) {
         let begun = now_ticks();
-        trip(words, poll, number)?;
+        trip(end, poll, number)?;
         ns.push(timer.ns(now_ticks().saturating_sub(begun)));
     }
     Ok(order::median_of_scratch(&mut ns).unwrap_or(1000.0).max(1.0))
@@ -155,16 +177,16 @@ fn pace_ns(timer: &Timer, words: &Words<'_>, poll: Poll, number: &mut u64) -> Re
 
 /// Every round trip has an entry.
 fn each(
-    words: &Words<'_>,
+    end: &End<'_, impl Out>,
     poll: Poll,
     number: &mut u64,
     begun: u64,
-    end: u64,
+    until: u64,
     trace: &mut Trace,
 ) -> Result<()> {
     let mut last = begun;
-    while last < end && trace.has_room() {
-        trip(words, poll, number)?;
+    while last < until && trace.has_room() {
+        trip(end, poll, number)?;
         // Ordered: otherwise the processor could read its counter before the reply has arrived, by
         // speculation.
         let now = now_ticks_ordered();
@@ -177,18 +199,18 @@ fn each(
 
 /// Several share one.
 fn grouped(
-    words: &Words<'_>,
+    end: &End<'_, impl Out>,
     poll: Poll,
     number: &mut u64,
     begun: u64,
-    end: u64,
+    until: u64,
     trace: &mut Trace,
 ) -> Result<()> {
     let mut last = begun;
-    while last < end && trace.has_room() {
+    while last < until && trace.has_room() {
         let (from, mut worst) = (last, 0);
         for _ in 0..trace.every() {
-            trip(words, poll, number)?;
+            trip(end, poll, number)?;
             let now = now_ticks_ordered();
             worst = worst.max(now.saturating_sub(last));
             last = now;
@@ -196,13 +218,6 @@ fn grouped(
         trace.push(last.saturating_sub(from), worst);
     }
     Ok(())
-}
-
-/// The words of the run set back to 0.
-// Release: pairs with the Acquire in `answer` and of the near side; threads that start later read
-// it.
-pub(super) fn reset(words: [&AtomicU64; 2]) {
-    words.into_iter().for_each(|word| word.store(0, Ordering::Release));
 }
 
 #[cfg(test)]
@@ -221,7 +236,9 @@ mod tests {
             let lines = Lines::new();
             let plan = Plan { length: Duration::from_millis(length_ms), memory_bytes, seed: 1 };
             crate::pinned_pair::on(cpus, |pair| {
-                collect(&timer, pair, lines.one(), lines.one(), plan, &mut |_| false)
+                let word = lines.one().there;
+                let end = End { out: word, input: word };
+                collect(&timer, pair, end, end, plan, &mut |_| false)
             })
             .unwrap()
         };

@@ -13,6 +13,7 @@ use crate::{
     env::Env,
     layout::table::{Align, Table, three_digits},
     noise,
+    patterns::scipp::Mechanism,
     stats::{Summary, digits},
 };
 
@@ -39,6 +40,9 @@ pub struct Report {
     pub processes: u32,
     /// Link taken.
     pub path: String,
+    /// What carried the words.
+    #[serde(default)]
+    pub mechanism: Mechanism,
     /// Threads that competed for the processors.
     pub load_threads: usize,
     /// It was ended early: the round trips were measured before that.
@@ -52,6 +56,9 @@ pub struct Report {
     pub kept: Kept,
     /// Round trips, whole ones. If several share an entry: the longest of each.
     pub rtt: Option<Summary>,
+    /// Between hosts: what they are compared with.
+    #[serde(default)]
+    pub reference: Option<Reference>,
     /// Their median, exact.
     pub median_ns: f64,
     /// A longer round trip is a spike.
@@ -89,6 +96,15 @@ pub struct Kept {
     pub memory_bytes: u64,
     /// The memory was full before the time was over.
     pub ended_early: bool,
+}
+
+/// Round trips of libfabric's own calls between the same two processes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Reference {
+    /// The messages, and libfabric's provider.
+    pub name: String,
+    /// Each of them was timed, after the run.
+    pub rtt: Summary,
 }
 
 /// A round trip that took far longer than usual.
@@ -170,13 +186,17 @@ impl Report {
 
     /// The report as text.
     pub fn to_text(&self) -> String {
+        let [near, far] = self.cpus;
         let mut text = format!(
-            "jitter, nodes {} and {} over {}, processors {} and {}: {} round trips in {}\n",
+            "jitter, nodes {} and {} over {}{}: {} round trips in {}\n",
             self.nodes[0],
             self.nodes[1],
             self.path,
-            self.cpus[0],
-            self.cpus[1],
+            match self.mechanism {
+                Mechanism::Stores => format!(", processors {near} and {far}"),
+                Mechanism::Put =>
+                    format!(" by put (no stores between hosts), processor {near} here and {far} there"),
+            },
             self.kept.round_trips,
             time(self.length_ns),
         );
@@ -204,6 +224,8 @@ impl Report {
 
     fn percentiles(&self) -> String {
         let Some(rtt) = &self.rtt else { return "no round trips\n".to_owned() };
+        let ours = if self.mechanism == Mechanism::Put { "puts of 8 bytes" } else { "" };
+        let reference = self.reference.iter().map(|one| (one.name.as_str(), &one.rtt));
         let right = |name| (name, Align::Right);
         let mut table = Table::new(
             [("round trip ns", Align::Left)]
@@ -213,16 +235,18 @@ impl Report {
         let step_ns = self.env.clock.step_ns;
         let show =
             |ns: Option<f64>| ns.map_or_else(|| "-".to_owned(), |ns| digits::show(ns, step_ns, 1.0, 1));
-        let values = [
-            Some(rtt.min_ns),
-            rtt.p50_ns,
-            rtt.p90_ns,
-            rtt.p99_ns,
-            rtt.p999_ns,
-            Some(rtt.max_ns),
-            Some(rtt.mean_ns),
-        ];
-        table.row([String::new()].into_iter().chain(values.map(show)));
+        for (name, rtt) in [(ours, rtt)].into_iter().chain(reference) {
+            let values = [
+                Some(rtt.min_ns),
+                rtt.p50_ns,
+                rtt.p90_ns,
+                rtt.p99_ns,
+                rtt.p999_ns,
+                Some(rtt.max_ns),
+                Some(rtt.mean_ns),
+            ];
+            table.row([name.to_owned()].into_iter().chain(values.map(show)));
+        }
         table.render()
     }
 
@@ -254,6 +278,14 @@ impl Report {
 
     fn reasons(&self) -> String {
         let mut text = String::new();
+        if self.mechanism == Mechanism::Put {
+            // Writing to a String cannot fail.
+            let _ = writeln!(
+                text,
+                "possible causes on processor {} of this host alone, not of the network or the other host:",
+                self.cpus[0]
+            );
+        }
         for count in &self.causes {
             let _ = writeln!(
                 text,

@@ -7,6 +7,7 @@ fn head() -> Head {
         cpus: [0, 1],
         processes: 1,
         path: "shm".into(),
+        mechanism: Mechanism::Stores,
         load_threads: 0,
         partial: false,
         asked_s: 6.0,

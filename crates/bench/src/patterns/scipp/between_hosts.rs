@@ -38,7 +38,7 @@ pub(crate) const MESSAGES_BYTES: usize = 64 + MESSAGE_BYTES_MAX;
 const TASK_ECHO: u64 = 1;
 const TASK_CHECKED: u64 = 2;
 /// Spinning without a pause is not tried: libfabric's thread may need this very processor.
-const POLLS: [Poll; 2] = [Poll::Paused, Poll::Yielding];
+pub(crate) const POLLS: [Poll; 2] = [Poll::Paused, Poll::Yielding];
 const TRIALS: usize = 3;
 /// Round trips of a reading of the baseline.
 const BASELINE_ROUNDS: std::ops::RangeInclusive<f64> = 10.0..=1000.0;
@@ -191,7 +191,7 @@ pub(super) fn client(options: &Options, cpu: usize, progress: &mut dyn Progress)
         pinned_pair::pinned(cpu, || {
             let _watched = client.watch();
             let provider = Provider::meet(&mut client)?;
-            baseline = provider.name().map(|name| format!("libfabric's own messages of 8 bytes ({name})"));
+            baseline = provider.messages_name();
             let mut ends = BetweenHosts { client: &mut client, provider, base: 0, half_ns: 1.0 };
             rows(options, timer, &mut ends, progress)
         })
