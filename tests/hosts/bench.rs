@@ -36,16 +36,22 @@ fn begun(hosts: &Hosts, host: &str, words: &[&str]) -> Child {
     command.spawn().unwrap()
 }
 
-/// A stream of puts that lasts: it has memory on the other host, so it measures.
-fn measuring(hosts: &Hosts) -> Child {
-    let words = ["scibench2", "--rn", "8", "--sizes", "64,128,256", "--blocks", "100000", "--json"];
-    let child = begun(hosts, "host1", &words);
+/// A benchmark that lasts, and the segments and imports that its server has while it measures.
+type Lasting = (&'static [&'static str], [u64; 2]);
+
+/// A stream of puts: it has memory on the other host.
+const STREAM: Lasting = (&["scibench2", "--sizes", "64,128,256", "--blocks", "100000"], [2, 1]);
+const JITTER: Lasting = (&["jitter", "--seconds", "600", "--idle-seconds", "0"], [1, 1]);
+
+fn measuring(hosts: &Hosts, (words, counts): Lasting) -> Child {
+    let child = begun(hosts, "host1", &[words, &["--rn", "8", "--json"]].concat());
     until("a measurement", || {
         let status: Value =
             serde_json::from_str(&hosts.tieline("host2", &["status", "--json"]).1).unwrap_or_default();
         let own = status["nodes"].as_array().into_iter().flatten();
         let mut programs = own.flat_map(|node| node["status"]["programs"].as_array().into_iter().flatten());
-        programs.any(|program| program["name"] == "scibench2" && program["segments"] == 2)
+        let has = |program: &Value| ["segments", "imports"].map(|name| program[name].as_u64());
+        programs.any(|program| program["name"] == words[0] && has(program) == counts.map(Some))
     });
     child
 }
@@ -100,6 +106,49 @@ fn benchmarks_measure_between_hosts_by_put_and_say_so() {
     has_none_left(&hosts);
 }
 
+/// Round trips are puts, and libfabric's own messages stand beside them; the noise is this host's.
+#[test]
+fn jitter_between_hosts_keeps_every_round_trip_of_puts() {
+    let _watchdog = Watchdog::usual("jitter between hosts");
+    let Some(hosts) = hosts() else { return };
+    let short = ["jitter", "--rn", "8", "--seconds", "0.5", "--idle-seconds", "0.1"];
+    let jitter = report(&hosts, &short);
+    assert_eq!(
+        [&jitter["schema"], &jitter["mechanism"], &jitter["path"]],
+        ["tieline.jitter/1", "put", "ofi"],
+        "{jitter}"
+    );
+    assert_eq!(
+        (&jitter["nodes"], &jitter["processes"], &jitter["partial"]),
+        (&serde_json::json!([4, 8]), &2.into(), &false.into()),
+        "{jitter}"
+    );
+    assert_eq!(jitter["kept"]["every"], 1, "{jitter}");
+    is_more(&jitter["kept"], "round_trips");
+    assert_eq!(jitter["kept"]["round_trips"], jitter["rtt"]["n"], "{jitter}");
+    is_more(&jitter["rtt"], "min_ns");
+    let reference = &jitter["reference"];
+    let name = reference["name"].as_str().unwrap();
+    assert!(name.starts_with("libfabric's own messages of 8 bytes ("), "{jitter}");
+    is_more(&reference["rtt"], "min_ns");
+    let idle = jitter["idle"].as_array().unwrap();
+    assert_eq!((idle.len(), &idle[0]["cpu"]), (1, &jitter["cpus"][0]), "{jitter}");
+    assert!(jitter["spikes"].is_array() && jitter["periods"].is_array() && jitter["causes"].is_array());
+    let (status, table, error) = hosts.tieline("host1", &[&["bench"], &short[..]].concat());
+    assert_eq!(status, 0, "{table}{error}");
+    for words in [
+        "nodes 4 and 8 over ofi by put (no stores between hosts), processor ",
+        "\nputs of 8 bytes ",
+        "\nlibfabric's own messages of 8 bytes (",
+        "\nspikes (beyond ",
+        " of this host alone, not of the network or the other host:\n",
+        "\nidle processor ",
+    ] {
+        assert!(table.contains(words), "{words}: {table}");
+    }
+    has_none_left(&hosts);
+}
+
 #[test]
 fn each_end_of_a_benchmark_can_be_started_by_hand_on_its_host() {
     let _watchdog = Watchdog::usual("a benchmark with a server on another host");
@@ -107,6 +156,12 @@ fn each_end_of_a_benchmark_can_be_started_by_hand_on_its_host() {
     let server = begun(&hosts, "host2", &["scipp", "--server", "--rn", "4"]);
     let scipp = report(&hosts, &["scipp", "--client", "--rn", "8", "--size", "64"]);
     assert_eq!((&scipp["mechanism"], &scipp["rows"][0]["checked"]), (&"put".into(), &800.into()), "{scipp}");
+    let (status, said, error) = text(&server.wait_with_output().unwrap());
+    assert_eq!(status, 0, "{said}{error}");
+    let server = begun(&hosts, "host2", &["jitter", "--server", "--rn", "4"]);
+    let jitter =
+        report(&hosts, &["jitter", "--client", "--rn", "8", "--seconds", "0.1", "--idle-seconds", "0"]);
+    assert_eq!((&jitter["mechanism"], &jitter["idle"]), (&"put".into(), &serde_json::json!([])), "{jitter}");
     let (status, said, error) = text(&server.wait_with_output().unwrap());
     assert_eq!(status, 0, "{said}{error}");
     assert!(agents(&hosts).is_empty());
@@ -121,41 +176,22 @@ fn an_end_that_is_missing_or_dies_is_named_and_nothing_is_left() {
         assert!(status != 0 && said.is_empty(), "{words:?}: {status} {said}{error}");
         error
     };
-    let error = failed(&["scipp", "--rn", "12"]);
-    assert!(error.contains("node 12") && error.lines().count() == 1, "{error}");
+    for tool in ["scipp", "jitter"] {
+        let error = failed(&[tool, "--rn", "12"]);
+        assert!(error.contains("node 12") && error.lines().count() == 1, "{error}");
+    }
+    let error = failed(&["jitter", "--client", "--rn", "8"]);
+    assert!(error.contains("start one there with `tieline bench jitter --server --rn 4`"), "{error}");
     let error = failed(&["scipp", "--node", "8", "--rn", "4"]);
     assert!(error.contains("node 8 is on host2") && error.contains("run the command there"), "{error}");
     let error = failed(&["scibench2", "--rn", "8", "--way", "map"]);
     assert!(error.contains("cannot be mapped") && error.contains("--way put"), "{error}");
-    let error = failed(&["jitter", "--rn", "8"]);
+    let error = failed(&["latency", "--rn", "8"]);
     assert!(error.contains("`tieline bench hosts --from 4 --to 8`"), "{error}");
 
-    let child = measuring(&hosts);
-    let (agent, _) = agents(&hosts).pop().unwrap();
-    signal(agent, Signal::KILL);
-    let (status, said, error) = text(&child.wait_with_output().unwrap());
-    let said: Value = serde_json::from_str(&said).unwrap_or_else(|wrong| panic!("{wrong}: {said}{error}"));
-    let why = said["error"].as_str().unwrap();
-    assert!(
-        status != 0 && why.contains("the end on node 8 of host2") && why.contains("killed by signal 9"),
-        "{why}"
-    );
-    has_none_left(&hosts);
-
-    // From a keyboard all get it: what was measured is printed, and the other end goes.
-    let child = measuring(&hosts);
-    kill_process_group(Pid::from_child(&child), Signal::INT).unwrap();
-    let (status, said, error) = text(&child.wait_with_output().unwrap());
-    let report: Value = serde_json::from_str(&said).unwrap_or_else(|wrong| panic!("{wrong}: {said}{error}"));
-    // Before the first row there is nothing to print.
-    let has_none = report["error"].as_str().is_some_and(|why| why.contains("ended by a signal"));
-    assert!(status == 130 && (report["partial"] == true || has_none), "{status} {report} {error}");
-    has_none_left(&hosts);
-    // Killed it can end nothing by itself.
-    let mut child = measuring(&hosts);
-    signal(child.id(), Signal::KILL);
-    child.wait().unwrap();
-    has_none_left(&hosts);
+    for lasting in [STREAM, JITTER] {
+        ends_are_killed(&hosts, lasting);
+    }
 
     hosts.tieline("host2", &["node", "stop"]);
     until("the news", || failed(&["scipp", "--rn", "8"]).contains("was stopped"));
@@ -164,4 +200,34 @@ fn an_end_that_is_missing_or_dies_is_named_and_nothing_is_left() {
         error.contains("node 8 on host2 was stopped: start it there with `tieline node start"),
         "{error}"
     );
+}
+
+/// The server is killed, the client gets Ctrl-C, the client is killed.
+fn ends_are_killed(hosts: &Hosts, lasting: Lasting) {
+    let child = measuring(hosts, lasting);
+    let (agent, _) = agents(hosts).pop().unwrap();
+    signal(agent, Signal::KILL);
+    let (status, said, error) = text(&child.wait_with_output().unwrap());
+    let said: Value = serde_json::from_str(&said).unwrap_or_else(|wrong| panic!("{wrong}: {said}{error}"));
+    let why = said["error"].as_str().unwrap();
+    assert!(
+        status != 0 && why.contains("the end on node 8 of host2") && why.contains("killed by signal 9"),
+        "{why}"
+    );
+    has_none_left(hosts);
+
+    // From a keyboard all get it: what was measured is printed, and the other end goes.
+    let child = measuring(hosts, lasting);
+    kill_process_group(Pid::from_child(&child), Signal::INT).unwrap();
+    let (status, said, error) = text(&child.wait_with_output().unwrap());
+    let report: Value = serde_json::from_str(&said).unwrap_or_else(|wrong| panic!("{wrong}: {said}{error}"));
+    // Before the first figure there is nothing to print.
+    let has_none = report["error"].as_str().is_some_and(|why| why.contains("ended by a signal"));
+    assert!(status == 130 && (report["partial"] == true || has_none), "{status} {report} {error}");
+    has_none_left(hosts);
+    // Killed it can end nothing by itself.
+    let mut child = measuring(hosts, lasting);
+    signal(child.id(), Signal::KILL);
+    child.wait().unwrap();
+    has_none_left(hosts);
 }

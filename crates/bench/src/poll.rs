@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use shm::sync::{AtomicU64, Ordering};
 
 use crate::error::{BenchError, Result};
@@ -56,7 +56,7 @@ pub(crate) fn still_there(waited: Duration) -> Result<()> {
 }
 
 /// The way of spinning.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Poll {
     /// Nothing between two polls.

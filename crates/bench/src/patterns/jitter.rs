@@ -37,6 +37,7 @@ use crate::{
     env::{self, Env},
     error::{BenchError, Result},
     noise, pinned_pair,
+    poll::Poll,
     progress::Progress,
     rivals::{load::Load, placement::Placement},
     timer::Timer,
@@ -127,8 +128,9 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
         pinned_pair::on(cpus, |pair| {
             let near = End { out: near_out, input: near_in };
             let far = End { out: far_out, input: far_in };
-            let trace = collect(timer, pair, near, far, plan, tell)?;
-            Ok(Ran { trace, far_involuntary: None, reference: None })
+            let poll = Poll::usual();
+            let trace = collect(timer, pair, near, far, poll, plan, tell)?;
+            Ok(Ran { trace, poll, far_involuntary: None, reference: None })
         })
     })
 }
@@ -139,6 +141,8 @@ type Tell<'a> = dyn FnMut(f64) -> bool + Send + 'a;
 /// What a run leaves.
 struct Ran {
     trace: trace::Trace,
+    /// How both ends waited.
+    poll: Poll,
     /// Of a far end in another process: how often its processor was taken away.
     far_involuntary: Option<u64>,
     reference: Option<Reference>,
@@ -171,7 +175,7 @@ fn measure(
         memory_bytes: options.memory_bytes,
         seed: options.seed,
     };
-    let Ran { trace, far_involuntary, reference } = go(&timer, plan, &mut |share| {
+    let Ran { trace, poll, far_involuntary, reference } = go(&timer, plan, &mut |share| {
         progress.tell("round trips", 0.3 + 0.6 * share);
         progress.stop()
     })?;
@@ -180,7 +184,7 @@ fn measure(
     progress.tell("looking for rhythms", 0.95);
     env.finish(started, steal);
     let seen = Seen::of(&timer, &trace)?;
-    let mut report = judge(Head { env, ..head }, &timer, &trace, &seen, idle);
+    let mut report = judge(Head { env, ..head }, &timer, (&trace, poll), &seen, idle);
     report.involuntary[1] = far_involuntary.unwrap_or(report.involuntary[1]);
     report.reference = reference;
     Ok(report)
@@ -200,9 +204,15 @@ struct Head {
     asked_s: f64,
 }
 
-fn judge(head: Head, timer: &Timer, trace: &trace::Trace, seen: &Seen, idle: Vec<noise::Report>) -> Report {
+fn judge(
+    head: Head,
+    timer: &Timer,
+    (trace, poll): (&trace::Trace, Poll),
+    seen: &Seen,
+    idle: Vec<noise::Report>,
+) -> Report {
     let (periods, explained) = period::find(&seen.spikes, seen.length_ns);
-    let evidence = Evidence::new(timer, &trace.slices, &idle);
+    let evidence = Evidence::new(timer, &trace.slices, &idle, poll);
     let mut interrupts: BTreeMap<String, u64> = BTreeMap::new();
     let mut involuntary = [0; 2];
     for slice in &trace.slices {
@@ -233,6 +243,7 @@ fn judge(head: Head, timer: &Timer, trace: &trace::Trace, seen: &Seen, idle: Vec
         processes: head.processes,
         path: head.path,
         mechanism: head.mechanism,
+        poll: Some(poll),
         load_threads: head.load_threads,
         partial: head.partial,
         length_ns: seen.length_ns,

@@ -88,7 +88,7 @@ fn within_host(
                 Ok(())
             })?;
             let trace = trace.ok_or_else(nothing_was_run)?;
-            Ok(Ran { trace, far_involuntary: Some(involuntary), reference: None })
+            Ok(Ran { trace, poll, far_involuntary: Some(involuntary), reference: None })
         })
     })
 }

@@ -93,7 +93,7 @@ pub(super) fn report(
             let (trace, involuntary): (Trace, u64) = exchange(client, poll, &mut near)?;
             let length = plan.length.mul_f64(REFERENCE_SHARE).min(REFERENCE_MOST);
             let reference = reference(client, length, &mut || tell(1.0))?;
-            Ok(Ran { trace, far_involuntary: Some(involuntary), reference })
+            Ok(Ran { trace, poll, far_involuntary: Some(involuntary), reference })
         })
     })
 }

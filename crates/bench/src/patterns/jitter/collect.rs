@@ -78,10 +78,10 @@ pub(super) fn collect<'env>(
     pair: &mut PinnedPair<'env>,
     near: End<'env, &'env AtomicU64>,
     far: End<'env, &'env AtomicU64>,
+    poll: Poll,
     plan: Plan,
     progress: &mut Tell<'_>,
 ) -> Result<Trace> {
-    let poll = Poll::usual();
     let cpus = pair.cpus.to_vec();
     let ((), far_thread) = pair.both(WHAT, || Ok(()), || Ok(this_thread()))?;
     let watch = Watch::new(vec![this_thread(), far_thread], cpus);
@@ -238,7 +238,7 @@ mod tests {
             crate::pinned_pair::on(cpus, |pair| {
                 let word = lines.one().there;
                 let end = End { out: word, input: word };
-                collect(&timer, pair, end, end, plan, &mut |_| false)
+                collect(&timer, pair, end, end, Poll::usual(), plan, &mut |_| false)
             })
             .unwrap()
         };

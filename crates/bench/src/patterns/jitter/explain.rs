@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{period::Event, series::slice_at, trace::Slice};
-use crate::{noise, timer::Timer};
+use crate::{noise, poll::Poll, timer::Timer};
 
 /// A kind of event that occurs in more than this share of all slices explains nothing.
 const COMMON: f64 = 0.5;
@@ -69,16 +69,19 @@ pub struct CauseCount {
 pub(super) struct Evidence<'a> {
     timer: &'a Timer,
     slices: &'a [Slice],
+    switches_tell: bool,
     interrupts_tell: bool,
     idle_largest_ns: f64,
 }
 
 impl<'a> Evidence<'a> {
-    pub(super) fn new(timer: &'a Timer, slices: &'a [Slice], idle: &[noise::Report]) -> Self {
+    pub(super) fn new(timer: &'a Timer, slices: &'a [Slice], idle: &[noise::Report], poll: Poll) -> Self {
         let with = slices.iter().filter(|slice| slice.counted.interrupts_total() > 0).count();
         Self {
             timer,
             slices,
+            // The kernel counts a processor that was yielded as one that was taken away.
+            switches_tell: poll != Poll::Yielding,
             interrupts_tell: with as f64 <= COMMON * slices.len() as f64,
             idle_largest_ns: idle.iter().map(|report| report.largest_ns).fold(0.0, f64::max),
         }
@@ -88,7 +91,7 @@ impl<'a> Evidence<'a> {
     pub(super) fn cause(&self, spike: &Event) -> Cause {
         if let Some(slice) = slice_at(self.timer, self.slices, spike.at_ns) {
             let counted = &slice.counted;
-            if counted.involuntary_total() > 0 && spike.height > SWITCH_NS {
+            if self.switches_tell && counted.involuntary_total() > 0 && spike.height > SWITCH_NS {
                 return Cause::ContextSwitch;
             }
             if counted.steal_ticks > 0 && spike.height > STEAL_NS {
@@ -142,10 +145,12 @@ mod tests {
             slice(30, 0, 0, 3),
             slice(40, 0, 0, 0),
         ];
-        let evidence = Evidence::new(&timer, &slices, &[]);
+        let evidence = Evidence::new(&timer, &slices, &[], Poll::Paused);
         let at = |ms: f64, height: f64| Event { at_ns: ms * 1e6, height };
         assert_eq!(evidence.cause(&at(5.0, 5000.0)), Cause::Unexplained);
         assert_eq!(evidence.cause(&at(15.0, 5000.0)), Cause::ContextSwitch);
+        let yielding = Evidence::new(&timer, &slices, &[], Poll::Yielding);
+        assert_eq!(yielding.cause(&at(15.0, 5000.0)), Cause::Unexplained);
         // Too short for a switch, or for the host.
         assert_eq!(evidence.cause(&at(15.0, 500.0)), Cause::Unexplained);
         assert_eq!(evidence.cause(&at(25.0, 5000.0)), Cause::Unexplained);
@@ -160,7 +165,7 @@ mod tests {
         let timer = Timer::new().unwrap();
         let counted = Counters { interrupts: [("timer".to_owned(), 3)].into(), ..Counters::default() };
         let slices = [Slice { start: 0, first: 0, end: 0, counted }];
-        let evidence = Evidence::new(&timer, &slices, &[]);
+        let evidence = Evidence::new(&timer, &slices, &[], Poll::Paused);
         assert_eq!(evidence.cause(&Event { at_ns: 5e6, height: 5000.0 }), Cause::Unexplained);
     }
 }

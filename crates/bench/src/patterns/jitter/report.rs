@@ -14,6 +14,7 @@ use crate::{
     layout::table::{Align, Table, three_digits},
     noise,
     patterns::scipp::Mechanism,
+    poll::Poll,
     stats::{Summary, digits},
 };
 
@@ -43,6 +44,9 @@ pub struct Report {
     /// What carried the words.
     #[serde(default)]
     pub mechanism: Mechanism,
+    /// How both ends waited.
+    #[serde(default)]
+    pub poll: Option<Poll>,
     /// Threads that competed for the processors.
     pub load_threads: usize,
     /// It was ended early: the round trips were measured before that.
@@ -315,9 +319,10 @@ impl Report {
         let shown: Vec<String> =
             interrupts.iter().take(4).map(|(name, count)| format!("{count} {name}")).collect();
         let [near, far] = self.involuntary;
+        let lost = if self.poll == Some(Poll::Yielding) { "yielded or lost" } else { "lost" };
         let _ = writeln!(
             text,
-            "the ends lost their processors {near} and {far} times; interrupts: {}",
+            "the ends {lost} their processors {near} and {far} times; interrupts: {}",
             if shown.is_empty() { "unknown".to_owned() } else { shown.join(", ") }
         );
         text

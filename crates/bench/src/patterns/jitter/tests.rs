@@ -18,7 +18,7 @@ fn report(trips: usize, stall_ns: impl Fn(f64) -> f64) -> Report {
     let timer = Timer::new().unwrap();
     let trace = made(&timer, trips, stall_ns);
     let seen = Seen::of(&timer, &trace).unwrap();
-    judge(head(), &timer, &trace, &seen, Vec::new())
+    judge(head(), &timer, (&trace, Poll::Paused), &seen, Vec::new())
 }
 
 /// A stall that is due at each multiple of `period` hits the round trip in progress.
