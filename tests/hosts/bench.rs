@@ -42,6 +42,8 @@ type Lasting = (&'static [&'static str], [u64; 2]);
 /// A stream of puts: it has memory on the other host.
 const STREAM: Lasting = (&["scibench2", "--sizes", "64,128,256", "--blocks", "100000"], [2, 1]);
 const JITTER: Lasting = (&["jitter", "--seconds", "600", "--idle-seconds", "0"], [1, 1]);
+/// Each end puts into memory of the other one, and triggers its interrupt.
+const LATENCY: Lasting = (&["latency", "--rounds", "100000"], [2, 3]);
 
 fn measuring(hosts: &Hosts, (words, counts): Lasting) -> Child {
     let child = begun(hosts, "host1", &[words, &["--rn", "8", "--json"]].concat());
@@ -149,6 +151,55 @@ fn jitter_between_hosts_keeps_every_round_trip_of_puts() {
     has_none_left(&hosts);
 }
 
+/// Ours by puts and interrupts stand beside what leads to another host; the rest is named.
+#[test]
+fn latency_between_hosts_compares_what_leads_there_and_names_the_rest() {
+    let _watchdog = Watchdog::usual("latency between hosts");
+    let Some(hosts) = hosts() else { return };
+    let latency = report(&hosts, &["latency", "--rn", "8", "--rounds", "2"]);
+    assert_eq!(
+        [&latency["schema"], &latency["mechanism"], &latency["path"], &latency["sharing"]],
+        ["tieline.latency/1", "put", "ofi", "two_cores"],
+        "{latency}"
+    );
+    assert_eq!((&latency["rounds"], &latency["partial"]), (&2.into(), &false.into()), "{latency}");
+    let rows = latency["rows"].as_array().unwrap();
+    let names: Vec<&str> = rows.iter().map(|row| row["name"].as_str().unwrap()).collect();
+    let transports = [
+        "tieline, puts",
+        "tieline, interrupt",
+        "libfabric's own calls",
+        "TCP, between hosts",
+        "memcpy, one thread",
+    ];
+    assert_eq!(names, transports, "{latency}");
+    for row in &rows[..4] {
+        is_more(row, "half_rtt_ns");
+    }
+    for at in [0, 2, 3, 4] {
+        is_more(&rows[at], "bandwidth_gb_s");
+    }
+    let left_out = latency["left_out"].as_array().unwrap();
+    assert_eq!((left_out.len(), &left_out[0]["name"]), (1, &"futex, pipe, UNIX socket".into()), "{latency}");
+    let carried = &latency["tcp_carried"];
+    assert_eq!(carried["past_kernel"], 0, "{latency}");
+    let (status, table, error) = hosts.tieline("host1", &["bench", "latency", "--rn", "8", "--rounds", "1"]);
+    assert_eq!(status, 0, "{table}{error}");
+    for words in [
+        "over ofi by put (no stores between hosts; memcpy within this one), processor ",
+        "\nleft out: futex, pipe, UNIX socket: they reach no other host\n",
+    ] {
+        assert!(table.contains(words), "{words}: {table}");
+    }
+    let (status, table, error) =
+        hosts.tieline("host1", &["bench", "latency", "--rn", "8", "--rounds", "1", "--classic"]);
+    assert_eq!(status, 0, "{table}{error}");
+    let mut lines = table.lines();
+    assert_eq!(lines.nth(1), Some("Socket transfers are made over kernel TCP, between hosts."), "{table}");
+    assert_eq!(lines.nth(1).and_then(|row| row.split_whitespace().next()), Some("1"), "{table}");
+    has_none_left(&hosts);
+}
+
 #[test]
 fn each_end_of_a_benchmark_can_be_started_by_hand_on_its_host() {
     let _watchdog = Watchdog::usual("a benchmark with a server on another host");
@@ -176,7 +227,7 @@ fn an_end_that_is_missing_or_dies_is_named_and_nothing_is_left() {
         assert!(status != 0 && said.is_empty(), "{words:?}: {status} {said}{error}");
         error
     };
-    for tool in ["scipp", "jitter"] {
+    for tool in ["scipp", "jitter", "latency"] {
         let error = failed(&[tool, "--rn", "12"]);
         assert!(error.contains("node 12") && error.lines().count() == 1, "{error}");
     }
@@ -186,10 +237,8 @@ fn an_end_that_is_missing_or_dies_is_named_and_nothing_is_left() {
     assert!(error.contains("node 8 is on host2") && error.contains("run the command there"), "{error}");
     let error = failed(&["scibench2", "--rn", "8", "--way", "map"]);
     assert!(error.contains("cannot be mapped") && error.contains("--way put"), "{error}");
-    let error = failed(&["latency", "--rn", "8"]);
-    assert!(error.contains("`tieline bench hosts --from 4 --to 8`"), "{error}");
 
-    for lasting in [STREAM, JITTER] {
+    for lasting in [STREAM, JITTER, LATENCY] {
         ends_are_killed(&hosts, lasting);
     }
 

@@ -41,8 +41,6 @@ fn status_shows_the_nodes_of_all_hosts() {
     for (command, next) in [
         (&["status", "--node", "8"][..], "run it there"),
         (&["conntest", "--peers", "4,8"], "`tieline conntest --node 8 --peers 4,8` on "),
-        (&["bench", "latency", "--rn", "8"], "`tieline bench hosts --from 4 --to 8`"),
-        (&["bench", "latency", "--client", "--rn", "8"], "`tieline bench hosts --from 4 --to 8`"),
         (&["link", "degrade", "4", "8", "--loss", "1%"], "link degrade 8 4 … --one-way`"),
         (&["link", "swap", "8", "4"], "`tieline link down 8 4`"),
     ] {

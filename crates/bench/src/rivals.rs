@@ -7,19 +7,23 @@
 //! transports and makes the table of one-way times and bandwidths.
 
 pub mod apart;
+mod between_hosts;
 mod carried;
 pub mod kernel;
 pub mod load;
 pub mod ours;
+mod own_calls;
 pub mod placement;
+mod puts;
 mod report;
 pub mod summary;
+mod tcp_between_hosts;
 pub mod wake;
 
 use std::sync::Arc;
 
 pub use carried::Carried;
-pub use report::{Report, Row, SizeRow};
+pub use report::{LeftOut, Report, Row, SizeRow};
 
 use crate::{
     baseline::{Shape, settle},

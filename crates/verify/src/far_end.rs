@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use bench::patterns::attach::Where;
 use bench::patterns::rendezvous::ServeOptions;
 use bench::patterns::{dma_bench, intr_bench, jitter, scibench2, scipp};
+use bench::rivals::apart;
 use node_client::runtime_dir::ClusterDir;
 use serde::{Deserialize, Serialize};
 use tieline::NodeId;
@@ -37,6 +38,8 @@ pub enum Benchmark {
     Intr,
     /// Every round trip of a run.
     Jitter,
+    /// Beside other transports.
+    Latency,
 }
 
 /// What a tool asks of the far end.
@@ -82,6 +85,7 @@ pub(crate) fn serve(target: &Target, node: NodeId, job: &BenchJob, say: &dyn Fn(
         Benchmark::Dma => dma_bench::serve(&options),
         Benchmark::Intr => intr_bench::serve(&options),
         Benchmark::Jitter => jitter::serve(&options),
+        Benchmark::Latency => apart::serve(&options),
     };
     // If nobody listens, nobody misses it.
     let _ = say(match served {

@@ -223,7 +223,8 @@ fn beside_other(
 }
 
 /// Ours among the transports.
-const LATENCY: [(&str, &str); 2] = [("tieline, stores", "stores"), ("tieline, interrupt", "interrupt")];
+const LATENCY: [(&str, &str); 3] =
+    [("tieline, stores", "stores"), ("tieline, puts", "puts"), ("tieline, interrupt", "interrupt")];
 
 fn latency(value: &Value) -> Result<Vec<Item>, String> {
     let rows = value.get("rows").and_then(Value::as_array).ok_or("there are no `rows`")?;

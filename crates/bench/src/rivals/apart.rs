@@ -1,6 +1,7 @@
 //! Comparison transports between two processes: a server that replies, a client that measures. Our
 //! transports and the kernel's sockets connect the two processes; futex, pipe and memcpy, whose
-//! ends need a common parent or memory, stay within the client.
+//! ends need a common parent or memory, stay within the client. The two may be on two hosts
+//! ([`between_hosts`]).
 
 use std::{
     cell::RefCell,
@@ -13,24 +14,27 @@ use std::{
     time::Instant,
 };
 
-use tieline::{Interrupt, InterruptNo, InterruptOptions, Node};
+use shm::window::Window;
+use tieline::{Interrupt, InterruptNo, InterruptOptions, Node, NodeId, RemoteSegment, SegmentId};
 
 use super::{
     Carried, LARGE_BYTES, LARGE_MESSAGES, Link, READING_BYTES, READING_NS, Report, SMALL_BYTES, Transport,
-    far_blocks, far_echo, kernel,
+    between_hosts, far_blocks, far_echo, kernel,
     kernel::Stream,
     near_blocks, near_echo,
     ours::{self, Bells, Stores, Wait},
     placement::{Sharing, sharing},
+    puts::Puts,
     summary::{self, Options},
-    there_and_back, wake,
+    tcp_between_hosts, there_and_back, wake,
 };
 use crate::{
     baseline::{Shape, settle},
     error::{BenchError, Result},
     patterns::{
         attach::{CONNECT_TIMEOUT, path_of},
-        rendezvous::{self, Client, Order, ServeOptions, Service, Tool, memory::Owner},
+        rendezvous::{self, Client, Mailbox, Order, ServeOptions, Service, Tool, memory::Owner},
+        scipp::Mechanism,
     },
     pinned_pair,
     pinned_pair::PinnedPair,
@@ -43,8 +47,8 @@ use crate::{
 const WHAT: &str = "latency";
 /// Orders: listen (the reply is a number to connect to), accept, echo, take blocks, echo messages
 /// of a size.
-const LISTEN: u64 = 3;
-const ACCEPT: u64 = 4;
+pub(super) const LISTEN: u64 = 3;
+pub(super) const ACCEPT: u64 = 4;
 const ECHO: u64 = 5;
 const BLOCKS: u64 = 6;
 const SIZED: u64 = 7;
@@ -53,7 +57,8 @@ const ROUNDS_MAX: u64 = 1 << 32;
 
 /// The transport of the messages between the processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Carrier {
+pub(super) enum Carrier {
+    /// Between hosts puts.
     Stores = 0,
     Bells = 1,
     Tcp = 2,
@@ -64,8 +69,8 @@ impl Carrier {
     const ALL: [Self; 4] = [Self::Stores, Self::Bells, Self::Tcp, Self::Unix];
 
     /// The word of an order, with the way of waiting.
-    fn word(self, same_core: bool) -> u64 {
-        self as u64 | u64::from(same_core) << 8
+    pub(super) fn word(self, yields: bool) -> u64 {
+        self as u64 | u64::from(yields) << 8
     }
 
     fn of(word: u64) -> Option<(Self, Wait)> {
@@ -88,7 +93,7 @@ fn unix_address(number: u64) -> Result<SocketAddr> {
 // The client
 
 /// A transport whose far end is in the server.
-struct Apart<'c, 'd, L> {
+pub(super) struct Apart<'c, 'd, L> {
     name: &'static str,
     near: Arc<L>,
     client: &'c RefCell<&'d mut Client>,
@@ -104,7 +109,12 @@ struct Apart<'c, 'd, L> {
 }
 
 impl<'c, 'd, L: Link> Apart<'c, 'd, L> {
-    fn new(name: &'static str, near: L, client: &'c RefCell<&'d mut Client>, carrier: u64) -> Self {
+    pub(super) fn new(
+        name: &'static str,
+        near: L,
+        client: &'c RefCell<&'d mut Client>,
+        carrier: u64,
+    ) -> Self {
         Self {
             name,
             near: Arc::new(near),
@@ -230,19 +240,39 @@ fn refused() -> BenchError {
 pub fn client(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
     let cpus = options.check()?;
     let same = sharing(cpus) == Sharing::SameCore;
-    let mut mine = None;
+    let mut own = None;
     let mut client = Client::meet(&options.place, Tool::Latency, progress, |node| {
         let create = || Ok(node.create_interrupt(&InterruptOptions::default())?);
         // Interrupts learn at their birth whether spinning can pay: not where both sides share a
         // processor.
         let interrupt = if same { pinned_pair::pinned(cpus[0], create)? } else { create()? };
-        let number = u64::from(interrupt.number().0);
-        mine = Some(interrupt);
-        Ok(number)
+        let memory = between_hosts::memory(node, options.place.far)?;
+        let id = memory.as_ref().and_then(tieline::Segment::id).map_or(0, |id| u64::from(id.0));
+        let laid_out = id << 32 | u64::from(interrupt.number().0);
+        own = Some((interrupt, memory));
+        Ok(laid_out)
     })?;
-    let Some(mine) = mine else {
-        return Err(BenchError::Usage("latency: no interrupt was made".to_owned()));
+    let report = match own {
+        Some((interrupt, None)) => within_host(options, cpus, &mut client, interrupt, progress),
+        Some((interrupt, Some(memory))) => {
+            let own = between_hosts::Own { memory, interrupt };
+            between_hosts::report(options, cpus, &mut client, own, progress)
+        }
+        None => Err(BenchError::Usage("latency: no interrupt was made".to_owned())),
     };
+    // The server may end in any case; if that fails too, the first error is returned.
+    let stopped = client.stop();
+    report.and_then(|report| stopped.map(|()| report))
+}
+
+fn within_host(
+    options: &Options,
+    cpus: [usize; 2],
+    client: &mut Client,
+    mine: Interrupt,
+    progress: &mut dyn Progress,
+) -> Result<Report> {
+    let same = sharing(cpus) == Sharing::SameCore;
     let (number, far_cpu) = (client.extra() & 0xffff_ffff, client.extra() >> 32);
     let theirs = client.node.connect_interrupt(client.server, InterruptNo(number as u32), CONNECT_TIMEOUT)?;
     let remote = client.memory(ours::SEGMENT_BYTES)?;
@@ -254,12 +284,12 @@ pub fn client(options: &Options, progress: &mut dyn Progress) -> Result<Report> 
         cpus: [cpus[0], far_cpu as usize],
         processes: 2,
         path: path_of(&client.node),
+        mechanism: Mechanism::Stores,
     };
-    let orders = &mut client;
-    let report = summary::measure(options, setting, progress, |timer, progress| {
+    summary::measure(options, setting, progress, |timer, progress| {
         pinned_pair::on(cpus, |pair| {
-            let _watched = orders.watch();
-            let client = RefCell::new(orders);
+            let _watched = client.watch();
+            let client = RefCell::new(client);
             let unix = socket(&client, Carrier::Unix, connect_unix)?;
             let tcp = socket(&client, Carrier::Tcp, connect_tcp)?;
             let bells = Bells::new(mine, theirs);
@@ -273,10 +303,7 @@ pub fn client(options: &Options, progress: &mut dyn Progress) -> Result<Report> 
             ];
             summary::rounds(options, timer, pair, transports, progress)
         })
-    });
-    // The server may end in any case; if that fails too, the first error is returned.
-    let stopped = client.stop();
-    report.and_then(|report| stopped.map(|()| report))
+    })
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -299,6 +326,8 @@ pub fn serve(options: &ServeOptions) -> Result<()> {
         let out = node.connect_interrupt(options.client, number, CONNECT_TIMEOUT)?;
         Ok(Answerer {
             owner: Owner::new(Tool::Latency, node, options.most_bytes),
+            node: node.clone(),
+            back: back(node, options.client, theirs >> 32)?,
             bells: Bells::new(input, out),
             listening: Listening::default(),
             tcp: None,
@@ -308,16 +337,28 @@ pub fn serve(options: &ServeOptions) -> Result<()> {
     rendezvous::serve(options, Tool::Latency, lay_out, begin)
 }
 
+/// The memory of a client on another host, by its number; 0: it is on this host.
+fn back(node: &Node, client: NodeId, number: u64) -> Result<Option<RemoteSegment>> {
+    match u32::try_from(number).map_err(|_| refused())? {
+        0 => Ok(None),
+        id => Ok(Some(node.connect_segment(client, SegmentId(id), CONNECT_TIMEOUT)?)),
+    }
+}
+
 /// Listening sockets.
 #[derive(Debug, Default)]
 struct Listening {
     tcp: Option<TcpListener>,
+    tcp_between_hosts: Option<tcp_between_hosts::Listening>,
     unix: Option<UnixListener>,
 }
 
 /// The server's part.
 struct Answerer {
     owner: Owner,
+    node: Node,
+    /// Of a client on another host.
+    back: Option<RemoteSegment>,
     bells: Bells,
     listening: Listening,
     tcp: Option<Stream<TcpStream>>,
@@ -359,13 +400,13 @@ impl Answerer {
         match carrier {
             Carrier::Tcp => {
                 let listener = self.listening.tcp.take().ok_or_else(refused)?;
-                let stream = accept(|| listener.accept().map(|(stream, _)| stream))?;
+                let stream = accept(|| listener.accept().map(|(stream, _)| Some(stream)))?;
                 stream.set_nonblocking(false).map_err(BenchError::io("accepting the client"))?;
                 self.tcp = Some(kernel::tcp_stream(stream)?);
             }
             Carrier::Unix => {
                 let listener = self.listening.unix.take().ok_or_else(refused)?;
-                let stream = accept(|| listener.accept().map(|(stream, _)| stream))?;
+                let stream = accept(|| listener.accept().map(|(stream, _)| Some(stream)))?;
                 stream.set_nonblocking(false).map_err(BenchError::io("accepting the client"))?;
                 self.unix = Some(kernel::unix_stream(stream)?);
             }
@@ -380,7 +421,11 @@ impl Answerer {
             Carrier::Stores => {
                 let segment =
                     self.owner.segment().filter(|segment| segment.size_bytes() >= ours::SEGMENT_BYTES);
-                then(&Stores::far(segment.ok_or_else(refused)?.window(), wait)?)
+                let own = segment.ok_or_else(refused)?.window();
+                match &self.back {
+                    None => then(&Stores::far(own, wait)?),
+                    Some(back) => then(&Puts::far(back, own, wait)?),
+                }
             }
             Carrier::Bells => then(&self.bells),
             Carrier::Tcp => then(self.tcp.as_ref().ok_or_else(refused)?),
@@ -389,12 +434,13 @@ impl Answerer {
     }
 }
 
-/// Accepts within the usual timeout.
-fn accept<S>(mut try_it: impl FnMut() -> std::io::Result<S>) -> Result<S> {
+/// Accepts within the usual timeout; `try_it` returns none of somebody else.
+fn accept<S>(mut try_it: impl FnMut() -> std::io::Result<Option<S>>) -> Result<S> {
     let since = Instant::now();
     loop {
         match try_it() {
-            Ok(stream) => return Ok(stream),
+            Ok(Some(stream)) => return Ok(stream),
+            Ok(None) => {}
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
             Err(error) => return Err(BenchError::io("accepting the client")(error)),
         }
@@ -431,6 +477,33 @@ impl Service for Answerer {
             _ => return Err(refused()),
         }
         Ok(0)
+    }
+
+    fn follow_between_hosts(
+        &mut self,
+        order: &Order,
+        mine: Window<'_>,
+        theirs: &RemoteSegment,
+    ) -> Result<u64> {
+        let carrier = Carrier::of(order.arguments[0]).map(|(carrier, _)| carrier);
+        match (order.task, carrier) {
+            (LISTEN, Some(Carrier::Tcp)) => {
+                let mailbox = Mailbox::between_hosts(mine, theirs, Tool::Latency)?;
+                self.listening.tcp_between_hosts = tcp_between_hosts::Listening::new(&self.node, mailbox)?;
+                Ok(u64::from(self.listening.tcp_between_hosts.is_some()))
+            }
+            (ACCEPT, Some(Carrier::Tcp)) => {
+                let listening = self.listening.tcp_between_hosts.take().ok_or_else(refused)?;
+                let stream = accept(|| {
+                    let (stream, _) = listening.listener.accept()?;
+                    listening.is_client(stream)
+                })?;
+                self.tcp = Some(kernel::tcp_stream(stream)?);
+                Ok(0)
+            }
+            (LISTEN | ACCEPT, _) => Err(refused()),
+            _ => self.follow(order),
+        }
     }
 }
 

@@ -29,14 +29,15 @@ impl Carried {
     }
 
     /// The line of the classic table about its transfers. `None`: not known.
-    pub(super) fn classic(carried: Option<Self>) -> String {
+    pub(super) fn classic(carried: Option<Self>, path: &str) -> String {
         match carried {
-            None => "Socket transfers are made over TCP, loopback (whether past the kernel is not known)."
-                .to_owned(),
-            Some(Self { past_kernel: 0, .. }) => {
-                "Socket transfers are made over kernel TCP, loopback.".to_owned()
+            None => {
+                format!("Socket transfers are made over TCP, {path} (whether past the kernel is not known).")
             }
-            Some(some) => format!("Socket transfers are made over TCP, loopback; {}.", some.bypassed()),
+            Some(Self { past_kernel: 0, .. }) => {
+                format!("Socket transfers are made over kernel TCP, {path}.")
+            }
+            Some(some) => format!("Socket transfers are made over TCP, {path}; {}.", some.bypassed()),
         }
     }
 }
@@ -56,7 +57,7 @@ mod tests {
 
     #[test]
     fn what_is_said_is_what_was_counted() {
-        let said = |bytes, kernel| Carried::classic(Carried::of(bytes, kernel));
+        let said = |bytes, kernel| Carried::classic(Carried::of(bytes, kernel), "loopback");
         assert_eq!(said(100, Some(100)), "Socket transfers are made over kernel TCP, loopback.");
         assert_eq!(
             said(100_000, Some(1)),

@@ -81,6 +81,8 @@ fn expect(message: [u8; SMALL_BYTES], number: u64) -> Result<()> {
 
 /// Its name.
 pub(super) const TCP: &str = "TCP, loopback";
+/// Its name with the ends on two hosts.
+pub(super) const TCP_BETWEEN_HOSTS: &str = "TCP, between hosts";
 /// Its name.
 pub(super) const UNIX: &str = "UNIX socket";
 

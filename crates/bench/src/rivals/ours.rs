@@ -24,14 +24,14 @@ pub(super) const INTERRUPT: &str = "tieline, interrupt";
 /// How often a sleeper checks that the other side still lives.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// Large messages in flight: one is written while the receiver has the other.
-const SLOTS: u64 = 2;
+pub(super) const SLOTS: u64 = 2;
 
 /// Offsets of the words, each on lines of its own; the blocks behind them.
-mod at {
-    pub(super) const SMALL: usize = 0;
-    pub(super) const PRODUCED: usize = 256;
-    pub(super) const CONSUMED: usize = 512;
-    pub(super) const BLOCKS: usize = 4096;
+pub(super) mod at {
+    pub(in crate::rivals) const SMALL: usize = 0;
+    pub(in crate::rivals) const PRODUCED: usize = 256;
+    pub(in crate::rivals) const CONSUMED: usize = 512;
+    pub(in crate::rivals) const BLOCKS: usize = 4096;
 }
 
 /// Bytes of the segment of [`Stores`].
@@ -48,7 +48,7 @@ pub enum Wait {
 
 impl Wait {
     #[inline(always)]
-    fn until(self, mut ready: impl FnMut() -> bool) -> Result<()> {
+    pub(super) fn until(self, mut ready: impl FnMut() -> bool) -> Result<()> {
         match self {
             Self::Spin(poll) => poll.until(STORES, ready).map(drop),
             Self::Yield => {

@@ -6,6 +6,7 @@ use super::{Carried, kernel, placement::Sharing, summary::compare};
 use crate::{
     env::Env,
     layout::table::{Align, NOTHING, Table, size, three_digits},
+    patterns::scipp::Mechanism,
     stats::{Interval, Summary, digits},
 };
 
@@ -31,6 +32,9 @@ pub struct Report {
     pub load_threads: usize,
     /// Link of ours.
     pub path: String,
+    /// What carried our messages.
+    #[serde(default)]
+    pub mechanism: Mechanism,
     /// Bytes of a small message.
     pub small_bytes: usize,
     /// Bytes of a large message.
@@ -42,12 +46,30 @@ pub struct Report {
     pub partial: bool,
     /// By transport, ours first.
     pub rows: Vec<Row>,
+    /// Transports that cannot be measured between these ends.
+    #[serde(default)]
+    pub left_out: Vec<LeftOut>,
     /// Messages of many sizes by TCP, if requested.
     #[serde(default)]
     pub sizes: Vec<SizeRow>,
     /// The bytes of TCP that the kernel carried, by its own count; `None` if not known.
     #[serde(default)]
     pub tcp_carried: Option<Carried>,
+}
+
+/// A transport that is not measured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// Its name.
+    pub name: String,
+    /// Why not.
+    pub why: String,
+}
+
+impl LeftOut {
+    pub(super) fn new(name: &str, why: &str) -> Self {
+        Self { name: name.to_owned(), why: why.to_owned() }
+    }
 }
 
 /// Messages of one size there and back.
@@ -121,7 +143,13 @@ impl Report {
         let mut text = format!(
             "Testing PINGPONG transfers (back-and-forth)\n{}\n\
              #  Size    Total time (usec)    RTT (usec)      Latency (usec)\n",
-            Carried::classic(self.tcp_carried)
+            Carried::classic(
+                self.tcp_carried,
+                match self.mechanism {
+                    Mechanism::Stores => "loopback",
+                    Mechanism::Put => "between hosts",
+                }
+            )
         );
         let us = |ns: f64| digits::show(ns / 1000.0, self.env.clock.step_ns, 1000.0, 2);
         for row in &self.sizes {
@@ -144,12 +172,16 @@ impl Report {
     /// The report as text.
     pub fn to_text(&self) -> String {
         let [near, far] = self.cpus;
-        let place = match self.sharing {
-            Sharing::TwoCores => format!("processors {near} and {far}"),
-            Sharing::SameCore => format!("both ends on processor {near}"),
+        let place = match (self.mechanism, self.sharing) {
+            (Mechanism::Put, _) => format!("processor {near} here and {far} there"),
+            (_, Sharing::TwoCores) => format!("processors {near} and {far}"),
+            (_, Sharing::SameCore) => format!("both ends on processor {near}"),
         };
-        let ends =
-            if self.processes == 2 { ", two processes (futex, pipe and memcpy within one)" } else { "" };
+        let ends = match (self.mechanism, self.processes) {
+            (Mechanism::Put, _) => " by put (no stores between hosts; memcpy within this one)",
+            (_, 2) => ", two processes (futex, pipe and memcpy within one)",
+            _ => "",
+        };
         let load = super::load::described(self.load_threads);
         let mut text = format!(
             "one way: half the round trip of {} B; bandwidth: {} messages one way; nodes {} and {} over {}{ends}, {place}{load}\n",
@@ -189,6 +221,9 @@ impl Report {
             ]);
         }
         text.push_str(&table.render());
+        for LeftOut { name, why } in &self.left_out {
+            text.push_str(&format!("left out: {name}: {why}\n"));
+        }
         // Then the name of the row would be wrong.
         if let Some(carried) = self.tcp_carried.filter(|it| it.past_kernel > 0) {
             text.push_str(&format!("{}: {}\n", kernel::TCP, carried.bypassed()));
@@ -221,6 +256,8 @@ mod tests {
             sharing: Sharing::SameCore,
             load_threads: 2,
             path: "shm".into(),
+            mechanism: Mechanism::Stores,
+            left_out: Vec::new(),
             small_bytes: 4,
             large_bytes: 1 << 20,
             rounds: 31,
@@ -247,6 +284,19 @@ mod tests {
             text.ends_with("\nTCP, loopback: 990 of 1000 bytes (99.0 %) bypassed the kernel\n"),
             "{text}"
         );
+        let between_hosts = Report {
+            mechanism: Mechanism::Put,
+            left_out: vec![LeftOut::new("futex", "it reaches no other host")],
+            cpus: [1, 0],
+            ..report.clone()
+        };
+        let text = between_hosts.to_text();
+        assert!(
+            text.contains("by put (no stores between hosts") && text.contains("1 here and 0 there"),
+            "{text}"
+        );
+        assert!(text.contains("\nleft out: futex: it reaches no other host\n"), "{text}");
+        assert!(between_hosts.to_classic().contains("over kernel TCP, between hosts."));
         let text = report.to_text();
         assert!(text.contains("both ends on processor 1, 2 threads of competing load"), "{text}");
         assert!(text.contains("0.062") && text.contains("6.200") && text.contains("75.0 … 125"), "{text}");

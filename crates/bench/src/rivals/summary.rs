@@ -7,7 +7,7 @@
 use std::time::Instant;
 
 use super::{
-    Carried, Report, Row, SMALL_BYTES, SizeRow, Transport, kernel,
+    Carried, LeftOut, Report, Row, SMALL_BYTES, SizeRow, Transport, kernel,
     load::Load,
     ours::{self, Wait},
     placement::{Placement, Sharing, sharing},
@@ -18,7 +18,10 @@ use crate::{
     cpus,
     env::{self, Env},
     error::{BenchError, Result},
-    patterns::attach::{Where, path_of},
+    patterns::{
+        attach::{Where, path_of},
+        scipp::Mechanism,
+    },
     pinned_pair,
     pinned_pair::PinnedPair,
     poll::Poll,
@@ -81,6 +84,7 @@ pub(super) struct Setting {
     pub(super) cpus: [usize; 2],
     pub(super) processes: u32,
     pub(super) path: String,
+    pub(super) mechanism: Mechanism,
 }
 
 /// Measures all transports, with both ends in this process.
@@ -99,7 +103,8 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
         ours::interrupts(&nodes)?
     };
     let ids = nodes.each_ref().map(|node| node.id().get());
-    let setting = Setting { nodes: ids, cpus, processes: 1, path: path_of(&nodes[0]) };
+    let path = path_of(&nodes[0]);
+    let setting = Setting { nodes: ids, cpus, processes: 1, path, mechanism: Mechanism::Stores };
     measure(options, setting, progress, |timer, progress| {
         pinned_pair::on(cpus, |pair| {
             let transports: Vec<Box<dyn Transport<'_> + '_>> = vec![
@@ -126,7 +131,7 @@ pub(super) fn measure(
     let (started, steal) = (Instant::now(), env::steal_ms());
     let mut env = Env::gather(timer.record(), options.argv.clone(), options.seed);
     let load = Load::start(options.load)?;
-    let Readings { copies, series, sizes, tcp_carried } = go(&timer, progress)?;
+    let Readings { copies, series, sizes, tcp_carried, left_out } = go(&timer, progress)?;
     drop(load);
     env.finish(started, steal);
     let partial = copies.len() < options.rounds;
@@ -149,9 +154,15 @@ pub(super) fn measure(
         cpus: setting.cpus,
         processes: setting.processes,
         allowed: cpus::allowed()?,
-        sharing: sharing(setting.cpus),
+        // Two hosts share no processor.
+        sharing: match setting.mechanism {
+            Mechanism::Stores => sharing(setting.cpus),
+            Mechanism::Put => Sharing::TwoCores,
+        },
         load_threads: options.load,
         path: setting.path,
+        mechanism: setting.mechanism,
+        left_out,
         small_bytes: SMALL_BYTES,
         large_bytes: super::LARGE_BYTES,
         rounds: copies.len(),
@@ -169,6 +180,8 @@ pub(super) struct Readings {
     series: Vec<Series>,
     sizes: Vec<SizeRow>,
     tcp_carried: Option<Carried>,
+    /// Transports that could not be measured.
+    pub(super) left_out: Vec<LeftOut>,
 }
 
 /// The sizes of the classic table.
@@ -188,7 +201,8 @@ fn by_size<'env>(
     progress: &mut dyn Progress,
 ) -> Result<Vec<SizeRow>> {
     let mut rows = Vec::new();
-    let Some(tcp) = transports.iter_mut().find(|transport| transport.name() == kernel::TCP) else {
+    let is_tcp = |name| [kernel::TCP, kernel::TCP_BETWEEN_HOSTS].contains(&name);
+    let Some(tcp) = transports.iter_mut().find(|transport| is_tcp(transport.name())) else {
         return Ok(rows);
     };
     for size_bytes in SIZES_BYTES {
@@ -257,7 +271,7 @@ pub(super) fn rounds<'env>(
     }
     let sizes = if options.by_size { by_size(timer, pair, &mut transports, progress)? } else { Vec::new() };
     let tcp_carried = transports.iter().find_map(|transport| transport.carried());
-    Ok(Readings { copies, series, sizes, tcp_carried })
+    Ok(Readings { copies, series, sizes, tcp_carried, left_out: Vec::new() })
 }
 
 /// Ratio of one series to another, round by round.

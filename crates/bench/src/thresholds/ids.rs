@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Names that are in no catalogue.
-const OTHERS: [(&str, Dimension); 21] = [
+const OTHERS: [(&str, Dimension); 23] = [
     ("intr.sleeping.half_rtt", Dimension::Time),
     ("jitter.rtt.p50", Dimension::Time),
     ("jitter.rtt.p99", Dimension::Time),
@@ -24,6 +24,8 @@ const OTHERS: [(&str, Dimension); 21] = [
     ("jitter.rtt.max.put", Dimension::Time),
     ("latency.stores.half_rtt", Dimension::Time),
     ("latency.stores.bandwidth", Dimension::Bandwidth),
+    ("latency.puts.half_rtt", Dimension::Time),
+    ("latency.puts.bandwidth", Dimension::Bandwidth),
     ("latency.interrupt.half_rtt", Dimension::Time),
     ("limits.line.one_line", Dimension::Time),
     ("limits.line.two_lines", Dimension::Time),

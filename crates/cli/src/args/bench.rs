@@ -42,7 +42,8 @@ pub(crate) enum Bench {
                             tieline bench intr --server --node 4 --rn 8     # one end, and in another terminal\n  \
                             tieline bench intr --client --node 8 --rn 4     # the other")]
     Intr(Intr),
-    /// Record every round trip of a run: latency spikes, their periods and possible causes
+    /// Record every round trip of a run, between hosts of puts: latency spikes, their periods and
+    /// possible causes
     #[command(
         after_help = "Examples:\n  tieline bench jitter\n  tieline bench jitter --seconds 20 --json\n  \
                             tieline bench jitter --server --node 4 --rn 8     # one end, and in another terminal\n  \
@@ -50,7 +51,7 @@ pub(crate) enum Bench {
     )]
     Jitter(Jitter),
     /// Measure the one-way time of a small message and the bandwidth of 1 MiB, compared with TCP,
-    /// UNIX sockets, pipes, futex, memcpy
+    /// UNIX sockets, pipes, futex, memcpy, between hosts with TCP and libfabric's own calls
     #[command(after_help = "Examples:\n  tieline bench latency\n  tieline bench latency --same-core\n  \
                             tieline bench latency --cpus 0,1 --load 2\n  \
                             tieline bench latency --server --node 4 --rn 8     # one end, and in another terminal\n  \

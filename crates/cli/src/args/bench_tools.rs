@@ -16,7 +16,7 @@ pub(crate) struct Ends {
     /// Run the client end, which measures and prints
     #[arg(long)]
     pub client: bool,
-    /// Node of the other end; for scibench2, dma and intr it may be on another host
+    /// Node of the other end, which may be on another host
     #[arg(long, value_name = "ID")]
     pub rn: Option<NodeId>,
     /// Processors of this end and, if it is in this process, of the far end; one number for both

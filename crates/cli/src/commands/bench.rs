@@ -83,15 +83,14 @@ fn scipp(common: &Common, arguments: &Scipp, output: Output) -> Outcome {
         some => Some(some.resolve("scipp")?),
     };
     Load::check(arguments.load)?;
-    let benchmark = Some(Benchmark::Scipp);
     let mut far: Option<Far> = None;
     let (place, _removal) = match arguments.rn {
         None if one_end => {
             return Err(usage(super::bench_tools::NO_OTHER_END));
         }
-        Some(rn) if one_end => (this_end(common, rn, benchmark)?, None),
+        Some(rn) if one_end => (this_end(common, rn)?, None),
         rn => {
-            far = bench_far::far_end(common, rn, benchmark)?;
+            far = bench_far::far_end(common, rn, Benchmark::Scipp)?;
             match &far {
                 Some(far) => (far.place.clone(), None),
                 None => place(common, rn, output)?,
@@ -140,12 +139,12 @@ pub(super) fn waiting(client: NodeId, output: Output) {
 }
 
 /// The node of this end: the one that was named, else the only one besides the other end's.
-pub(super) fn this_end(common: &Common, rn: NodeId, benchmark: Option<Benchmark>) -> Result<Where, Failure> {
+pub(super) fn this_end(common: &Common, rn: NodeId) -> Result<Where, Failure> {
     if common.node == Some(rn) {
         return Err(usage(format!("node {rn} is this end (--node): --rn names the node of the other end")));
     }
     let everyone = target(&Common { node: None, ..common.clone() })?;
-    bench_far::elsewhere(common, rn, &everyone, benchmark)?;
+    bench_far::elsewhere(common, rn, &everyone)?;
     let target = target(common)?;
     let others: Vec<NodeId> = target.nodes.iter().copied().filter(|node| *node != rn).collect();
     let near = match (common.node, others.as_slice()) {

@@ -20,21 +20,18 @@ pub(super) struct Far {
     pub(super) place: Where,
 }
 
-/// Starts the far end, if its node is on another host. `benchmark`: none of a benchmark that needs both ends
-/// on one host.
+/// Starts the far end, if its node is on another host.
 pub(super) fn far_end(
     common: &Common,
     rn: Option<NodeId>,
-    benchmark: Option<Benchmark>,
+    benchmark: Benchmark,
 ) -> Result<Option<Far>, Failure> {
     // Without nodes on this host the caller says what is missing.
     let (Some(rn), Ok(everyone)) = (rn, target(&Common { node: None, ..common.clone() })) else {
         return Ok(None);
     };
-    let Some(there) = elsewhere(common, rn, &everyone, benchmark)? else { return Ok(None) };
-    let (Some(benchmark), Some(near)) = (benchmark, common.node.or(everyone.nodes.first().copied())) else {
-        return Ok(None);
-    };
+    let Some(there) = elsewhere(common, rn, &everyone)? else { return Ok(None) };
+    let Some(near) = common.node.or(everyone.nodes.first().copied()) else { return Ok(None) };
     // Until it measures, a signal ends the command, and with it the agent.
     let host = there.host.clone();
     let end = FarEnd::start(&cluster_dir(common)?, there, benchmark, near)
@@ -63,28 +60,19 @@ impl Far {
     }
 }
 
-/// The other end's node, if it is on another host and this benchmark measures between hosts.
+/// The other end's node, if it is on another host.
 pub(super) fn elsewhere(
     common: &Common,
     rn: NodeId,
     everyone: &Target,
-    benchmark: Option<Benchmark>,
 ) -> Result<Option<Elsewhere>, Failure> {
     let Some(missing) = common.node.into_iter().chain([rn]).find(|end| !everyone.nodes.contains(end)) else {
         return Ok(None);
     };
     let dir = cluster_dir(common)?;
-    let near = everyone.nodes.iter().copied().find(|node| *node != rn);
-    let (Some(host), Some(near)) = (other_host(&dir, missing, &everyone.nodes), common.node.or(near)) else {
+    let Some(host) = other_host(&dir, missing, &everyone.nodes) else {
         return Err(no_such_node(&dir, missing, everyone.nodes.clone()));
     };
-    if benchmark.is_none() {
-        let text = format!(
-            "node {missing} is on {host}, and this benchmark needs both ends on one host: measure the link between the hosts with \
-             `tieline bench hosts --from {near} --to {rn}`"
-        );
-        return Err(anyhow!(text).into());
-    }
     if missing != rn {
         let text = format!(
             "node {missing} is on {host}, and --node names the end that measures, which is on this host: run the command there, or \

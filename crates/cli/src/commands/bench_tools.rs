@@ -33,14 +33,13 @@ enum Role {
 pub(super) const NO_OTHER_END: &str =
     "--rn is missing: give the node ID of the other end (`tieline status` lists the nodes)";
 
-/// `benchmark`: none of a benchmark that needs both ends on one host.
-fn role(common: &Common, ends: &Ends, benchmark: Option<Benchmark>, output: Output) -> Result<Role, Failure> {
+fn role(common: &Common, ends: &Ends, benchmark: Benchmark, output: Output) -> Result<Role, Failure> {
     let cpu = near_cpu(ends, "a server")?;
     may_write(ends.json_file.as_deref())?;
     match (ends.server, ends.client, ends.rn) {
         (true, _, None) | (_, true, None) => Err(usage(NO_OTHER_END)),
         (true, _, Some(client)) => {
-            let place = this_end(common, client, benchmark)?;
+            let place = this_end(common, client)?;
             waiting(client, output);
             Ok(Role::Server(ServeOptions {
                 place,
@@ -50,7 +49,7 @@ fn role(common: &Common, ends: &Ends, benchmark: Option<Benchmark>, output: Outp
                 most_bytes: usize::MAX,
             }))
         }
-        (_, true, Some(server)) => Ok(Role::Client(this_end(common, server, benchmark)?)),
+        (_, true, Some(server)) => Ok(Role::Client(this_end(common, server)?)),
         (_, _, rn) => {
             if let Some(far) = bench_far::far_end(common, rn, benchmark)? {
                 return Ok(Role::Far(far));
@@ -132,7 +131,7 @@ pub(super) fn scibench2(common: &Common, arguments: &Scibench2, output: Output) 
     if !arguments.ends.server {
         options(Where::default()).check()?;
     }
-    let role = role(common, &arguments.ends, Some(Benchmark::Scibench2), output)?;
+    let role = role(common, &arguments.ends, Benchmark::Scibench2, output)?;
     let mut measuring = Measuring::of(output);
     let tool = Tool { serve: scibench2::serve, client: scibench2::client, run: scibench2::run };
     let Some((report, _removal)) = tool.play(role, options, &mut measuring)? else { return Ok(PASS) };
@@ -159,7 +158,7 @@ pub(super) fn dma(common: &Common, arguments: &Dma, output: Output) -> Outcome {
     if !arguments.ends.server {
         options(Where::default()).check()?;
     }
-    let role = role(common, &arguments.ends, Some(Benchmark::Dma), output)?;
+    let role = role(common, &arguments.ends, Benchmark::Dma, output)?;
     let mut measuring = Measuring::of(output);
     let tool = Tool { serve: dma_bench::serve, client: dma_bench::client, run: dma_bench::run };
     let Some((report, _removal)) = tool.play(role, options, &mut measuring)? else { return Ok(PASS) };
@@ -179,7 +178,7 @@ pub(super) fn intr(common: &Common, arguments: &Intr, output: Output) -> Outcome
     if !arguments.ends.server {
         options(Where::default()).check()?;
     }
-    let role = role(common, &arguments.ends, Some(Benchmark::Intr), output)?;
+    let role = role(common, &arguments.ends, Benchmark::Intr, output)?;
     let mut measuring = Measuring::of(output);
     let tool = Tool { serve: intr_bench::serve, client: intr_bench::client, run: intr_bench::run };
     let Some((report, _removal)) = tool.play(role, options, &mut measuring)? else { return Ok(PASS) };
@@ -203,7 +202,7 @@ pub(super) fn jitter(common: &Common, arguments: &Jitter, output: Output) -> Out
     if !arguments.ends.server {
         options(Where::default()).check()?;
     }
-    let role = role(common, &arguments.ends, Some(Benchmark::Jitter), output)?;
+    let role = role(common, &arguments.ends, Benchmark::Jitter, output)?;
     let mut measuring = Measuring::of(output);
     let tool = Tool { serve: jitter::serve, client: jitter::client, run: jitter::run };
     let Some((report, _removal)) = tool.play(role, options, &mut measuring)? else { return Ok(PASS) };
@@ -228,7 +227,7 @@ pub(super) fn latency(common: &Common, arguments: &Latency, output: Output) -> O
     if !arguments.ends.server {
         options(Where::default()).check()?;
     }
-    let role = role(common, &arguments.ends, None, output)?;
+    let role = role(common, &arguments.ends, Benchmark::Latency, output)?;
     let mut measuring = Measuring::of(output);
     let tool = Tool { serve: apart::serve, client: apart::client, run: summary::run };
     let Some((report, _removal)) = tool.play(role, options, &mut measuring)? else { return Ok(PASS) };

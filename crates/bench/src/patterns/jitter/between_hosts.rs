@@ -13,7 +13,7 @@ use tieline::RemoteSegment;
 use super::{
     Head, Options, Ran, Report,
     apart::{answer_order, nothing_was_run},
-    collect::{near_pace_ns, near_side},
+    collect::{near_mean_ns, near_side},
     end::{End, Out},
     measure,
     report::Reference,
@@ -98,11 +98,11 @@ pub(super) fn report(
     })
 }
 
-/// The way of polling with which a round trip is shorter.
+/// The way of polling with which round trips are shorter on average.
 fn faster(timer: &Timer, client: &mut Client) -> Result<Poll> {
     let mut best = (Poll::Yielding, f64::INFINITY);
     for poll in POLLS {
-        let (ns, _) = exchange(client, poll, &mut |end| near_pace_ns(timer, end, poll))?;
+        let (ns, _) = exchange(client, poll, &mut |end| near_mean_ns(timer, end, poll))?;
         if ns < best.1 {
             best = (poll, ns);
         }
