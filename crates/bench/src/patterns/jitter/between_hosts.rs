@@ -122,9 +122,8 @@ fn reference(
     let mut provider = Provider::meet(client)?;
     let Some(name) = provider.messages_name() else { return Ok(None) };
     let (mut all, mut rounds, since) = (Samples::new(false)?, FIRST_ROUNDS, Instant::now());
-    loop {
-        // The end of a loop that has failed is no error: the link itself has not failed.
-        let Some(each_ns) = provider.each_rtt_ns(client, rounds)? else { break };
+    // A loop that has failed is no error: the link itself has not failed.
+    while let Some(each_ns) = provider.each_rtt_ns(client, rounds)? {
         each_ns.iter().for_each(|ns| all.record_ns(*ns));
         if stop() || since.elapsed() >= length {
             break;
