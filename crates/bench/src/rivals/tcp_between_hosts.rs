@@ -82,6 +82,13 @@ mod tests {
     }
 
     #[test]
+    fn a_port_that_cannot_be_reached_is_named() {
+        let address = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
+        let why = connect(&format!("{address} 7")).unwrap_err();
+        assert!(why.starts_with(&format!("{address} cannot be connected to: ")), "{why}");
+    }
+
+    #[test]
     fn only_who_knows_the_number_is_the_client() {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let address = listener.local_addr().unwrap();
