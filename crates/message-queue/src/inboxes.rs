@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use shm::doorbell::{Deadline, sleep_until_any};
+use shm::sync::AtomicU32;
 
 use crate::lane::Inlet;
 use crate::matching::PeerId;
@@ -134,13 +135,14 @@ impl<I> Inboxes<I> {
 }
 
 impl<I: Inlet> Inboxes<I> {
-    /// Sleeps until there is something, or until `ready` returns true, for `limit` at most: whether it could.
-    pub(crate) fn sleep(&self, limit: Duration, ready: impl Fn() -> bool) -> bool {
+    /// Sleeps until there is something, or until a thread of this process changes `own` from 0 and wakes its
+    /// sleepers, for `limit` at most: whether it could.
+    pub(crate) fn sleep(&self, own: &AtomicU32, limit: Duration) -> bool {
         // Where something was left, room for it comes from the program itself.
         let waiters = self.all.iter().map(|inbox| inbox.inlet.waiter().filter(|_| inbox.left_at.is_none()));
         let Some(waiters) = waiters.collect::<Option<Vec<_>>>() else { return false };
         let until = Deadline::after_ns(u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX));
-        sleep_until_any(&waiters, until, || ready() || self.all.iter().any(|inbox| !inbox.inlet.is_empty()))
+        sleep_until_any(&waiters, own, until, || self.all.iter().any(|inbox| !inbox.inlet.is_empty()))
     }
 }
 

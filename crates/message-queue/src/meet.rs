@@ -8,6 +8,7 @@ mod message;
 
 use rustix::io::Errno;
 use shm::process::PidFd;
+use shm::sync::AtomicU32;
 
 use crate::lane::{Inlet, Outlet};
 use crate::name::Name;
@@ -94,6 +95,9 @@ pub trait Meeting {
 
     /// Whether something has arrived. Asked at each turn, so it must be cheap.
     fn has_arrivals(&self) -> bool;
+
+    /// A word that is 0 while nothing has arrived, and whose sleepers are woken then; `None` if nobody wakes.
+    fn arrivals_word(&self) -> Option<&AtomicU32>;
 
     /// Takes what has arrived.
     fn arrivals(&mut self) -> Vec<Arrival<Self::Outlet, Self::Inlet>>;

@@ -112,7 +112,8 @@ impl<T> Slab<T> {
     /// All of them with their numbers, in the order of these.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         let there = self.places.iter().enumerate().filter(|(_, place)| place.is_there);
-        there.filter_map(|(at, place)| Some((at as u32, place.value.as_ref()?)))
+        // Places are never given back: most of them may be free.
+        there.take(self.len).filter_map(|(at, place)| Some((at as u32, place.value.as_ref()?)))
     }
 }
 

@@ -54,13 +54,26 @@ const TRIED_PORTS: u32 = 32;
 /// one at an odd distance from the lowest (`inet_csk_find_open_port` in net/ipv4/inet_connection_sock.c), so
 /// this takes an even one.
 fn listen(at: IpAddr) -> std::io::Result<TcpListener> {
+    let reserved = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_reserved_ports").unwrap_or_default();
     for _ in 0..TRIED_PORTS {
-        let free = TcpListener::bind((at, 0))?.local_addr()?;
-        if let Ok(listener) = TcpListener::bind((at, free.port() ^ 1)) {
+        let port = TcpListener::bind((at, 0))?.local_addr()?.port() ^ 1;
+        if !is_in(&reserved, port)
+            && let Ok(listener) = TcpListener::bind((at, port))
+        {
             return Ok(listener);
         }
     }
     TcpListener::bind((at, 0))
+}
+
+/// Whether a port is in a list of ports and ranges, such as `8080,9148-9150`.
+fn is_in(list: &str, port: u16) -> bool {
+    let has = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let first = first.parse::<u16>().ok()?;
+        Some((first..=last.parse().ok()?).contains(&port))
+    };
+    list.trim().split(',').any(|part| has(part).unwrap_or(false))
 }
 
 /// What is forwarded.
@@ -220,6 +233,15 @@ mod tests {
         drop((first, again));
         assert!(TcpListener::bind(("127.0.0.1", port)).is_err());
         forwarded(3, 2, &[&back]).unwrap();
+    }
+
+    #[test]
+    fn reserved_ports_are_known() {
+        for (list, reserved) in
+            [("", false), ("9149\n", true), ("1,9148-9150,7\n", true), ("1-9148,x,9150", false)]
+        {
+            assert_eq!(is_in(list, 9149), reserved, "{list}");
+        }
     }
 
     #[test]

@@ -29,7 +29,8 @@ use crate::sync::{AtomicU32, Ordering, fence, store_load_fence};
 
 /// Value of `armed`: the waiter is awake.
 pub const AWAKE: u32 = 0;
-/// Value of `armed`: the waiter sleeps on `signal`.
+/// Value of `armed`: the waiter sleeps on `signal`. So does one with 1 more than any multiple of 4: these are
+/// the values of [`sleep_until_any`], each of them for one sleep.
 pub const ASLEEP: u32 = 1;
 /// Value of `armed`: the waiter wants a write to its eventfd.
 pub const WANTS_EVENTFD: u32 = 2;
@@ -96,13 +97,19 @@ impl<'a> Ringer<'a> {
         self.ring()
     }
 
-    /// Rings if the waiter is seen to be armed, without a fence: for a waiter that looks again by itself
-    /// after a while (see [`sleep_until_any`]). Whoever arms in the very moment in which the caller's store
-    /// becomes visible may be missed.
+    /// Rings if the waiter is seen to be armed, without a fence and once for each sleep: for a waiter that
+    /// looks again by itself after a while (see [`sleep_until_any`]). Whoever arms in the very moment in
+    /// which the caller's store becomes visible may be missed.
+    ///
+    /// `rung` belongs to this pair, and is 0 at first.
     #[inline]
-    pub fn ring_if_seen_armed(&self) {
-        if self.armed.load(Ordering::Relaxed) != AWAKE {
-            self.ring();
+    pub fn ring_once(&self, rung: &mut u32) {
+        let armed = self.armed.load(Ordering::Relaxed);
+        if armed != *rung {
+            *rung = armed;
+            if armed != AWAKE {
+                self.ring();
+            }
         }
     }
 
@@ -243,19 +250,31 @@ impl<'a> Waiter<'a> {
 #[cfg(not(loom))]
 const LOOKS_ARMED: u32 = 64;
 
-/// Sleeps until the ringer of one of the waiters rings, until `deadline` at the latest; not if `ready`
-/// returns true. Whether it could. For ringers that call [`Ringer::ring_if_seen_armed`], which may miss a
-/// waiter: so the deadline is to be near.
-///
-/// It cannot if there are no waiters or more than 128, nor on a kernel before Linux 5.16.
+/// Counts sleeps of this process. A sleeper that another one follows with the same value four billion sleeps
+/// later looks again at its deadline.
 #[cfg(not(loom))]
-pub fn sleep_until_any(waiters: &[Waiter<'_>], deadline: Deadline, mut ready: impl FnMut() -> bool) -> bool {
+static SLEEPS: AtomicU32 = AtomicU32::new(0);
+
+/// Sleeps until the ringer of one of the waiters rings, or a thread of this process changes `own` from 0 and
+/// wakes its sleepers; until `deadline` at the latest; not if `ready` returns true. Whether it could. For
+/// ringers that call [`Ringer::ring_once`], which may miss a waiter: so the deadline is to be near.
+///
+/// It cannot if there are no waiters or more than 127, nor on a kernel before Linux 5.16.
+#[cfg(not(loom))]
+pub fn sleep_until_any(
+    waiters: &[Waiter<'_>],
+    own: &AtomicU32,
+    deadline: Deadline,
+    mut ready: impl FnMut() -> bool,
+) -> bool {
     let mut any = futex::AnyOf::new();
-    if waiters.is_empty() || !waiters.iter().all(|waiter| any.add(waiter.signal, waiter.value())) {
+    let is_possible = futex::AnyOf::may_wait() && !waiters.is_empty() && any.add(own, 0);
+    if !is_possible || !waiters.iter().all(|waiter| any.add(waiter.signal, waiter.value())) {
         return false;
     }
+    let this_sleep = SLEEPS.fetch_add(1, Ordering::Relaxed) << 2 | ASLEEP;
     for waiter in waiters {
-        waiter.armed.store(ASLEEP, Ordering::Relaxed);
+        waiter.armed.store(this_sleep, Ordering::Relaxed);
     }
     fence(Ordering::SeqCst);
     let is_ready = (0..LOOKS_ARMED).any(|_| {

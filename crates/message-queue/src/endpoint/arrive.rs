@@ -74,15 +74,15 @@ impl<O: Outlet> Core<O> {
         let space = Space::of(flags);
         let matcher = &mut self.matchers[space.index()];
         let Some(found) = matcher.find_exact(peer, tag) else { return false };
-        match matcher.found_exact(found) {
+        let (user, buffers) = match matcher.found_exact(found) {
             Some(Receive { buffers, user, many: None }) if buffers.len() >= len_bytes => {
                 buffers.fill_front(record, at, len_bytes);
-                let envelope = Envelope { source: peer, tag, data: None, len_bytes };
-                sink.received(*user, &envelope, std::mem::take(buffers));
+                (*user, std::mem::take(buffers))
             }
             _ => return false,
-        }
+        };
         matcher.leave_exact(found);
+        sink.received(user, &Envelope { source: peer, tag, data: None, len_bytes }, buffers);
         true
     }
 

@@ -88,7 +88,7 @@ impl<M: Meeting> Endpoint<M> {
     }
 
     /// Sleeps until a peer sends something, for `limit` at most: whether it could. It cannot while something
-    /// goes on by itself that no peer wakes for, such as a send that waits for room; nor if a peer is new.
+    /// goes on by itself that no peer wakes for, such as a send that waits for room.
     ///
     /// A peer may miss in the very moment that this end point goes to sleep; then it sleeps for all of
     /// `limit`.
@@ -96,7 +96,7 @@ impl<M: Meeting> Endpoint<M> {
     pub fn sleep(&mut self, limit: Duration) -> bool {
         let core = &self.core;
         let is_idle = core.busy.is_empty() && core.asked.is_empty() && !core.is_any_lost;
-        is_idle && self.inboxes.sleep(limit, || self.meeting.has_arrivals())
+        is_idle && self.meeting.arrivals_word().is_some_and(|own| self.inboxes.sleep(own, limit))
     }
 
     #[cold]

@@ -17,7 +17,7 @@ impl Outlet for Box<Producer> {
     #[inline]
     fn send(&mut self, len: usize, fill: impl FnOnce(&Window<'_>)) -> Result<(), LaneError> {
         self.push_with(len, fill).map_err(lane_error)?;
-        self.ringer().ring_if_seen_armed();
+        self.ring_once();
         if len >= OWN_AHEAD_FROM {
             self.own_ahead(len.min(OWN_AHEAD_MAX));
         }

@@ -23,7 +23,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with, sockopt};
 use shm::process::{PidFd, SignalsBlocked};
 use shm::ring::record::{Consumer, ConsumerHalf, Producer, ProducerHalf};
-use shm::sync::{AtomicBool, Ordering};
+use shm::sync::{AtomicU32, Ordering, futex};
 
 use super::message::{Kind, Received, address, receive, send};
 use super::{Arrival, Meeting, NotAsked};
@@ -72,7 +72,8 @@ enum Came {
 
 #[derive(Debug, Default)]
 struct Mailbox {
-    is_any: AtomicBool,
+    /// 1 if there is any.
+    is_any: AtomicU32,
     list: Mutex<Vec<Came>>,
 }
 
@@ -80,7 +81,9 @@ impl Mailbox {
     fn push(&self, came: Came) {
         self.list.lock().unwrap_or_else(PoisonError::into_inner).push(came);
         // Release: pairs with the Acquire in `has_arrivals`; the lock would suffice.
-        self.is_any.store(true, Ordering::Release);
+        self.is_any.store(1, Ordering::Release);
+        // The program's thread may sleep.
+        futex::wake(&self.is_any, u32::MAX >> 1);
     }
 }
 
@@ -264,14 +267,18 @@ impl Meeting for Datagrams {
 
     #[inline]
     fn has_arrivals(&self) -> bool {
-        self.came.is_any.load(Ordering::Acquire)
+        self.came.is_any.load(Ordering::Acquire) != 0
+    }
+
+    fn arrivals_word(&self) -> Option<&AtomicU32> {
+        Some(&self.came.is_any)
     }
 
     #[cold]
     fn arrivals(&mut self) -> Vec<Arrival<Box<Producer>, Box<Consumer>>> {
         let came = {
             let mut list = self.came.list.lock().unwrap_or_else(PoisonError::into_inner);
-            self.came.is_any.store(false, Ordering::Relaxed);
+            self.came.is_any.store(0, Ordering::Relaxed);
             std::mem::take(&mut *list)
         };
         came.into_iter().filter_map(|came| self.came(came)).collect()

@@ -26,8 +26,10 @@ const LOOK: Duration = Duration::from_micros(20);
 const LOOK_MIN: Duration = Duration::from_micros(1);
 /// It is never looked for longer without leaving the processor.
 const LOOK_MAX: Duration = Duration::from_millis(1);
-/// Who is back so soon has found nobody who wanted the processor.
-const NOBODY: Duration = Duration::from_micros(2);
+/// Who is back within three times the shortest time that leaving has taken has found nobody who wanted the
+/// processor; that is between these times.
+const NOBODY_MIN: Duration = Duration::from_micros(2);
+const NOBODY_MAX: Duration = Duration::from_micros(10);
 /// Longer than that others have a slice of their own; those who only look and leave in turn take less.
 const SLICE: Duration = Duration::from_micros(300);
 /// From here on a wait sleeps.
@@ -41,6 +43,9 @@ const SLEEPS_MAX: u32 = 1 << 12;
 const SLEEP_PART: u32 = 16;
 /// No sleep is longer: who has ended wakes nobody.
 const SLEEP_MAX: Duration = Duration::from_millis(1);
+/// After so many sleeps that were none, and brought nothing, a wait does without: a peer that is wrong could
+/// wake it all the time.
+const RESTLESS: u32 = 16;
 
 /// What the waits of an end point have learnt.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +54,8 @@ pub(crate) struct Patience {
     look: Duration,
     /// What it has lately cost to leave it.
     leaving: Duration,
+    /// What it has cost at least.
+    least: Duration,
     /// How many sleeps replace leaving when that costs a slice next.
     sleeps: u32,
     /// How many of them are left.
@@ -57,7 +64,7 @@ pub(crate) struct Patience {
 
 impl Default for Patience {
     fn default() -> Self {
-        Self { look: LOOK, leaving: Duration::ZERO, sleeps: SLEEPS, sleeps_left: 0 }
+        Self { look: LOOK, leaving: Duration::ZERO, least: Duration::MAX, sleeps: SLEEPS, sleeps_left: 0 }
     }
 }
 
@@ -69,15 +76,24 @@ impl Patience {
 
     /// Of so many looks that take as long as is looked if nothing is known, how many are made.
     pub(crate) fn looks(&self, usual: u32) -> u32 {
+        if self.look == LOOK {
+            return usual;
+        }
         let looks = u64::from(self.look.subsec_nanos()) * u64::from(usual) / u64::from(LOOK.subsec_nanos());
         // No more than is usual.
         (looks as u32).max(1)
     }
 
+    /// Whether nobody else wanted the processor.
+    fn was_nobody(&self, took: Duration) -> bool {
+        took < self.least.saturating_mul(3).clamp(NOBODY_MIN, NOBODY_MAX)
+    }
+
     /// Others had the processor for so long.
     fn has_left(&mut self, took: Duration) {
         self.leaving = (self.leaving * 7 + took) / 8;
-        if took < NOBODY {
+        self.least = self.least.min(took);
+        if self.was_nobody(took) {
             self.look = (self.look * 2).min(LOOK);
         }
         if took > SLICE {
@@ -90,14 +106,14 @@ impl Patience {
 
     /// After that, what was waited for was there.
     fn has_paid(&mut self, took: Duration) {
-        if took >= NOBODY && took <= SLICE {
+        if !self.was_nobody(took) && took <= SLICE {
             self.look = (self.look / 2).max(LOOK_MIN);
         }
     }
 
-    /// It has slept in place of leaving.
-    fn has_slept(&mut self) {
-        self.sleeps_left = self.sleeps_left.saturating_sub(1);
+    /// It has slept in place of leaving, or could not: then it leaves.
+    fn has_slept(&mut self, could: bool) {
+        self.sleeps_left = if could { self.sleeps_left.saturating_sub(1) } else { 0 };
     }
 }
 
@@ -115,18 +131,21 @@ pub(crate) struct Waiting {
     left_for: Option<Duration>,
     /// How often others have run meanwhile.
     in_vain: u32,
+    /// How many sleeps in a row were none.
+    restless: u32,
 }
 
 impl Waiting {
     #[inline]
     pub(crate) fn new(limit: Option<Duration>) -> Self {
-        Self { turns: 0, limit, since: None, moved: None, is_alone: false, left_for: None, in_vain: 0 }
+        let (since, moved, left_for) = (None, None, None);
+        Self { turns: 0, limit, since, moved, is_alone: false, left_for, in_vain: 0, restless: 0 }
     }
 
     /// Something has arrived, so more may.
     #[inline]
     pub(crate) fn went_on(&mut self, patience: &mut Patience) {
-        (self.moved, self.in_vain) = (None, 0);
+        (self.moved, self.in_vain, self.restless) = (None, 0, 0);
         if let Some(took) = self.left_for.take() {
             patience.has_paid(took);
         }
@@ -156,30 +175,36 @@ impl Waiting {
         sleep: impl FnOnce(Duration) -> bool,
     ) -> Result<bool, Error> {
         let now = Instant::now();
-        let since = *self.since.get_or_insert(now);
-        if self.limit.is_some_and(|limit| now.duration_since(since) >= limit) {
+        let all = now.duration_since(*self.since.get_or_insert(now));
+        let left = self.limit.map_or(SLEEP_MAX, |limit| limit.saturating_sub(all));
+        if left.is_zero() {
             return Err(Error::TimedOut);
         }
         let waited = now.duration_since(*self.moved.get_or_insert(now));
         let is_long = waited >= GIVE_WAY;
         let had_better_sleep = is_long || self.in_vain >= IN_VAIN || patience.sleeps_left > 0;
-        if had_better_sleep && waited >= patience.look && sleep(SLEEP_MAX) {
-            patience.has_slept();
-            self.is_alone = true;
-            return Ok(true);
+        if had_better_sleep && waited >= patience.look && self.restless < RESTLESS {
+            let could = sleep(left.min(SLEEP_MAX));
+            patience.has_slept(could);
+            if could {
+                self.is_alone = true;
+                self.restless = if now.elapsed() < NOBODY_MIN { self.restless + 1 } else { 0 };
+                return Ok(true);
+            }
         }
         // From then on each turn gives way: others may need the processor.
         self.is_alone = waited >= patience.look_for();
         if is_long {
-            std::thread::sleep((waited / SLEEP_PART).min(SLEEP_MAX));
+            std::thread::sleep((waited / SLEEP_PART).min(SLEEP_MAX).min(left));
             return Ok(true);
         }
         if self.is_alone {
+            let before = Instant::now();
             std::thread::yield_now();
-            let took = now.elapsed();
+            let took = before.elapsed();
             patience.has_left(took);
             self.left_for = Some(took);
-            self.in_vain += u32::from(took >= NOBODY);
+            self.in_vain += u32::from(!patience.was_nobody(took));
         }
         Ok(false)
     }
@@ -215,6 +240,11 @@ mod tests {
             patience.has_left(Duration::from_nanos(400));
         }
         assert_eq!(patience.look, LOOK);
+        // Where it takes longer to find that out.
+        let mut slow = Patience::default();
+        let (nobody, others) = (Duration::from_micros(3), Duration::from_micros(9));
+        slow.has_left(nobody);
+        assert!(slow.was_nobody(nobody) && !slow.was_nobody(others));
     }
 
     #[test]
@@ -225,7 +255,7 @@ mod tests {
             patience.has_left(Duration::from_millis(3));
             patience.has_paid(Duration::from_millis(3));
             assert_eq!((patience.sleeps_left, patience.look), (sleeps, LOOK));
-            (0..sleeps).for_each(|_| patience.has_slept());
+            (0..sleeps).for_each(|_| patience.has_slept(true));
         }
         for _ in 0..30 {
             patience.has_left(Duration::from_millis(3));
@@ -266,5 +296,21 @@ mod tests {
         until_it_sleeps(&mut waiting);
         waiting.went_on(&mut Patience::default());
         assert_eq!((waiting.in_vain, waiting.moved), (0, None));
+        // A sleep that is none each time is not tried for ever, and one that cannot be is no reason to try.
+        let mut patience = Patience { sleeps_left: SLEEPS_MAX, ..Patience::default() };
+        (waiting.in_vain, waiting.moved) = (IN_VAIN, Some(Instant::now() - GIVE_WAY));
+        let mut tried = 0;
+        for _ in 0..4 * RESTLESS * TURNS_PER_READING {
+            let _ = waiting.pause(&mut patience, |_| {
+                tried += 1;
+                true
+            });
+            if waiting.restless == RESTLESS {
+                break;
+            }
+        }
+        assert!(tried >= RESTLESS && waiting.restless == RESTLESS);
+        patience.has_slept(false);
+        assert_eq!(patience.sleeps_left, 0);
     }
 }

@@ -12,6 +12,7 @@ use seeded_random::SplitMix64;
 use shm::doorbell::Waiter;
 use shm::process::PidFd;
 use shm::ring::record::{Consumer, Producer, pair};
+use shm::sync::AtomicU32;
 use shm::window::Window;
 
 pub(crate) type Random = Rc<RefCell<SplitMix64>>;
@@ -103,6 +104,10 @@ impl Meeting for TestMeeting {
 
     fn is_there(&self, peer: &Name) -> bool {
         self.net.mail.borrow().contains_key(peer)
+    }
+
+    fn arrivals_word(&self) -> Option<&AtomicU32> {
+        None
     }
 
     fn has_arrivals(&self) -> bool {

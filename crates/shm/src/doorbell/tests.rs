@@ -56,36 +56,47 @@ fn a_wait_ends_at_its_deadline_and_disarms() {
 
 #[test]
 fn one_of_many_bells_wakes_who_sleeps_on_all() {
-    let alone = Bell::default();
-    if !sleep_until_any(&[alone.waiter()], Deadline::after_ns(1_000_000), || false) {
+    let (alone, own) = (Bell::default(), AtomicU32::new(0));
+    if !sleep_until_any(&[alone.waiter()], &own, Deadline::after_ns(1_000_000), || false) {
         println!("skipped: this kernel has no futex_waitv");
         return;
     }
-    for count in [1, 2, futex::ANY_MAX] {
+    for count in [1, 2, futex::ANY_MAX - 1] {
         let bells: Vec<Bell> = (0..count).map(|_| Bell::default()).collect();
         let waiters: Vec<_> = bells.iter().map(Bell::waiter).collect();
         let far = Deadline::after_ns(WATCHDOG_NS);
         for bell in [bells.first().unwrap(), bells.last().unwrap()] {
             thread::scope(|scope| {
-                let sleeps = scope.spawn(|| sleep_until_any(&waiters, far, || false));
+                let sleeps = scope.spawn(|| sleep_until_any(&waiters, &own, far, || false));
                 bell.until_armed();
-                // It may be missed in the moment before it sleeps.
-                while !sleeps.is_finished() {
-                    bell.ringer().ring_if_seen_armed();
-                    thread::yield_now();
+                let mut rung = 0;
+                for _ in 0..3 {
+                    bell.ringer().ring_once(&mut rung);
                 }
                 assert!(sleeps.join().unwrap() && !far.has_passed());
+                assert!(rung & 3 == ASLEEP);
+                bell.ringer().ring_once(&mut rung);
+                assert_eq!(rung, AWAKE);
             });
         }
         assert!(bells.iter().all(|bell| bell.armed.load(Ordering::Relaxed) == AWAKE));
-        assert!(sleep_until_any(&waiters, far, || true) && !far.has_passed());
-        assert!(sleep_until_any(&waiters, Deadline::after_ns(1_000_000), || false));
+        assert_eq!(bells.iter().map(|bell| bell.waiter().value()).sum::<u32>(), 2, "once for each sleep");
+        thread::scope(|scope| {
+            let sleeps = scope.spawn(|| sleep_until_any(&waiters, &own, far, || false));
+            bells[0].until_armed();
+            own.store(1, Ordering::Relaxed);
+            futex::wake(&own, 1);
+            assert!(sleeps.join().unwrap() && !far.has_passed());
+            own.store(0, Ordering::Relaxed);
+        });
+        assert!(sleep_until_any(&waiters, &own, far, || true) && !far.has_passed());
+        assert!(sleep_until_any(&waiters, &own, Deadline::after_ns(1_000_000), || false));
     }
-    let bells: Vec<Bell> = (0..=futex::ANY_MAX).map(|_| Bell::default()).collect();
+    let bells: Vec<Bell> = (0..futex::ANY_MAX).map(|_| Bell::default()).collect();
     let waiters: Vec<_> = bells.iter().map(Bell::waiter).collect();
-    assert!(!sleep_until_any(&waiters, Deadline::after_ns(WATCHDOG_NS), || false), "too many");
-    assert!(!sleep_until_any(&[], Deadline::after_ns(WATCHDOG_NS), || false), "none");
-    bells[0].ringer().ring_if_seen_armed();
+    assert!(!sleep_until_any(&waiters, &own, Deadline::after_ns(WATCHDOG_NS), || false), "too many");
+    assert!(!sleep_until_any(&[], &own, Deadline::after_ns(WATCHDOG_NS), || false), "none");
+    bells[0].ringer().ring_once(&mut 0);
     assert_eq!(bells[0].waiter().value(), 0, "nobody sleeps, and the word is left alone");
 }
 

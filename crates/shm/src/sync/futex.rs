@@ -69,8 +69,16 @@ impl<'a> AnyOf<'a> {
         true
     }
 
-    /// As [`wait`], while all words hold what is expected. `None` if there are none, or if this kernel cannot
-    /// (before Linux 5.16).
+    /// Whether this kernel is not known to be unable to wait for several words: before Linux 5.16 it is, and
+    /// where a filter of system calls forbids it.
+    #[inline]
+    #[must_use]
+    pub fn may_wait() -> bool {
+        !CANNOT_WAIT_ANY.load(super::Ordering::Relaxed)
+    }
+
+    /// As [`wait`], while all words hold what is expected. `None` if there are none, or if this kernel
+    /// cannot: that is remembered.
     #[must_use]
     pub fn wait(&self, deadline: Deadline) -> Option<Woken> {
         use rustix::io::Errno;
@@ -83,10 +91,16 @@ impl<'a> AnyOf<'a> {
             Err(Errno::INTR) => Some(Woken::Interrupted),
             Ok(_) | Err(Errno::AGAIN) => Some(Woken::Look),
             // NOSYS, or a filter of system calls; anything else must not become a hang.
-            Err(_) => None,
+            Err(_) => {
+                CANNOT_WAIT_ANY.store(true, super::Ordering::Relaxed);
+                None
+            }
         }
     }
 }
+
+#[cfg(not(loom))]
+static CANNOT_WAIT_ANY: super::AtomicBool = super::AtomicBool::new(false);
 
 #[cfg(not(loom))]
 impl Default for AnyOf<'_> {

@@ -46,7 +46,7 @@ impl ProducerHalf {
     pub fn connect(self, consumer: OwnedFd) -> Result<Producer> {
         let (theirs, ..) = ends::open(consumer, What::RecordConsumer, MapAccess::ReadOnly)?;
         let data = lines::row(self.region, self.lines)?;
-        Ok(Producer { writer: LineWriter::new(data, ends::count_row(theirs)?, self.lines) })
+        Ok(Producer { writer: LineWriter::new(data, ends::count_row(theirs)?, self.lines), rung: 0 })
     }
 }
 
@@ -58,6 +58,8 @@ impl ProducerHalf {
 #[repr(align(128))]
 pub struct Producer {
     writer: LineWriter<Mapped, Mapped>,
+    /// The sleep of the consumer that was rung for last.
+    rung: u32,
 }
 
 impl Producer {
@@ -188,6 +190,12 @@ impl Producer {
     #[must_use]
     pub fn ringer(&self) -> Ringer<'_> {
         ends::ringer(self.writer.data(), self.writer.reader())
+    }
+
+    /// The same without a fence, and once for each sleep of the consumer: see [`Ringer::ring_once`].
+    #[inline]
+    pub fn ring_once(&mut self) {
+        ends::ringer(self.writer.data(), self.writer.reader()).ring_once(&mut self.rung);
     }
 
     /// For sleeping until there is room: the consumer has to ring [`super::Consumer::room_ringer`].
