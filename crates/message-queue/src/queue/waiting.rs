@@ -4,7 +4,8 @@
 //! leave the processor is right if who is waited for needs it, and costs a whole slice of time if a stranger
 //! wants it, or if the kernel lets the wrong one of several run. To sleep costs the peer a system call to
 //! wake the sleeper. What the waits of an end point have found so far says which it is ([`Patience`]): if
-//! what was waited for is there after others have run for a short time, the next wait leaves sooner; if
+//! what was waited for is there after others have run for a short time, the next wait leaves sooner, and in
+//! the end at once; if
 //! nobody else wanted the processor, the next one looks longer again; and if leaving cost a slice, or was in
 //! vain several times, a wait sleeps. It tries to leave again after some waits, and ever later if that costs
 //! a slice each time.
@@ -20,6 +21,8 @@ use crate::error::Error;
 
 /// Turns without reading the clock.
 const TURNS_PER_READING: u32 = 64;
+/// The same where what is waited for has lately needed the processor: then it is left without another look.
+const TURNS_BEFORE_LEAVING: u32 = 8;
 /// It is looked so long if nothing is known: about what it costs to let another thread run and come back.
 const LOOK: Duration = Duration::from_micros(20);
 /// It is looked at least so long: about what it costs to read the clock twice between two rows of turns.
@@ -82,6 +85,11 @@ impl Patience {
         let looks = u64::from(self.look.subsec_nanos()) * u64::from(usual) / u64::from(LOOK.subsec_nanos());
         // No more than is usual.
         (looks as u32).max(1)
+    }
+
+    /// Whether what is waited for has lately come after others had the processor, again and again.
+    fn had_better_leave(&self) -> bool {
+        self.look == LOOK_MIN
     }
 
     /// Whether nobody else wanted the processor.
@@ -162,7 +170,8 @@ impl Waiting {
     ) -> Result<bool, Error> {
         self.turns = self.turns.wrapping_add(1);
         self.left_for = None;
-        if !self.is_alone && !self.turns.is_multiple_of(TURNS_PER_READING) {
+        let turns = if patience.had_better_leave() { TURNS_BEFORE_LEAVING } else { TURNS_PER_READING };
+        if !self.is_alone && !self.turns.is_multiple_of(turns) {
             return Ok(false);
         }
         self.look_at_clock(patience, sleep)
@@ -193,7 +202,7 @@ impl Waiting {
             }
         }
         // From then on each turn gives way: others may need the processor.
-        self.is_alone = waited >= patience.look_for();
+        self.is_alone = waited >= patience.look_for() || patience.had_better_leave();
         if is_long {
             std::thread::sleep((waited / SLEEP_PART).min(SLEEP_MAX).min(left));
             return Ok(true);
@@ -245,6 +254,17 @@ mod tests {
         let (nobody, others) = (Duration::from_micros(3), Duration::from_micros(9));
         slow.has_left(nobody);
         assert!(slow.was_nobody(nobody) && !slow.was_nobody(others));
+    }
+
+    #[test]
+    fn who_had_better_leave_does_so_without_another_look() {
+        let mut waiting = Waiting::new(None);
+        let mut patience = Patience { look: LOOK_MIN, ..Patience::default() };
+        for _ in 0..TURNS_BEFORE_LEAVING {
+            assert_eq!((waiting.left_for, waiting.is_alone), (None, false));
+            let _ = waiting.pause(&mut patience, |_| false);
+        }
+        assert!(waiting.left_for.is_some() && waiting.is_alone);
     }
 
     #[test]
