@@ -39,9 +39,10 @@ const OTHERS: [(&str, Dimension); 23] = [
 ];
 
 /// Beginnings and ends of names with a size between them.
-const SIZED: [(&str, &str, Dimension); 16] = [
+const SIZED: [(&str, &str, Dimension); 17] = [
     ("scipp.half_rtt.", "", Dimension::Time),
     ("scipp.half_rtt.", ".own", Dimension::Time),
+    ("scipp.half_rtt.", ".put", Dimension::Time),
     ("scibench2.", "", Dimension::Bandwidth),
     ("dma.", "", Dimension::Time),
     ("limits.copy.hot.", "", Dimension::Time),
@@ -130,10 +131,10 @@ pub fn known() -> Vec<(String, Dimension)> {
         };
         list.iter().flat_map(of).collect()
     };
-    all.extend(sized(&scipp::Options::default().sizes_bytes, &SIZED[..2]));
-    all.extend(sized(&scibench2::SIZES_BYTES, &SIZED[2..3]));
-    all.extend(sized(&dma_bench::SIZES_BYTES, &SIZED[3..4]));
-    all.extend(sized(&pt2pt::default_sizes(), &SIZED[7..]));
+    all.extend(sized(&scipp::Options::default().sizes_bytes, &SIZED[..3]));
+    all.extend(sized(&scibench2::SIZES_BYTES, &SIZED[3..4]));
+    all.extend(sized(&dma_bench::SIZES_BYTES, &SIZED[4..5]));
+    all.extend(sized(&pt2pt::default_sizes(), &SIZED[8..]));
     all.sort_by(|a, b| a.0.cmp(&b.0));
     all.dedup();
     all

@@ -30,6 +30,22 @@ fn the_built_in_ones_are_a_file_that_reads_back() {
 }
 
 #[test]
+fn the_figures_of_each_tool_have_names() {
+    let all = ids::known();
+    let dimension = |name: &str| all.iter().find(|(id, _)| id == name).map(|(_, dimension)| *dimension);
+    for (names, expected) in [
+        (&["scipp.half_rtt.4B", "scipp.half_rtt.4B.own", "scipp.half_rtt.4B.put"][..], Dimension::Time),
+        (&["scibench2.64B"], Dimension::Bandwidth),
+        (&["dma.64B", "jitter.rtt.p99.put", "pt2pt.latency.8B", "pt2pt.alltoall.8B"], Dimension::Time),
+    ] {
+        for name in names {
+            assert_eq!(dimension(name), Some(expected), "{name}");
+        }
+    }
+    assert_eq!(dimension("dma.64B.put"), None);
+}
+
+#[test]
 fn a_name_wins_over_a_pattern_and_a_long_pattern_over_a_short_one() {
     let all = parse(
         "[\"*\"]\nupper_ratio = 9\n[\"scipp.*\"]\nupper_ratio = 2.0\n[\"scipp.half_rtt.4B\"]\nupper = \"1 us\"\ntarget = \"0.1us\"\n",
