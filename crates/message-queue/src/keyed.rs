@@ -157,22 +157,22 @@ impl<T> Keyed<T> {
     /// Takes the first thing of a key out. Nothing was changed since it was found.
     pub(crate) fn remove_first(&mut self, first: First) -> Option<T> {
         let Entry { next, value, .. } = self.entries.remove(first.at)?;
-        self.is_without(first, next);
+        self.close_gap(first, next);
         Some(value)
     }
 
     /// The same. What of it was not taken before is dropped when the place is used again.
     #[inline(always)]
-    pub(crate) fn leave_first(&mut self, first: First) {
-        if let Some(entry) = self.entries.leave(first.at) {
+    pub(crate) fn vacate_first(&mut self, first: First) {
+        if let Some(entry) = self.entries.vacate(first.at) {
             let next = entry.next;
-            self.is_without(first, next);
+            self.close_gap(first, next);
         }
     }
 
-    /// The first thing of a key was taken out, before `next`.
+    /// Makes `next` the first thing of a key, whose first one was taken out.
     #[inline(always)]
-    fn is_without(&mut self, first: First, next: u32) {
+    fn close_gap(&mut self, first: First, next: u32) {
         if first.slot == ALONE {
             self.alone = NONE;
         } else if let Some(behind) = self.entries.get_mut(next) {
@@ -297,7 +297,7 @@ mod tests {
                         let first = keyed.first_of(key);
                         prop_assert_eq!(first.and_then(|first| keyed.get(first.at)).copied(), expected);
                         match first {
-                            Some(first) if i % 2 == 0 => keyed.leave_first(first),
+                            Some(first) if i % 2 == 0 => keyed.vacate_first(first),
                             Some(first) => prop_assert_eq!(keyed.remove_first(first), expected),
                             None => {}
                         }

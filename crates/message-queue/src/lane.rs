@@ -76,7 +76,7 @@ pub trait Inlet: Debug {
     /// Whether there is no record now.
     fn is_empty(&self) -> bool;
 
-    /// For sleeping until the next record comes, if the other side wakes who does.
+    /// For sleeping until the next record comes; `None` if the other side wakes nobody.
     fn waiter(&self) -> Option<Waiter<'_>>;
 
     /// Memory that the lane takes on this side, in bytes.

@@ -7,15 +7,16 @@
 //!
 //! **What it must never do.** Trust a word that a peer can write; wait inside a call that does not say so;
 //! let one peer's death or silence keep another peer's messages from going on; allocate, hash for safety
-//! or enter the kernel for a short message.
+//! or enter the kernel for a short message, but to wake a receiver that sleeps.
 //!
-//! **Not there yet.** Waits that sleep on a doorbell, and a length of eager messages that is measured.
+//! **Not there yet.** Waits of a [`SharedQueue`] that peers wake, and a length of eager messages that is
+//! measured.
 //!
 //! **Where to start reading.** [`endpoint`] is the whole of it: `endpoint/send.rs` and `endpoint/arrive.rs`
 //! are the two ends of a message, `endpoint/cut.rs` those of one in several records. [`matching`] decides
 //! which receive gets which message, `wire` is what lies in the rings, [`lane`] what carries it, [`meet`] how
 //! two end points find each other, `limits` how much is kept, `inboxes` who is listened to,
-//! `paths` which way long messages come.
+//! `paths` which way long messages come, `queue/waiting.rs` how a call waits.
 #![forbid(unsafe_code)]
 
 pub mod buffers;

@@ -299,8 +299,8 @@ impl<R, M> Matcher<R, M> {
 
     /// Takes it out. What of it was not taken before is dropped some time.
     #[inline]
-    pub(crate) fn leave_exact(&mut self, first: First) {
-        self.exact.leave_first(first);
+    pub(crate) fn vacate_exact(&mut self, first: First) {
+        self.exact.vacate_first(first);
     }
 }
 

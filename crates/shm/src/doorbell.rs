@@ -250,8 +250,8 @@ impl<'a> Waiter<'a> {
 #[cfg(not(loom))]
 const LOOKS_ARMED: u32 = 64;
 
-/// Counts sleeps of this process. A sleeper that another one follows with the same value four billion sleeps
-/// later looks again at its deadline.
+/// Counts sleeps of this process. One whose ringer has last rung a billion sleeps ago, for the same value,
+/// ends at its deadline.
 #[cfg(not(loom))]
 static SLEEPS: AtomicU32 = AtomicU32::new(0);
 

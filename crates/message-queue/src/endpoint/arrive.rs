@@ -81,7 +81,7 @@ impl<O: Outlet> Core<O> {
             }
             _ => return false,
         };
-        matcher.leave_exact(found);
+        matcher.vacate_exact(found);
         sink.received(user, &Envelope { source: peer, tag, data: None, len_bytes }, buffers);
         true
     }

@@ -82,7 +82,7 @@ proptest! {
                     let got = match exact {
                         Some(exact) if number % 2 == 0 => {
                             let got = matcher.found_exact(exact).copied();
-                            matcher.leave_exact(exact);
+                            matcher.vacate_exact(exact);
                             got
                         }
                         _ => found.and_then(|found| matcher.take_found(found)),

@@ -5,10 +5,9 @@
 //! wants it, or if the kernel lets the wrong one of several run. To sleep costs the peer a system call to
 //! wake the sleeper. What the waits of an end point have found so far says which it is ([`Patience`]): if
 //! what was waited for is there after others have run for a short time, the next wait leaves sooner, and in
-//! the end at once; if
-//! nobody else wanted the processor, the next one looks longer again; and if leaving cost a slice, or was in
-//! vain several times, a wait sleeps. It tries to leave again after some waits, and ever later if that costs
-//! a slice each time.
+//! the end at once; if nobody else wanted the processor, the next one looks longer again; and if leaving
+//! cost a slice, or was in vain several times, a wait sleeps. It tries to leave again after some waits, and
+//! ever later if that costs a slice each time.
 //!
 //! Where no peer would wake a sleeper, a wait looks for half of what leaving costs, and so loses no more by
 //! the one than by the other. (Half: two who wait for each other on one processor each count the other's
@@ -84,7 +83,7 @@ impl Patience {
         }
         let looks = u64::from(self.look.subsec_nanos()) * u64::from(usual) / u64::from(LOOK.subsec_nanos());
         // No more than is usual.
-        (looks as u32).max(1)
+        (looks as u32).max(1).min(usual)
     }
 
     /// Whether what is waited for has lately come after others had the processor, again and again.

@@ -77,8 +77,8 @@ impl<'a> AnyOf<'a> {
         !CANNOT_WAIT_ANY.load(super::Ordering::Relaxed)
     }
 
-    /// As [`wait`], while all words hold what is expected. `None` if there are none, or if this kernel
-    /// cannot: that is remembered.
+    /// As [`wait`], while all words hold what is expected. `None` if there are none, or if it cannot; if this
+    /// kernel never can, that is remembered.
     #[must_use]
     pub fn wait(&self, deadline: Deadline) -> Option<Woken> {
         use rustix::io::Errno;
@@ -90,11 +90,13 @@ impl<'a> AnyOf<'a> {
             Err(Errno::TIMEDOUT) => Some(Woken::TimedOut),
             Err(Errno::INTR) => Some(Woken::Interrupted),
             Ok(_) | Err(Errno::AGAIN) => Some(Woken::Look),
-            // NOSYS, or a filter of system calls; anything else must not become a hang.
-            Err(_) => {
+            // PERM: a filter of system calls.
+            Err(Errno::NOSYS | Errno::PERM) => {
                 CANNOT_WAIT_ANY.store(true, super::Ordering::Relaxed);
                 None
             }
+            // None at all, or no memory now; anything else must not become a hang.
+            Err(_) => None,
         }
     }
 }
