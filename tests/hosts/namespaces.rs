@@ -93,11 +93,13 @@ pub(crate) fn text(output: &Output) -> (i32, String, String) {
     (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
 }
 
+/// The kinds of namespaces that a host has of its own.
+pub(crate) const KINDS: [&str; 5] = ["mnt", "net", "pid", "ipc", "uts"];
+
 /// The namespaces of a process, as names of the kernel.
 pub(crate) fn namespaces(pid: &str) -> BTreeSet<String> {
-    let kinds = ["mnt", "net", "pid", "ipc", "uts"];
     let link = |kind: &str| std::fs::read_link(format!("/proc/{pid}/ns/{kind}")).ok();
-    kinds.iter().filter_map(|kind| Some(link(kind)?.to_str()?.to_owned())).collect()
+    KINDS.iter().filter_map(|kind| Some(link(kind)?.to_str()?.to_owned())).collect()
 }
 
 const REACH: &str = env!("CARGO_BIN_EXE_tieline-reach");

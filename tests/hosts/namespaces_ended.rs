@@ -1,6 +1,8 @@
 //! Hosts of `tieline up --hosts-in-namespaces` end without a trace, however they end.
 
 use std::collections::BTreeSet;
+use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -8,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tieline_tests::{Cluster, Watchdog};
 
 use crate::lab::until;
-use crate::namespaces::{Hosts, can, namespaces, text};
+use crate::namespaces::{Hosts, KINDS, can, namespaces, text};
 
 /// What the machine has, apart from processes: mounts, named network namespaces, interfaces with their
 /// addresses.
@@ -21,9 +23,32 @@ fn machine() -> (String, String, String) {
     (mounts, said(&["netns"]), addresses.collect())
 }
 
+/// Namespaces by their names of the kernel. They are held open: the kernel gives the name of one that is gone
+/// to the next one, here to that of another test's host.
+struct Held {
+    names: BTreeSet<String>,
+    _open: Vec<File>,
+}
+
+/// The namespaces of these processes that are not this one's.
+fn held(pids: &[u32]) -> Held {
+    let own = namespaces("self");
+    let mut held = Held { names: BTreeSet::new(), _open: Vec::new() };
+    for kind in pids.iter().flat_map(|pid| KINDS.map(|kind| format!("/proc/{pid}/ns/{kind}"))) {
+        // Opened first: the name is that of what is held, or nothing is known of a process that has ended.
+        let Ok(open) = File::open(&kind) else { continue };
+        let name = std::fs::read_link(format!("/proc/self/fd/{}", open.as_raw_fd())).unwrap();
+        let name = name.to_str().unwrap().to_owned();
+        if !own.contains(&name) && held.names.insert(name) {
+            held._open.push(open);
+        }
+    }
+    held
+}
+
 /// Processes that are in one of these namespaces. One that has ended holds none, also if its parent has not
 /// asked for its end yet.
-fn inside(of: &BTreeSet<String>) -> Vec<String> {
+fn inside(of: &Held) -> Vec<String> {
     let entries =
         std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let runs = |pid: &String| {
@@ -31,20 +56,19 @@ fn inside(of: &BTreeSet<String>) -> Vec<String> {
         stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
     };
     entries
-        .filter(|name| name.parse::<u32>().is_ok() && !namespaces(name).is_disjoint(of))
+        .filter(|name| name.parse::<u32>().is_ok() && !namespaces(name).is_disjoint(&of.names))
         .filter(runs)
         .collect()
 }
 
 /// The namespaces of all hosts, and those of their hub.
-fn all_namespaces(hosts: &Hosts) -> BTreeSet<String> {
+fn all_namespaces(hosts: &Hosts) -> Held {
     let count = hosts.said["hosts"].as_array().unwrap().len();
-    let mut all: BTreeSet<_> =
-        (0..count).flat_map(|index| namespaces(&hosts.first_process(index).to_string())).collect();
-    let hub = hub_of(&hosts.cluster).unwrap();
-    all.extend(namespaces(&hub.to_string()).difference(&namespaces("self")).cloned());
+    let mut pids: Vec<_> = (0..count).map(|index| hosts.first_process(index)).collect();
+    pids.push(hub_of(&hosts.cluster).unwrap());
+    let all = held(&pids);
     // Of each host mount, network, processes, IPC and name; of the hub network and processes.
-    assert_eq!(all.len(), 5 * count + 2, "{all:?}");
+    assert_eq!(all.names.len(), 5 * count + 2, "{:?}", all.names);
     all
 }
 
@@ -160,8 +184,7 @@ fn an_up_that_is_killed_or_interrupted_leaves_nothing() {
         let is_there = |path: &Path| std::fs::read(path).is_ok_and(|bytes| !bytes.is_empty());
         until("the file", || is_there(&path) || up.try_wait().unwrap().is_some());
         let hub = hub_of(&cluster);
-        let hub = hub.map(|hub| hub.to_string()).unwrap_or_default();
-        let all: BTreeSet<_> = namespaces(&hub).difference(&namespaces("self")).cloned().collect();
+        let all = held(hub.as_slice());
         kill(up.id(), signal);
         let (status, _, err) = text(&up.wait_with_output().unwrap());
         match signal {
@@ -198,8 +221,7 @@ fn hosts_of_a_measurement_end_with_it_however_it_ends() {
         let dir = cluster.runtime_dir().join(format!("acceptance-{}", bench.id()));
         let is_there = |path: &Path| std::fs::read(path).is_ok_and(|bytes| !bytes.is_empty());
         until("the file", || is_there(&dir.join(file)) || bench.try_wait().unwrap().is_some());
-        let hub = hub_in(&dir).expect("the measurement has hosts").to_string();
-        let all: BTreeSet<_> = namespaces(&hub).difference(&namespaces("self")).cloned().collect();
+        let all = held(&[hub_in(&dir).expect("the measurement has hosts")]);
         kill(bench.id(), signal);
         let (status, _, err) = text(&bench.wait_with_output().unwrap());
         let wanted = if signal == Signal::KILL { -1 } else { 128 + signal.as_raw() };
