@@ -65,14 +65,15 @@ typedef uint64_t tieline_mq_persistent;
 #define TIELINE_MQ_FETCH_READ 1     /* the receiver copies them out of the sender's memory (cross-memory attach) */
 #define TIELINE_MQ_FETCH_IN_PARTS 2 /* through the ring: the sender copies in while the receiver copies out */
 
-/* 0 means the default everywhere but in `size` and `port`. */
+/* 0 means the default everywhere but in `size` and `port`; TIELINE_MQ_EAGER_MAX_BYTES, TIELINE_MQ_RING_BYTES and
+ * TIELINE_MQ_FETCH in the environment change the defaults. */
 typedef struct tieline_mq_options {
     size_t size;                    /* sizeof(tieline_mq_options) */
     uint32_t node;                  /* a node of this host; default: the only one, or what TIELINE_NODE says */
     uint32_t port;                  /* unique on its node */
     uint32_t threads;               /* not 0: several threads use the queue at once; calls take a lock */
     uint32_t fetch;                 /* how long messages come: TIELINE_MQ_FETCH_... */
-    size_t ring_bytes;              /* memory of the ring of one direction between two queues */
+    size_t ring_bytes;              /* memory of the ring of one direction between two queues: 4 KiB to 1 GiB */
     size_t eager_max_bytes;         /* longest message that is sent before its receiver asks for it */
     size_t cut_bytes;               /* longest part of such a message in one record of the ring */
     size_t unexpected_messages;     /* messages that are kept before they are received, of all peers */

@@ -115,6 +115,41 @@ fn group(members: usize, more: &[&str]) -> Vec<String> {
 }
 
 #[test]
+fn the_environment_chooses_the_ways_of_messages_for_programs_that_do_not() {
+    let _watchdog = Watchdog::usual("settings of the environment");
+    let cluster = Cluster::up(2).unwrap();
+    let ping_pong = compile("examples/messages/ping_pong.c");
+    let run = |name, value, arguments: &[&str]| {
+        let mut command = program(&cluster, &ping_pong, arguments);
+        command.env(name, value).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().unwrap()
+    };
+    for (name, value) in [
+        ("TIELINE_MQ_FETCH", "read"),
+        ("TIELINE_MQ_FETCH", "in-parts"),
+        ("TIELINE_MQ_EAGER_MAX_BYTES", "0"),
+        ("TIELINE_MQ_RING_BYTES", "4096"),
+        ("TIELINE_MQ_RING_BYTES", "1000000"),
+    ] {
+        for length in ["8", "100000"] {
+            let second = run(name, value, &["8", "1", "4", "1", "second", length, "50"]);
+            let first = run(name, value, &["4", "1", "8", "1", "first", length, "50"]);
+            for end in [first, second] {
+                let output = end.wait_with_output().unwrap();
+                assert!(output.status.success(), "{name}={value}, {length} bytes: {output:?}");
+            }
+        }
+    }
+    let output = run("TIELINE_MQ_FETCH", "dma", &["4", "1", "8", "1", "first", "8", "50"]).wait_with_output();
+    let output = output.unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !output.status.success() && errors.contains("variable TIELINE_MQ_FETCH: `dma` is not"),
+        "{errors}"
+    );
+}
+
+#[test]
 fn members_of_a_group_get_the_same() {
     let _watchdog = Watchdog::usual("groups");
     for members in [1, 2, 5] {

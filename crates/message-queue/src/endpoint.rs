@@ -240,8 +240,9 @@ impl Endpoint<Datagrams> {
     /// A new end point with a name of its own, to be found by other processes of this user on this machine.
     ///
     /// # Errors
-    /// [`Error::NoEndpoint`].
+    /// [`Error::Setting`], [`Error::NoEndpoint`].
     pub fn new(settings: Settings) -> Result<Self, Error> {
+        settings.check()?;
         let no_endpoint = |errno| Error::NoEndpoint { errno };
         let name = Name::new().ok_or(no_endpoint(Errno::AGAIN))?;
         let meeting = Datagrams::begin(name, settings.ring_bytes).map_err(no_endpoint)?;

@@ -67,6 +67,18 @@ pub enum Error {
         /// The kernel's reason.
         errno: Errno,
     },
+    /// A setting is out of its range.
+    #[error("{name} {value}: that is out of its range; give a number from {least} to {most}")]
+    Setting {
+        /// Which.
+        name: &'static str,
+        /// What was given.
+        value: usize,
+        /// Least that it may be.
+        least: usize,
+        /// Most that it may be.
+        most: usize,
+    },
     /// What was waited for did not happen in time.
     #[error("the wait has reached its time limit: the operation goes on; wait again or cancel it")]
     TimedOut,

@@ -53,7 +53,7 @@ impl MessageQueue<Datagrams> {
     /// As [`Endpoint::new`].
     ///
     /// # Errors
-    /// [`Error::NoEndpoint`].
+    /// [`Error::Setting`], [`Error::NoEndpoint`].
     pub fn new(settings: Settings) -> Result<Self, Error> {
         Ok(Self::with(Endpoint::new(settings)?))
     }

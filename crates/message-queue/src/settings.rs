@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::error::Error;
+
 /// How a receiver gets the bytes of a message that was offered to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fetch {
@@ -14,10 +16,26 @@ pub enum Fetch {
     InParts,
 }
 
+impl Fetch {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Measured, Self::Read, Self::InParts];
+
+    /// Its name, as in [`FETCH`].
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Measured => "measured",
+            Self::Read => "read",
+            Self::InParts => "in-parts",
+        }
+    }
+}
+
 /// Choices of one end point. Both ends of a pair may choose differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Memory of a ring for one direction between two end points: rounded up to a power of two.
+    /// Memory of a ring for one direction between two end points, from 4 KiB to 1 GiB: rounded up to a power
+    /// of two.
     ///
     /// With the 32 KiB of the default, 1,000 end points that have 20 active peers each take less than 1 GiB
     /// in all.
@@ -49,6 +67,84 @@ pub struct Settings {
     pub peers_max: u32,
 }
 
+/// A variable of the environment that is not understood.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("variable {variable}: `{value}` is not {expected}: correct or unset it")]
+pub struct BadVariable {
+    /// Its name.
+    pub variable: &'static str,
+    /// What it is.
+    pub value: String,
+    /// What it may be.
+    pub expected: &'static str,
+}
+
+/// Longest eager message in bytes: the default of [`Settings::eager_max_bytes`].
+pub const EAGER_MAX_BYTES: &str = "TIELINE_MQ_EAGER_MAX_BYTES";
+/// The default of [`Settings::ring_bytes`].
+pub const RING_BYTES: &str = "TIELINE_MQ_RING_BYTES";
+/// The default of [`Settings::fetch`]: `measured`, `read` or `in-parts`.
+pub const FETCH: &str = "TIELINE_MQ_FETCH";
+/// The variables of [`Settings::from_environment`].
+pub const VARIABLES: [&str; 3] = [EAGER_MAX_BYTES, RING_BYTES, FETCH];
+
+/// Least and most bytes of a ring.
+const RING_LEAST_BYTES: usize = 4 << 10;
+const RING_MOST_BYTES: usize = 1 << 30;
+
+impl Settings {
+    /// Whether an end point can be made with them.
+    ///
+    /// # Errors
+    /// [`Error::Setting`].
+    pub fn check(&self) -> Result<(), Error> {
+        let (name, value) = ("ring_bytes", self.ring_bytes);
+        if (RING_LEAST_BYTES..=RING_MOST_BYTES).contains(&value) {
+            return Ok(());
+        }
+        Err(Error::Setting { name, value, least: RING_LEAST_BYTES, most: RING_MOST_BYTES })
+    }
+
+    /// The defaults, with what the environment says otherwise ([`VARIABLES`]; an empty variable counts as
+    /// unset).
+    ///
+    /// # Errors
+    /// A variable is not understood.
+    pub fn from_environment() -> Result<Self, BadVariable> {
+        Self::from_variables(|name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()))
+    }
+
+    fn from_variables(get: impl Fn(&'static str) -> Option<String>) -> Result<Self, BadVariable> {
+        let get = |variable| get(variable).filter(|value| !value.is_empty());
+        let bytes = |variable, default, least, most, expected| match get(variable) {
+            None => Ok(default),
+            Some(value) => match value.parse() {
+                Ok(bytes) if (least..=most).contains(&bytes) => Ok(bytes),
+                _ => Err(BadVariable { variable, value, expected }),
+            },
+        };
+        let default = Self::default();
+        let eager_max_bytes =
+            bytes(EAGER_MAX_BYTES, default.eager_max_bytes, 0, usize::MAX, "a number of bytes")?;
+        let expected = "a number of bytes from 4096 to 1073741824";
+        let ring_bytes = bytes(RING_BYTES, default.ring_bytes, RING_LEAST_BYTES, RING_MOST_BYTES, expected)?;
+        let fetch = match get(FETCH) {
+            None => default.fetch,
+            Some(value) => match Fetch::ALL.into_iter().find(|fetch| fetch.name() == value) {
+                Some(fetch) => fetch,
+                None => {
+                    return Err(BadVariable {
+                        variable: FETCH,
+                        value,
+                        expected: "measured, read or in-parts",
+                    });
+                }
+            },
+        };
+        Ok(Self { ring_bytes, eager_max_bytes, fetch, ..default })
+    }
+}
+
 /// A limit of what is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
@@ -69,6 +165,62 @@ impl Default for Settings {
             unexpected: Bounds { messages: 1 << 16, bytes: 64 << 20 },
             unexpected_per_peer: Bounds { messages: 1 << 12, bytes: 4 << 20 },
             peers_max: 1 << 16,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(variables: &[(&'static str, &str)]) -> Result<Settings, String> {
+        let get = |name| variables.iter().find(|(of, _)| *of == name).map(|(_, value)| (*value).to_owned());
+        Settings::from_variables(get).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_environment_changes_the_defaults_and_nothing_else() {
+        let default = Settings::default();
+        assert_eq!(of(&[]), Ok(default));
+        assert_eq!(of(&[(EAGER_MAX_BYTES, ""), (FETCH, "")]), Ok(default));
+        let changed = of(&[(EAGER_MAX_BYTES, "0"), (RING_BYTES, "65536"), (FETCH, "in-parts")]);
+        let wanted = Settings { eager_max_bytes: 0, ring_bytes: 64 << 10, fetch: Fetch::InParts, ..default };
+        assert_eq!(changed, Ok(wanted));
+    }
+
+    #[test]
+    fn a_ring_has_a_length_that_can_be_used() {
+        let of = |ring_bytes| Settings { ring_bytes, ..Settings::default() }.check();
+        assert_eq!([of(4096), of(1 << 30)], [Ok(()), Ok(())]);
+        for ring_bytes in [0, 1, 4095, (1 << 30) + 1, usize::MAX] {
+            let text = of(ring_bytes).unwrap_err().to_string();
+            let wanted =
+                format!("ring_bytes {ring_bytes}: that is out of its range; give a number from 4096 to");
+            assert!(text.starts_with(&wanted), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_understood_is_named() {
+        for (variable, value, expected) in [
+            (
+                EAGER_MAX_BYTES,
+                "8K",
+                "variable TIELINE_MQ_EAGER_MAX_BYTES: `8K` is not a number of bytes: correct",
+            ),
+            (
+                RING_BYTES,
+                "100",
+                "variable TIELINE_MQ_RING_BYTES: `100` is not a number of bytes from 4096 to",
+            ),
+            (
+                FETCH,
+                "dma",
+                "variable TIELINE_MQ_FETCH: `dma` is not measured, read or in-parts: correct or unset it",
+            ),
+        ] {
+            let error = of(&[(variable, value)]).unwrap_err();
+            assert!(error.starts_with(expected), "{error}");
         }
     }
 }

@@ -93,6 +93,7 @@ pub fn of_message(error: &MessageError) -> Code {
         MessageError::Cancelled => Code::Cancelled,
         MessageError::NoSuchRequest => Code::NoSuchRequest,
         MessageError::TimedOut => Code::TimedOut,
+        MessageError::Setting { .. } => Code::Invalid,
         MessageError::NotNow { .. } => Code::Busy,
         MessageError::NoWay { .. } | MessageError::NoEndpoint { .. } => Code::NoResources,
     }

@@ -15,7 +15,9 @@ use proto::ids::{NodeId, PortNo, SegmentKey};
 pub use message_queue::MessageQueue as Engine;
 pub use message_queue::buffers::Buffers;
 pub use message_queue::endpoint::{Claimed, Counters, Mode, SendRequest};
-pub use message_queue::settings::{Bounds, Fetch, Settings};
+pub use message_queue::settings::{
+    BadVariable, Bounds, EAGER_MAX_BYTES, FETCH, Fetch, RING_BYTES, Settings, VARIABLES,
+};
 pub use message_queue::{
     DIRECT_LOOKS, Direct, Envelope, Error as MessageError, Name, PeerId, Persistent, Request, SharedQueue,
     Space, Status, Want,

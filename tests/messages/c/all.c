@@ -149,6 +149,11 @@ static void wrong_calls(tieline_mq *a, uint32_t node, uint32_t to_b) {
     options.size = 8;
     CHECK(tieline_mq_open(&options, &none) == TIELINE_MQ_INVALID);
     CHECK(tieline_mq_open(NULL, &none) == TIELINE_MQ_INVALID);
+    options = (tieline_mq_options)TIELINE_MQ_OPTIONS_INIT;
+    options.node = node;
+    options.port = 9;
+    options.ring_bytes = (size_t)1 << 40;
+    CHECK(tieline_mq_open(&options, &none) == TIELINE_MQ_INVALID && strstr(tieline_mq_error(), "ring_bytes") != NULL);
     CHECK(tieline_mq_peer(a, node, 99, 0, &peer) == TIELINE_MQ_NOT_FOUND);
     CHECK(strstr(tieline_mq_error(), "tieline_mq_peer: ") != NULL && strstr(tieline_mq_error(), "port 99") != NULL);
     CHECK(tieline_mq_peer(a, 5, 1, 0, &peer) == TIELINE_MQ_INVALID);

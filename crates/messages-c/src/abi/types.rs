@@ -130,7 +130,8 @@ impl In<tieline_mq_options> {
             );
             return Err(Code::Invalid.because(why));
         }
-        let mut settings = Settings::default();
+        let mut settings =
+            Settings::from_environment().map_err(|error| Code::Invalid.because(error.to_string()))?;
         let defaults = [
             (&mut settings.ring_bytes, given.ring_bytes),
             (&mut settings.eager_max_bytes, given.eager_max_bytes),
@@ -146,7 +147,8 @@ impl In<tieline_mq_options> {
             }
         }
         settings.fetch = match given.fetch {
-            0 => Fetch::Measured,
+            // As the environment says, if it does.
+            0 => settings.fetch,
             1 => Fetch::Read,
             2 => Fetch::InParts,
             other => {
