@@ -135,6 +135,8 @@ struct Core<O> {
     asked: Vec<u32>,
     /// [`Settings::part_wait`], in ticks.
     part_wait: u64,
+    /// Ticks that went to copies out of other processes' memory: what comes in parts meanwhile is not slow.
+    ticks_reading: u64,
     /// Peers for which something waits.
     busy: Vec<PeerId>,
     /// Whether lanes of peers that are lost have to be dropped.
@@ -265,6 +267,7 @@ impl<M: Meeting> Endpoint<M> {
             parts: Order::default(),
             asked: Vec::new(),
             part_wait: ticks(settings.part_wait),
+            ticks_reading: 0,
             busy: Vec::new(),
             is_any_lost: false,
             records_out: 0,

@@ -12,10 +12,13 @@ const FIRST_CLASS: u32 = 14;
 /// Times that each way is tried before the faster one is preferred. Of the first time pages and caches are
 /// cold.
 const TRIALS: u32 = 3;
-/// The slower way is tried again once in so many messages …
-const AGAIN_EVERY: u32 = 64;
-/// … or in so many, if it is slower by this factor.
-const SELDOM_EVERY: u32 = 1024;
+/// The slower way is tried again with so many messages in a row: a sender that had nothing to do may be
+/// asleep when the first is asked for …
+const AGAIN: u32 = 8;
+/// … of so many …
+const AGAIN_EVERY: u32 = 64 * AGAIN;
+/// … or of so many, if it is slower by this factor.
+const SELDOM_EVERY: u32 = 1024 * AGAIN;
 const MUCH_SLOWER: u64 = 3;
 /// A mean below this counts as this where it bounds a sample: else one of 0 would stay.
 const LEAST_MEAN: u64 = 16;
@@ -100,7 +103,7 @@ impl Paths {
             (Path::Ring, [ring.mean, read.mean])
         };
         let every = if costs[1] / MUCH_SLOWER > costs[0] { SELDOM_EVERY } else { AGAIN_EVERY };
-        if messages.is_multiple_of(every) { better.other() } else { better }
+        if *messages % every < AGAIN { better.other() } else { better }
     }
 
     /// A message has come on this way, and took so many ticks.
@@ -161,6 +164,21 @@ mod tests {
         // Much slower: it is hardly tried any more.
         let [_, ring] = taken(&mut paths, 1 << 16, 10_000, 10, 1500);
         assert!(ring < 60, "{ring}");
+    }
+
+    #[test]
+    fn the_other_way_is_tried_with_several_messages_in_a_row() {
+        let mut paths = Paths::default();
+        taken(&mut paths, 1 << 16, 100, 100, 150);
+        let ways: Vec<_> = (0..AGAIN_EVERY)
+            .map(|_| {
+                let path = paths.choose(1 << 16);
+                paths.note(path, 1 << 16, if path == Path::Read { 6400 } else { 9600 });
+                path
+            })
+            .collect();
+        let runs: Vec<_> = ways.chunk_by(|a, b| a == b).map(|run| (run[0], run.len())).collect();
+        assert!(matches!(runs[..], [(Path::Read, _), (Path::Ring, 8), (Path::Read, _)]), "{runs:?}");
     }
 
     #[test]

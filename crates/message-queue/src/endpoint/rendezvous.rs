@@ -48,7 +48,9 @@ impl<O: Outlet> Core<O> {
         let began = now_ticks();
         match peer.read(&mut receive.buffers, offer.address, len) {
             Ok(()) => {
-                peer.paths.note(Path::Read, len, now_ticks().saturating_sub(began));
+                let ticks = now_ticks().saturating_sub(began);
+                peer.paths.note(Path::Read, len, ticks);
+                self.ticks_reading = self.ticks_reading.wrapping_add(ticks);
                 self.counters.read += 1;
                 self.tell_done(id, offer.send);
                 self.received(receive, envelope, None, sink);
@@ -67,12 +69,16 @@ impl<O: Outlet> Core<O> {
         }
     }
 
+    /// The clock for what comes in parts: it stands while this end copies out of other processes' memory.
+    pub(super) fn ticks_not_reading(&self) -> u64 {
+        now_ticks().wrapping_sub(self.ticks_reading)
+    }
+
     /// Asks a sender for the first `len` bytes of its message, in parts.
     fn ask(&mut self, receive: Receive, envelope: Envelope, offer: Offer, len: usize) {
-        let id = envelope.source;
+        let (id, now) = (envelope.source, self.ticks_not_reading());
         let Some(peer) = self.peers.get_mut(id as usize) else { return };
         let is_readable = offer.is_one_piece && peer.can_be_read();
-        let now = now_ticks();
         if peer.coming.open == 0 {
             (peer.coming.since, peer.coming.bytes, peer.coming.moved_at) = (now, 0, now);
         }

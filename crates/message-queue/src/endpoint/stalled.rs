@@ -25,7 +25,7 @@ impl<O: Outlet> Core<O> {
     /// one.
     #[cold]
     pub(super) fn read_stalled(&mut self, sink: &mut impl Sink) -> bool {
-        let now = now_ticks();
+        let now = self.ticks_not_reading();
         let mut at = 0;
         while let Some(number) = self.asked.get(at).copied() {
             match self.is_stalled(number, now) {
@@ -63,9 +63,14 @@ impl<O: Outlet> Core<O> {
         let (id, end) = (parts.envelope.source, parts.end);
         let (Some(offer), Target::Receive(receive)) = (parts.offer, &mut parts.target) else { return };
         let Some(peer) = self.peers.get_mut(id as usize) else { return };
+        let began = now_ticks();
+        let waits_since = peer.coming.moved_at.max(parts.asked_at).wrapping_add(self.ticks_reading);
         match peer.read(&mut receive.buffers, offer.address, end) {
             Ok(()) => {
-                peer.paths.note(Path::Ring, end, now_ticks().saturating_sub(parts.asked_at));
+                let now = now_ticks();
+                self.ticks_reading = self.ticks_reading.wrapping_add(now.saturating_sub(began));
+                // Of the ring it has cost that nothing came, and this copy. What came before was others'.
+                peer.paths.note(Path::Ring, end, now.saturating_sub(waits_since));
                 peer.coming.thrown += 1;
                 let is_too_much = peer.coming.thrown as usize > BACKLOG_MAX;
                 let target = std::mem::replace(&mut parts.target, Target::Thrown);
@@ -92,19 +97,21 @@ impl<O: Outlet> Core<O> {
 
     /// All parts of a message have come, or no more will.
     pub(super) fn parts_ended(&mut self, number: u32, parts: &Parts) {
-        let now = now_ticks();
+        let now = self.ticks_not_reading();
         if let Some(peer) = self.peers.get_mut(parts.envelope.source as usize) {
             let coming = &mut peer.coming;
             coming.open = coming.open.saturating_sub(1);
             if matches!(parts.target, Target::Thrown) {
                 coming.thrown = coming.thrown.saturating_sub(1);
-            } else {
-                // Several may be under way, one part of each in turn: what has come of all of them took the
-                // time since the last of them was complete.
+                (coming.since, coming.bytes) = (now, 0);
+            } else if coming.bytes >= parts.end as u64 {
+                // Several may be under way, one part of each in turn, and end one soon after the other: what
+                // has come of all of them took the time since the last look. The few bytes of those that end
+                // after the first would tell the time of a part and not of a message, so they wait for more.
                 let (bytes, ticks) = (coming.bytes, now.saturating_sub(coming.since));
                 peer.paths.note_bytes(parts.end, usize::try_from(bytes).unwrap_or(usize::MAX), ticks);
+                (peer.coming.since, peer.coming.bytes) = (now, 0);
             }
-            (peer.coming.since, peer.coming.bytes) = (now, 0);
         }
         if let Some(at) = self.asked.iter().position(|asked| *asked == number) {
             self.asked.swap_remove(at);
