@@ -409,10 +409,41 @@ fn pt2pt_measures_each_test_and_prints_the_layout_of_osu() {
 }
 
 #[test]
+fn pt2pt_measures_memory_of_another_node() {
+    if !two_processors() {
+        return;
+    }
+    let _watchdog = Watchdog::usual("pt2pt of memory");
+    let cluster = Cluster::empty().unwrap();
+    let of_memory = |more: &[&str]| {
+        let tests = ["bench", "pt2pt", "put", "get", "put-bw", "get-bw", "fetch-add", "compare-swap"];
+        let options = ["--sizes", "1,4K,1M", "--iterations", "50", "--window", "8", "--quiet"];
+        let all: Vec<&str> = tests.into_iter().chain(options).chain(more.iter().copied()).collect();
+        let (status, out, err) = cluster.run(&all).unwrap();
+        assert_eq!((status, err.as_str()), (0, ""));
+        out
+    };
+    let report = json(&of_memory(&["--json"]));
+    let rows = report["rows"].as_array().unwrap();
+    let of = |test: &str| -> Vec<(u64, u64)> {
+        let rows = rows.iter().filter(|row| row["test"] == test);
+        rows.map(|row| (row["size_bytes"].as_u64().unwrap(), row["window"].as_u64().unwrap())).collect()
+    };
+    assert_eq!(of("put"), [(1, 1), (4096, 1), (1 << 20, 1)]);
+    assert_eq!((of("get-bw"), of("fetch-add")), (vec![(1, 8), (4096, 8), (1 << 20, 8)], vec![(8, 1)]));
+    assert!(rows.len() == 14 && rows.iter().all(|row| row["ns"].as_f64().unwrap() > 0.0), "{report}");
+    let out = of_memory(&["--layout", "osu"]);
+    assert_eq!(out.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).count(), 14, "{out}");
+    assert!(out.contains("as OSU MPI_Get latency Test v7.4"), "{out}");
+    // Its cluster is gone.
+    assert_eq!(std::fs::read_dir(cluster.runtime_dir()).unwrap().count(), 0);
+}
+
+#[test]
 fn pt2pt_says_what_it_cannot_measure() {
     let cluster = Cluster::empty().unwrap();
     for (arguments, named) in [
-        (&["latency", "put"][..], "put: it is no test: give latency, bw,"),
+        (&["latency", "store"][..], "store: it is no test: give latency, bw,"),
         (&["mr", "--pairs", "0"], "--pairs 0: give a number from 1 to 64"),
         (&["barrier", "--members", "1"], "--members 1: give a number from 2 to 64"),
         (&["bw", "--window", "0"], "--window 0: give the messages under way"),

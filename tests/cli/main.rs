@@ -22,6 +22,7 @@ mod misuse;
 mod options;
 mod paths;
 mod printing;
+mod query_messages;
 mod report;
 mod run_compare;
 mod signals;

@@ -124,7 +124,8 @@ pub(crate) enum Command {
     /// a relay
     #[command(after_help = "Examples:\n  tieline query                  # the only node here\n  \
                             tieline query --node 8\n  tieline query --node 8 --json\n  \
-                            tieline query --brief --host rack1-a   # the ID of the node on that host")]
+                            tieline query --brief --host rack1-a   # the ID of the node on that host\n  \
+                            tieline query --messages       # thresholds of message queues")]
     Query(Query),
     /// Test the links: is each up, and does it lead to the planned node?
     #[command(
@@ -318,6 +319,10 @@ pub(crate) struct Query {
     /// Print only the node's ID, as `dis_config -gn` does for each card
     #[arg(long, conflicts_with_all = ["brief", "host"])]
     pub card: bool,
+    /// Show the settings of message queues, and which way of a message is fastest here by its size;
+    /// measures for about a second, without a node
+    #[arg(long, conflicts_with_all = ["brief", "host", "card"])]
+    pub messages: bool,
 }
 
 /// `cable`.

@@ -19,6 +19,7 @@ mod link;
 mod node;
 mod over_ssh;
 mod query;
+mod query_messages;
 mod run;
 mod sockets;
 mod status;

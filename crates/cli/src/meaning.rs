@@ -69,6 +69,11 @@ fn meaning(command: &Command) -> Meaning {
         }
         Command::Cable(_) => of("cable", Node::Narrows),
         Command::Diag(_) => of("diag", Node::Narrows),
+        Command::Query(arguments) if arguments.messages => Meaning {
+            no_cluster: Some("it measures the machine, without a cluster"),
+            no_runtime_dir: true,
+            ..of("query --messages", Node::Nothing("it measures the machine, without a node"))
+        },
         Command::Query(_) => of("query", Node::One),
         Command::Conntest(_) => of("conntest", Node::Narrows),
         Command::Link { action: LinkAction::List } => {
@@ -178,9 +183,12 @@ fn of_bench(bench: &Bench) -> Meaning {
             ..of("bench limits", Node::Nothing("it measures the machine, without a node"))
         },
         Bench::Pt2pt(_) => Meaning {
-            no_cluster: Some("its processes find each other without a cluster"),
+            no_cluster: Some("its processes find each other without a cluster, or have one of their own"),
             no_runtime_dir: true,
-            ..of("bench pt2pt", Node::Nothing("its processes find each other without a node"))
+            ..of(
+                "bench pt2pt",
+                Node::Nothing("its processes find each other without a node, or have nodes of their own"),
+            )
         },
         Bench::Acceptance(_) => {
             Meaning { no_cluster: Some(OWN_CLUSTER), ..of("bench acceptance", Node::Nothing(OWN_CLUSTER)) }

@@ -18,6 +18,7 @@ use crate::{
 mod members;
 mod mpi;
 mod ucx;
+pub mod ways;
 
 pub use members::{Members, number};
 pub use mpi::{Implementation, Mpi};

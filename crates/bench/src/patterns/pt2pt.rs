@@ -1,9 +1,11 @@
-//! `pt2pt`: messages between processes and operations of groups, by size, as the OSU micro-benchmarks measure
-//! them for MPI.
+//! `pt2pt`: messages between processes, operations of groups, and operations on memory of another node, by
+//! size, as the OSU micro-benchmarks measure them for MPI.
 //!
-//! Each process has a message queue of its own ([`super::messages::Members`]). A reading is the mean of as
+//! Of messages and groups each process has a message queue of its own ([`super::messages::Members`]); memory
+//! is a segment of one node that another one is connected to. A reading is the mean of as
 //! many messages, or calls, as take some milliseconds; of several readings the median counts.
 
+mod memory;
 mod report;
 mod runs;
 
@@ -13,7 +15,7 @@ use runs::Running;
 
 pub use report::{Report, Row};
 
-use super::sizes;
+use super::{attach::Where, sizes};
 use crate::{
     cpus,
     env::{self, Env},
@@ -36,7 +38,7 @@ const FIRST_COUNT: usize = 32;
 /// The same of messages from this length on, of which groups send many a call.
 const FIRST_COUNT_OF_LONG: usize = 4;
 const LONG_BYTES: usize = 64 << 10;
-/// What is added up by `allreduce`.
+/// What is added up by `allreduce`, and what atomic operations change.
 const WORD_BYTES: usize = 8;
 /// Most messages under way.
 const WINDOW_MAX: usize = 1 << 16;
@@ -66,11 +68,23 @@ pub enum Test {
     Allgather,
     /// A block of each member for each.
     Alltoall,
+    /// A block into the memory of another node.
+    Put,
+    /// A block out of it.
+    Get,
+    /// Several blocks into it.
+    PutBw,
+    /// Several blocks out of it.
+    GetBw,
+    /// A word there is added to, and what it was comes back.
+    FetchAdd,
+    /// A word there is exchanged if it has a certain value.
+    CompareSwap,
 }
 
 impl Test {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 16] = [
         Self::Latency,
         Self::Bw,
         Self::Bibw,
@@ -81,6 +95,12 @@ impl Test {
         Self::Allreduce,
         Self::Allgather,
         Self::Alltoall,
+        Self::Put,
+        Self::Get,
+        Self::PutBw,
+        Self::GetBw,
+        Self::FetchAdd,
+        Self::CompareSwap,
     ];
 
     /// Its name.
@@ -96,22 +116,53 @@ impl Test {
             Self::Allreduce => "allreduce",
             Self::Allgather => "allgather",
             Self::Alltoall => "alltoall",
+            Self::Put => "put",
+            Self::Get => "get",
+            Self::PutBw => "put-bw",
+            Self::GetBw => "get-bw",
+            Self::FetchAdd => "fetch-add",
+            Self::CompareSwap => "compare-swap",
         }
     }
 
-    /// Whether a group carries it out; else pairs do.
+    /// Whether a group carries it out.
     pub const fn is_of_group(self) -> bool {
         matches!(self, Self::Barrier | Self::Broadcast | Self::Allreduce | Self::Allgather | Self::Alltoall)
     }
 
+    /// Whether memory of another node is used, which does nothing for it; else it is of a group or of pairs.
+    pub const fn is_of_memory(self) -> bool {
+        self.is_atomic() || matches!(self, Self::Put | Self::Get | Self::PutBw | Self::GetBw)
+    }
+
+    const fn is_atomic(self) -> bool {
+        matches!(self, Self::FetchAdd | Self::CompareSwap)
+    }
+
     /// Whether bytes a second are measured; else the time of one.
     pub const fn is_bandwidth(self) -> bool {
-        matches!(self, Self::Bw | Self::Bibw | Self::Mr)
+        matches!(self, Self::Bw | Self::Bibw | Self::Mr | Self::PutBw | Self::GetBw)
     }
 
     /// Whether the size is given: a barrier has none.
     const fn has_size(self) -> bool {
         !matches!(self, Self::Barrier)
+    }
+
+    /// The sizes that it is measured with, of those that are given.
+    fn sizes(self, given: &[usize]) -> Vec<usize> {
+        match self {
+            Self::Barrier => vec![0],
+            // It adds words.
+            Self::Allreduce => {
+                let mut sizes: Vec<_> =
+                    given.iter().map(|size| (size / WORD_BYTES).max(1) * WORD_BYTES).collect();
+                sizes.dedup();
+                sizes
+            }
+            test if test.is_atomic() => vec![WORD_BYTES],
+            _ => given.to_vec(),
+        }
     }
 
     /// For people: the test of this size.
@@ -136,6 +187,8 @@ pub struct Options {
     pub tests: Vec<Test>,
     /// Sizes of a message or of a block.
     pub sizes_bytes: Vec<usize>,
+    /// The nodes of tests of memory ([`Test::is_of_memory`]); needed for these only.
+    pub place: Option<Where>,
     /// Pairs of [`Test::Mr`] and [`Test::MultiLat`].
     pub pairs: usize,
     /// Members of groups.
@@ -192,6 +245,12 @@ impl Options {
     pub(super) fn window_of(&self, size_bytes: usize) -> usize {
         self.window.min(WINDOW_BYTES / size_bytes.max(1)).max(1)
     }
+
+    /// Memory that the blocks of the test take.
+    fn memory_bytes(&self, test: Test) -> usize {
+        let blocks = |size: usize| if test.is_bandwidth() { self.window_of(size) } else { 1 };
+        test.sizes(&self.sizes_bytes).iter().map(|size| size * blocks(*size)).max().unwrap_or_default()
+    }
 }
 
 /// Measures all of it.
@@ -235,13 +294,7 @@ fn measure(
     place: (f64, f64),
     progress: &mut dyn Progress,
 ) -> Result<()> {
-    const NONE: [usize; 1] = [0];
-    let mut sizes = if test.has_size() { options.sizes_bytes.as_slice() } else { &NONE }.to_vec();
-    if test == Test::Allreduce {
-        // It adds words.
-        sizes.iter_mut().for_each(|size| *size = (*size / WORD_BYTES).max(1) * WORD_BYTES);
-        sizes.dedup();
-    }
+    let sizes = test.sizes(&options.sizes_bytes);
     let mut running = Running::start(test, options, cpus, &progress.waiter())?;
     for (done, size) in sizes.iter().enumerate() {
         if progress.stop() {

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Names that are in no catalogue.
-const OTHERS: [(&str, Dimension); 23] = [
+const OTHERS: [(&str, Dimension); 25] = [
     ("intr.sleeping.half_rtt", Dimension::Time),
     ("jitter.rtt.p50", Dimension::Time),
     ("jitter.rtt.p99", Dimension::Time),
@@ -36,10 +36,12 @@ const OTHERS: [(&str, Dimension); 23] = [
     ("limits.copy.cold.1MiB", Dimension::Time),
     ("limits.copy.fresh.8KiB", Dimension::Time),
     ("pt2pt.barrier", Dimension::Time),
+    ("pt2pt.fetch-add.8B", Dimension::Time),
+    ("pt2pt.compare-swap.8B", Dimension::Time),
 ];
 
 /// Beginnings and ends of names with a size between them.
-const SIZED: [(&str, &str, Dimension); 17] = [
+const SIZED: [(&str, &str, Dimension); 21] = [
     ("scipp.half_rtt.", "", Dimension::Time),
     ("scipp.half_rtt.", ".own", Dimension::Time),
     ("scipp.half_rtt.", ".put", Dimension::Time),
@@ -57,6 +59,10 @@ const SIZED: [(&str, &str, Dimension); 17] = [
     ("pt2pt.allreduce.", "", Dimension::Time),
     ("pt2pt.allgather.", "", Dimension::Time),
     ("pt2pt.alltoall.", "", Dimension::Time),
+    ("pt2pt.put.", "", Dimension::Time),
+    ("pt2pt.get.", "", Dimension::Time),
+    ("pt2pt.put-bw.", "", Dimension::Time),
+    ("pt2pt.get-bw.", "", Dimension::Time),
 ];
 
 /// The dimension of a well-known program's result, by its unit.

@@ -37,6 +37,7 @@ fn the_figures_of_each_tool_have_names() {
         (&["scipp.half_rtt.4B", "scipp.half_rtt.4B.own", "scipp.half_rtt.4B.put"][..], Dimension::Time),
         (&["scibench2.64B"], Dimension::Bandwidth),
         (&["dma.64B", "jitter.rtt.p99.put", "pt2pt.latency.8B", "pt2pt.alltoall.8B"], Dimension::Time),
+        (&["pt2pt.put.8B", "pt2pt.get-bw.1MiB", "pt2pt.fetch-add.8B"], Dimension::Time),
     ] {
         for name in names {
             assert_eq!(dimension(name), Some(expected), "{name}");

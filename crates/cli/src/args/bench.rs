@@ -57,13 +57,14 @@ pub(crate) enum Bench {
                             tieline bench latency --server --node 4 --rn 8     # one end, and in another terminal\n  \
                             tieline bench latency --client --node 8 --rn 4     # the other")]
     Latency(Latency),
-    /// Measure messages between processes and operations of groups through message queues, by size,
-    /// as the OSU micro-benchmarks do for MPI
+    /// Measure messages between processes, operations of groups, and puts, gets and atomic operations,
+    /// by size, as the OSU micro-benchmarks do for MPI
     #[command(
         after_help = "Examples:\n  tieline bench pt2pt                              # latency, bw, bibw\n  \
                             tieline bench pt2pt latency --sizes 8,1K,64K\n  \
                             tieline bench pt2pt mr --pairs 4 --sizes 8\n  \
                             tieline bench pt2pt barrier allreduce --members 8\n  \
+                            tieline bench pt2pt put get fetch-add --sizes 8,4K\n  \
                             tieline bench pt2pt bw --layout osu              # for scripts that read osu_bw"
     )]
     Pt2pt(Pt2pt),

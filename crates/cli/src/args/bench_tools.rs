@@ -162,12 +162,13 @@ pub(crate) struct Latency {
 #[derive(Debug, Args)]
 pub(crate) struct Pt2pt {
     /// What to measure: latency (half a round trip), bw (one direction), bibw (both), mr and
-    /// multi-lat (several pairs), barrier, broadcast, allreduce, allgather, alltoall (a group)
-    /// [default: latency bw bibw]
+    /// multi-lat (several pairs), barrier, broadcast, allreduce, allgather, alltoall (a group);
+    /// put, get, put-bw, get-bw, fetch-add, compare-swap (memory of another node, on a cluster of
+    /// its own) [default: latency bw bibw]
     #[arg(value_name = "TEST", value_parser = test)]
     pub tests: Vec<pt2pt::Test>,
-    /// Sizes of a message, or of a block of a group, such as 8,4K,1M; of allreduce multiples of 8
-    /// [default: 1 to 4M]
+    /// Sizes of a message or block, such as 8,4K,1M; of allreduce multiples of 8; fetch-add and
+    /// compare-swap change 8 bytes [default: 1 to 4M]
     #[arg(long, value_name = "SIZE", value_delimiter = ',', value_parser = size)]
     pub sizes: Vec<usize>,
     /// Pairs of processes, for mr and multi-lat
@@ -176,14 +177,14 @@ pub(crate) struct Pt2pt {
     /// Processes of a group
     #[arg(long, value_name = "N", default_value_t = 4)]
     pub members: usize,
-    /// Messages under way, for bw, bibw and mr; of long messages fewer, 16 MiB in all
+    /// Messages under way, for bw, bibw, mr, put-bw and get-bw; of long messages fewer, 16 MiB in all
     #[arg(long, value_name = "N", default_value_t = 64)]
     pub window: usize,
     /// Messages, round trips or calls of a reading [default: as many as take about 20 ms]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub iterations: Option<u32>,
-    /// Processors of the two ends of a pair; members of groups take turns on them
-    /// [default: two are chosen]
+    /// Processors of the two ends of a pair; members of groups take turns on them; put, get and
+    /// the like run on the first [default: two are chosen]
     #[arg(long, value_name = "A,B", value_parser = cpus)]
     pub cpus: Option<[usize; 2]>,
     /// How the result is printed: tables, or as the OSU micro-benchmarks 7.4 print it

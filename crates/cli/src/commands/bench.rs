@@ -34,7 +34,7 @@ pub(super) fn run(common: &Common, bench: &Bench, output: Output) -> Outcome {
         Bench::Intr(arguments) => super::bench_tools::intr(common, arguments, output),
         Bench::Jitter(arguments) => super::bench_tools::jitter(common, arguments, output),
         Bench::Latency(arguments) => super::bench_tools::latency(common, arguments, output),
-        Bench::Pt2pt(arguments) => super::bench_tools::pt2pt(arguments, output),
+        Bench::Pt2pt(arguments) => super::bench_tools::pt2pt(common, arguments, output),
         Bench::Hosts(arguments) => super::bench_hosts::run(common, arguments, output),
         Bench::Acceptance(arguments) => super::acceptance::run(common, arguments, output),
         Bench::Thresholds => super::bench_compare::thresholds(output),
@@ -64,6 +64,12 @@ pub(super) fn place(
         Err(failure) if common.node.is_some() || rn.is_some() => return Err(failure),
         Err(_) => {}
     }
+    let (place, removal) = own_place(common, output)?;
+    Ok((place, Some(removal)))
+}
+
+/// Two nodes of a cluster that is started for it.
+pub(super) fn own_place(common: &Common, output: Output) -> Result<(Where, Removal), Failure> {
     let (target, removal, _) = own_cluster(common, "bench", 2)?.up(&mut |text| output.progress(text))?;
     let place = Where {
         runtime_dir: target.runtime_dir,
@@ -71,7 +77,7 @@ pub(super) fn place(
         near: target.nodes.first().copied(),
         far: target.nodes.get(1).copied(),
     };
-    Ok((place, Some(removal)))
+    Ok((place, removal))
 }
 
 fn scipp(common: &Common, arguments: &Scipp, output: Output) -> Outcome {

@@ -8,7 +8,7 @@ use bench::rivals::placement::Placement;
 use bench::rivals::{apart, summary};
 use bench::thresholds::Thresholds;
 
-use super::bench::{CLIENT_TIMEOUT, argv, place, this_end, waiting};
+use super::bench::{CLIENT_TIMEOUT, argv, own_place, place, this_end, waiting};
 use super::bench_far::{self, Far};
 use super::bench_result::{Measuring, Rest, read_thresholds};
 use super::usage;
@@ -235,16 +235,17 @@ pub(super) fn latency(common: &Common, arguments: &Latency, output: Output) -> O
     measuring.conclude(&report, text, rest(&arguments.ends, report.partial, thresholds.as_ref()))
 }
 
-pub(super) fn pt2pt(arguments: &Pt2pt, output: Output) -> Outcome {
+pub(super) fn pt2pt(common: &Common, arguments: &Pt2pt, output: Output) -> Outcome {
     use pt2pt::Test;
     let or = |given: &[Test], default: &[Test]| if given.is_empty() { default } else { given }.to_vec();
-    let options = pt2pt::Options {
+    let mut options = pt2pt::Options {
         tests: or(&arguments.tests, &[Test::Latency, Test::Bw, Test::Bibw]),
         sizes_bytes: if arguments.sizes.is_empty() {
             pt2pt::default_sizes()
         } else {
             arguments.sizes.clone()
         },
+        place: None,
         pairs: arguments.pairs,
         members: arguments.members,
         window: arguments.window,
@@ -255,6 +256,12 @@ pub(super) fn pt2pt(arguments: &Pt2pt, output: Output) -> Outcome {
     let thresholds = read_thresholds(arguments.thresholds.as_deref(), "pt2pt", "pt2pt.")?;
     options.check()?;
     may_write(arguments.json_file.as_deref())?;
+    let needs_nodes = options.tests.iter().any(|test| test.is_of_memory());
+    let own = needs_nodes.then(|| own_place(common, output)).transpose()?;
+    let _removal = own.map(|(place, removal)| {
+        options.place = Some(place);
+        removal
+    });
     let mut measuring = Measuring::begin(output)?;
     let report = pt2pt::run(&options, &mut measuring)?;
     let text = || match arguments.layout {

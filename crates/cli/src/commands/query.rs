@@ -15,6 +15,9 @@ use crate::exit::{Failure, Outcome, PASS};
 use crate::output::Output;
 
 pub(super) fn run(common: &Common, arguments: &Query, output: Output) -> Outcome {
+    if arguments.messages {
+        return super::query_messages::run(output);
+    }
     if let (true, false, Some(host)) = (arguments.brief, common.json, &arguments.host) {
         let node = first_on_host(common, host)?;
         output.form("tieline.query/1", || serde_json::to_value(node), || format!("{node}\n"))?;

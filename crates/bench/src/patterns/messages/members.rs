@@ -28,9 +28,26 @@ impl Members {
     /// # Errors
     /// The program is missing, or one of them ends.
     pub fn start(cpus: &[usize], waiter: &Arc<dyn Waiter>) -> Result<Self> {
+        Self::start_with(cpus, &[], waiter)
+    }
+
+    /// The same with more variables in their environment.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn start_with(
+        cpus: &[usize],
+        variables: &[(&str, String)],
+        waiter: &Arc<dyn Waiter>,
+    ) -> Result<Self> {
         let path = child_driver::find(PROGRAM, super::WHAT)?;
+        let command = || {
+            let mut command = Command::new(&path);
+            command.envs(variables.iter().map(|(name, value)| (*name, value)));
+            command
+        };
         let start = |cpu: &usize| {
-            on_cpu(*cpu, || Ok(ChildDriver::start(Command::new(&path), PROGRAM, super::WHAT)))
+            on_cpu(*cpu, || Ok(ChildDriver::start(command(), PROGRAM, super::WHAT)))
                 .map_err(BenchError::io(PROGRAM))?
         };
         let all = cpus.iter().map(start).collect::<Result<_>>()?;

@@ -18,7 +18,8 @@ pub struct Report {
     pub schema: String,
     /// Circumstances.
     pub env: Env,
-    /// Processors of the ends of a pair; members of groups take turns on them.
+    /// Processors of the ends of a pair; members of groups take turns on them. Operations on memory run on
+    /// the first.
     pub cpus: [usize; 2],
     /// Pairs of the tests with several.
     pub pairs: usize,
@@ -84,7 +85,7 @@ impl Report {
     /// The tables.
     pub fn to_text(&self) -> String {
         let mut text = format!(
-            "messages between processes on processors {} and {}; median of {} readings, and their range\n",
+            "between processors {} and {}; median of {} readings, and their range\n",
             self.cpus[0],
             self.cpus[1],
             super::READINGS
@@ -102,6 +103,11 @@ impl Report {
             Test::Bw => ", one direction".to_owned(),
             Test::Bibw => ", both directions".to_owned(),
             Test::Mr => format!(", {} pairs, one direction", self.pairs),
+            Test::Put => ", a put and its barrier".to_owned(),
+            Test::Get => ", a get".to_owned(),
+            Test::PutBw => ", puts with a barrier for each window".to_owned(),
+            Test::GetBw => ", gets".to_owned(),
+            Test::FetchAdd | Test::CompareSwap => ", one word".to_owned(),
             Test::MultiLat => format!(", {} pairs, half a round trip", self.pairs),
             _ => format!(", {} members", self.members),
         }

@@ -2,20 +2,30 @@
 
 use std::sync::Arc;
 
+use super::memory::Memory;
 use super::{
     COUNT_MAX, FIRST_COUNT, FIRST_COUNT_OF_LONG, LONG_BYTES, Options, READING_NS, READINGS, Row, Test,
 };
 use crate::{
     error::{BenchError, Result},
     patterns::messages::{Members, number},
+    pinned_pair::pinned,
     progress::Waiter,
 };
 
-/// The processes: pairs, or a group.
+/// What carries out a test.
 pub(super) struct Running {
     test: Test,
     pairs: usize,
-    members: Members,
+    cpus: [usize; 2],
+    ends: Ends,
+}
+
+enum Ends {
+    /// Processes: pairs, or a group.
+    Processes(Members),
+    /// Memory of another node.
+    Memory(Box<Memory>),
 }
 
 /// Of one reading, in ns: of all, and the smallest and the largest of a member's.
@@ -34,13 +44,26 @@ impl Running {
         waiter: &Arc<dyn Waiter>,
     ) -> Result<Self> {
         let pairs = test.pairs(options);
-        let count = if test.is_of_group() { options.members } else { 2 * pairs };
-        let all: Vec<usize> = (0..count).map(|rank| cpus[rank % 2]).collect();
-        Ok(Self { test, pairs, members: Members::start(&all, waiter)? })
+        let ends = if test.is_of_memory() {
+            let Some(place) = &options.place else {
+                return Err(BenchError::Usage(format!("pt2pt {}: no nodes are given", test.name())));
+            };
+            Ends::Memory(Box::new(Memory::start(place, options.memory_bytes(test))?))
+        } else {
+            let count = if test.is_of_group() { options.members } else { 2 * pairs };
+            let all: Vec<usize> = (0..count).map(|rank| cpus[rank % 2]).collect();
+            Ends::Processes(Members::start(&all, waiter)?)
+        };
+        Ok(Self { test, pairs, cpus, ends })
     }
 
     /// The row of one size.
     pub(super) fn row(&mut self, size_bytes: usize, options: &Options) -> Result<Row> {
+        if let Ends::Memory(memory) = &mut self.ends {
+            memory.prove(self.test, size_bytes)?;
+            let near = self.cpus[0];
+            return pinned(near, || self.measured(size_bytes, options));
+        }
         self.measured(size_bytes, options).map_err(|error| BenchError::OtherEnd {
             what: "pt2pt",
             reason: format!(
@@ -86,6 +109,12 @@ impl Running {
     /// The time of a message, of a call, or of half a round trip. Of several pairs at once a message counts
     /// for the time in which each of them has sent one, divided by their number.
     fn reading(&mut self, size_bytes: usize, count: usize, window: usize) -> Result<Reading> {
+        let members = match &mut self.ends {
+            Ends::Processes(members) => members,
+            Ends::Memory(memory) => {
+                return Ok(Reading::of(&[memory.reading(self.test, size_bytes, count, window)?]));
+            }
+        };
         let shape = format!("{size_bytes} {count}");
         let orders = match self.test {
             Test::Latency | Test::MultiLat => vec![format!("echo {shape}"), format!("answer {shape}")],
@@ -97,7 +126,7 @@ impl Running {
             Test::Barrier => vec![format!("barrier {count}")],
             test => vec![format!("{} {shape}", test.name())],
         };
-        let said = self.members.carry_out(&orders)?;
+        let said = members.carry_out(&orders)?;
         let times =
             said.iter().step_by(orders.len()).map(|said| number(said)).collect::<Result<Vec<f64>>>()?;
         let longest = times.iter().copied().fold(0.0, f64::max);

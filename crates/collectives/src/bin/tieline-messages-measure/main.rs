@@ -14,6 +14,7 @@ use std::io::{BufRead, Write};
 use std::time::Duration;
 
 use collectives::{CollectiveSettings, Group};
+use message_queue::endpoint::Counters;
 use message_queue::{MessageQueue, Name, PeerId, Settings, Want};
 use shm::clock::{Clock, now_ticks};
 use stream::Stream;
@@ -58,11 +59,13 @@ struct End {
     eager_max_bytes: usize,
     /// Longest message that goes in one record, which a receive takes from the ring itself.
     direct_max_bytes: usize,
+    /// When paths were last asked for.
+    counted: Counters,
 }
 
 impl End {
     fn open(input: &mut impl Iterator<Item = String>) -> Fallible<Self> {
-        let settings = Settings::default();
+        let settings = Settings::from_environment()?;
         let mut queue = MessageQueue::new(settings)?;
         let name: String = queue.name().bytes().iter().map(|byte| format!("{byte:02x}")).collect();
         say(&name);
@@ -79,12 +82,17 @@ impl End {
             group,
             eager_max_bytes: settings.eager_max_bytes,
             direct_max_bytes: settings.cut_bytes,
+            counted: Counters::default(),
         };
         // Both lanes are there before anything is measured: an end of a long message that waits for its lane
         // waits for this end's next order.
         if has_partner {
+            // Posted before: the send may end only when the other end receives.
+            let receive = end.queue.receive(Want::exactly(end.peer, TAG), vec![0]);
             end.send(TAG, vec![0])?;
-            end.receive(TAG, vec![0])?;
+            if let Some(error) = end.queue.wait(receive, Some(GIVE_UP_AFTER))?.error {
+                return Err(error.into());
+            }
         }
         end.together()?;
         Ok(end)
@@ -92,7 +100,7 @@ impl End {
 
     /// Carries out one order.
     ///
-    /// All begin and end the orders but the last two together.
+    /// All begin and end the orders but the last three together.
     ///
     /// - `echo BYTES ROUNDS` at one end, `answer BYTES ROUNDS` at the other: the former reports half the time
     ///   of a round trip, in ns.
@@ -103,13 +111,16 @@ impl End {
     ///   report the time in ns.
     /// - `barrier COUNT`, `broadcast|allreduce|allgather|alltoall BYTES COUNT` at all: each reports the mean
     ///   time of its calls, in ns. Between two calls there is a barrier that does not count.
+    /// - `paths`: how many messages this end has received in the two ways of long ones since the last such
+    ///   order: copied out of the sender's memory, and in parts.
     /// - `check BYTES SEED` and `expect BYTES SEED`: one message, every byte of which is compared.
     fn obey(&mut self, words: &[&str]) -> Fallible<String> {
         let [order, numbers @ ..] = words else { return Err("an empty order".into()) };
         let numbers: Vec<usize> = numbers.iter().map(|word| word.parse()).collect::<Result<_, _>>()?;
-        let is_alone = matches!(*order, "check" | "expect");
-        if is_alone {
-            return self.check(order, &numbers);
+        match *order {
+            "check" | "expect" => return self.check(order, &numbers),
+            "paths" => return Ok(self.paths()),
+            _ => {}
         }
         self.together()?;
         let said = self.measure(order, &numbers)?;
@@ -135,6 +146,12 @@ impl End {
             ("alltoall", [bytes, count]) => Ok(self.alltoall(*bytes, *count)?.to_string()),
             _ => Err(format!("`{order}` with {} numbers is no order", numbers.len()).into()),
         }
+    }
+
+    fn paths(&mut self) -> String {
+        let now = self.queue.counters();
+        let before = std::mem::replace(&mut self.counted, now);
+        format!("{} {}", now.read - before.read, now.in_parts - before.in_parts)
     }
 
     fn check(&mut self, order: &str, numbers: &[usize]) -> Fallible<String> {

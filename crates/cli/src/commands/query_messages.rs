@@ -1,0 +1,121 @@
+//! `tieline query --messages`.
+
+use std::fmt::Write;
+
+use bench::error::BenchError;
+use bench::layout::table::size;
+use bench::patterns::messages::ways::{self, Ways};
+use serde::Serialize;
+use tieline::messages::{Bounds, EAGER_MAX_BYTES, FETCH, RING_BYTES, Settings, VARIABLES};
+
+use super::bench_result::Measuring;
+use super::usage;
+use crate::exit::{Outcome, PASS};
+use crate::output::Output;
+
+/// Settings of message queues, and what they mean here.
+#[derive(Serialize)]
+struct Messages {
+    settings: Shown,
+    /// Of [`VARIABLES`], those that are set.
+    environment: Vec<&'static str>,
+    /// Up to this size an eager message is the fastest way here.
+    eager_is_fastest_to_bytes: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    measured: Option<Ways>,
+    /// Why nothing was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<String>,
+}
+
+/// As programs have them that choose nothing.
+#[derive(Serialize)]
+struct Shown {
+    eager_max_bytes: usize,
+    cut_bytes: usize,
+    ring_bytes: usize,
+    fetch: &'static str,
+    unexpected_messages: usize,
+    unexpected_bytes: usize,
+    peer_unexpected_messages: usize,
+    peer_unexpected_bytes: usize,
+}
+
+impl Shown {
+    fn of(settings: &Settings) -> Self {
+        let Settings { unexpected: all, unexpected_per_peer: of_peer, .. } = *settings;
+        Self {
+            eager_max_bytes: settings.eager_max_bytes,
+            cut_bytes: settings.cut_bytes,
+            ring_bytes: settings.ring_bytes,
+            fetch: settings.fetch.name(),
+            unexpected_messages: all.messages,
+            unexpected_bytes: all.bytes,
+            peer_unexpected_messages: of_peer.messages,
+            peer_unexpected_bytes: of_peer.bytes,
+        }
+    }
+}
+
+pub(super) fn run(output: Output) -> Outcome {
+    let settings = Settings::from_environment().map_err(|error| usage(error.to_string()))?;
+    let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let mut measuring = Measuring::begin(output)?;
+    let measured = bench::cpus::pair(None, "query --messages")
+        .and_then(|cpus| ways::measure(cpus, &settings, &mut measuring));
+    let (measured, problem) = match measured {
+        Ok(ways) => (Some(ways), None),
+        // The settings are still there to be shown.
+        Err(error @ (BenchError::TooFewCpus { .. } | BenchError::Absent { .. })) => {
+            (None, Some(error.to_string()))
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let messages = Messages {
+        settings: Shown::of(&settings),
+        environment: VARIABLES.into_iter().filter(is_set).collect(),
+        eager_is_fastest_to_bytes: measured.as_ref().and_then(Ways::eager_is_fastest_to),
+        measured,
+        problem,
+    };
+    let text = || messages.to_text(&settings);
+    output.form("tieline.query-messages/1", || serde_json::to_value(&messages), text)?;
+    Ok(PASS)
+}
+
+impl Messages {
+    fn to_text(&self, settings: &Settings) -> String {
+        let shown = |bytes: usize| size(bytes as u64);
+        let from = |variable: &str| if self.environment.contains(&variable) { " (environment)" } else { "" };
+        let kept = |bounds: Bounds| format!("{} messages, {}", bounds.messages, shown(bounds.bytes));
+        let mut text = format!(
+            "Eager messages     : up to {}{}\nRing of each peer  : {}{}\nLonger messages    : {}{}\n\
+             Kept unexpected    : {}; of one peer {}\n",
+            shown(settings.eager_max_bytes),
+            from(EAGER_MAX_BYTES),
+            shown(settings.ring_bytes),
+            from(RING_BYTES),
+            settings.fetch.name(),
+            from(FETCH),
+            kept(settings.unexpected),
+            kept(settings.unexpected_per_peer),
+        );
+        if let Some(problem) = &self.problem {
+            let _ = writeln!(text, "Not measured       : {problem}");
+        }
+        let Some(ways) = &self.measured else { return text };
+        let allowed = if ways.is_read_allowed { "allowed" } else { "refused by the kernel" };
+        let _ = writeln!(text, "Cross-memory attach: {allowed}");
+        let _ = match self.eager_is_fastest_to_bytes {
+            Some(bytes) => writeln!(text, "Eager is fastest   : up to {}", shown(bytes)),
+            None => writeln!(text, "Eager is fastest   : at no size from {}", shown(ways::SIZES_BYTES[0])),
+        };
+        let [near, far] = ways.cpus;
+        let _ = writeln!(
+            text,
+            "\nhalf a round trip in us between processors {near} and {far}, each way forced; chosen: as set\n{}",
+            ways.to_text()
+        );
+        text
+    }
+}
