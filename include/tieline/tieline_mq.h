@@ -66,7 +66,8 @@ typedef uint64_t tieline_mq_persistent;
 #define TIELINE_MQ_FETCH_IN_PARTS 2 /* through the ring: the sender copies in while the receiver copies out */
 
 /* 0 means the default everywhere but in `size` and `port`; TIELINE_MQ_EAGER_MAX_BYTES, TIELINE_MQ_RING_BYTES and
- * TIELINE_MQ_FETCH in the environment change the defaults. */
+ * TIELINE_MQ_FETCH in the environment change the defaults (of `fetch` also where it is TIELINE_MQ_FETCH_MEASURED,
+ * which is 0). A variable that is not understood is an error of tieline_mq_open: TIELINE_MQ_INVALID. */
 typedef struct tieline_mq_options {
     size_t size;                    /* sizeof(tieline_mq_options) */
     uint32_t node;                  /* a node of this host; default: the only one, or what TIELINE_NODE says */

@@ -1,8 +1,9 @@
 //! `tieline bench`: the forms run and say what they measured. How fast they are is not asserted here.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
 
+use rustix::process::{Pid, Signal, kill_process};
 use tieline_tests::{Cluster, Watchdog};
 
 fn json(text: &str) -> serde_json::Value {
@@ -436,6 +437,32 @@ fn pt2pt_measures_memory_of_another_node() {
     assert_eq!(out.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).count(), 14, "{out}");
     assert!(out.contains("as OSU MPI_Get latency Test v7.4"), "{out}");
     // Its cluster is gone.
+    assert_eq!(std::fs::read_dir(cluster.runtime_dir()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_signal_ends_pt2pt_of_memory_early() {
+    if !two_processors() {
+        return;
+    }
+    let _watchdog = Watchdog::usual("pt2pt of memory that is interrupted");
+    let cluster = Cluster::empty().unwrap();
+    // Hours of it.
+    let words = ["bench", "pt2pt", "put", "--sizes", "4M", "--iterations", "10000000"];
+    let mut command = cluster.command(&words).unwrap();
+    let mut bench = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    let mut errors = bench.stderr.take().unwrap();
+    while !said.contains("put of 4 MiB") {
+        let mut byte = [0];
+        assert_ne!(errors.read(&mut byte).unwrap(), 0, "{said}");
+        said.push(char::from(byte[0]));
+    }
+    let pid = Pid::from_raw(bench.id().try_into().unwrap()).unwrap();
+    kill_process(pid, Signal::INT).unwrap();
+    errors.read_to_string(&mut said).unwrap();
+    assert_eq!(bench.wait().unwrap().code(), Some(130), "{said}");
+    assert!(said.contains("the result is partial"), "{said}");
     assert_eq!(std::fs::read_dir(cluster.runtime_dir()).unwrap().count(), 0);
 }
 

@@ -23,6 +23,9 @@ fn a_malformed_variable_is_blamed_by_its_name() {
         ("TIELINE_LOG", "loud", "debug"),
         ("TIELINE_SPIN_US", "abc", "microseconds"),
         ("TIELINE_SPIN_US", "-1", "microseconds"),
+        ("TIELINE_MQ_FETCH", "dma", "is not measured, read or in-parts"),
+        ("TIELINE_MQ_RING_BYTES", "100", "is not a number of bytes from 4096"),
+        ("TIELINE_MQ_EAGER_MAX_BYTES", "8K", "is not a number of bytes"),
     ] {
         for arguments in
             [&["status"][..], &["up"], &["query"], &["diag"], &["verify", "--running"], &["bench", "scipp"]]

@@ -44,7 +44,7 @@ fn each_way_of_a_message_is_measured_by_its_size() {
     for line in [
         "Eager messages     : up to 8 KiB\n",
         "Ring of each peer  : 64 KiB (environment)\n",
-        "Longer messages    : measured\n",
+        "Longer messages    : the faster way, measured",
     ] {
         assert!(out.contains(line), "{line}: {out}");
     }

@@ -320,7 +320,7 @@ pub(crate) struct Query {
     #[arg(long, conflicts_with_all = ["brief", "host"])]
     pub card: bool,
     /// Show the settings of message queues, and which way of a message is fastest here by its size;
-    /// measures for about a second, without a node
+    /// measures for some seconds, without a node
     #[arg(long, conflicts_with_all = ["brief", "host", "card"])]
     pub messages: bool,
 }

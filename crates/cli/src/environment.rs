@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use node_client::runtime_dir::{ClusterName, ENV_CLUSTER, ENV_NODE, ENV_RUNTIME_DIR};
 use tieline::NodeId;
+use tieline::messages::{BadVariable, Settings};
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::args::Common;
@@ -35,6 +36,7 @@ pub(crate) fn fill(common: &mut Common, one_node: bool) -> Result<(), Failure> {
         common.cluster = Some(name);
     }
     spin()?;
+    messages()?;
     log_level().map(drop)
 }
 
@@ -51,6 +53,13 @@ fn spin() -> Result<(), Failure> {
             &format!("`{text}` is not a spin time: give microseconds from 0 (never) to {LONGEST_SPIN_US}"),
         )),
     }
+}
+
+/// The settings of message queues.
+fn messages() -> Result<(), Failure> {
+    let wrong =
+        |BadVariable { variable, value, expected }| blame(variable, &format!("`{value}` is not {expected}"));
+    Settings::from_environment().map(drop).map_err(wrong)
 }
 
 /// The token for `tieline cluster join`.

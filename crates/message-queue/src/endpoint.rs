@@ -225,8 +225,10 @@ struct Parts {
     send: Option<u32>,
     at: usize,
     end: usize,
-    /// When it was asked for, in ticks.
+    /// When it was asked for, in ticks without those of [`Core::ticks_reading`].
     asked_at: u64,
+    /// The same in all ticks.
+    asked_at_all: u64,
     /// Where it lies in its sender, if it could be copied from there.
     offer: Option<Offer>,
 }

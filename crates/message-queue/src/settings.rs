@@ -105,6 +105,15 @@ impl Settings {
         Err(Error::Setting { name, value, least: RING_LEAST_BYTES, most: RING_MOST_BYTES })
     }
 
+    /// The memory that a ring has, for it is rounded up.
+    #[must_use]
+    pub const fn rounded_ring_bytes(&self) -> usize {
+        match self.ring_bytes.checked_next_power_of_two() {
+            Some(bytes) => bytes,
+            None => self.ring_bytes,
+        }
+    }
+
     /// The defaults, with what the environment says otherwise ([`VARIABLES`]; an empty variable counts as
     /// unset).
     ///

@@ -15,7 +15,10 @@ pub fn render(report: &Report, test: Test, rows: &[Row]) -> String {
         text.push_str(&format!("# [ pairs: {} ] [ window size: {} ]\n", report.pairs, report.window));
     }
     if test.is_of_memory() {
-        text.push_str("# Window creation: a segment of another node\n# Synchronization: a barrier\n");
+        text.push_str("# Window creation: a segment of another node\n");
+    }
+    if matches!(test, Test::Put | Test::PutBw) {
+        text.push_str("# Synchronization: a barrier\n");
     }
     if !matches!(test, Test::Barrier | Test::FetchAdd | Test::CompareSwap) {
         text.push_str("# Datatype: MPI_CHAR.\n");
@@ -130,6 +133,7 @@ mod tests {
         let report = Report {
             schema: Report::SCHEMA.into(),
             env: Env::default(),
+            environment: Vec::new(),
             cpus: [0, 1],
             pairs: 3,
             members: 2,
@@ -149,7 +153,7 @@ mod tests {
                     # Datatype: MPI_CHAR.\n# Size          Latency (us)\n\
                     1                       0.86\n\
                     \n# tieline compare-swap, as OSU MPI_Compare_and_swap latency Test v7.4\n\
-                    # Window creation: a segment of another node\n# Synchronization: a barrier\n\
+                    # Window creation: a segment of another node\n\
                     # Size          Latency (us)\n8                       0.04\n";
         assert_eq!(report.to_osu(), want);
     }

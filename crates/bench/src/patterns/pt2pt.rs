@@ -12,6 +12,7 @@ mod runs;
 use serde::{Deserialize, Serialize};
 
 use runs::Running;
+use tieline::messages::VARIABLES;
 
 pub use report::{Report, Row};
 
@@ -130,7 +131,7 @@ impl Test {
         matches!(self, Self::Barrier | Self::Broadcast | Self::Allreduce | Self::Allgather | Self::Alltoall)
     }
 
-    /// Whether memory of another node is used, which does nothing for it; else it is of a group or of pairs.
+    /// Whether memory of another node is used, which takes no part; else it is of a group or of pairs.
     pub const fn is_of_memory(self) -> bool {
         self.is_atomic() || matches!(self, Self::Put | Self::Get | Self::PutBw | Self::GetBw)
     }
@@ -273,9 +274,11 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
         }
     }
     env.finish(started, steal);
+    let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     Ok(Report {
         schema: Report::SCHEMA.to_owned(),
         env,
+        environment: VARIABLES.into_iter().filter(is_set).map(str::to_owned).collect(),
         cpus,
         pairs: options.pairs,
         members: options.members,

@@ -5,13 +5,17 @@ use std::fmt::Write;
 use bench::error::BenchError;
 use bench::layout::table::size;
 use bench::patterns::messages::ways::{self, Ways};
+use bench::progress::Progress;
 use serde::Serialize;
-use tieline::messages::{Bounds, EAGER_MAX_BYTES, FETCH, RING_BYTES, Settings, VARIABLES};
+use tieline::messages::{Bounds, EAGER_MAX_BYTES, FETCH, Fetch, RING_BYTES, Settings, VARIABLES};
 
 use super::bench_result::Measuring;
 use super::usage;
 use crate::exit::{Outcome, PASS};
 use crate::output::Output;
+
+const ONE_PROCESSOR: &str =
+    "this process may use one processor only: run it with two processors (taskset, cpuset)";
 
 /// Settings of message queues, and what they mean here.
 #[derive(Serialize)]
@@ -21,6 +25,8 @@ struct Messages {
     environment: Vec<&'static str>,
     /// Up to this size an eager message is the fastest way here.
     eager_is_fastest_to_bytes: Option<usize>,
+    /// The longest that was measured as eager: longer ones do not fit the ring.
+    eager_longest_bytes: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     measured: Option<Ways>,
     /// Why nothing was measured.
@@ -47,7 +53,7 @@ impl Shown {
         Self {
             eager_max_bytes: settings.eager_max_bytes,
             cut_bytes: settings.cut_bytes,
-            ring_bytes: settings.ring_bytes,
+            ring_bytes: settings.rounded_ring_bytes(),
             fetch: settings.fetch.name(),
             unexpected_messages: all.messages,
             unexpected_bytes: all.bytes,
@@ -65,16 +71,17 @@ pub(super) fn run(output: Output) -> Outcome {
         .and_then(|cpus| ways::measure(cpus, &settings, &mut measuring));
     let (measured, problem) = match measured {
         Ok(ways) => (Some(ways), None),
+        Err(error @ BenchError::Stopped { .. }) => return Err(error.into()),
+        Err(error) if measuring.stop() => return Err(error.into()),
         // The settings are still there to be shown.
-        Err(error @ (BenchError::TooFewCpus { .. } | BenchError::Absent { .. })) => {
-            (None, Some(error.to_string()))
-        }
-        Err(error) => return Err(error.into()),
+        Err(BenchError::TooFewCpus { .. }) => (None, Some(ONE_PROCESSOR.to_owned())),
+        Err(error) => (None, Some(error.to_string())),
     };
     let messages = Messages {
         settings: Shown::of(&settings),
         environment: VARIABLES.into_iter().filter(is_set).collect(),
         eager_is_fastest_to_bytes: measured.as_ref().and_then(Ways::eager_is_fastest_to),
+        eager_longest_bytes: measured.as_ref().and_then(Ways::eager_longest),
         measured,
         problem,
     };
@@ -88,14 +95,20 @@ impl Messages {
         let shown = |bytes: usize| size(bytes as u64);
         let from = |variable: &str| if self.environment.contains(&variable) { " (environment)" } else { "" };
         let kept = |bounds: Bounds| format!("{} messages, {}", bounds.messages, shown(bounds.bytes));
+        let ring_bytes = settings.rounded_ring_bytes();
         let mut text = format!(
-            "Eager messages     : up to {}{}\nRing of each peer  : {}{}\nLonger messages    : {}{}\n\
-             Kept unexpected    : {}; of one peer {}\n",
+            "Eager messages     : up to {}{}{}\nRing of each peer  : {}{}\nLonger messages    : {}{}\n\
+             Kept unexpected    : at most {}; of one peer {}\n",
             shown(settings.eager_max_bytes),
             from(EAGER_MAX_BYTES),
-            shown(settings.ring_bytes),
+            if settings.eager_max_bytes < ring_bytes / 2 { "" } else { ", but less than half of the ring" },
+            shown(ring_bytes),
             from(RING_BYTES),
-            settings.fetch.name(),
+            match settings.fetch {
+                Fetch::Measured => "the faster way, measured for each peer",
+                Fetch::Read => "read out of the sender's memory",
+                Fetch::InParts => "through the ring in parts",
+            },
             from(FETCH),
             kept(settings.unexpected),
             kept(settings.unexpected_per_peer),
@@ -107,13 +120,20 @@ impl Messages {
         let allowed = if ways.is_read_allowed { "allowed" } else { "refused by the kernel" };
         let _ = writeln!(text, "Cross-memory attach: {allowed}");
         let _ = match self.eager_is_fastest_to_bytes {
+            Some(bytes) if self.eager_longest_bytes == Some(bytes) => {
+                writeln!(
+                    text,
+                    "Eager is fastest   : up to {}, the longest measured in this ring",
+                    shown(bytes)
+                )
+            }
             Some(bytes) => writeln!(text, "Eager is fastest   : up to {}", shown(bytes)),
             None => writeln!(text, "Eager is fastest   : at no size from {}", shown(ways::SIZES_BYTES[0])),
         };
         let [near, far] = ways.cpus;
         let _ = writeln!(
             text,
-            "\nhalf a round trip in us between processors {near} and {far}, each way forced; chosen: as set\n{}",
+            "\nhalf a round trip in us between processors {near} and {far}, each way forced; 'chosen': with the settings above\n{}",
             ways.to_text()
         );
         text

@@ -37,7 +37,7 @@ pub(super) enum Target {
 impl Parts {
     /// Of a message that nobody was asked for.
     pub(super) fn new(target: Target, envelope: Envelope) -> Self {
-        Self { target, envelope, send: None, at: 0, end: 0, asked_at: 0, offer: None }
+        Self { target, envelope, send: None, at: 0, end: 0, asked_at: 0, asked_at_all: 0, offer: None }
     }
 
     /// Takes the next bytes, from `from` on in a record, which has them.

@@ -87,6 +87,7 @@ impl<O: Outlet> Core<O> {
             send: Some(offer.send),
             end: len,
             asked_at: now,
+            asked_at_all: now_ticks(),
             offer: is_readable.then_some(offer),
             ..Parts::new(Target::Receive(receive), envelope)
         });

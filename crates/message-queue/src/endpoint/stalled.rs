@@ -20,6 +20,9 @@ use crate::matching::PeerId;
 use crate::paths::Path;
 use crate::wire::Head;
 
+/// A message of which nothing has come for so many times the limit is late, whatever this end did meanwhile.
+const LATE: u64 = 8;
+
 impl<O: Outlet> Core<O> {
     /// Copies a message that has not come for too long: one, for others wait meanwhile. Whether there was
     /// one.
@@ -54,7 +57,10 @@ impl<O: Outlet> Core<O> {
         // One that was asked for later waits from then on.
         let since = peer.coming.moved_at.max(parts.asked_at);
         let limit = peer.paths.ticks_to_read(parts.end).unwrap_or(0).max(self.part_wait);
-        Some(now.saturating_sub(since) > limit)
+        // This end may copy for others all the time.
+        let is_late = since == parts.asked_at
+            && now_ticks().saturating_sub(parts.asked_at_all) > limit.saturating_mul(LATE);
+        Some(is_late || now.saturating_sub(since) > limit)
     }
 
     /// Copies a message out of its sender's memory.
@@ -104,7 +110,9 @@ impl<O: Outlet> Core<O> {
             if matches!(parts.target, Target::Thrown) {
                 coming.thrown = coming.thrown.saturating_sub(1);
                 (coming.since, coming.bytes) = (now, 0);
-            } else if coming.bytes >= parts.end as u64 {
+            } else if coming.bytes >= parts.end as u64
+                || coming.open == 0 && coming.bytes >= parts.end as u64 / 2
+            {
                 // Several may be under way, one part of each in turn, and end one soon after the other: what
                 // has come of all of them took the time since the last look. The few bytes of those that end
                 // after the first would tell the time of a part and not of a message, so they wait for more.

@@ -2,6 +2,8 @@
 
 use std::{process::Command, sync::Arc, time::Duration};
 
+use tieline::messages::VARIABLES;
+
 use crate::{
     error::{BenchError, Result},
     patterns::{
@@ -23,15 +25,17 @@ pub struct Members {
 }
 
 impl Members {
-    /// Starts one on each of these processors, which may occur several times, and lets them meet.
+    /// Starts one on each of these processors, which may occur several times, and lets them meet. They have
+    /// the default settings, whatever the environment says.
     ///
     /// # Errors
     /// The program is missing, or one of them ends.
     pub fn start(cpus: &[usize], waiter: &Arc<dyn Waiter>) -> Result<Self> {
-        Self::start_with(cpus, &[], waiter)
+        // An empty variable counts as unset.
+        Self::start_with(cpus, &VARIABLES.map(|name| (name, String::new())), waiter)
     }
 
-    /// The same with more variables in their environment.
+    /// The same with the environment of this process and these variables.
     ///
     /// # Errors
     /// As [`Self::start`].

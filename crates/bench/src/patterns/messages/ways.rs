@@ -74,7 +74,7 @@ impl Way {
 
 /// The longest size below the longest record of the ring: half of it, with the words before the message.
 fn eager_limit(settings: &Settings) -> usize {
-    let below = |bytes: &usize| *bytes < settings.ring_bytes / 2;
+    let below = |bytes: &usize| *bytes < settings.rounded_ring_bytes() / 2;
     SIZES_BYTES.into_iter().filter(below).max().unwrap_or_default()
 }
 
@@ -134,6 +134,11 @@ impl Ways {
         self.rows.iter().take_while(is_fastest).last().map(|row| row.size_bytes)
     }
 
+    /// The longest size that was measured as eager: longer ones do not fit this ring.
+    pub fn eager_longest(&self) -> Option<usize> {
+        self.rows.iter().rfind(|row| row.eager_ns.is_some()).map(|row| row.size_bytes)
+    }
+
     /// The table.
     pub fn to_text(&self) -> String {
         let right = |name| (name, Align::Right);
@@ -183,9 +188,7 @@ mod tests {
     #[test]
     fn eager_messages_fit_half_of_the_ring() {
         let of = |ring_bytes| eager_limit(&Settings { ring_bytes, ..Settings::default() });
-        assert_eq!(
-            [of(32 << 10), of(64 << 10), of(4 << 10), of(1 << 30)],
-            [8 << 10, 16 << 10, 1 << 10, 4 << 20]
-        );
+        let rings = [32 << 10, 64 << 10, 4 << 10, 5 << 10, 1 << 30];
+        assert_eq!(rings.map(of), [8 << 10, 16 << 10, 1 << 10, 2 << 10, 4 << 20]);
     }
 }

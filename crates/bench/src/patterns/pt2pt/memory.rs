@@ -1,7 +1,9 @@
-//! Operations on the memory of another node, which does nothing for them: put, get, atomic operations.
+//! Operations on the memory of another node, which takes no part in them: put, get, atomic operations.
 //!
 //! Each is what a program calls on a connected segment; a put counts with the barrier after it, as
 //! `osu_put_latency` counts the flush. Both ends are in this process.
+
+use std::sync::Arc;
 
 use shm::clock::now_ticks;
 use tieline::Node;
@@ -13,12 +15,16 @@ use crate::{
         attach::{Connected, Where, connected},
         rendezvous::{check, fill},
     },
+    progress::Waiter,
     timer::Timer,
 };
 
 const WHAT: &str = "pt2pt";
 /// Where atomic operations are.
 const WORD_AT: usize = 0;
+/// Bytes that are moved, and operations that are made, between two looks at whether the run is to end.
+const LOOK_AFTER_BYTES: usize = 16 << 20;
+const LOOK_AFTER: usize = 4096;
 
 /// Memory of the far node, connected from the near one.
 pub(super) struct Memory {
@@ -26,17 +32,24 @@ pub(super) struct Memory {
     /// Of the near end: what is put, and what was got.
     bytes: Vec<u8>,
     timer: Timer,
+    waiter: Arc<dyn Waiter>,
     /// They own what is connected.
     _nodes: [Node; 2],
 }
 
 impl Memory {
     /// Of `size_bytes`, on the nodes of `place`.
-    pub(super) fn start(place: &Where, size_bytes: usize) -> Result<Self> {
+    pub(super) fn start(place: &Where, size_bytes: usize, waiter: &Arc<dyn Waiter>) -> Result<Self> {
         let nodes = place.both()?;
         let size_bytes = size_bytes.max(WORD_BYTES);
         let there = connected(&nodes[1], &nodes[0], size_bytes)?;
-        Ok(Self { there, bytes: vec![0; size_bytes], timer: Timer::new()?, _nodes: nodes })
+        Ok(Self {
+            there,
+            bytes: vec![0; size_bytes],
+            timer: Timer::new()?,
+            waiter: Arc::clone(waiter),
+            _nodes: nodes,
+        })
     }
 
     /// Carries out `test` once with bytes that are known, and compares what arrived.
@@ -74,6 +87,8 @@ impl Memory {
     ) -> Result<f64> {
         let word = self.there.segment.window();
         word.store_u64(WORD_AT, 0)?;
+        let look_every = (LOOK_AFTER_BYTES / size_bytes.max(1)).clamp(1, LOOK_AFTER);
+        let has_barrier = matches!(test, Test::Put | Test::PutBw);
         // A part of them warms up.
         let warm_up = count.div_ceil(16);
         let mut began = now_ticks();
@@ -81,12 +96,16 @@ impl Memory {
             if round == warm_up {
                 began = now_ticks();
             }
+            if round % look_every == look_every - 1 && self.waiter.stop() {
+                return Err(BenchError::Stopped { what: WHAT });
+            }
             if test.is_atomic() {
                 self.count_up(test, round as u64)?;
                 continue;
             }
             self.operate(test, size_bytes, round % window * size_bytes)?;
-            if round % window == window - 1 || round == warm_up + count - 1 {
+            let is_last = round % window == window - 1 || round == warm_up + count - 1;
+            if has_barrier && is_last {
                 self.there.remote.barrier()?;
             }
         }

@@ -18,6 +18,9 @@ pub struct Report {
     pub schema: String,
     /// Circumstances.
     pub env: Env,
+    /// Variables that were set and change how message queues work.
+    #[serde(default)]
+    pub environment: Vec<String>,
     /// Processors of the ends of a pair; members of groups take turns on them. Operations on memory run on
     /// the first.
     pub cpus: [usize; 2],
@@ -90,11 +93,18 @@ impl Report {
             self.cpus[1],
             super::READINGS
         );
+        if !self.environment.is_empty() {
+            text.push_str(&format!("with {} of the environment\n", self.environment.join(", ")));
+        }
         for (test, rows) in self.tests() {
             text.push_str(&format!("\n{}{}\n", test.name(), self.circumstances(test)));
             text.push_str(&table(test, rows));
         }
         text
+    }
+
+    fn of_memory(&self, what: &str) -> String {
+        format!(", {what}, on processor {}; the other node's end is in the same process", self.cpus[0])
     }
 
     fn circumstances(&self, test: Test) -> String {
@@ -103,11 +113,11 @@ impl Report {
             Test::Bw => ", one direction".to_owned(),
             Test::Bibw => ", both directions".to_owned(),
             Test::Mr => format!(", {} pairs, one direction", self.pairs),
-            Test::Put => ", a put and its barrier".to_owned(),
-            Test::Get => ", a get".to_owned(),
-            Test::PutBw => ", puts with a barrier for each window".to_owned(),
-            Test::GetBw => ", gets".to_owned(),
-            Test::FetchAdd | Test::CompareSwap => ", one word".to_owned(),
+            Test::Put => self.of_memory("a put and its barrier"),
+            Test::Get => self.of_memory("a get"),
+            Test::PutBw => self.of_memory("puts, a barrier for each window"),
+            Test::GetBw => self.of_memory("gets"),
+            Test::FetchAdd | Test::CompareSwap => self.of_memory("one word"),
             Test::MultiLat => format!(", {} pairs, half a round trip", self.pairs),
             _ => format!(", {} members", self.members),
         }
@@ -153,6 +163,7 @@ mod tests {
         Report {
             schema: Report::SCHEMA.into(),
             env: Env::default(),
+            environment: Vec::new(),
             cpus: [0, 1],
             pairs: 2,
             members: 4,

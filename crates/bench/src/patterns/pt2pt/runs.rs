@@ -48,11 +48,12 @@ impl Running {
             let Some(place) = &options.place else {
                 return Err(BenchError::Usage(format!("pt2pt {}: no nodes are given", test.name())));
             };
-            Ends::Memory(Box::new(Memory::start(place, options.memory_bytes(test))?))
+            Ends::Memory(Box::new(Memory::start(place, options.memory_bytes(test), waiter)?))
         } else {
             let count = if test.is_of_group() { options.members } else { 2 * pairs };
             let all: Vec<usize> = (0..count).map(|rank| cpus[rank % 2]).collect();
-            Ends::Processes(Members::start(&all, waiter)?)
+            // As the environment of the caller says.
+            Ends::Processes(Members::start_with(&all, &[], waiter)?)
         };
         Ok(Self { test, pairs, cpus, ends })
     }

@@ -5,7 +5,6 @@
 //! these each even one exchanges messages with the next. Then each line is an order, answered by one line. It
 //! ends with its input. The orders: see [`End::obey`].
 #![forbid(unsafe_code)]
-#![allow(clippy::print_stdout)]
 
 mod group;
 mod stream;
@@ -46,9 +45,11 @@ fn main() {
 }
 
 fn say(line: &str) {
-    println!("{line}");
-    // If the reader has ended, there is nothing to do for anyone.
-    let _ = std::io::stdout().flush();
+    let mut out = std::io::stdout().lock();
+    if writeln!(out, "{line}").and_then(|()| out.flush()).is_err() {
+        // The reader has ended: there is nothing to do for anyone.
+        std::process::exit(1);
+    }
 }
 
 /// One end.
@@ -80,7 +81,8 @@ impl End {
             queue,
             peer,
             group,
-            eager_max_bytes: settings.eager_max_bytes,
+            // Of the others some do not fit a record of the ring: they are sent without a copy.
+            eager_max_bytes: settings.eager_max_bytes.min(settings.ring_bytes / 4),
             direct_max_bytes: settings.cut_bytes,
             counted: Counters::default(),
         };
@@ -209,8 +211,10 @@ impl End {
     fn send(&mut self, tag: u64, message: Vec<u8>) -> Fallible<Vec<u8>> {
         if message.len() <= self.eager_max_bytes {
             let request = self.queue.send_bytes(self.peer, tag, &message)?;
-            self.queue.wait(request, Some(GIVE_UP_AFTER))?;
-            return Ok(message);
+            return match self.queue.wait(request, Some(GIVE_UP_AFTER))?.error {
+                None => Ok(message),
+                Some(error) => Err(error.into()),
+            };
         }
         let request = self.queue.send(self.peer, tag, message)?;
         let status = self.queue.wait(request, Some(GIVE_UP_AFTER))?;
