@@ -46,14 +46,15 @@ pub(crate) struct Peer<O> {
     pub(crate) streams: VecDeque<Stream>,
 }
 
-/// Messages of a peer that come in parts, several at once. Times are in ticks.
+/// Messages of a peer that come in parts, several at once. Times are in ticks without those of copies out of
+/// other processes' memory.
 #[derive(Debug, Default)]
 pub(crate) struct Coming {
     /// Those that it was asked for and whose parts are not all here.
     pub(crate) open: u32,
     /// Of these, those whose parts are of no use any more.
     pub(crate) thrown: u32,
-    /// Since when `bytes` are counted: since the last of them was complete, or the first was asked for.
+    /// Since when `bytes` are counted: since the last sample of what they cost, or the first was asked for.
     pub(crate) since: u64,
     /// Bytes of all of them since then.
     pub(crate) bytes: u64,

@@ -88,6 +88,13 @@ pub const FETCH: &str = "TIELINE_MQ_FETCH";
 /// The variables of [`Settings::from_environment`].
 pub const VARIABLES: [&str; 3] = [EAGER_MAX_BYTES, RING_BYTES, FETCH];
 
+/// Those of [`VARIABLES`] that are set.
+#[must_use]
+pub fn set_variables() -> Vec<&'static str> {
+    let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    VARIABLES.into_iter().filter(is_set).collect()
+}
+
 /// Least and most bytes of a ring.
 const RING_LEAST_BYTES: usize = 4 << 10;
 const RING_MOST_BYTES: usize = 1 << 30;

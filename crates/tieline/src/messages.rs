@@ -16,7 +16,7 @@ pub use message_queue::MessageQueue as Engine;
 pub use message_queue::buffers::Buffers;
 pub use message_queue::endpoint::{Claimed, Counters, Mode, SendRequest};
 pub use message_queue::settings::{
-    BadVariable, Bounds, EAGER_MAX_BYTES, FETCH, Fetch, RING_BYTES, Settings, VARIABLES,
+    BadVariable, Bounds, EAGER_MAX_BYTES, FETCH, Fetch, RING_BYTES, Settings, VARIABLES, set_variables,
 };
 pub use message_queue::{
     DIRECT_LOOKS, Direct, Envelope, Error as MessageError, Name, PeerId, Persistent, Request, SharedQueue,

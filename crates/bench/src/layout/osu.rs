@@ -73,8 +73,9 @@ fn line(row: &Row) -> String {
         format!("{first}{min:>18.2}{max:>18.2}{:>12}", row.iterations)
     };
     match row.test {
-        test if test.is_of_memory() && !test.is_bandwidth() => format!("{size:<10}{:>18.2}", us(row.ns)),
-        Test::Latency | Test::MultiLat => format!("{size:<10}{:>18.2}", us(row.ns)),
+        Test::Latency | Test::MultiLat | Test::Put | Test::Get | Test::FetchAdd | Test::CompareSwap => {
+            format!("{size:<10}{:>18.2}", us(row.ns))
+        }
         Test::Bw | Test::Bibw | Test::PutBw | Test::GetBw => format!("{size:<10}{mb_s:>18.2}"),
         Test::Mr => format!("{size:<10}{mb_s:>18.2}{:>18.2}", 1e9 / row.ns),
         Test::Barrier => group(format!("{:>17.2}", us(row.ns))),

@@ -2,8 +2,8 @@
 //! size, as the OSU micro-benchmarks measure them for MPI.
 //!
 //! Of messages and groups each process has a message queue of its own ([`super::messages::Members`]); memory
-//! is a segment of one node that another one is connected to. A reading is the mean of as
-//! many messages, or calls, as take some milliseconds; of several readings the median counts.
+//! is a segment of one node that another one is connected to. A reading is the mean of as many messages, or
+//! calls, as take some milliseconds; of several readings the median counts.
 
 mod memory;
 mod report;
@@ -12,7 +12,7 @@ mod runs;
 use serde::{Deserialize, Serialize};
 
 use runs::Running;
-use tieline::messages::VARIABLES;
+use tieline::messages::set_variables;
 
 pub use report::{Report, Row};
 
@@ -274,11 +274,10 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
         }
     }
     env.finish(started, steal);
-    let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     Ok(Report {
         schema: Report::SCHEMA.to_owned(),
         env,
-        environment: VARIABLES.into_iter().filter(is_set).map(str::to_owned).collect(),
+        environment: set_variables().into_iter().map(str::to_owned).collect(),
         cpus,
         pairs: options.pairs,
         members: options.members,

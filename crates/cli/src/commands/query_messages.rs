@@ -7,7 +7,7 @@ use bench::layout::table::size;
 use bench::patterns::messages::ways::{self, Ways};
 use bench::progress::Progress;
 use serde::Serialize;
-use tieline::messages::{Bounds, EAGER_MAX_BYTES, FETCH, Fetch, RING_BYTES, Settings, VARIABLES};
+use tieline::messages::{Bounds, EAGER_MAX_BYTES, FETCH, Fetch, RING_BYTES, Settings, set_variables};
 
 use super::bench_result::Measuring;
 use super::usage;
@@ -21,7 +21,7 @@ const ONE_PROCESSOR: &str =
 #[derive(Serialize)]
 struct Messages {
     settings: Shown,
-    /// Of [`VARIABLES`], those that are set.
+    /// The variables that are set and change the settings.
     environment: Vec<&'static str>,
     /// Up to this size an eager message is the fastest way here.
     eager_is_fastest_to_bytes: Option<usize>,
@@ -65,7 +65,6 @@ impl Shown {
 
 pub(super) fn run(output: Output) -> Outcome {
     let settings = Settings::from_environment().map_err(|error| usage(error.to_string()))?;
-    let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let mut measuring = Measuring::begin(output)?;
     let measured = bench::cpus::pair(None, "query --messages")
         .and_then(|cpus| ways::measure(cpus, &settings, &mut measuring));
@@ -79,7 +78,7 @@ pub(super) fn run(output: Output) -> Outcome {
     };
     let messages = Messages {
         settings: Shown::of(&settings),
-        environment: VARIABLES.into_iter().filter(is_set).collect(),
+        environment: set_variables(),
         eager_is_fastest_to_bytes: measured.as_ref().and_then(Ways::eager_is_fastest_to),
         eager_longest_bytes: measured.as_ref().and_then(Ways::eager_longest),
         measured,

@@ -87,7 +87,7 @@ impl<O: Outlet> Core<O> {
             send: Some(offer.send),
             end: len,
             asked_at: now,
-            asked_at_all: now_ticks(),
+            asked_at_all: now.wrapping_add(self.ticks_reading),
             offer: is_readable.then_some(offer),
             ..Parts::new(Target::Receive(receive), envelope)
         });
