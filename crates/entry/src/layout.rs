@@ -10,7 +10,7 @@
 //! over its head and all its records, free ones too.
 
 /// First word of the file: its kind and version.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"TLsocks4");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"TLsocks5");
 /// Bits of it that are the version.
 pub const VERSION_BITS: u64 = 0xff << 56;
 
@@ -45,18 +45,23 @@ pub mod head {
     /// Those of them that have no record of their own, because all were taken.
     pub const UNRECORDED: usize = 2;
     /// 1 if the process has executed another program, which has not used a connection yet.
-    pub const LEFT: usize = 5;
-    /// First of the counters of reasons.
-    pub const REASONS: usize = 16;
-    /// First of the counters of notes.
-    pub const NOTES: usize = 48;
-    /// First of the counters of bytes that came through the kernel, by reason: of connections that have no
-    /// record, and of those that have one, up to when they were last on TCP for another reason.
-    pub const KERNEL_IN: usize = 64;
-    /// Bytes of connections without a record that were taken from rings.
-    pub const MEMORY_IN: usize = 80;
+    pub const LEFT: usize = 3;
+    /// First of the counters by reason: those of the first reason, which every connection has at first, are
+    /// in the line of the cache that the words before are in.
+    pub const REASONS: usize = 4;
+    /// Words of a reason.
+    pub const REASON_WORDS: usize = 4;
+    /// Of a reason: connections that are on TCP for it.
+    pub const BECAUSE: usize = 0;
+    /// Of a reason: bytes that came through the kernel, of connections that have no record, and of those that
+    /// have one, up to when they were last on TCP for another reason.
+    pub const KERNEL_IN: usize = 1;
     /// As [`KERNEL_IN`], of bytes that were sent.
-    pub const KERNEL_OUT: usize = 96;
+    pub const KERNEL_OUT: usize = 2;
+    /// First of the counters of notes.
+    pub const NOTES: usize = 80;
+    /// Bytes of connections without a record that were taken from rings.
+    pub const MEMORY_IN: usize = 96;
     /// Bytes of connections without a record that were put into rings.
     pub const PUT: usize = 112;
     /// Bytes of connections without a record that were given from rings to the kernel.
@@ -64,6 +69,14 @@ pub mod head {
     /// Bytes of connections without a record that were given to the kernel beside a ring while their reader
     /// slept.
     pub const ASLEEP: usize = 114;
+
+    /// A counter of a reason, by the reason's number.
+    // Inlined: the library in the program is linked from its own code alone.
+    #[inline]
+    #[must_use]
+    pub const fn of(reason: usize, counter: usize) -> usize {
+        REASONS + reason * REASON_WORDS + counter
+    }
 }
 
 /// Words of a record. The counters of bytes are of all connections that have had it.
@@ -244,10 +257,10 @@ mod tests {
     fn numbers_are_places_in_the_lists() {
         assert!(Note::ALL.iter().enumerate().all(|(at, note)| *note as usize == at));
         assert!(Reason::ALL.iter().enumerate().all(|(at, reason)| *reason as usize == at));
-        assert!(head::REASONS + Reason::ALL.len() <= head::NOTES);
-        assert!(head::NOTES + Note::ALL.len() <= head::KERNEL_IN);
-        assert!(head::KERNEL_IN + Reason::ALL.len() <= head::MEMORY_IN);
-        assert!(head::KERNEL_OUT + Reason::ALL.len() <= head::PUT);
+        assert!(head::of(Reason::ALL.len(), 0) <= head::NOTES);
+        assert!(head::NOTES + Note::ALL.len() <= head::MEMORY_IN);
+        // All that is counted of a connection that is used a few times is in one line of the cache.
+        assert!(head::CONNECTIONS < 8 && head::of(Reason::NotYet as usize, head::KERNEL_OUT) < 8);
         const { assert!(head::ASLEEP < RECORDS_AT && record::ASLEEP < RECORD_WORDS) };
     }
 }

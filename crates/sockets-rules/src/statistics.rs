@@ -155,8 +155,8 @@ impl Slot<'_> {
     /// record of no known reason counts with the first.
     fn kernel(&self, reason: Reason) -> Moved {
         let told = Moved {
-            bytes_in: self.word(head::KERNEL_IN + reason as usize),
-            bytes_out: self.word(head::KERNEL_OUT + reason as usize),
+            bytes_in: self.word(head::of(reason as usize, head::KERNEL_IN)),
+            bytes_out: self.word(head::of(reason as usize, head::KERNEL_OUT)),
         };
         let its = records().filter(|at| self.reason(*at).unwrap_or(Reason::NotYet) == reason);
         its.fold(told, |sum, at| {
@@ -203,7 +203,7 @@ fn counted(pid: u32, slot: &[u64]) -> Counted {
     let inherited = slot.inherited();
     let reasons = Reason::ALL.into_iter().map(|it| {
         let more = inherited.iter().filter(|reason| **reason == it).count() as u64;
-        (it, slot.word(head::REASONS + it as usize).saturating_add(more))
+        (it, slot.word(head::of(it as usize, head::BECAUSE)).saturating_add(more))
     });
     let open = records().filter(|at| slot.word(at + record::COOKIE) != 0);
     Counted {
@@ -278,7 +278,7 @@ mod tests {
             (8 * (layout::OWNERS + 3), 42),
             (slot + 8 * head::PID, 42),
             (slot + 8 * head::CONNECTIONS, 9),
-            (slot + 8 * (head::KERNEL_OUT + Reason::Alone as usize), 100),
+            (slot + 8 * head::of(Reason::Alone as usize, head::KERNEL_OUT), 100),
             (slot + 8 * head::RETURNED, 4),
             (record + 8 * record::ASLEEP, 5),
             (slot + 8 * (head::NOTES + Note::Uring as usize), 2),

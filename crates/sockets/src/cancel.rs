@@ -3,16 +3,14 @@
 //! call then does. What goes through memory makes no such call.
 
 use crate::interposer::{Name, Slot};
-use crate::sync::{AtomicU32, Ordering};
+use crate::near::NEAR;
+use crate::sync::Ordering;
 use crate::table;
-
-/// Whether the program has ever cancelled a thread.
-static ANY: AtomicU32 = AtomicU32::new(0);
 
 /// The program is about to cancel a thread.
 pub(crate) fn begins() {
     // Who is to know that this thread was cancelled before a call of its own knows this as well.
-    ANY.store(1, Ordering::Relaxed);
+    NEAR.cancels.store(1, Ordering::Relaxed);
     // From here on calls look for it.
     table::empties_all();
 }
@@ -20,14 +18,14 @@ pub(crate) fn begins() {
 /// Whether the program has ever cancelled a thread: then such calls have something to look at.
 #[inline(always)]
 pub(crate) fn is_any() -> bool {
-    ANY.load(Ordering::Relaxed) != 0
+    NEAR.cancels.load(Ordering::Relaxed) != 0
 }
 
 /// Before a call of the program in which the C library looks whether its thread was cancelled. It may not
 /// come back: nothing may be held here.
 #[inline(always)]
 pub(crate) fn point() {
-    if ANY.load(Ordering::Relaxed) != 0 {
+    if is_any() {
         looks();
     }
 }

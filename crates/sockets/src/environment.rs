@@ -9,6 +9,7 @@ use core::ffi::{c_char, c_int};
 
 use sockets_rules::layout::Note;
 
+use crate::near::NEAR;
 use crate::state;
 use crate::sync::{AtomicU32, Ordering};
 
@@ -82,7 +83,7 @@ unsafe extern "C" fn start(_: c_int, _: *mut *mut c_char, environment: *mut *mut
             _ => 0,
         };
         if rings != 0 && state::may_ask() && crate::rings::tables::make() {
-            HAS_RINGS.store(rings, Ordering::Relaxed);
+            NEAR.rings.store(rings, Ordering::Relaxed);
             if crate::elf::is_loaded(LIBURING) {
                 crate::seen::note(Note::Uring);
                 crate::rings::pair::stop();
@@ -96,19 +97,19 @@ unsafe extern "C" fn start(_: c_int, _: *mut *mut c_char, environment: *mut *mut
     }
 }
 
-/// Whether connections may get rings.
-static HAS_RINGS: AtomicU32 = AtomicU32::new(0);
-
 const ON: u32 = 1;
 const FORCED: u32 = 2;
 
+/// Whether connections may get rings.
+#[inline(always)]
 pub(crate) fn has_rings() -> bool {
-    HAS_RINGS.load(Ordering::Relaxed) != 0
+    NEAR.rings.load(Ordering::Relaxed) != 0
 }
 
 /// Whether every connection is to get them, at once: for tests.
+#[inline(always)]
 pub(crate) fn is_forced() -> bool {
-    HAS_RINGS.load(Ordering::Relaxed) == FORCED
+    NEAR.rings.load(Ordering::Relaxed) == FORCED
 }
 
 /// The path of the statistics file, if there is to be one. It ends with 0, and is never written again.

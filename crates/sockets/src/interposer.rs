@@ -17,7 +17,7 @@ use crate::state;
 use crate::sync::{AtomicUsize, Ordering};
 
 /// The next definition of a name, found at its first use. `F` is the type of a pointer to the function; `HOT`
-/// is its place in the line that each interposer reads, if it has one there.
+/// is its place in the lines that each interposer reads, if it has one there.
 ///
 /// It holds no pointer that the loader would have to relocate: interposers are called before it has. So each
 /// use says the name again.
@@ -252,23 +252,29 @@ pub(crate) fn nothing() -> isize {
 /// What the program calls is a stub, which jumps to the body. With `quick any` behind MISSING it jumps
 /// straight to the next definition where nothing is to be noted of the descriptor, the first argument,
 /// because it is known to be no connection of TCP: that way is short, reads two lines of the cache and leaves
-/// nothing to return to. `hot` is the place of the next definition among the commonest.
+/// nothing to return to. `hot` is the place of the next definition among the commonest of those, and `near`
+/// its place among those of other common calls. The code of both is in a section of its own, `.text.near` or
+/// `.text.nearby`, with what else they need: so few pages of code are used around a system call.
 macro_rules! interposers {
-    ($(fn $name:ident($($arg:ident: $ty:ty),* $(,)?) -> $ret:ty, $how:ident $what:expr $(, quick $which:ident $(hot $hot:literal)?)?; |$next:ident| $body:expr)*) => {$(
+    ($(fn $name:ident($($arg:ident: $ty:ty),* $(,)?) -> $ret:ty, $how:ident $what:expr $(, quick $which:ident $(hot $hot:tt)?)? $(, near $near:tt)?; |$next:ident| $body:expr)*) => {$(
         /// As in the C library.
         ///
         /// # Safety
         /// As in the C library.
         #[cfg_attr(not(test), unsafe(no_mangle))]
         #[allow(dead_code, non_snake_case, reason = "called by programs, by the names that they have in C")]
+        $($(#[unsafe(link_section = $crate::interposer::section!(hot $hot))])?)?
+        $(#[unsafe(link_section = $crate::interposer::section!(near $near))])?
         #[unsafe(naked)]
         pub(crate) unsafe extern "C" fn $name() {
             unsafe extern "C-unwind" fn missing($($arg: $ty),*) -> $ret {
                 $crate::interposer::missing!($how $what, $ret, $($arg),*)
             }
-            const HOT: usize = { let _hot = $crate::interposer::COLD; $($(let _hot = $hot;)?)? _hot };
+            const HOT: usize = { let _hot = $crate::interposer::COLD; $($(let _hot = $hot;)?)? $(let _hot = $crate::state::HOT + $near;)? _hot };
             const NAME: $crate::interposer::Name = $crate::interposer::Name::terminated(concat!(stringify!($name), "\0"));
             static NEXT: $crate::interposer::Slot<unsafe extern "C-unwind" fn($($ty),*) -> $ret, HOT> = $crate::interposer::Slot::new();
+            $($(#[unsafe(link_section = $crate::interposer::section!(hot $hot))])?)?
+            $(#[unsafe(link_section = $crate::interposer::section!(near $near))])?
             unsafe extern "C-unwind" fn body($($arg: $ty),*) -> $ret {
                 // SAFETY: the caller's promise is the one that the next definition wants.
                 let $next = |$($arg: $ty),*| -> $ret { unsafe { NEXT.get(NAME, missing)($($arg),*) } };
@@ -277,23 +283,43 @@ macro_rules! interposers {
             extern "C" fn way() -> usize {
                 NEXT.way(NAME, body as *const () as usize)
             }
-            $crate::interposer::stub!(NEXT, body, way $(, $which $($hot)?)?)
+            $crate::interposer::stub!(NEXT, body, way $(, $which $($hot)?)? $(, near $near)?)
         }
     )*};
 }
 
+/// The section of the code of one of the commonest calls: those whose code is long, which wait or take
+/// messages, come behind the others.
+macro_rules! section {
+    (hot 4) => {
+        ".text.nearby"
+    };
+    (hot 5) => {
+        ".text.nearby"
+    };
+    (near 6) => {
+        ".text.nearby"
+    };
+    (near 7) => {
+        ".text.nearby"
+    };
+    ($which:ident $place:tt) => {
+        ".text.near"
+    };
+}
+
 /// The stub of an interposer.
 macro_rules! stub {
-    ($next:ident, $body:ident, $way:ident, none $($hot:literal)?) => {
+    ($next:ident, $body:ident, $way:ident, none $($hot:tt)?) => {
         $crate::interposer::stub!($next, $body, $way)
     };
-    ($next:ident, $body:ident, $way:ident, any $hot:literal) => {
-        $crate::interposer::stub!(@whole "mov r11, [r11 + {hot}]", $next, $body, $way, hot = const $crate::state::HOT_AT + 8 * $hot)
+    ($next:ident, $body:ident, $way:ident, any $hot:tt) => {
+        $crate::interposer::stub!(@whole "mov r11, [r11 + {hot}]", "mov r11, [rip + {wiped} + {hot}]", $next, $body, $way, hot = const $crate::state::HOT_AT + 8 * $hot)
     };
     ($next:ident, $body:ident, $way:ident, any) => {
-        $crate::interposer::stub!(@whole "mov r11, [rip + {next}]", $next, $body, $way)
+        $crate::interposer::stub!(@whole "mov r11, [rip + {next}]", "mov r11, [rip + {next}]", $next, $body, $way, next = sym $next)
     };
-    (@whole $load:literal, $next:ident, $body:ident, $way:ident $(, $($more:tt)*)?) => {
+    (@whole $load:literal, $again:literal, $next:ident, $body:ident, $way:ident $(, $($more:tt)*)?) => {
         core::arch::naked_asm!(
             ".cfi_startproc",
             "endbr64",
@@ -310,7 +336,7 @@ macro_rules! stub {
             "jle 3f",
             "jmp r11",
             "3:",
-            "mov r11, [rip + {next}]",
+            $again,
             "test r11, r11",
             "jle 4f",
             "jmp {body}",
@@ -327,18 +353,23 @@ macro_rules! stub {
             numbers = const $crate::state::BRIEF,
             brief = const $crate::state::BRIEF_AT,
             no_connection = const $crate::table::NO_CONNECTION,
-            next = sym $next,
             body = sym $body,
             way = sym $way,
             ask = sym $crate::interposer::ask,
             $($($more)*)?
         )
     };
+    ($next:ident, $body:ident, $way:ident, near $near:tt) => {
+        $crate::interposer::stub!(@plain $body, $way, "mov r11, [rip + {near_lines} + {near}]", near_lines = sym $crate::near::NEAR, near = const $crate::near::NEXT_AT + 8 * $near)
+    };
     ($next:ident, $body:ident, $way:ident) => {
+        $crate::interposer::stub!(@plain $body, $way, "mov r11, [rip + {next}]", next = sym $next)
+    };
+    (@plain $body:ident, $way:ident, $load:literal, $($more:tt)*) => {
         core::arch::naked_asm!(
             ".cfi_startproc",
             "endbr64",
-            "mov r11, [rip + {next}]",
+            $load,
             "test r11, r11",
             "jle 4f",
             "jmp {body}",
@@ -350,10 +381,10 @@ macro_rules! stub {
             "lea r11, [rip + {way}]",
             "jmp {ask}",
             ".cfi_endproc",
-            next = sym $next,
             body = sym $body,
             way = sym $way,
             ask = sym $crate::interposer::ask,
+            $($more)*
         )
     };
 }
@@ -380,4 +411,4 @@ macro_rules! missing {
     }};
 }
 
-pub(crate) use {forwards, interposers, missing, stub};
+pub(crate) use {forwards, interposers, missing, section, stub};

@@ -27,6 +27,7 @@ mod filter;
 mod holder;
 mod interposer;
 mod interposers;
+mod near;
 mod page;
 #[cfg(feature = "planted")]
 mod planted;

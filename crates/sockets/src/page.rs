@@ -32,8 +32,11 @@ pub(crate) enum Direction {
     Out,
 }
 
-/// The numbers of a process without a slot.
-static OWN: [AtomicU64; layout::SLOT_WORDS] = [const { AtomicU64::new(0) }; layout::SLOT_WORDS];
+/// The numbers of a process without a slot, in the lines of the cache that those of a slot are in.
+#[repr(align(64))]
+struct Own([AtomicU64; layout::SLOT_WORDS]);
+
+static OWN: Own = Own([const { AtomicU64::new(0) }; layout::SLOT_WORDS]);
 /// The file, once it is mapped; also in the children of forks.
 static FILE: AtomicPtr<AtomicU64> = AtomicPtr::new(core::ptr::null_mut());
 /// Whether a slot was looked for: [`HAS_LOOKED`], or the thread that is at it, or 0.
@@ -71,7 +74,7 @@ fn word(at: usize) -> &'static AtomicU64 {
 /// A word of the numbers as they stand now, for what is no reason to take a slot.
 fn present(at: usize) -> &'static AtomicU64 {
     let slot = state::slot();
-    word_of(if slot.is_null() { OWN.as_ptr().cast_mut() } else { slot }, at)
+    word_of(if slot.is_null() { OWN.0.as_ptr().cast_mut() } else { slot }, at)
 }
 
 /// Adds, where only the holder of a lock counts: in one instruction, so that a signal handler of this thread,
@@ -106,8 +109,8 @@ pub(crate) fn kernel(record: u16, direction: Direction, bytes: u64) {
     let at = match (direction, is_recorded(record)) {
         (Direction::In, true) => place(record) + record::KERNEL_IN,
         (Direction::Out, true) => place(record) + record::KERNEL_OUT,
-        (Direction::In, false) => head::KERNEL_IN + at_first() as usize,
-        (Direction::Out, false) => head::KERNEL_OUT + at_first() as usize,
+        (Direction::In, false) => head::of(at_first() as usize, head::KERNEL_IN),
+        (Direction::Out, false) => head::of(at_first() as usize, head::KERNEL_OUT),
     };
     add(at, bytes);
 }
@@ -153,15 +156,16 @@ pub(crate) fn note(what: Note) {
 }
 
 /// A connection is used for the first time.
+#[unsafe(link_section = ".text.near")]
 pub(crate) fn first_use() {
     add(head::CONNECTIONS, 1);
-    add(head::REASONS + at_first() as usize, 1);
+    add(head::of(at_first() as usize, head::BECAUSE), 1);
 }
 
 /// What was taken for another connection is one that was used before.
 pub(crate) fn used_before() {
     word(head::CONNECTIONS).fetch_sub(1, Ordering::Relaxed);
-    word(head::REASONS + at_first() as usize).fetch_sub(1, Ordering::Relaxed);
+    word(head::of(at_first() as usize, head::BECAUSE)).fetch_sub(1, Ordering::Relaxed);
 }
 
 /// Whether a connection has a record. Only those that are taken are looked at: a short connection would pay
@@ -271,7 +275,7 @@ fn tell(slot: *mut AtomicU64, record: u16) {
         // who looks in between misses some, and sees none twice.
         let before = word_of(slot, at + told).fetch_max(counted, Ordering::Relaxed);
         if counted > before {
-            word_of(slot, by_reason + reason).fetch_add(counted - before, Ordering::Relaxed);
+            word_of(slot, head::of(reason, by_reason)).fetch_add(counted - before, Ordering::Relaxed);
         }
     }
 }
@@ -292,13 +296,13 @@ pub(crate) fn because(record: u16, reason: Reason) {
     let Ok(kept) = descriptor.fetch_update(Ordering::Relaxed, Ordering::Relaxed, changed) else { return };
     let before = record::reason(kept);
     if before < Reason::ALL.len() && kept & (record::INHERITED | record::COPY) == 0 {
-        present(head::REASONS + before).fetch_sub(1, Ordering::Relaxed);
-        present(head::REASONS + reason as usize).fetch_add(1, Ordering::Relaxed);
+        present(head::of(before, head::BECAUSE)).fetch_sub(1, Ordering::Relaxed);
+        present(head::of(reason as usize, head::BECAUSE)).fetch_add(1, Ordering::Relaxed);
     }
 }
 
 fn own() -> *mut AtomicU64 {
-    OWN.as_ptr().cast_mut()
+    OWN.0.as_ptr().cast_mut()
 }
 
 /// Gives a record back; what it counted stays.
@@ -331,7 +335,7 @@ fn close_record(slot: *mut AtomicU64, record: u16) {
     let reason = record::reason(kept);
     if kept & record::INHERITED != 0 && was_used && reason < Reason::ALL.len() {
         word_of(slot, head::CONNECTIONS).fetch_add(1, Ordering::Relaxed);
-        word_of(slot, head::REASONS + reason).fetch_add(1, Ordering::Relaxed);
+        word_of(slot, head::of(reason, head::BECAUSE)).fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -363,7 +367,7 @@ pub(crate) fn forked(slot: *mut AtomicU64) {
 }
 
 fn store_own(at: usize, value: u64) {
-    if let Some(word) = OWN.get(at)
+    if let Some(word) = OWN.0.get(at)
         && word.load(Ordering::Relaxed) != value
     {
         word.store(value, Ordering::Relaxed);
@@ -459,7 +463,7 @@ fn join(slot: *mut AtomicU64) {
     };
     let end =
         layout::RECORDS_AT + EVER_TAKEN.load(Ordering::Relaxed).min(layout::RECORDS) * layout::RECORD_WORDS;
-    for (at, own) in OWN.iter().enumerate().take(end) {
+    for (at, own) in OWN.0.iter().enumerate().take(end) {
         if is_counter(at) && own.load(Ordering::Relaxed) != 0 {
             word_of(slot, at).fetch_add(own.swap(0, Ordering::Relaxed), Ordering::Relaxed);
         }

@@ -58,6 +58,7 @@ pub(crate) fn may_be_connection(fd: c_int) -> bool {
 }
 
 /// A call made a descriptor, or failed. Hands its result on.
+#[unsafe(link_section = ".text.near")]
 pub(crate) fn made(fd: c_int, kind: Kind) -> c_int {
     if fd >= 0 && !state::outside() {
         is_new(fd);
@@ -82,15 +83,18 @@ fn is_new(fd: c_int) {
 }
 
 /// A call accepted a connection, or failed. Hands its result on.
+#[unsafe(link_section = ".text.near")]
 pub(crate) fn accepted(listener: c_int, fd: c_int) -> c_int {
     if fd < 0 {
         found_nothing();
     } else if !state::outside() {
-        if table::kind(listener) == Kind::Unknown {
+        let mut kind = table::kind(listener);
+        if kind == Kind::Unknown {
             // One that another program has made, which has executed this one.
             table::look_again(listener);
+            kind = table::kind(listener);
         }
-        let kind = match table::kind(listener) {
+        let kind = match kind {
             Kind::Listener | Kind::Tcp => Kind::Tcp,
             _ => Kind::Unknown,
         };
@@ -106,8 +110,9 @@ pub(crate) fn accepted(listener: c_int, fd: c_int) -> c_int {
 /// A socket is about to be connected. One that is loses its other end by an address without a family
 /// (connect(2)); any other address changes nothing, and the kernel is to refuse it for the connection that it
 /// knows.
+#[unsafe(link_section = ".text.near")]
 pub(crate) fn connecting(fd: c_int, address: *const sockaddr, length: socklen_t) {
-    if rings::conn::of(fd).is_some() && is_without_family(address, length) {
+    if !table::is_counted(fd) && rings::conn::of(fd).is_some() && is_without_family(address, length) {
         unusual(fd);
     }
 }
@@ -121,6 +126,7 @@ fn is_without_family(address: *const sockaddr, length: socklen_t) -> bool {
 }
 
 /// A call has connected a socket, or failed. Hands its result on.
+#[unsafe(link_section = ".text.near")]
 pub(crate) fn connected(fd: c_int, result: c_int) -> c_int {
     if result == 0 && rings::forced::is_on() && !state::outside() {
         rings::forced::begins(fd);
@@ -179,6 +185,19 @@ pub(crate) fn closing(fd: c_int) {
         rings::leave::closing(fd);
         table::forget(fd);
     }
+}
+
+/// As [`closing`], if the number is known at a glance as that of a connection that has no place among those
+/// that may have rings; whether it is. (One that gets a place meanwhile finds that the number is not its own
+/// any more: see [`rings::conn::claim`].)
+#[inline(always)]
+pub(crate) fn closes_counted(fd: c_int) -> bool {
+    let is_counted = table::is_counted(fd);
+    if is_counted {
+        rings::epoll::forget(fd);
+        table::forget(fd);
+    }
+    is_counted
 }
 
 /// `to` is about to become another number for `from`.

@@ -9,6 +9,7 @@
 //! keeps. It must change nothing here. While a thread is between `vfork` and its return from it, each
 //! interposer asks the kernel which process it is in.
 
+use crate::near::NEAR;
 use crate::raw;
 use crate::sync::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::{page, table};
@@ -258,10 +259,14 @@ pub(crate) fn brief(fd: i32) -> Option<&'static AtomicU8> {
     WIPED.brief.get(usize::try_from(fd).ok()?)
 }
 
-/// The place of the next definition of one of the commonest calls.
-#[inline]
+/// The place of the next definition of one of the commonest calls: of those that move bytes, and behind them
+/// of those that make and close connections.
+#[inline(always)]
 pub(crate) fn next(hot: usize) -> Option<&'static AtomicUsize> {
-    WIPED.next.get(hot)
+    match hot.checked_sub(HOT) {
+        None => WIPED.next.get(hot),
+        Some(near) => NEAR.next.get(near),
+    }
 }
 
 /// Where is counted; null until bytes are.
@@ -285,15 +290,13 @@ pub(crate) fn set_slot(slot: *mut AtomicU64) {
 
 /// How often descriptors of this process have got another holder, as a tag that is never 0: a connection that
 /// was made under another one may have holders that are not known.
-static HOLDERS: AtomicU32 = AtomicU32::new(1);
-
 pub(crate) fn holders() -> u8 {
-    (HOLDERS.load(Ordering::Relaxed) % TAGS) as u8 + 1
+    (NEAR.holders.load(Ordering::Relaxed) % TAGS) as u8 + 1
 }
 
 /// A child was made, which has all descriptors.
 pub(crate) fn shares_descriptors() {
-    if HOLDERS.fetch_add(1, Ordering::Relaxed).wrapping_add(1).is_multiple_of(TAGS) {
+    if NEAR.holders.fetch_add(1, Ordering::Relaxed).wrapping_add(1).is_multiple_of(TAGS) {
         // From here on tags come again: what was made under one before is not to be taken for the process's
         // own.
         table::stay_all();

@@ -19,9 +19,10 @@ use libc::c_int;
 pub(crate) use self::early::EARLY_USES;
 pub(crate) use self::early::Early;
 pub(crate) use self::glance::{Glance, NO_CONNECTION, brief, empties_all, gets_a_place, glance, is_counted};
+use crate::near::{NEAR, Number as Entry, number as entry};
 use crate::raw;
 use crate::rings::late::Use;
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::Ordering;
 use crate::{environment, page, rings, state};
 
 /// Numbers above are not followed.
@@ -100,27 +101,12 @@ impl Word {
     }
 }
 
-struct Entry {
-    word: AtomicU64,
-    cookie: AtomicU64,
-}
-
-static TABLE: [Entry; NUMBERS] =
-    [const { Entry { word: AtomicU64::new(0), cookie: AtomicU64::new(0) } }; NUMBERS];
-
 /// In the epoch, of which only the low half counts, and never as 0: the table was given up.
 const GIVEN_UP: u32 = 1 << 31;
 
-/// One more than the highest number with an entry: bulk closes end here.
-static HIGHEST: AtomicU32 = AtomicU32::new(0);
-
-/// One more than the highest number of which anything is known.
+/// One more than the highest number of which anything is known, or was: bulk closes end here.
 pub(crate) fn highest() -> u32 {
-    HIGHEST.load(Ordering::Relaxed)
-}
-
-fn entry(fd: c_int) -> Option<&'static Entry> {
-    usize::try_from(fd).ok().and_then(|at| TABLE.get(at))
+    NEAR.highest.load(Ordering::Relaxed)
 }
 
 // Relaxed in all of this file: an entry's word changes as one, the cookie beside it is written before the
@@ -144,7 +130,7 @@ pub(crate) fn doubt() {
     if state::next_epoch(1, 0) as u16 <= 1 {
         // From here on epochs come again, and the first two are kept as one: what is from those before is
         // from none.
-        for fd in 0..HIGHEST.load(Ordering::Relaxed) {
+        for fd in 0..highest() {
             change(fd as c_int, |word| Word { epoch: 0, ..word });
         }
     }
@@ -159,8 +145,8 @@ pub(crate) fn give_up() {
 
 /// There is an entry for this number.
 fn reaches(fd: c_int) {
-    if HIGHEST.load(Ordering::Relaxed) <= fd as u32 {
-        HIGHEST.fetch_max(fd as u32 + 1, Ordering::Relaxed);
+    if highest() <= fd as u32 {
+        NEAR.highest.fetch_max(fd as u32 + 1, Ordering::Relaxed);
     }
 }
 
@@ -169,35 +155,48 @@ pub(crate) fn made(fd: c_int, kind: Kind) {
     become_new(fd, kind, if kind == Kind::Tcp { state::holders() } else { 0 });
 }
 
+#[unsafe(link_section = ".text.near")]
 fn become_new(fd: c_int, kind: Kind, maker: u8) {
-    let Some(entry) = entry(fd) else { return };
-    let old = Word::unpack(entry.word.load(Ordering::Relaxed));
-    if old.kind == Kind::Unknown && kind == Kind::Unknown && old.record == 0 {
-        // Nothing was known, and nothing is: the page stays untouched.
-        return;
+    if kind == Kind::Unknown {
+        return forget(fd);
     }
-    entry.cookie.store(0, Ordering::Relaxed);
+    let Some(entry) = entry(fd) else { return };
     // What has just been made is what it is, whatever happened before.
-    let epoch = if kind == Kind::Unknown { 0 } else { epoch() };
-    let word = Word { kind, maker, record: 0, epoch, generation: old.generation.wrapping_add(1) };
-    entry.word.store(word.pack(), Ordering::Relaxed);
-    glance::empties(fd);
+    let word = replace(fd, entry, Word { kind, maker, record: 0, epoch: epoch(), generation: 0 });
     reaches(fd);
-    rings::late::ends(fd);
-    page::release(old.record);
     if maker != 0 && environment::has_rings() {
-        glance::keeps_counted(fd, entry, word.pack());
+        glance::keeps_counted(fd, entry, word);
     }
 }
 
 /// The number is being closed or replaced: nothing is known of it.
 pub(crate) fn forget(fd: c_int) {
-    made(fd, Kind::Unknown);
+    let Some(entry) = entry(fd) else { return };
+    let old = Word::unpack(entry.word.load(Ordering::Relaxed));
+    // If nothing was known, the page stays untouched.
+    if old.kind != Kind::Unknown || old.record != 0 {
+        replace(fd, entry, Word::unpack(0));
+    }
+}
+
+/// The number becomes something new: this, in its next generation.
+#[inline]
+fn replace(fd: c_int, entry: &Entry, new: Word) -> u64 {
+    let old = Word::unpack(entry.word.load(Ordering::Relaxed));
+    entry.cookie.store(0, Ordering::Relaxed);
+    let word = Word { generation: old.generation.wrapping_add(1), ..new }.pack();
+    entry.word.store(word, Ordering::Relaxed);
+    glance::empties(fd);
+    if old.record != 0 {
+        rings::late::ends(fd);
+        page::release(old.record);
+    }
+    word
 }
 
 /// All numbers from `first` to `last` are being closed.
 pub(crate) fn forget_range(first: u32, last: u32) {
-    let end = HIGHEST.load(Ordering::Relaxed).min(last.saturating_add(1));
+    let end = highest().min(last.saturating_add(1));
     for fd in first..end {
         forget(fd as c_int);
     }
@@ -210,7 +209,7 @@ pub(crate) fn stays(fd: c_int) {
 
 /// All of them do.
 pub(crate) fn stay_all() {
-    for fd in 0..HIGHEST.load(Ordering::Relaxed) {
+    for fd in 0..highest() {
         stays(fd as c_int);
     }
 }
@@ -255,7 +254,11 @@ pub(crate) fn listens(fd: c_int) {
 pub(crate) fn counted(fd: c_int, direction: page::Direction, bytes: u64) {
     let Some(entry) = entry(fd) else { return };
     let known = Word::unpack(entry.word.load(Ordering::Relaxed));
-    if known.record == 0 || !rings::late::is_early(fd, bytes) {
+    let is_early = match known.record {
+        0 => early::counts(entry, direction, bytes),
+        _ => rings::late::is_early(fd, bytes),
+    };
+    if !is_early {
         return used(fd, direction, bytes);
     }
     page::kernel(known.record, direction, bytes);
@@ -281,7 +284,10 @@ pub(crate) fn used(fd: c_int, direction: page::Direction, bytes: u64) {
         return glance::keeps(fd, entry, word);
     }
     if known.record == 0 {
-        early::counts(fd, entry, direction, bytes);
+        let is_early = !environment::is_forced() && early::counts(entry, direction, bytes);
+        if !is_early && !early::is_cookie(entry.cookie.load(Ordering::Relaxed)) {
+            look_again(fd);
+        }
         // With the record that it may have got.
         return page::kernel(Word::unpack(entry.word.load(Ordering::Relaxed)).record, direction, bytes);
     }
@@ -312,7 +318,7 @@ pub(crate) fn used_outside(fd: c_int, direction: page::Direction, bytes: u64) {
 
 /// In the child of a fork: connections that have no record yet have not been used here.
 pub(crate) fn forked() {
-    for fd in 0..HIGHEST.load(Ordering::Relaxed) {
+    for fd in 0..highest() {
         let Some(entry) = entry(fd as c_int) else { return };
         let word = Word::unpack(entry.word.load(Ordering::Relaxed));
         if word.kind == Kind::Tcp && word.record == 0 && entry.cookie.load(Ordering::Relaxed) != 0 {

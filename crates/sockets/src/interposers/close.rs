@@ -10,7 +10,7 @@ use crate::rings::own::changing;
 use crate::{cancel, seen, state};
 
 interposers! {
-    fn close(fd: c_int) -> c_int, as libc::SYS_close; |next| close_by(fd, next)
+    fn close(fd: c_int) -> c_int, as libc::SYS_close, near 0; |next| close_by(fd, next)
     fn __close(fd: c_int) -> c_int, as libc::SYS_close; |next| close_by(fd, next)
     fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int, as libc::SYS_close_range; |next| {
         closes_range(first, last, || closing_range(first, last, flags));
@@ -78,6 +78,9 @@ interposers! {
 
 /// Closes a number, by the C library's function.
 fn close_by(fd: c_int, next: impl FnOnce(c_int) -> c_int) -> c_int {
+    if seen::closes_counted(fd) {
+        return next(fd);
+    }
     // A thread that is cancelled closes nothing.
     cancel::point();
     closes(fd, || {

@@ -7,13 +7,13 @@ use crate::seen;
 use crate::table::Kind;
 
 interposers! {
-    fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int, as libc::SYS_socket;
+    fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int, as libc::SYS_socket, near 2;
         |next| seen::made(next(domain, kind, protocol), Kind::of_socket(domain, kind, protocol))
     fn socketpair(domain: c_int, kind: c_int, protocol: c_int, pair: *mut c_int) -> c_int, as libc::SYS_socketpair;
         |next| both(next(domain, kind, protocol, pair), pair, Kind::Socket)
-    fn accept(fd: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int, as libc::SYS_accept;
+    fn accept(fd: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int, as libc::SYS_accept, near 3;
         |next| seen::accepted(fd, next(fd, address, length))
-    fn accept4(fd: c_int, address: *mut sockaddr, length: *mut socklen_t, flags: c_int) -> c_int, as libc::SYS_accept4;
+    fn accept4(fd: c_int, address: *mut sockaddr, length: *mut socklen_t, flags: c_int) -> c_int, as libc::SYS_accept4, near 4;
         |next| seen::accepted(fd, next(fd, address, length, flags))
 
     fn pipe(pair: *mut c_int) -> c_int, as libc::SYS_pipe;

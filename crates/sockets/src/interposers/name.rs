@@ -39,7 +39,7 @@ fn is_odd(level: c_int, name: c_int) -> bool {
 }
 
 interposers! {
-    fn connect(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int, as libc::SYS_connect; |next| {
+    fn connect(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int, as libc::SYS_connect, near 1; |next| {
         seen::connecting(fd, address, length);
         seen::connected(fd, next(fd, address, length))
     }
@@ -59,7 +59,7 @@ interposers! {
         }
         result
     }
-    fn setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, length: socklen_t) -> c_int, as libc::SYS_setsockopt; |next| {
+    fn setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, length: socklen_t) -> c_int, as libc::SYS_setsockopt, near 5; |next| {
         if is_odd(level, name) {
             seen::unusual(fd);
         }

@@ -208,11 +208,11 @@ interposers! {
         })
     fn pselect(count: c_int, input: *mut fd_set, output: *mut fd_set, other: *mut fd_set, limit: *const timespec, mask: *const sigset_t) -> c_int, else -1;
         |next| selected(count, [input, output, other], time(limit), |asks| next(count, input, output, other, if asks.waits() { limit } else { &raw const AT_ONCE }, asks.mask(mask)))
-    fn epoll_ctl(epoll: c_int, what: c_int, fd: c_int, event: *mut epoll_event) -> c_int, as libc::SYS_epoll_ctl; |next| {
+    fn epoll_ctl(epoll: c_int, what: c_int, fd: c_int, event: *mut epoll_event) -> c_int, as libc::SYS_epoll_ctl, near 6; |next| {
         // SAFETY: that call.
         unsafe { seen::registers(epoll, what, fd, event, || next(epoll, what, fd, event)) }
     }
-    fn epoll_wait(epoll: c_int, events: *mut epoll_event, room: c_int, limit: c_int) -> c_int, as libc::SYS_epoll_wait;
+    fn epoll_wait(epoll: c_int, events: *mut epoll_event, room: c_int, limit: c_int) -> c_int, as libc::SYS_epoll_wait, near 7;
         |next| cancelled_or_epolled(epoll, events, room, Some(Limit::milliseconds(limit)), |events, room, asks| next(epoll, events, room, if asks.waits() { limit } else { 0 }))
     fn epoll_pwait(epoll: c_int, events: *mut epoll_event, room: c_int, limit: c_int, mask: *const sigset_t) -> c_int, else -1;
         |next| cancelled_or_epolled(epoll, events, room, Some(Limit::milliseconds(limit)), |events, room, asks| next(epoll, events, room, if asks.waits() { limit } else { 0 }, mask))

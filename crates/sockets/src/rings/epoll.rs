@@ -406,6 +406,7 @@ pub(crate) fn may_be_waited_for(fd: c_int) {
 }
 
 fn is_slept_over(epoll: c_int) {
+    noting::sees();
     if let Some(sleepers) = sleepers(epoll as u32 + 1) {
         sleepers.fetch_or(FOREIGN, Ordering::SeqCst);
     }

@@ -6,16 +6,15 @@
 
 use libc::c_int;
 
+use super::closing;
 use super::conn::{self, Known, state};
-use super::{closing, tables};
+use crate::near;
 use crate::sync::{AtomicU32, Ordering};
-use crate::table::NUMBERS;
 
-/// By number of the descriptor: how many write.
-pub(super) struct Flights([AtomicU32; NUMBERS]);
-
+/// How many write to a number.
+#[inline(always)]
 fn count(fd: c_int) -> Option<&'static AtomicU32> {
-    tables::get()?.flights.0.get(usize::try_from(fd).ok()?)
+    Some(&near::number(fd)?.flights)
 }
 
 /// One write that goes to the kernel, until this is landed. A thread that is cancelled in it never lands:

@@ -3,25 +3,20 @@
 
 use super::conn::Conns;
 use super::epoll::Epolls;
-use super::flight::Flights;
-use super::late::Uses;
+use crate::near::NEAR;
 use crate::raw;
-use crate::sync::{AtomicPtr, Ordering};
+use crate::sync::Ordering;
 
 /// Zeroes are empty ones.
-pub(super) struct Tables {
+pub(crate) struct Tables {
     pub(super) conns: Conns,
     pub(super) epolls: Epolls,
-    pub(super) flights: Flights,
-    pub(super) uses: Uses,
 }
-
-static TABLES: AtomicPtr<Tables> = AtomicPtr::new(core::ptr::null_mut());
 
 #[inline(always)]
 pub(super) fn get() -> Option<&'static Tables> {
     // SAFETY: null, or what `make` has mapped for good; a place in it is changed by atomic operations alone.
-    unsafe { TABLES.load(Ordering::Acquire).as_ref() }
+    unsafe { NEAR.tables.load(Ordering::Acquire).as_ref() }
 }
 
 /// Makes them, once, while there is one thread; whether they are there. Under a limit of memory the program
@@ -39,6 +34,6 @@ pub(crate) fn make() -> bool {
         return false;
     }
     // Pairs with the Acquire in `get`.
-    TABLES.store(mapped as *mut Tables, Ordering::Release);
+    NEAR.tables.store(mapped as *mut Tables, Ordering::Release);
     true
 }

@@ -1,8 +1,6 @@
 //! Uses of a connection before it has a record, counted in the place of its cookie.
 
-use libc::c_int;
-
-use super::{Entry, look_again};
+use super::Entry;
 use crate::sync::Ordering;
 use crate::{page, rings};
 
@@ -10,26 +8,33 @@ use crate::{page, rings};
 /// messages, never pay for it.
 pub(crate) const EARLY_USES: u64 = 9;
 
-/// A use of a connection that has no record yet. Until it has one, its uses and bytes stand in the place of
-/// its cookie.
-pub(super) fn counts(fd: c_int, entry: &Entry, direction: page::Direction, bytes: u64) {
+/// Counts a use of a connection that has no record yet, if it has been used so little that it needs none;
+/// whether that is so. Until it has one, its uses and bytes stand in the place of its cookie.
+#[inline(always)]
+pub(super) fn counts(entry: &Entry, direction: page::Direction, bytes: u64) -> bool {
+    let mut kept = entry.cookie.load(Ordering::Relaxed);
     loop {
-        let kept = entry.cookie.load(Ordering::Relaxed);
-        let before = Early::unpack(kept);
-        if kept != 0 && before.uses == 0 {
-            // Another thread has just put the cookie there, and its record follows.
-            return;
+        if is_cookie(kept) {
+            return false;
         }
-        let stays = |after: &Early| after.is_short() && !crate::environment::is_forced();
-        let Some(after) = before.and(direction, bytes).filter(stays) else { return look_again(fd) };
+        let before = Early::unpack(kept);
+        let Some(after) = before.and(direction, bytes).filter(|after| after.is_short()) else { return false };
         let order = Ordering::Relaxed;
-        if entry.cookie.compare_exchange(kept, after.pack(), order, order).is_ok() {
-            if before.uses == 0 {
-                page::first_use();
+        match entry.cookie.compare_exchange(kept, after.pack(), order, order) {
+            Ok(_) => {
+                if before.uses == 0 {
+                    page::first_use();
+                }
+                return true;
             }
-            return;
+            Err(now) => kept = now,
         }
     }
+}
+
+/// Whether another thread has just put the cookie there; the record follows.
+pub(super) fn is_cookie(kept: u64) -> bool {
+    kept != 0 && Early::unpack(kept).uses == 0
 }
 
 /// What is counted of a connection before it has a record.

@@ -3,7 +3,7 @@
 
 use libc::c_int;
 
-use super::{Entry, HIGHEST, Kind, Word, entry, holds};
+use super::{Entry, Kind, Word, entry, highest, holds};
 use crate::sync::{Ordering, fence};
 use crate::{cancel, rings, state};
 
@@ -103,7 +103,7 @@ pub(super) fn empties(fd: c_int) {
 
 /// Nor of any other.
 pub(crate) fn empties_all() {
-    for fd in 0..HIGHEST.load(Ordering::Relaxed).min(state::BRIEF as u32) {
+    for fd in 0..highest().min(state::BRIEF as u32) {
         empties(fd as c_int);
     }
 }
@@ -111,7 +111,9 @@ pub(crate) fn empties_all() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::{doubt, forget, made, word};
+    use crate::page::Direction;
+    use crate::seen;
+    use crate::table::{counted, doubt, forget, made, word};
     use crate::tests::alone;
 
     #[test]
@@ -141,5 +143,23 @@ mod tests {
         assert!(!is_counted(fd));
         keeps_counted(fd, entry, before);
         assert_eq!(brief(fd), 0);
+    }
+
+    #[test]
+    fn a_counted_connection_is_forgotten_when_it_is_closed_and_no_other_is() {
+        let _alone = alone();
+        state::started();
+        let fd = 3_901;
+        made(fd, Kind::Tcp);
+        assert!(!seen::closes_counted(fd), "nothing is known of it at a glance");
+        keeps_counted(fd, entry(fd).unwrap(), word(fd).pack());
+        counted(fd, Direction::In, 5);
+        assert_ne!(entry(fd).unwrap().cookie.load(Ordering::Relaxed), 0);
+        let before = word(fd);
+        assert!(seen::closes_counted(fd));
+        let forgotten = Word { generation: before.generation.wrapping_add(1), ..Word::unpack(0) };
+        assert_eq!((word(fd), brief(fd)), (forgotten, 0));
+        assert_eq!(entry(fd).unwrap().cookie.load(Ordering::Relaxed), 0);
+        assert!(!seen::closes_counted(fd));
     }
 }

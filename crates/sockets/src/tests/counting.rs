@@ -16,7 +16,7 @@ fn by_reason(record: u16, reason: Reason) -> u64 {
     let at = page::place_of(record);
     let is_its = record::reason(page::number(at + record::DESCRIPTOR)) == reason as usize;
     let untold = page::number(at + record::KERNEL_IN) - page::number(at + record::TOLD_IN);
-    page::number(head::KERNEL_IN + reason as usize) + if is_its { untold } else { 0 }
+    page::number(head::of(reason as usize, head::KERNEL_IN)) + if is_its { untold } else { 0 }
 }
 
 #[test]
@@ -61,8 +61,13 @@ fn the_child_of_a_fork_counts_from_0_and_never_below() {
     page::forked(state::slot());
     table::forked();
     let all = || {
-        let numbers = [head::CONNECTIONS, head::UNRECORDED, head::KERNEL_IN, head::KERNEL_OUT];
-        let reasons = Reason::ALL.map(|reason| page::number(head::REASONS + reason as usize));
+        let numbers = [
+            head::CONNECTIONS,
+            head::UNRECORDED,
+            head::of(0, head::KERNEL_IN),
+            head::of(0, head::KERNEL_OUT),
+        ];
+        let reasons = Reason::ALL.map(|reason| page::number(head::of(reason as usize, head::BECAUSE)));
         (numbers.map(page::number), reasons)
     };
     assert_eq!(all(), ([0; 4], [0; 10]));
@@ -77,7 +82,7 @@ fn the_child_of_a_fork_counts_from_0_and_never_below() {
     assert_eq!(numbers[..2], [3, 0]);
     assert_eq!((reasons[8], reasons[3], reasons[4]), (1, 1, 1));
     assert_eq!(reasons.iter().sum::<u64>(), 3);
-    let bytes: u64 = Reason::ALL.iter().map(|it| page::number(head::KERNEL_IN + *it as usize)).sum();
+    let bytes: u64 = Reason::ALL.iter().map(|it| page::number(head::of(*it as usize, head::KERNEL_IN))).sum();
     assert_eq!(bytes, 3);
 }
 

@@ -7,6 +7,7 @@ use sockets_rules::layout::Reason;
 
 use super::mapped::empty;
 use super::{CONNECTIONS, Conn, all, by_fd, conns, of, ready_bit, state, users};
+use crate::near::NEAR;
 use crate::sync::{AtomicU32, Ordering, fence};
 use crate::{raw, table};
 
@@ -96,7 +97,7 @@ pub(crate) fn claim(fd: c_int, cookie: u64, record: u16) -> Result<&'static Conn
     if fd <= libc::STDERR_FILENO {
         return Err(Reason::Unseen);
     }
-    let by_fd = by_fd(fd).ok_or(Reason::TooMany)?;
+    let by_fd = by_fd(fd).filter(|_| conns().is_some()).ok_or(Reason::TooMany)?;
     if by_fd.load(Ordering::Relaxed) != 0 {
         return Err(Reason::Inherited);
     }
@@ -124,7 +125,7 @@ pub(crate) fn claim(fd: c_int, cookie: u64, record: u16) -> Result<&'static Conn
         conn.told.reset();
         conn.owed.reset();
         conn.standing.reset();
-        MEETINGS.store(1, Ordering::Relaxed);
+        NEAR.meetings.store(1, Ordering::Relaxed);
         // Before a child of this process may share the locks of a ring.
         crate::holder::holder();
         // Pairs with the Acquire of `known`.
@@ -212,7 +213,7 @@ pub(super) fn release(conn: &Conn) {
 
 /// In the child of a fork: what its parent counts is its parent's.
 pub(crate) fn forked() {
-    if MEETINGS.load(Ordering::Relaxed) == 0 {
+    if !met() {
         return;
     }
     users::forked();
@@ -233,7 +234,7 @@ pub(crate) fn forked() {
 
 /// Calls `each` with all whose ends are looking for each other.
 pub(crate) fn for_each_meeting(mut each: impl FnMut(&'static Conn)) {
-    if MEETINGS.load(Ordering::Relaxed) == 0 {
+    if !met() {
         return;
     }
     for conn in all() {
@@ -243,22 +244,17 @@ pub(crate) fn for_each_meeting(mut each: impl FnMut(&'static Conn)) {
     }
 }
 
-/// Whether there ever was one.
-static MEETINGS: AtomicU32 = AtomicU32::new(0);
-
 /// Whether this process ever had a connection in the table.
+#[inline(always)]
 pub(crate) fn met() -> bool {
-    MEETINGS.load(Ordering::Relaxed) != 0
+    NEAR.meetings.load(Ordering::Relaxed) != 0
 }
 
 /// Calls `each` with the numbers from `first` to `last` that have a connection.
 pub(crate) fn for_each_number(first: u32, last: u32, mut each: impl FnMut(c_int)) {
-    let Some(conns) = conns() else { return };
-    for (fd, place) in conns.by_fd.iter().enumerate().skip(first as usize) {
-        if fd > last as usize {
-            return;
-        }
-        if place.load(Ordering::Relaxed) != 0 {
+    // What has a place is in the table of descriptors.
+    for fd in first..table::highest().min(last.saturating_add(1)) {
+        if of(fd as c_int).is_some() {
             each(fd as c_int);
         }
     }

@@ -15,6 +15,7 @@ use libc::{c_int, epoll_event};
 
 use super::interest::Change;
 use super::parking::{FOREIGN, epoll_state, interest};
+use crate::near::NEAR;
 use crate::raw;
 use crate::rings::conn::{self, Conn};
 use crate::rings::lock::Masked;
@@ -63,6 +64,20 @@ fn standing(epoll: c_int) -> Option<&'static Standing> {
 /// Whether this process has made an epoll of which something may be noted one day.
 static MADE: AtomicU32 = AtomicU32::new(0);
 
+/// Whether this process has made an epoll, or has changed or copied one: only then anything is known of any
+/// number here.
+#[inline(always)]
+pub(super) fn any_seen() -> bool {
+    NEAR.epolls.load(Ordering::Relaxed) != 0
+}
+
+/// It is about to.
+pub(super) fn sees() {
+    if !any_seen() {
+        NEAR.epolls.store(1, Ordering::Relaxed);
+    }
+}
+
 /// Whether this process has made an epoll. One that is passed before the first connection has a ring has
 /// other holders, too.
 pub(crate) fn any_made() -> bool {
@@ -72,6 +87,7 @@ pub(crate) fn any_made() -> bool {
 /// An epoll was made.
 pub(crate) fn made(epoll: c_int) {
     if let Some(standing) = standing(epoll) {
+        sees();
         MADE.store(1, Ordering::Relaxed);
         // A thread that still asks about what the number was counts itself out when it is through.
         standing.trust.store(0, Ordering::Relaxed);

@@ -68,6 +68,7 @@ pub(super) fn sleepers(epoll: u32) -> Option<&'static AtomicU32> {
 ///
 /// # Safety
 /// `next` must be that call, with these arguments.
+#[unsafe(link_section = ".text.nearby")]
 pub(crate) unsafe fn controls(
     epoll: c_int,
     what: c_int,
@@ -78,6 +79,7 @@ pub(crate) unsafe fn controls(
     if noting::notes(epoll, what, fd, event) {
         return 0;
     }
+    noting::sees();
     let Some(interest) = interest(fd) else { return next() };
     let is_counted = interest.begins(noting::kernel_of(fd));
     let result = next();
@@ -99,6 +101,7 @@ pub(crate) unsafe fn controls(
 }
 
 /// `epoll_ctl` has succeeded, and the number is registered for this now; none if it was closed meanwhile.
+#[unsafe(link_section = ".text.nearby")]
 fn controlled(epoll: c_int, what: c_int, fd: c_int, now: Option<Registration>) {
     if let Some(nested) = sleepers((fd as u32).wrapping_add(1))
         && what == libc::EPOLL_CTL_ADD
@@ -161,13 +164,24 @@ fn removed_from_parents(fd: c_int) {
 
 /// The number is about to be closed: with its last descriptor the kernel takes it out of every epoll. If
 /// others have it, too, it stays in there as it is.
+#[inline(always)]
 pub(crate) fn forget(fd: c_int) {
-    noting::makes_up_of(fd);
-    is_new(fd);
+    if noting::any_seen() {
+        noting::makes_up_of(fd);
+        becomes_new(fd);
+    }
 }
 
 /// The number is something new, or about to be: nothing is known of it.
+#[inline(always)]
 pub(crate) fn is_new(fd: c_int) {
+    if noting::any_seen() {
+        becomes_new(fd);
+    }
+}
+
+#[unsafe(link_section = ".text.nearby")]
+fn becomes_new(fd: c_int) {
     let Some(interest) = interest(fd) else { return };
     interest.forgets();
     let is_made_here = noting::was_epoll(fd);
@@ -312,6 +326,7 @@ pub(crate) fn copied(epoll: c_int) {
     if !noting::is_one(epoll) && sleepers.load(Ordering::SeqCst) == 0 {
         return;
     }
+    noting::sees();
     // Before the look at what is in it: a thread that registers something meanwhile does that first, and then
     // looks at the mark.
     sleepers.fetch_or(FOREIGN, Ordering::SeqCst);
