@@ -2,7 +2,9 @@
 //! headers of 1.17. Structures of 2.x begin alike: see `docs` of the crate `fabric-sys`.
 #![allow(non_camel_case_types)]
 
-use fabric_sys::abi::{fi_addr_t, fi_context, fi_fabric_attr, fi_info, fid, fid_fabric};
+use fabric_sys::abi::{
+    fi_addr_t, fi_context, fi_datatype, fi_fabric_attr, fi_info, fi_ioc, fi_op, fi_rma_ioc, fid, fid_fabric,
+};
 use libc::{c_char, c_int, c_void, iovec};
 
 /// A version as the headers write it.
@@ -61,6 +63,20 @@ pub(crate) struct fi_msg_tagged {
     pub(crate) data: u64,
 }
 
+#[repr(C)]
+pub(crate) struct fi_msg_atomic {
+    pub(crate) msg_iov: *const fi_ioc,
+    pub(crate) desc: *mut *mut c_void,
+    pub(crate) iov_count: usize,
+    pub(crate) addr: fi_addr_t,
+    pub(crate) rma_iov: *const fi_rma_ioc,
+    pub(crate) rma_iov_count: usize,
+    pub(crate) datatype: fi_datatype,
+    pub(crate) op: fi_op,
+    pub(crate) context: *mut c_void,
+    pub(crate) data: u64,
+}
+
 /// The longest form of a completion; each shorter form is its beginning.
 #[repr(C)]
 pub(crate) struct fi_cq_tagged_entry {
@@ -107,6 +123,7 @@ pub(crate) struct fid_eq {
 }
 
 const _: () = {
+    assert!(size_of::<fi_msg_atomic>() == 72);
     assert!(size_of::<fi_provider>() == 72 && size_of::<fi_msg>() == 48 && size_of::<fi_msg_tagged>() == 64);
     assert!(size_of::<fi_cq_tagged_entry>() == 48 && size_of::<fi_ops_cntr>() == 64);
     assert!(size_of::<fid_cntr>() == 32 && size_of::<fid_eq>() == 32 && size_of::<fi_ops_eq>() == 48);
@@ -130,11 +147,14 @@ pub(crate) const FI_PEEK: u64 = 1 << 19;
 pub(crate) const FI_INJECT_COMPLETE: u64 = 1 << 26;
 pub(crate) const FI_TRANSMIT_COMPLETE: u64 = 1 << 27;
 pub(crate) const FI_PROV_ATTR_ONLY: u64 = 1 << 54;
+pub(crate) const FI_RMA_EVENT: u64 = 1 << 56;
 pub(crate) const FI_SYNC_ERR: u64 = 1 << 58;
 pub(crate) const FI_DISCARD: u64 = 1 << 58;
 pub(crate) const FI_DIRECTED_RECV: u64 = 1 << 59;
 pub(crate) const FI_CLAIM: u64 = 1 << 59;
 pub(crate) const FI_SELECTIVE_COMPLETION: u64 = 1 << 59;
+pub(crate) const FI_FETCH_ATOMIC: u64 = 1 << 58;
+pub(crate) const FI_COMPARE_ATOMIC: u64 = 1 << 59;
 /// All 64 bits of a tag can be used, in any fields.
 pub(crate) const FI_TAG_GENERIC: u64 = 0xaaaa_aaaa_aaaa_aaaa;
 /// A value of an enumeration that belongs to one provider.
@@ -155,6 +175,7 @@ pub(crate) const FI_ENOENT: c_int = libc::ENOENT;
 pub(crate) const FI_ENOMSG: c_int = libc::ENOMSG;
 pub(crate) const FI_EMSGSIZE: c_int = libc::EMSGSIZE;
 pub(crate) const FI_EBUSY: c_int = libc::EBUSY;
+pub(crate) const FI_EOPNOTSUPP: c_int = libc::EOPNOTSUPP;
 pub(crate) const FI_EOPBADSTATE: c_int = 258;
 pub(crate) const FI_EBADFLAGS: c_int = 260;
 pub(crate) const FI_ENOAV: c_int = 267;

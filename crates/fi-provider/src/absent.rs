@@ -16,17 +16,6 @@ extern "C" fn not_there() -> isize {
 /// The member of a table for an operation that this provider does not have.
 pub(crate) const ABSENT: *const c_void = not_there as *const c_void;
 
-/// A table of so many functions, none of which is there.
-#[repr(C)]
-pub(crate) struct Absent<const N: usize> {
-    size: usize,
-    members: [*const c_void; N],
-}
-
-impl<const N: usize> Absent<N> {
-    pub(crate) const NEW: Self = Self { size: size_of::<Self>(), members: [ABSENT; N] };
-}
-
 /// A table of functions, which nobody writes to.
 #[repr(transparent)]
 pub(crate) struct Table<T>(pub(crate) T);

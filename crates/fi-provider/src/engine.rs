@@ -1,9 +1,12 @@
 //! What the provider does, without C's interface: end points of crate `message-queue`, and where their
 //! completions go.
 
+pub(crate) mod arithmetic;
 pub(crate) mod buffers;
 pub(crate) mod completion;
 pub(crate) mod endpoint;
+pub(crate) mod memory;
 pub(crate) mod name;
+pub(crate) mod request;
 pub(crate) mod slab;
 pub(crate) mod state;

@@ -10,15 +10,17 @@ use std::ffi::CStr;
 
 use fabric_sys::abi::{fi_domain_attr, fi_ep_attr, fi_fabric_attr, fi_info, fi_rx_attr, fi_tx_attr};
 use fabric_sys::constants::{
-    FI_AV_TABLE, FI_ENODATA, FI_ENOMEM, FI_EP_RDM, FI_LOCAL_COMM, FI_MSG, FI_ORDER_SAS, FI_PROGRESS_MANUAL,
-    FI_RECV, FI_REMOTE_COMM, FI_RM_ENABLED, FI_SEND, FI_SOURCE, FI_TAGGED, FI_THREAD_SAFE,
+    FI_ATOMIC, FI_AV_TABLE, FI_ENODATA, FI_ENOMEM, FI_EP_RDM, FI_LOCAL_COMM, FI_MSG, FI_ORDER_SAS,
+    FI_PROGRESS_MANUAL, FI_READ, FI_RECV, FI_REMOTE_COMM, FI_REMOTE_READ, FI_REMOTE_WRITE, FI_RM_ENABLED,
+    FI_RMA, FI_SEND, FI_SOURCE, FI_TAGGED, FI_THREAD_SAFE, FI_WRITE,
 };
 use libc::{c_char, c_int};
 
 use crate::abi::{
-    FI_DIRECTED_RECV, FI_MULTI_RECV, FI_PROV_ATTR_ONLY, FI_PROV_SPECIFIC, FI_TAG_GENERIC, version,
+    FI_DIRECTED_RECV, FI_MULTI_RECV, FI_PROV_ATTR_ONLY, FI_PROV_SPECIFIC, FI_RMA_EVENT, FI_TAG_GENERIC,
+    version,
 };
-use crate::engine::endpoint::EAGER_MAX_BYTES;
+use crate::engine::endpoint::{EAGER_MAX_BYTES, MOST_OUTSTANDING};
 use crate::trace::{Op, count};
 
 /// All that the provider can do.
@@ -29,13 +31,29 @@ pub(crate) const CAPS: u64 = FI_MSG
     | FI_TAGGED
     | FI_SEND
     | FI_RECV
+    | MEMORY
     | FI_MULTI_RECV
     | FI_DIRECTED_RECV
     | FI_SOURCE
     | FI_LOCAL_COMM
     | FI_REMOTE_COMM;
-const TX_CAPS: u64 = FI_MSG | FI_TAGGED | FI_SEND;
-const RX_CAPS: u64 = FI_MSG | FI_TAGGED | FI_RECV | FI_MULTI_RECV | FI_DIRECTED_RECV | FI_SOURCE;
+/// Operations on memory, of this program and of its peers.
+const MEMORY: u64 = FI_RMA | FI_ATOMIC | FI_RMA_EVENT | OF_OWN | OF_PEERS;
+const OF_OWN: u64 = FI_READ | FI_WRITE;
+const OF_PEERS: u64 = FI_REMOTE_READ | FI_REMOTE_WRITE;
+const TX_CAPS: u64 = FI_MSG | FI_TAGGED | FI_SEND | FI_RMA | FI_ATOMIC | OF_OWN;
+const RX_CAPS: u64 = FI_MSG
+    | FI_TAGGED
+    | FI_RECV
+    | FI_MULTI_RECV
+    | FI_DIRECTED_RECV
+    | FI_SOURCE
+    | FI_RMA
+    | FI_ATOMIC
+    | FI_RMA_EVENT
+    | OF_PEERS;
+/// `FI_MR_BASIC`, the old name of memory that is named by addresses and keys of the provider's.
+pub(crate) const MR_BASIC: i32 = 1;
 
 /// Addresses are opaque bytes of one length: see `engine::name`.
 pub(crate) const ADDRESS_FORMAT: u32 = FI_PROV_SPECIFIC | 0x746c;
@@ -43,8 +61,8 @@ const PROTOCOL: u32 = FI_PROV_SPECIFIC | 0x746c;
 /// A length that never is the limit, and whose sums do not overflow.
 const MAX_MESSAGE_BYTES: usize = 1 << 40;
 const IOV_LIMIT: usize = 8;
-/// Operations that may be under way: as many as there is memory for.
-const QUEUE_SIZE: usize = 4096;
+/// Operations that may be under way.
+const QUEUE_SIZE: usize = MOST_OUTSTANDING;
 /// The oldest API whose meaning of `mr_mode` is the present one.
 const OLDEST: u32 = version(1, 5);
 
@@ -121,6 +139,7 @@ fn make(wanted: &hints::Wanted) -> Option<*mut fi_info> {
         tx.msg_order = FI_ORDER_SAS;
         tx.inject_size = EAGER_MAX_BYTES;
         (tx.size, tx.iov_limit) = (QUEUE_SIZE, IOV_LIMIT);
+        tx.rma_iov_limit = 1;
 
         rx.caps = wanted.caps & RX_CAPS;
         rx.op_flags = wanted.receive_flags;

@@ -6,6 +6,7 @@
 //! function says; memory of an operation until its completion has been read or the end point closed. Nothing
 //! that a program passes beyond that (flags, lengths, numbers) is trusted.
 
+mod atomic;
 pub(crate) mod av;
 pub(crate) mod cntr;
 pub(crate) mod cq;
@@ -15,6 +16,8 @@ pub(crate) mod eq;
 pub(crate) mod fabric;
 mod mr;
 mod msg;
+mod remote;
+mod rma;
 mod tagged;
 
 use std::sync::Arc;

@@ -1,199 +1,11 @@
-//! The provider as libfabric and a program see it: through `fi_prov_ini` and C's tables, with several end
-//! points in one process.
+//! Messages, as libfabric and a program see the provider: see `program`.
 #![allow(clippy::unwrap_used)]
 
-use std::ffi::c_void;
-use std::ptr::{null, null_mut};
-use std::time::{Duration, Instant};
+mod program;
 
 use fabric_sys::abi::*;
-use fabric_sys::calls::*;
 use fabric_sys::constants::*;
-
-const FI_DIRECTED_RECV: u64 = 1 << 59;
-const FI_CQ_FORMAT_TAGGED: u32 = 4;
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    context: usize,
-    flags: u64,
-    len: usize,
-    buffer: usize,
-    data: u64,
-    tag: u64,
-}
-
-/// One process's worth of objects.
-struct Program {
-    fabric: *mut fid_fabric,
-    domain: *mut fid_domain,
-    av: *mut fid_av,
-    cq: *mut fid_cq,
-    ep: *mut fid_ep,
-    name: [u8; 32],
-    /// Completions that were read, good ones and errors.
-    good: Vec<Entry>,
-    bad: Vec<(usize, i32, usize)>,
-}
-
-fn provider() -> &'static tieline_fi::fi_provider {
-    // SAFETY: the provider's own structure, which lives as long as the process.
-    unsafe { &*tieline_fi::fi_prov_ini() }
-}
-
-/// What `fi_getinfo` answers to these hints.
-fn info(hints: *const fi_info) -> Result<*mut fi_info, i32> {
-    let mut info = null_mut();
-    // SAFETY: as libfabric calls it.
-    let got = unsafe { provider().getinfo.unwrap()(1 << 16 | 17, null(), null(), 0, hints, &raw mut info) };
-    if got == 0 { Ok(info) } else { Err(got) }
-}
-
-impl Program {
-    fn new() -> Self {
-        let info = info(null()).unwrap();
-        let (mut fabric, mut domain, mut av, mut cq, mut ep) =
-            (null_mut(), null_mut(), null_mut(), null_mut(), null_mut());
-        let mut av_attr = fi_av_attr::zeroed();
-        let mut cq_attr = fi_cq_attr { format: FI_CQ_FORMAT_TAGGED, ..fi_cq_attr::zeroed() };
-        let mut name = [0; 32];
-        // SAFETY: the objects are used as the manual pages say.
-        unsafe {
-            assert_ne!((*info).caps & FI_DIRECTED_RECV, 0);
-            let attr = (*info).fabric_attr;
-            assert_eq!(provider().fabric.unwrap()(attr, &raw mut fabric, null_mut()), 0);
-            assert_eq!((*(*fabric).ops).domain.unwrap()(fabric, info, &raw mut domain, null_mut()), 0);
-            assert_eq!(
-                (*(*domain).ops).av_open.unwrap()(domain, &raw mut av_attr, &raw mut av, null_mut()),
-                0
-            );
-            assert_eq!(
-                (*(*domain).ops).cq_open.unwrap()(domain, &raw mut cq_attr, &raw mut cq, null_mut()),
-                0
-            );
-            assert_eq!((*(*domain).ops).endpoint.unwrap()(domain, info, &raw mut ep, null_mut()), 0);
-            let ops = &*(*ep).fid.ops;
-            assert_eq!(ops.bind.unwrap()(ep.cast(), av.cast(), 0), 0);
-            assert_eq!(ops.bind.unwrap()(ep.cast(), cq.cast(), FI_SEND | FI_RECV), 0);
-            // FI_EOPBADSTATE (fi_errno.h): nothing could arrive yet.
-            let mut byte = 0_u8;
-            let early = fi_trecv(ep, (&raw mut byte).cast(), 1, null_mut(), FI_ADDR_UNSPEC, 0, 0, null_mut());
-            assert_eq!(early, -258);
-            assert_eq!(ops.control.unwrap()(ep.cast(), FI_ENABLE, null_mut()), 0);
-            let mut len = name.len();
-            assert_eq!(fi_getname(ep, name.as_mut_ptr().cast(), &raw mut len), 0);
-            assert_eq!(len, name.len());
-        }
-        Self { fabric, domain, av, cq, ep, name, good: Vec::new(), bad: Vec::new() }
-    }
-
-    /// So many programs that know each other: program `i` is address `i` of each.
-    fn several<const N: usize>() -> [Self; N] {
-        let programs = std::array::from_fn(|_| Self::new());
-        for program in &programs {
-            for (number, other) in programs.iter().enumerate() {
-                let mut address = 0;
-                // SAFETY: one address of the length of names.
-                let inserted = unsafe {
-                    fi_av_insert(program.av, other.name.as_ptr().cast(), 1, &raw mut address, 0, null_mut())
-                };
-                assert_eq!((inserted, address), (1, number as u64));
-            }
-        }
-        programs
-    }
-
-    /// Reads what has ended.
-    fn progress(&mut self) {
-        let mut entries = [Entry { context: 0, flags: 0, len: 0, buffer: 0, data: 0, tag: 0 }; 16];
-        // SAFETY: the array has room for so many entries of the queue's form.
-        let got = unsafe { fi_cq_read(self.cq, entries.as_mut_ptr().cast(), entries.len()) };
-        if got > 0 {
-            self.good.extend(&entries[..got as usize]);
-        } else if got == -(FI_EAVAIL as isize) {
-            let mut error = fi_cq_err_entry::zeroed();
-            // SAFETY: a place for an entry.
-            assert_eq!(unsafe { fi_cq_readerr(self.cq, &raw mut error, 0) }, 1);
-            self.bad.push((error.op_context.addr(), error.err, error.olen));
-        } else {
-            assert_eq!(got, -(FI_EAGAIN as isize));
-        }
-    }
-
-    fn try_send(&self, to: u64, tag: u64, bytes: &[u8], context: usize) -> isize {
-        let context = std::ptr::without_provenance_mut::<c_void>(context);
-        // SAFETY: the callers keep the bytes until the completion.
-        unsafe { fi_tsend(self.ep, bytes.as_ptr().cast(), bytes.len(), null_mut(), to, tag, context) }
-    }
-
-    fn receive(&self, from: u64, tag: u64, ignore: u64, buffer: &mut [u8], context: usize) {
-        let context = std::ptr::without_provenance_mut::<c_void>(context);
-        // SAFETY: the callers keep the buffer until the completion.
-        let got = unsafe {
-            fi_trecv(
-                self.ep,
-                buffer.as_mut_ptr().cast(),
-                buffer.len(),
-                null_mut(),
-                from,
-                tag,
-                ignore,
-                context,
-            )
-        };
-        assert_eq!(got, 0);
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        // SAFETY: closed in the order that libfabric asks for, and used no more.
-        unsafe {
-            for fid in [
-                self.ep.cast::<fid>(),
-                self.cq.cast(),
-                self.av.cast(),
-                self.domain.cast(),
-                self.fabric.cast(),
-            ] {
-                assert_eq!((*(*fid).ops).close.unwrap()(fid), 0);
-            }
-        }
-    }
-}
-
-/// Lets all make progress until it is so.
-fn until<const N: usize>(programs: &mut [Program; N], is_so: impl Fn(&[Program; N]) -> bool) {
-    let limit = Instant::now() + Duration::from_secs(60);
-    while !is_so(programs) {
-        programs.iter_mut().for_each(Program::progress);
-        assert!(Instant::now() < limit, "it does not end");
-    }
-}
-
-fn send<const N: usize>(
-    programs: &mut [Program; N],
-    from: usize,
-    to: u64,
-    tag: u64,
-    bytes: &[u8],
-    context: usize,
-) {
-    let limit = Instant::now() + Duration::from_secs(60);
-    loop {
-        match programs[from].try_send(to, tag, bytes, context) {
-            0 => return,
-            again => assert_eq!(again, -(FI_EAGAIN as isize)),
-        }
-        programs.iter_mut().for_each(Program::progress);
-        assert!(Instant::now() < limit, "no room");
-    }
-}
-
-fn bytes_of(seed: usize, len: usize) -> Vec<u8> {
-    (0..len).map(|at| (at.wrapping_mul(31) ^ at >> 8 ^ seed.wrapping_mul(77)) as u8).collect()
-}
+use program::{FI_DIRECTED_RECV, Program, bytes_of, info, send, until};
 
 #[test]
 fn messages_of_every_size_arrive_whole_expected_or_not() {
@@ -321,7 +133,14 @@ fn what_it_cannot_do_is_not_promised() {
         info(&raw const hints).map(|info| (*info).caps)
     };
     assert!(with(&|hints, _, _| hints.caps = FI_TAGGED | FI_LOCAL_COMM | FI_REMOTE_COMM).is_ok());
-    assert_eq!(with(&|hints, _, _| hints.caps = FI_TAGGED | FI_RMA), Err(-FI_ENODATA));
+    // `FI_NAMED_RX_CTX`: there is one context for all receives.
+    assert_eq!(with(&|hints, _, _| hints.caps = FI_RMA | 1 << 58), Err(-FI_ENODATA));
+    // Operations on memory are there if they are asked for, of both sides if none is named.
+    let sides = |caps| with(&|hints, _, _| hints.caps = caps).unwrap();
+    let all = FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
+    assert_eq!(sides(FI_TAGGED) & (FI_RMA | FI_ATOMIC | all), 0);
+    assert_eq!(sides(FI_RMA) & (FI_RMA | FI_ATOMIC | all), FI_RMA | all);
+    assert_eq!(sides(FI_ATOMIC | FI_READ) & (FI_RMA | FI_ATOMIC | all), FI_ATOMIC | FI_READ);
     assert_eq!(with(&|_, domain, _| domain.data_progress = FI_PROGRESS_AUTO), Err(-FI_ENODATA));
     assert_eq!(with(&|_, _, ep| ep.r#type = 1), Err(-FI_ENODATA));
     // Sources are matched only if that is asked for.

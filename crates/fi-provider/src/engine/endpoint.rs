@@ -1,5 +1,6 @@
 //! An end point: one of crate `message-queue`, whose completions go to libfabric's queues and counters.
 
+mod remote;
 mod told;
 
 use std::collections::HashMap;
@@ -14,11 +15,14 @@ use rustix::io::Errno;
 use shm::lent::Piece;
 
 use super::completion::Completion;
+use super::memory::Counters;
 use super::name::{Name, PeerId};
 use super::slab::Slab;
 use super::state::Shared;
 use crate::abi::{FI_ENOMSG, FI_EOPBADSTATE};
 use crate::trace::{Op as Traced, add, count};
+use remote::Part;
+pub(crate) use remote::{MOST_OUTSTANDING, RemoteRequest};
 use told::Told;
 
 /// Longest message that goes through the ring in one record; a longer one is offered to the receiver.
@@ -47,6 +51,8 @@ pub(crate) struct Wishes {
     /// Flags of operations that have none of their own.
     pub(crate) send_flags: u64,
     pub(crate) receive_flags: u64,
+    /// Peers may read and write memory of the domain through it.
+    pub(crate) is_target: bool,
 }
 
 /// A message that a program sends.
@@ -81,6 +87,15 @@ struct Op {
     tag: u64,
     is_many: bool,
     posted: Option<Posted>,
+    /// If it belongs to an operation on memory.
+    part: Option<Part>,
+}
+
+impl Op {
+    /// One of a message.
+    fn of_message(context: usize, wants_completion: bool, is_tagged: bool, tag: u64) -> Self {
+        Self { context, wants_completion, is_tagged, tag, is_many: false, posted: None, part: None }
+    }
 }
 
 /// An end point.
@@ -93,6 +108,11 @@ pub(crate) struct Endpoint {
     pub(crate) receive_queue: Option<Bound>,
     pub(crate) send_counter: Option<u32>,
     pub(crate) receive_counter: Option<u32>,
+    /// Of operations on memory.
+    pub(crate) read_counter: Option<u32>,
+    pub(crate) write_counter: Option<u32>,
+    /// Of what peers do in the domain's memory through it.
+    pub(crate) counters: Counters,
     /// A buffer for many messages is given back when less is left of it.
     pub(crate) least_for_many: usize,
     /// Once it is enabled.
@@ -106,6 +126,10 @@ pub(crate) struct Endpoint {
     to_ours: Vec<PeerId>,
     /// Ends whose peers have no number of the domain yet, and those behind them.
     deferred: Vec<message_queue::completion::Completion>,
+    /// Ends that belong to operations on memory.
+    ended_parts: Vec<(Part, message_queue::completion::Completion)>,
+    /// Operations on memory that have not ended.
+    remote: remote::Outstanding,
 }
 
 fn space(is_tagged: bool) -> Space {
@@ -133,6 +157,9 @@ impl Endpoint {
             receive_queue: None,
             send_counter: None,
             receive_counter: None,
+            read_counter: None,
+            write_counter: None,
+            counters: Counters::default(),
             least_for_many: 64,
             inner: None,
             ops: Slab::default(),
@@ -140,6 +167,8 @@ impl Endpoint {
             to_inner: Vec::new(),
             to_ours: Vec::new(),
             deferred: Vec::new(),
+            ended_parts: Vec::new(),
+            remote: remote::Outstanding::default(),
         })
     }
 
@@ -170,7 +199,7 @@ impl Endpoint {
         work: impl FnOnce(&mut message_queue::Endpoint, &mut Told<'_>) -> R,
     ) -> Option<R> {
         let Self { vector, send_queue, receive_queue, send_counter, receive_counter, .. } = *self;
-        let Self { inner, ops, to_ours, deferred, .. } = self;
+        let Self { inner, ops, to_ours, deferred, ended_parts, .. } = self;
         let mut told = Told {
             vector,
             send_queue,
@@ -180,11 +209,15 @@ impl Endpoint {
             ops,
             to_ours,
             deferred,
+            ended_parts,
             shared,
         };
         let result = inner.as_mut().map(|inner| work(inner, &mut told));
         if !self.deferred.is_empty() {
             self.tell_deferred(shared);
+        }
+        if !self.ended_parts.is_empty() {
+            self.take_ended_parts(shared);
         }
         result
     }
@@ -224,11 +257,15 @@ impl Endpoint {
     #[inline]
     pub(crate) fn progress(&mut self, shared: &mut Shared) {
         self.inside(shared, |inner, told| inner.progress(told));
+        if self.wishes.is_target {
+            self.take_requests(shared);
+        }
     }
 
     /// Before it is dropped: gets out what peers wait for.
     pub(crate) fn finish(&mut self, shared: &mut Shared) {
         self.inside(shared, |inner, told| inner.finish(CLOSE_LIMIT, told));
+        self.leaves_memory(shared);
         let Some(counters) = self.inner.as_ref().map(message_queue::Endpoint::counters) else { return };
         add(Traced::Eager, counters.eager);
         add(Traced::Offered, counters.offered);
@@ -252,7 +289,7 @@ impl Endpoint {
         let SendRequest { is_tagged, tag, data, context, wants_completion, wants_delivery, .. } = *request;
         let mode = if wants_delivery { Mode::Delivered } else { Mode::Standard };
         let mut inner = Send { to, space: space(is_tagged), tag, data, user: 0, mode, waits: false };
-        let op = Op { context, wants_completion, is_tagged, tag, is_many: false, posted: None };
+        let op = Op::of_message(context, wants_completion, is_tagged, tag);
         let sent = self.inside(shared, |endpoint, told| {
             let is_out = endpoint.send_now(&inner, &buffers)?;
             if is_out {
@@ -308,7 +345,7 @@ impl Endpoint {
         let ReceiveRequest { is_tagged, want, context, wants_completion } = *request;
         // A peer without a name is never heard of.
         let source = want.source.map(|id| self.inner_number(id, shared).unwrap_or(u32::MAX));
-        let op = Op { context, wants_completion, is_tagged, tag: want.tag, is_many, posted: None };
+        let op = Op { is_many, ..Op::of_message(context, wants_completion, is_tagged, want.tag) };
         let user = u64::from(self.ops.insert(op));
         Receive { space: space(is_tagged), want: Want { source, ..want }, user }
     }
@@ -342,7 +379,7 @@ impl Endpoint {
 
     /// Gives up a receive that still waits: whether there was one.
     pub(crate) fn cancel(&mut self, context: usize, shared: &mut Shared) -> bool {
-        let waiting = |(_, op): (u32, &Op)| op.posted.filter(|_| op.context == context);
+        let waiting = |(_, op): (u32, &Op)| op.posted.filter(|_| op.part.is_none() && op.context == context);
         let posted = self.ops.iter().find_map(waiting);
         let Some(posted) = posted else { return false };
         self.inside(shared, |inner, told| inner.cancel(posted, told)).unwrap_or(false)

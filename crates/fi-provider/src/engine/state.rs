@@ -12,6 +12,7 @@ use fabric_sys::constants::FI_ADDR_NOTAVAIL;
 
 use super::completion::{Counter, Queue};
 use super::endpoint::Endpoint;
+use super::memory::{Memory, Naming};
 use super::name::{Name, Names, PeerId};
 use super::slab::Slab;
 
@@ -29,9 +30,11 @@ pub(crate) struct Domain {
 unsafe impl Sync for Domain {}
 
 impl Domain {
-    /// A new one; `is_serial` is the program's promise.
-    pub(crate) fn new(is_serial: bool) -> Self {
-        Self { is_serial, lock: Mutex::new(()), state: UnsafeCell::new(State::default()) }
+    /// A new one; `is_serial` is the program's promise, `naming` how peers name its memory.
+    pub(crate) fn new(is_serial: bool, naming: Naming) -> Self {
+        let mut state = State::default();
+        state.shared.memory.naming = naming;
+        Self { is_serial, lock: Mutex::new(()), state: UnsafeCell::new(state) }
     }
 
     /// What is in the domain. No caller holds two of them: no function of this crate calls a program.
@@ -81,6 +84,7 @@ pub(crate) struct Shared {
     pub(crate) counters: Slab<Counter>,
     pub(crate) vectors: Slab<Vector>,
     pub(crate) names: Names,
+    pub(crate) memory: Memory,
 }
 
 impl State {
@@ -113,12 +117,16 @@ impl State {
         }
     }
 
-    /// Takes an end point out of the domain.
+    /// Takes an end point out of the domain, after what its peers wait for is out.
     pub(crate) fn remove_endpoint(&mut self, number: u32) -> Option<Endpoint> {
         for pollers in &mut self.pollers {
             pollers.retain(|endpoint| *endpoint != number);
         }
-        self.endpoints.remove(number)
+        let mut endpoint = self.endpoints.remove(number);
+        if let Some(endpoint) = &mut endpoint {
+            endpoint.finish(&mut self.shared);
+        }
+        endpoint
     }
 
     /// Whether an end point uses the queue.

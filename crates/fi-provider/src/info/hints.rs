@@ -4,13 +4,14 @@ use std::ffi::CStr;
 
 use fabric_sys::abi::{fi_domain_attr, fi_ep_attr, fi_info, fi_rx_attr, fi_tx_attr};
 use fabric_sys::constants::{
-    FI_AV_UNSPEC, FI_EP_RDM, FI_LOCAL_COMM, FI_ORDER_SAS, FI_PROGRESS_AUTO, FI_RECV, FI_REMOTE_COMM, FI_SEND,
-    FI_SOURCE,
+    FI_ATOMIC, FI_AV_UNSPEC, FI_EP_RDM, FI_LOCAL_COMM, FI_ORDER_SAS, FI_PROGRESS_AUTO, FI_RECV,
+    FI_REMOTE_COMM, FI_RMA, FI_SEND, FI_SOURCE,
 };
 use libc::c_char;
 
 use super::{
-    ADDRESS_FORMAT, CAPS, DOMAIN, FABRIC, IOV_LIMIT, MAX_MESSAGE_BYTES, QUEUE_SIZE, RX_CAPS, TX_CAPS,
+    ADDRESS_FORMAT, CAPS, DOMAIN, FABRIC, IOV_LIMIT, MAX_MESSAGE_BYTES, OF_OWN, OF_PEERS, QUEUE_SIZE,
+    RX_CAPS, TX_CAPS,
 };
 use crate::abi::FI_MULTI_RECV;
 use crate::engine::endpoint::EAGER_MAX_BYTES;
@@ -54,7 +55,11 @@ impl Wanted {
             // Messages in no direction are messages in both.
             let both = FI_SEND | FI_RECV;
             let directions = if hints.caps & both == 0 { both } else { 0 };
-            wanted.caps = hints.caps | unasked | directions;
+            // Likewise of operations on memory.
+            let is_memory = hints.caps & (FI_RMA | FI_ATOMIC) != 0;
+            let of_memory = OF_OWN | OF_PEERS;
+            let sides = if is_memory && hints.caps & of_memory == 0 { of_memory } else { 0 };
+            wanted.caps = hints.caps | unasked | directions | sides;
         }
         // SAFETY: by the caller's word.
         let (tx, rx, ep, domain, fabric) = unsafe {
@@ -94,7 +99,7 @@ fn read_tx(tx: &fi_tx_attr) -> Result<u64, Unmet> {
     check(tx.inject_size <= EAGER_MAX_BYTES, "tx_attr->inject_size")?;
     check(tx.size <= QUEUE_SIZE, "tx_attr->size")?;
     check(tx.iov_limit <= IOV_LIMIT, "tx_attr->iov_limit")?;
-    check(tx.rma_iov_limit == 0, "tx_attr->rma_iov_limit")?;
+    check(tx.rma_iov_limit <= 1, "tx_attr->rma_iov_limit")?;
     Ok(tx.op_flags)
 }
 

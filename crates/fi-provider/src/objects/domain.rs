@@ -2,17 +2,16 @@
 
 use std::sync::Arc;
 
-use fabric_sys::abi::{
-    fi_atomic_attr, fi_datatype, fi_info, fi_op, fi_ops, fi_ops_domain, fi_ops_mr, fid, fid_domain,
-    fid_fabric,
-};
-use fabric_sys::constants::FI_ENOSYS;
+use fabric_sys::abi::{fi_info, fi_ops, fi_ops_domain, fi_ops_mr, fid, fid_domain, fid_fabric};
+use fabric_sys::constants::{FI_ENOSYS, FI_MR_PROV_KEY, FI_MR_VIRT_ADDR};
 use libc::{c_int, c_void};
 
-use super::{Object, av, cntr, cq, ep, mr};
+use super::{Object, atomic, av, cntr, cq, ep, mr};
 use crate::abi::{FI_CLASS_DOMAIN, FI_EBUSY, FI_THREAD_DOMAIN};
 use crate::absent::{ABSENT, Table};
+use crate::engine::memory::Naming;
 use crate::engine::state::Domain;
+use crate::info::MR_BASIC;
 use crate::trace::{Op, count};
 
 static OPS: Table<fi_ops> = Table(super::ops(close, None, None));
@@ -26,7 +25,7 @@ static DOMAIN_OPS: Table<fi_ops_domain> = Table(fi_ops_domain {
     poll_open: ABSENT,
     stx_ctx: ABSENT,
     srx_ctx: ABSENT,
-    query_atomic: Some(query_atomic),
+    query_atomic: Some(atomic::query),
     query_collective: ABSENT,
     endpoint2: ep::open2 as *const c_void,
 });
@@ -48,10 +47,15 @@ pub(crate) unsafe extern "C" fn open(
     // SAFETY: what `fi_getinfo` has told the program, which it may have changed: null or structures.
     let attr = unsafe { info.as_ref().and_then(|info| info.domain_attr.as_ref()) };
     let is_serial = attr.is_some_and(|attr| attr.threading == FI_THREAD_DOMAIN);
+    let mode = attr.map_or(0, |attr| attr.mr_mode);
+    let naming = Naming {
+        is_virtual: mode & (MR_BASIC | FI_MR_VIRT_ADDR) != 0,
+        chooses_keys: mode & (MR_BASIC | FI_MR_PROV_KEY) != 0,
+    };
     let fid = fid { fclass: FI_CLASS_DOMAIN, context, ops: OPS.pointer() };
     let c = fid_domain { fid, ops: DOMAIN_OPS.pointer(), mr: MR_OPS.pointer() };
     // SAFETY: the program's place for the pointer.
-    unsafe { *domain = Object::give(c, Arc::new(Domain::new(is_serial)), 0) };
+    unsafe { *domain = Object::give(c, Arc::new(Domain::new(is_serial, naming)), 0) };
     0
 }
 
@@ -80,14 +84,4 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     // SAFETY: the program uses it no more, and nothing of it is left.
     drop(unsafe { Object::take_back(pointer) });
     0
-}
-
-unsafe extern "C" fn query_atomic(
-    _: *mut fid_domain,
-    _: fi_datatype,
-    _: fi_op,
-    _: *mut fi_atomic_attr,
-    _: u64,
-) -> c_int {
-    -FI_ENOSYS
 }

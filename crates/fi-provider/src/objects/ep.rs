@@ -3,24 +3,22 @@
 
 use std::sync::Arc;
 
-use fabric_sys::abi::{
-    fi_addr_t, fi_info, fi_ops, fi_ops_atomic, fi_ops_cm, fi_ops_ep, fi_ops_rma, fid, fid_domain, fid_ep,
-};
+use fabric_sys::abi::{fi_addr_t, fi_info, fi_ops, fi_ops_cm, fi_ops_ep, fid, fid_domain, fid_ep};
 use fabric_sys::constants::{
     FI_ADDR_UNSPEC, FI_COMPLETION, FI_DELIVERY_COMPLETE, FI_EINVAL, FI_ENABLE, FI_ENOMEM, FI_ENOSYS,
-    FI_INJECT, FI_RECV, FI_SEND,
+    FI_INJECT, FI_READ, FI_RECV, FI_REMOTE_READ, FI_REMOTE_WRITE, FI_SEND, FI_WRITE,
 };
 use libc::{c_int, c_void};
 use message_queue::{Buffers, Want};
 
-use super::{Object, av, cq, msg, ops, tagged};
+use super::{Object, atomic, av, cq, msg, ops, rma, tagged};
 use crate::abi::{
     FI_CLAIM, FI_CLASS_AV, FI_CLASS_CNTR, FI_CLASS_CQ, FI_CLASS_EP, FI_DIRECTED_RECV, FI_DISCARD,
     FI_EBADFLAGS, FI_EMSGSIZE, FI_ENOAV, FI_ENOENT, FI_EOPBADSTATE, FI_INJECT_COMPLETE, FI_MORE,
     FI_MULTI_RECV, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, FI_PEEK, FI_REMOTE_CQ_DATA,
     FI_SELECTIVE_COMPLETION, FI_TRANSMIT_COMPLETE, fid_cntr,
 };
-use crate::absent::{ABSENT, Absent, Table};
+use crate::absent::{ABSENT, Table};
 use crate::engine::endpoint::{Bound, EAGER_MAX_BYTES, Endpoint, ReceiveRequest, SendRequest, Wishes};
 use crate::trace::{self, Op, count};
 
@@ -59,12 +57,6 @@ static CM_OPS: Table<fi_ops_cm> = Table(fi_ops_cm {
     shutdown: ABSENT,
     join: ABSENT,
 });
-// Tables whose members answer `-FI_ENOSYS`: programs ask before they use what was not promised, and may ask
-// through the table.
-static RMA_OPS: Table<Absent<9>> = Table(Absent::NEW);
-static ATOMIC_OPS: Table<Absent<13>> = Table(Absent::NEW);
-const _: () = assert!(size_of::<fi_ops_rma>() == size_of::<Absent<9>>());
-const _: () = assert!(size_of::<fi_ops_atomic>() == size_of::<Absent<13>>());
 
 /// `fi_endpoint(3)`.
 pub(crate) unsafe extern "C" fn open(
@@ -83,6 +75,7 @@ pub(crate) unsafe extern "C" fn open(
         is_directed: info.caps & FI_DIRECTED_RECV != 0,
         send_flags: tx.map_or(0, |attr| attr.op_flags),
         receive_flags: rx.map_or(0, |attr| attr.op_flags),
+        is_target: info.caps & (FI_REMOTE_READ | FI_REMOTE_WRITE) != 0,
     };
     if wishes.send_flags & !SEND_FLAGS != 0 || wishes.receive_flags & !RECEIVE_FLAGS != 0 {
         return -FI_EBADFLAGS;
@@ -96,9 +89,9 @@ pub(crate) unsafe extern "C" fn open(
         ops: EP_OPS.pointer(),
         cm: CM_OPS.pointer(),
         msg: msg::OPS.pointer(),
-        rma: RMA_OPS.pointer().cast(),
+        rma: rma::OPS.pointer(),
         tagged: tagged::OPS.pointer(),
-        atomic: ATOMIC_OPS.pointer().cast(),
+        atomic: atomic::OPS.pointer(),
         collective: std::ptr::null_mut(),
     };
     // SAFETY: the program's place for the pointer.
@@ -125,10 +118,7 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     // SAFETY: an end point of the program's, which it uses no more.
     let object = unsafe { Object::take_back(fid.cast::<fid_ep>()) };
     let mut state = object.domain.lock();
-    let mut endpoint = state.remove_endpoint(object.number);
-    if let Some(endpoint) = &mut endpoint {
-        endpoint.finish(&mut state.shared);
-    }
+    let endpoint = state.remove_endpoint(object.number);
     drop(state);
     // Its thread ends here; it never waits for the domain.
     drop(endpoint);
@@ -170,6 +160,18 @@ unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, flags: u64) -> c_int {
             }
             if flags & FI_RECV != 0 {
                 endpoint.receive_counter = number;
+            }
+            if flags & FI_READ != 0 {
+                endpoint.read_counter = number;
+            }
+            if flags & FI_WRITE != 0 {
+                endpoint.write_counter = number;
+            }
+            if flags & FI_REMOTE_READ != 0 {
+                endpoint.counters.reads = number;
+            }
+            if flags & FI_REMOTE_WRITE != 0 {
+                endpoint.counters.writes = number;
             }
         }
         _ => return -FI_ENOSYS,
