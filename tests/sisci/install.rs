@@ -35,10 +35,14 @@ fn pretended_build(folder: &Path) {
     symlink(tieline_binary().unwrap(), release.join("tieline")).unwrap();
     symlink(commands_binary().unwrap(), release.join("tieline-commands")).unwrap();
     symlink(c::library(), release.join("libsisci.so")).unwrap();
-    // The other C library, and programs that measure.
-    for program in
-        ["libtieline_mq.so", "tieline-ofi-measure", "tieline-fabric-measure", "tieline-messages-measure"]
-    {
+    // The other libraries, and programs that measure.
+    for program in [
+        "libtieline_mq.so",
+        "libtieline_fi.so",
+        "tieline-ofi-measure",
+        "tieline-fabric-measure",
+        "tieline-messages-measure",
+    ] {
         fs::write(release.join(program), "").unwrap();
     }
     // The sockets library is linked from an object; an empty archive will do.

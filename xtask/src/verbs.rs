@@ -101,7 +101,7 @@ fn build(target: &Path) -> Outcome {
     release::build(target)?;
     let release = target.join("release");
     say(&format!(
-        "built {0}/tieline, {0}/libsisci.so, {0}/libtieline_mq.so and {0}/libtieline-sockets.so",
+        "built {0}/tieline, {0}/libsisci.so, {0}/libtieline_mq.so, {0}/libtieline-fi.so and {0}/libtieline-sockets.so",
         release.display()
     ));
     Ok(())

@@ -380,7 +380,7 @@ fn what_is_installed_is_what_is_removed() {
     let target = pretence.folder.join("target/release");
     fs::create_dir_all(&target).unwrap();
     fs::write(target.join("tieline-commands"), "the commands").unwrap();
-    for library in ["libsisci.so", "libtieline_mq.so"] {
+    for library in ["libsisci.so", "libtieline_mq.so", "libtieline_fi.so"] {
         fs::write(target.join(library), "a library").unwrap();
     }
     for program in ["tieline-ofi-measure", "tieline-fabric-measure", "tieline-messages-measure"] {

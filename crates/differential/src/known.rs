@@ -40,7 +40,7 @@ impl PartialEq for Known {
 impl Eq for Known {}
 
 /// All of them.
-pub const ALL: [Known; 13] = [
+pub const ALL: [Known; 14] = [
     Known {
         name: "waits-for-a-writer",
         row: "a program that executes another one, copies the descriptor (`dup`)",
@@ -118,6 +118,13 @@ pub const ALL: [Known; 13] = [
         row: "a program that shuts down both halves (`SHUT_RDWR`)",
         reason: "another process has written what is unread in the ring, and the kernel does not take it back any more",
         is_it: ends::shut_down_over_bytes,
+    },
+    Known {
+        name: "shut-reading-and-copied",
+        row: "a program that shuts down its reading half (`SHUT_RD`)",
+        reason: "another process has written what is unread in the ring; after a shutdown of the reading half nobody asks it to return \
+                 that, and a copied descriptor reads from the kernel alone",
+        is_it: ends::shut_reading_and_copied,
     },
     Known {
         name: "more-is-queued",

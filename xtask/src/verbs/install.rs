@@ -40,7 +40,7 @@ pub fn install(options: &[&str], target: &Path) -> Outcome {
     let release = target.join("release");
     // As root by sudo there may be no cargo; what was built before is as good.
     let built = ["tieline", "tieline-commands"].iter().all(|name| is_executable(&release.join(name)))
-        && ["libsisci.so", "libtieline_mq.so", "libtieline-sockets.so"]
+        && ["libsisci.so", "libtieline_mq.so", "libtieline-sockets.so", release::PROVIDER[0]]
             .iter()
             .all(|name| release.join(name).is_file());
     if found("cargo").is_some() || !built {
@@ -53,6 +53,7 @@ pub fn install(options: &[&str], target: &Path) -> Outcome {
     classic_names(&place, &mut written)?;
     c_libraries(&place, &mut written, &release)?;
     written.put(0o755, &release.join("libtieline-sockets.so"), "lib64")?;
+    written.put(0o755, &release.join(release::PROVIDER[0]), "lib64/libfabric")?;
     written.put(0o755, &release.join("tieline-sisci-measure"), "libexec/tieline")?;
     written.put(0o755, &release.join("tieline-sockets-measure"), "libexec/tieline")?;
     for program in release::MEASURES {

@@ -6,7 +6,9 @@ use std::process::Command;
 use super::{Outcome, must};
 
 /// The crates whose programs and libraries are installed.
-const PACKAGES: [&str; 6] = ["cli", "sisci", "ofi", "fabric-sys", "collectives", "messages-c"];
+const PACKAGES: [&str; 7] = ["cli", "sisci", "ofi", "fabric-sys", "collectives", "messages-c", "fi-provider"];
+/// The provider of libfabric, which loads files whose names end with `-fi.so`; and what cargo names it.
+pub const PROVIDER: [&str; 2] = ["libtieline-fi.so", "libtieline_fi.so"];
 /// Programs of theirs that only measurements start.
 pub const MEASURES: [&str; 3] = ["tieline-ofi-measure", "tieline-fabric-measure", "tieline-messages-measure"];
 
@@ -26,6 +28,13 @@ pub fn build(target: &Path) -> Outcome {
         "the launcher does not build; the compiler's reason stands above.",
     )?;
     sockets_library(target)?;
+    let [provider, built] = PROVIDER.map(|name| release.join(name));
+    // Not into a file that a program has mapped.
+    std::fs::remove_file(&provider).or_else(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => Ok(()),
+        _ => Err(error),
+    })?;
+    std::fs::copy(built, provider)?;
     // As users write them.
     let failed = "the C program of the benchmarks does not compile; the reason stands above.";
     must(

@@ -18,7 +18,7 @@ mod tests;
 
 use hosts::between_hosts;
 pub use kinds::{Beside, Copies, Entry, Fabric, Fabrics, Kind, Messages, Needs, Ofi, Sisci, Sockets};
-use messages::{MPICH, OPEN_MPI, UCX, above_line, beside_rival};
+use messages::{MPICH, OPEN_MPI, UCX, above_line, beside_rival, over_provider};
 pub(crate) use select::is_within;
 pub use select::select;
 
@@ -91,7 +91,7 @@ const fn dma(id: &'static str, size_bytes: usize, cold: bool) -> Entry {
 const OWN_LINES_GOAL: Goal = Goal::at_most(1.10);
 
 /// All figures.
-pub const ALL: [Entry; 183] = [
+pub const ALL: [Entry; 185] = [
     entry(
         "scipp.half_rtt.4B",
         Needs::Pair,
@@ -420,6 +420,8 @@ pub const ALL: [Entry; 183] = [
     beside_rival("mq.allreduce.8B.8.mpich", MPICH, messages::ALLREDUCE_8, Goal::at_most(0.7)),
     beside_rival("mq.oversubscribed.openmpi", OPEN_MPI, messages::FOUR_PAIRS, Goal::at_most(1.0)),
     beside_rival("mq.oversubscribed.mpich", MPICH, messages::FOUR_PAIRS, Goal::at_most(1.0)),
+    over_provider("ompi.half_rtt.8B", messages::ECHO_8B, Goal::at_most(1.0)),
+    over_provider("ompi.bw.1MiB", messages::HOT_1MIB, Goal::at_least(1.1)),
     entry(
         "harness.overhead",
         Needs::Nothing,

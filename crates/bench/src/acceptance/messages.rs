@@ -10,7 +10,7 @@ use crate::{
     cpus,
     error::Result,
     figure::{Figure, ReferenceKind, Spec, Stat},
-    patterns::messages::{AboveLine, BesideRival, Load, Mpi, Ours, Rival, Ucx},
+    patterns::messages::{AboveLine, BesideRival, Implementation, Load, Mpi, Ours, OverProvider, Rival, Ucx},
     pinned_pair,
     run::BlockPlan,
     verdict::Goal,
@@ -22,11 +22,33 @@ const RIVAL_TIMES: u32 = 10;
 
 pub(super) fn measure(context: &mut Context<'_>, entry: &Entry, what: Messages) -> Result<Figure> {
     let cpus = cpus::pair(context.options.cpus, WHAT)?;
-    if what.beside == Beside::Line {
-        over_line(context, entry, what.load, what.goal, cpus)
-    } else {
-        beside_rival(context, entry, what, cpus)
+    match what.beside {
+        Beside::Line => over_line(context, entry, what.load, what.goal, cpus),
+        Beside::OpenMpiItself => over_provider(context, entry, what, cpus),
+        Beside::Ucx | Beside::Mpi(_) => beside_rival(context, entry, what, cpus),
     }
+}
+
+fn over_provider(
+    context: &mut Context<'_>,
+    entry: &Entry,
+    what: Messages,
+    cpus: [usize; 2],
+) -> Result<Figure> {
+    let Messages { load, goal, .. } = what;
+    let waiter = context.progress.waiter();
+    let (over, own) = (Implementation::OpenMpiOverTieline, Implementation::OpenMpi);
+    let sides =
+        OverProvider { ours: Mpi::new(over, cpus, &waiter)?, own: Mpi::new(own, cpus, &waiter)?, load };
+    let plan = BlockPlan::against_rival(context.options.max_time * RIVAL_TIMES, context.options.seed);
+    context.paired(&plan, sides, load.count(), |_| {
+        let mut spec = spec(entry, load, goal, cpus);
+        spec.reference = "the same program over the transport that Open MPI chooses".to_owned();
+        (spec.version, spec.argv) = (own.version(), own.argv(load, cpus));
+        spec.notes.push(format!("ours: `{}` with FI_PROVIDER_PATH", over.argv(load, cpus).join(" ")));
+        spec.notes.push("both are started for each reading, and not counted while they start".to_owned());
+        spec
+    })
 }
 
 fn beside_rival(
@@ -39,7 +61,7 @@ fn beside_rival(
     let waiter = context.progress.waiter();
     let rival = match beside {
         Beside::Mpi(implementation) => Rival::Mpi(Mpi::new(implementation, cpus, &waiter)?),
-        Beside::Ucx | Beside::Line => Rival::Ucx(Ucx::new(cpus, &waiter)?),
+        _ => Rival::Ucx(Ucx::new(cpus, &waiter)?),
     };
     let ours = Ours::start(load, cpus, &waiter)?;
     let plan = BlockPlan::against_rival(context.options.max_time * RIVAL_TIMES, context.options.seed);
@@ -52,9 +74,7 @@ fn beside_rival(
                 mpi.version(),
                 mpi.argv(load, cpus),
             ),
-            Beside::Ucx | Beside::Line => {
-                ("UCX by shared memory, ucx_perftest".to_owned(), Ucx::version(), Ucx::argv(load))
-            }
+            _ => ("UCX by shared memory, ucx_perftest".to_owned(), Ucx::version(), Ucx::argv(load)),
         };
         spec.notes.push("the rival is started for each reading, and not counted while it starts".to_owned());
         spec

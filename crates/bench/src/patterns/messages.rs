@@ -232,6 +232,26 @@ impl Sides for BesideRival {
     }
 }
 
+/// Open MPI over tieline's provider, compared with Open MPI over the transport that it chooses.
+pub struct OverProvider {
+    /// Over the provider.
+    pub ours: Mpi,
+    /// With its own transport.
+    pub own: Mpi,
+    /// What both carry out.
+    pub load: Load,
+}
+
+impl Sides for OverProvider {
+    fn ours(&mut self) -> Result<f64> {
+        self.ours.reading(self.load)
+    }
+
+    fn reference(&mut self) -> Result<f64> {
+        self.own.reading(self.load)
+    }
+}
+
 /// Ours, compared with one cache line there and back between the same processors.
 pub struct AboveLine<'a, 'env> {
     ours: Ours,

@@ -98,6 +98,21 @@ pub(super) fn shut_down_over_bytes(case: &Case<'_>) -> bool {
     is_it && shuts.any(|step| writes_in_another_process(case, step))
 }
 
+/// Calls that make another number for a descriptor, or many: from there on the kernel alone is read.
+const COPIES: &str = "dup dup2 dup3 dupfd scarcity crowd";
+
+/// Nothing in place of bytes that another process has written, behind a shutdown of the reading half and a
+/// copy.
+pub(super) fn shut_reading_and_copied(case: &Case<'_>) -> bool {
+    let is_reading = |step: &Step| argument(step, "how").as_deref() == Some("read");
+    let shut = case.before().iter().position(|step| step.call.name() == "shutdown" && is_reading(step));
+    let is_lost = case.first.one.starts_with("= ") && !case.first.one.starts_with("= -1");
+    let is_it = case.call() == "recv" && is_lost && case.first.other.starts_with(END);
+    let is_copied =
+        |from: usize| case.before()[from..].iter().any(|step| is_one_of(step.call.name(), COPIES));
+    is_it && shut.is_some_and(is_copied) && writes_in_another_process(case, case.step)
+}
+
 /// Whether an outcome tells that a connection was reset, or would if it had been.
 fn tells_of_a_reset(call: &str, outcome: &str) -> bool {
     let has = |words: &[&str]| words.iter().any(|word| outcome.contains(word));
@@ -184,6 +199,8 @@ pub(super) fn killed_over_bytes(case: &Case<'_>) -> bool {
             tells_of_a_reset(case.call(), plain) && succeeds_for_a_reset(case)
         }
         "poll" | "epoll_wait" => misses_an_error(plain, library),
+        // The address of a connection that was reset is free at once.
+        "bind" => plain == "= 0" && library == "= -1 EADDRINUSE",
         // What goes back to the kernel finds nobody there, and what is written behind it is an error.
         "send" => {
             plain == RESET && (Some(library) == written.as_deref() || is_epipe(library))

@@ -116,6 +116,8 @@ pub enum Beside {
     Ucx,
     /// A program of ours over an MPI.
     Mpi(messages::Implementation),
+    /// Open MPI with its own transport, beside Open MPI over our provider of libfabric.
+    OpenMpiItself,
 }
 
 /// Figures of message queues.

@@ -25,6 +25,15 @@ pub(super) const ALLREDUCE_4: Load = Load::Allreduce { members: 4 };
 pub(super) const ALLREDUCE_8: Load = Load::Allreduce { members: 8 };
 pub(super) const FOUR_PAIRS: Load = Load::Pairs { pairs: 4 };
 
+/// Open MPI over our provider of libfabric, beside its own transport.
+pub(super) const fn over_provider(id: &'static str, load: Load, goal: Goal) -> Entry {
+    let what = match load {
+        Load::Echo { .. } => "Open MPI over the provider of libfabric: half round trip",
+        _ => "Open MPI over the provider of libfabric: bandwidth in one direction",
+    };
+    entry(id, Needs::Nothing, what, Kind::Messages(Messages { load, beside: Beside::OpenMpiItself, goal }))
+}
+
 /// Compared with a rival.
 pub(super) const fn beside_rival(id: &'static str, beside: Beside, load: Load, goal: Goal) -> Entry {
     let what = match load {

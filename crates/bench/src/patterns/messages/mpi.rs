@@ -15,6 +15,8 @@ use crate::{
 };
 
 const SOURCE: &str = include_str!("mpi.c");
+/// Tieline's provider of libfabric, which loads files whose names end so.
+const PROVIDER: &str = "libtieline-fi.so";
 const READING: Duration = Duration::from_secs(60);
 
 /// Which.
@@ -22,6 +24,8 @@ const READING: Duration = Duration::from_secs(60);
 pub enum Implementation {
     /// Open MPI, with the transport that it chooses.
     OpenMpi,
+    /// Open MPI over tieline's provider of libfabric.
+    OpenMpiOverTieline,
     /// MPICH.
     Mpich,
 }
@@ -30,7 +34,9 @@ impl Implementation {
     /// Its compiler and its launcher, each with Debian's package.
     const fn programs(self) -> [(&'static str, &'static str); 2] {
         match self {
-            Self::OpenMpi => [("mpicc.openmpi", "libopenmpi-dev"), ("mpirun.openmpi", "openmpi-bin")],
+            Self::OpenMpi | Self::OpenMpiOverTieline => {
+                [("mpicc.openmpi", "libopenmpi-dev"), ("mpirun.openmpi", "openmpi-bin")]
+            }
             Self::Mpich => [("mpicc.mpich", "libmpich-dev"), ("mpirun.mpich", "mpich")],
         }
     }
@@ -39,6 +45,22 @@ impl Implementation {
     const fn options(self) -> &'static [&'static str] {
         match self {
             Self::OpenMpi => &["-oversubscribe", "-bind-to", "none", "-np"],
+            // Without another way: it fails if it does not find the provider.
+            Self::OpenMpiOverTieline => &[
+                "-oversubscribe",
+                "-bind-to",
+                "none",
+                "-mca",
+                "pml",
+                "cm",
+                "-mca",
+                "mtl",
+                "ofi",
+                "-mca",
+                "mtl_ofi_provider_include",
+                "tieline",
+                "-np",
+            ],
             Self::Mpich => &["-bind-to", "none", "-np"],
         }
     }
@@ -47,6 +69,7 @@ impl Implementation {
     pub const fn name(self) -> &'static str {
         match self {
             Self::OpenMpi => "Open MPI",
+            Self::OpenMpiOverTieline => "Open MPI over tieline",
             Self::Mpich => "MPICH",
         }
     }
@@ -87,6 +110,8 @@ pub struct Mpi {
     implementation: Implementation,
     launcher: PathBuf,
     program: PathBuf,
+    /// The folder of tieline's provider, if it runs over that.
+    providers: Option<PathBuf>,
     cpus: [usize; 2],
     waiter: Arc<dyn Waiter>,
     /// Last: the folder is removed after the processes that use it.
@@ -101,9 +126,13 @@ impl Mpi {
     pub fn new(implementation: Implementation, cpus: [usize; 2], waiter: &Arc<dyn Waiter>) -> Result<Self> {
         let [compiler, launcher] = implementation.programs();
         let (compiler, launcher) = (find(compiler)?, find(launcher)?);
+        let providers = match implementation {
+            Implementation::OpenMpiOverTieline => Some(providers()?),
+            _ => None,
+        };
         let room = Room::new()?;
         let program = compile(&compiler, room.path())?;
-        Ok(Self { implementation, launcher, program, cpus, waiter: Arc::clone(waiter), room })
+        Ok(Self { implementation, launcher, program, providers, cpus, waiter: Arc::clone(waiter), room })
     }
 
     pub(super) fn reading(&self, load: Load) -> Result<f64> {
@@ -112,6 +141,9 @@ impl Mpi {
         command.args(self.implementation.arguments(&program, load, self.cpus));
         // Root is refused else.
         command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+        if let Some(folder) = &self.providers {
+            command.env("FI_PROVIDER_PATH", folder);
+        }
         let name = self.implementation.name();
         let said =
             Running::start(command, "mpi", self.room.path(), self.cpus[0])?.finish(READING, &self.waiter)?;
@@ -120,6 +152,24 @@ impl Mpi {
             || BenchError::OtherEnd { what: super::WHAT, reason: format!("{name} printed no time: {said}") };
         ns.map(|ns| load.of_ns(ns)).ok_or_else(nothing)
     }
+}
+
+/// The folder of the provider: beside this program, or in the same installation.
+fn providers() -> Result<PathBuf> {
+    let own = std::env::current_exe().map_err(BenchError::io("the path of this program"))?;
+    let folder = own.parent().unwrap_or(Path::new("/"));
+    let mut places = vec![folder.to_owned()];
+    places.extend(["../lib64/libfabric", "../../lib64/libfabric"].map(|below| folder.join(below)));
+    let has_it = |folder: &PathBuf| folder.join(PROVIDER).is_file();
+    let reason = || {
+        let places: Vec<_> = places.iter().map(|folder| folder.display().to_string()).collect();
+        format!("{PROVIDER} is in none of {}: build or install tieline again", places.join(", "))
+    };
+    places
+        .iter()
+        .find(|folder| has_it(folder))
+        .cloned()
+        .ok_or_else(|| BenchError::Absent { what: super::WHAT, reason: reason() })
 }
 
 fn compile(compiler: &Path, room: &Path) -> Result<PathBuf> {
@@ -149,6 +199,8 @@ mod tests {
     fn its_command_line_says_what_is_measured() {
         let line = Implementation::OpenMpi.argv(Load::Echo { size_bytes: 8 }, [2, 5]).join(" ");
         assert_eq!(line, "mpirun.openmpi -oversubscribe -bind-to none -np 2 mpi 2 5 echo 8 100000");
+        let line = Implementation::OpenMpiOverTieline.argv(Load::Echo { size_bytes: 8 }, [2, 5]).join(" ");
+        assert!(line.contains("-mca mtl_ofi_provider_include tieline -np 2 mpi 2 5 echo 8 100000"), "{line}");
         let line =
             Implementation::Mpich.argv(Load::Stream { size_bytes: 1 << 20, is_cold: true }, [0, 1]).join(" ");
         assert_eq!(line, "mpirun.mpich -bind-to none -np 2 mpi 0 1 stream 1048576 512 4 1 256");
