@@ -7,7 +7,7 @@
 //! writes it.
 
 use crate::rings::tables::Tables;
-use crate::sync::{AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize};
+use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 use crate::table::NUMBERS;
 
 /// Next definitions that have a place here.
@@ -35,26 +35,19 @@ pub(crate) struct Near {
     pub(crate) numbers: [Number; NUMBERS],
 }
 
-/// Of one descriptor. Zeroes are nothing. It has a line of its own: a thread that writes one slows down no
-/// thread that reads another.
-#[repr(C, align(64))]
+/// Of one descriptor: see [`crate::table`]. Zeroes are nothing. What else there is of it exists only where
+/// connections may get rings: this is in every process, also under a limit of its memory.
+#[repr(C, align(16))]
 pub(crate) struct Number {
-    /// See [`crate::table`].
     pub(crate) word: AtomicU64,
     pub(crate) cookie: AtomicU64,
-    /// See [`crate::rings::flight`].
-    pub(crate) flights: AtomicU32,
-    /// See [`crate::rings::late`].
-    pub(crate) uses: AtomicU16,
-    /// Its place among the connections that may have rings, plus 1; see [`crate::rings::conn`].
-    pub(crate) place: AtomicU16,
 }
 
 /// Where the next definitions begin.
 pub(crate) const NEXT_AT: usize = core::mem::offset_of!(Near, next);
 
 const _: () =
-    assert!(NEXT_AT == 64 && core::mem::offset_of!(Near, numbers) == 128 && size_of::<Number>() == 64);
+    assert!(NEXT_AT == 64 && core::mem::offset_of!(Near, numbers) == 128 && size_of::<Number>() == 16);
 
 pub(crate) static NEAR: Near = Near {
     tables: AtomicPtr::new(core::ptr::null_mut()),
@@ -67,15 +60,7 @@ pub(crate) static NEAR: Near = Near {
     _room: [0; 4],
     next: [const { AtomicUsize::new(0) }; NEXT],
     // Zeroes, as all of it: else it would be in the file.
-    numbers: [const {
-        Number {
-            word: AtomicU64::new(0),
-            cookie: AtomicU64::new(0),
-            flights: AtomicU32::new(0),
-            uses: AtomicU16::new(0),
-            place: AtomicU16::new(0),
-        }
-    }; NUMBERS],
+    numbers: [const { Number { word: AtomicU64::new(0), cookie: AtomicU64::new(0) } }; NUMBERS],
 };
 
 /// What is known of a number; none of those that are not followed.

@@ -255,7 +255,8 @@ pub(crate) fn counted(fd: c_int, direction: page::Direction, bytes: u64) {
     let Some(entry) = entry(fd) else { return };
     let known = Word::unpack(entry.word.load(Ordering::Relaxed));
     let is_early = match known.record {
-        0 => early::counts(entry, direction, bytes),
+        // One that another thread has closed meanwhile is none any more.
+        0 => known.kind == Kind::Tcp && early::counts(entry, direction, bytes),
         _ => rings::late::is_early(fd, bytes),
     };
     if !is_early {

@@ -22,7 +22,6 @@ mod op {
     pub(super) const LXOR: u8 = 8;
     pub(super) const BXOR: u8 = 9;
     /// Changes nothing.
-    #[cfg(test)]
     pub(super) const READ: u8 = 10;
     pub(super) const WRITE: u8 = 11;
     pub(super) const CSWAP: u8 = 12;
@@ -43,6 +42,11 @@ pub(crate) enum Form {
     Fetch,
     /// Elements are compared first.
     Compare,
+}
+
+/// Whether it only reads.
+pub(crate) fn is_read(operation: u8) -> bool {
+    operation == op::READ
 }
 
 /// Bytes of an element, if the operation is there for it in this form.
@@ -168,7 +172,10 @@ pub(crate) fn apply(
             };
             for at in (0..before.len() / SIZE).map(|number| number * SIZE) {
                 let changed = of(&before, at).changed(operation, of(operands, at), of(compares, at));
-                memory.write(at, &changed.to_ne_bytes());
+                // What stays as it is, the owner may be changing.
+                if before.get(at..at + SIZE) != Some(&changed.to_ne_bytes()[..]) {
+                    memory.write(at, &changed.to_ne_bytes());
+                }
             }
         }};
     }

@@ -64,4 +64,6 @@ impl Queue {
 pub(crate) struct Counter {
     pub(crate) good: u64,
     pub(crate) bad: u64,
+    /// What it is bound to.
+    pub(crate) users: u32,
 }

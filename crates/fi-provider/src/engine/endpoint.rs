@@ -1,5 +1,6 @@
 //! An end point: one of crate `message-queue`, whose completions go to libfabric's queues and counters.
 
+mod owner;
 mod remote;
 mod told;
 
@@ -95,6 +96,11 @@ impl Op {
     /// One of a message.
     fn of_message(context: usize, wants_completion: bool, is_tagged: bool, tag: u64) -> Self {
         Self { context, wants_completion, is_tagged, tag, is_many: false, posted: None, part: None }
+    }
+
+    /// One that is a part of an operation on memory.
+    fn of_part(part: Part) -> Self {
+        Self { part: Some(part), ..Self::of_message(0, false, false, 0) }
     }
 }
 
@@ -257,9 +263,15 @@ impl Endpoint {
     #[inline]
     pub(crate) fn progress(&mut self, shared: &mut Shared) {
         self.inside(shared, |inner, told| inner.progress(told));
-        if self.wishes.is_target {
-            self.take_requests(shared);
-        }
+        self.take_requests(shared);
+    }
+
+    /// The counters that it counts in.
+    pub(crate) fn bound_counters(&self) -> impl Iterator<Item = u32> + use<> {
+        let Counters { reads, writes } = self.counters;
+        let all =
+            [self.send_counter, self.receive_counter, self.read_counter, self.write_counter, reads, writes];
+        all.into_iter().flatten()
     }
 
     /// Before it is dropped: gets out what peers wait for.

@@ -30,6 +30,10 @@ impl<T> Slab<T> {
         self.places.iter().enumerate().filter_map(|(at, place)| Some((at as u32, place.as_ref()?)))
     }
 
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.places.iter_mut().flatten()
+    }
+
     pub(crate) fn get(&self, number: u32) -> Option<&T> {
         self.places.get(number as usize)?.as_ref()
     }

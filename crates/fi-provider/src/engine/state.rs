@@ -99,10 +99,17 @@ impl State {
         }
     }
 
-    /// Lets all end points make progress: for waits that belong to no queue.
+    /// Lets all end points make progress, also those without a queue.
     pub(crate) fn progress_all(&mut self) {
-        for queue in 0..self.pollers.len() {
-            self.progress(queue as u32);
+        for endpoint in self.endpoints.iter_mut() {
+            endpoint.progress(&mut self.shared);
+        }
+    }
+
+    /// Of a registration that is to be closed, what has not begun is refused.
+    pub(crate) fn refuse_arrivals(&mut self, region: u32) {
+        for endpoint in self.endpoints.iter_mut() {
+            endpoint.refuses_arrivals(region, &mut self.shared);
         }
     }
 
@@ -125,6 +132,7 @@ impl State {
         let mut endpoint = self.endpoints.remove(number);
         if let Some(endpoint) = &mut endpoint {
             endpoint.finish(&mut self.shared);
+            endpoint.bound_counters().for_each(|counter| self.shared.unbind(counter));
         }
         endpoint
     }
@@ -184,6 +192,20 @@ impl Vector {
 }
 
 impl Shared {
+    /// A counter is used by an end point or a registration from now on.
+    pub(crate) fn bind(&mut self, counter: u32) {
+        if let Some(counter) = self.counters.get_mut(counter) {
+            counter.users += 1;
+        }
+    }
+
+    /// No more.
+    pub(crate) fn unbind(&mut self, counter: u32) {
+        if let Some(counter) = self.counters.get_mut(counter) {
+            counter.users = counter.users.saturating_sub(1);
+        }
+    }
+
     /// Whom a number of a vector means, and its name.
     pub(crate) fn look_up(&self, vector: u32, number: fi_addr_t) -> Option<Name> {
         self.names.name(self.vectors.get(vector)?.peer(number)?)

@@ -16,7 +16,7 @@ use super::ep::Flags;
 use super::remote::{Remote, Target, begin};
 use crate::abi::{FI_COMPARE_ATOMIC, FI_EOPNOTSUPP, FI_FETCH_ATOMIC, fi_msg_atomic};
 use crate::absent::Table;
-use crate::engine::arithmetic::{Form, element_bytes};
+use crate::engine::arithmetic::{Form, element_bytes, is_read};
 use crate::engine::request::{INLINE_MAX_BYTES, What};
 use crate::trace::{Op, count};
 
@@ -129,12 +129,15 @@ unsafe fn change(
     };
     let (Some(operands), Some(compares), Some(results)) = parts else { return -(FI_EINVAL as isize) };
     let mut bytes = Buffers::Scattered(operands.into()).to_vec();
-    // Of `FI_ATOMIC_READ` there are none.
-    bytes.resize(len, 0);
-    if kind.form == Form::Compare {
-        bytes.extend(Buffers::Scattered(compares.into()).to_vec());
-        bytes.resize(2 * len, 0);
+    if bytes.is_empty() && kind.form == Form::Fetch && is_read(kind.op as u8) {
+        bytes.resize(len, 0);
     }
+    let compares = Buffers::Scattered(compares.into()).to_vec();
+    let wanted_compares = if kind.form == Form::Compare { len } else { 0 };
+    if bytes.len() != len || compares.len() != wanted_compares {
+        return -(FI_EINVAL as isize);
+    }
+    bytes.extend(compares);
     let into = if kind.form == Form::Plain { Buffers::default() } else { Buffers::Scattered(results.into()) };
     if kind.form != Form::Plain && into.len() != len {
         return -(FI_EINVAL as isize);

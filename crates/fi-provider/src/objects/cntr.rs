@@ -8,7 +8,7 @@ use fabric_sys::constants::FI_ETIMEDOUT;
 use libc::{c_int, c_void};
 
 use super::Object;
-use crate::abi::{FI_CLASS_CNTR, fi_ops_cntr, fid_cntr};
+use crate::abi::{FI_CLASS_CNTR, FI_EBUSY, fi_ops_cntr, fid_cntr};
 use crate::absent::Table;
 use crate::engine::completion::Counter;
 use crate::trace::{Op, count};
@@ -36,9 +36,17 @@ pub(crate) unsafe extern "C" fn open(
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
-    // SAFETY: a counter of the program's, which it uses no more.
-    let object = unsafe { Object::take_back(fid.cast::<fid_cntr>()) };
-    object.domain.lock().shared.counters.remove(object.number);
+    let pointer = fid.cast::<fid_cntr>();
+    // SAFETY: a counter of the program's.
+    let object = unsafe { Object::of(pointer) };
+    let mut state = object.domain.lock();
+    if state.shared.counters.get(object.number).is_some_and(|counter| counter.users > 0) {
+        return -FI_EBUSY;
+    }
+    state.shared.counters.remove(object.number);
+    drop(state);
+    // SAFETY: made by `open`, and used no more.
+    drop(unsafe { Object::take_back(pointer) });
     0
 }
 

@@ -154,24 +154,24 @@ unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, flags: u64) -> c_int {
         }
         FI_CLASS_CNTR => {
             // SAFETY: a counter, as its class says.
-            let number = Some(unsafe { Object::of(other.cast::<fid_cntr>()) }.number);
-            if flags & FI_SEND != 0 {
-                endpoint.send_counter = number;
+            let number = unsafe { Object::of(other.cast::<fid_cntr>()) }.number;
+            let places = [
+                (FI_SEND, &mut endpoint.send_counter),
+                (FI_RECV, &mut endpoint.receive_counter),
+                (FI_READ, &mut endpoint.read_counter),
+                (FI_WRITE, &mut endpoint.write_counter),
+                (FI_REMOTE_READ, &mut endpoint.counters.reads),
+                (FI_REMOTE_WRITE, &mut endpoint.counters.writes),
+            ];
+            let mut changes = Vec::new();
+            for (flag, place) in places {
+                if flags & flag != 0 {
+                    changes.push(place.replace(number));
+                }
             }
-            if flags & FI_RECV != 0 {
-                endpoint.receive_counter = number;
-            }
-            if flags & FI_READ != 0 {
-                endpoint.read_counter = number;
-            }
-            if flags & FI_WRITE != 0 {
-                endpoint.write_counter = number;
-            }
-            if flags & FI_REMOTE_READ != 0 {
-                endpoint.counters.reads = number;
-            }
-            if flags & FI_REMOTE_WRITE != 0 {
-                endpoint.counters.writes = number;
+            for before in changes {
+                state.shared.bind(number);
+                before.into_iter().for_each(|before| state.shared.unbind(before));
             }
         }
         _ => return -FI_ENOSYS,

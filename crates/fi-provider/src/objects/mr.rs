@@ -132,14 +132,19 @@ unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, flags: u64) -> c_int {
         FI_CLASS_EP => 0,
         FI_CLASS_CNTR => {
             // SAFETY: a counter, as its class says.
-            let number = Some(unsafe { Object::of(other.cast::<fid_cntr>()) }.number);
-            let mut state = object.domain.lock();
-            let Some(counters) = state.shared.memory.counters(object.number) else { return -FI_EINVAL };
+            let number = unsafe { Object::of(other.cast::<fid_cntr>()) }.number;
+            let shared = &mut object.domain.lock().shared;
+            let Some(counters) = shared.memory.counters(object.number) else { return -FI_EINVAL };
+            let mut changes = Vec::new();
             if flags & FI_REMOTE_READ != 0 {
-                counters.reads = number;
+                changes.push(counters.reads.replace(number));
             }
             if flags & FI_REMOTE_WRITE != 0 {
-                counters.writes = number;
+                changes.push(counters.writes.replace(number));
+            }
+            for before in changes {
+                shared.bind(number);
+                before.into_iter().for_each(|before| shared.unbind(before));
             }
             0
         }
@@ -157,14 +162,21 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     // SAFETY: a registration of the program's.
     let object = unsafe { Object::of(pointer) };
     let until = Instant::now() + CLOSE_LIMIT;
+    let mut has_refused = false;
     loop {
         let mut state = object.domain.lock();
+        let counters = state.shared.memory.counters(object.number).copied().unwrap_or_default();
         if state.shared.memory.remove(object.number) {
+            [counters.reads, counters.writes].into_iter().flatten().for_each(|it| state.shared.unbind(it));
             break;
         }
         state.progress_all();
         if Instant::now() >= until {
-            return -FI_EBUSY;
+            state.refuse_arrivals(object.number);
+            if has_refused {
+                return -FI_EBUSY;
+            }
+            has_refused = true;
         }
         drop(state);
         std::thread::yield_now();

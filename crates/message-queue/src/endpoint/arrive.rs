@@ -158,7 +158,7 @@ impl<O: Outlet> Core<O> {
         (record, at): (&Window<'_>, usize),
     ) -> Option<()> {
         let len = envelope.len_bytes;
-        if !self.has_room(space, peer, len) {
+        if !self.has_room(peer, len) {
             return None;
         }
         self.counters.unexpected += 1;
@@ -188,7 +188,7 @@ impl<O: Outlet> Core<O> {
             self.fetch(receive, envelope, offer, sink);
             return Ok(Some(()));
         }
-        if !self.has_room(space, peer, 0) {
+        if !self.has_room(peer, 0) {
             return Ok(None);
         }
         self.counters.unexpected += 1;
@@ -198,9 +198,10 @@ impl<O: Outlet> Core<O> {
     }
 
     /// Whether one more message without a receive may be kept.
-    pub(super) fn has_room(&self, space: Space, peer: PeerId, len: usize) -> bool {
-        let matcher = &self.matchers[space.index()];
-        self.unexpected.has_room(peer, len, || matcher.could_take_from(peer) || self.waits_for(peer))
+    pub(super) fn has_room(&self, peer: PeerId, len: usize) -> bool {
+        // A receive of any space may be what goes on, behind messages of another one.
+        let could_take = || self.matchers.iter().any(|matcher| matcher.could_take_from(peer));
+        self.unexpected.has_room(peer, len, || could_take() || self.waits_for(peer))
     }
 
     /// Whether an operation is under way that only a later record of the peer can end.

@@ -125,7 +125,7 @@ impl<O: Outlet> Core<O> {
         envelope.len_bytes = end;
         let target = match self.take_receive(space, &envelope) {
             Some(receive) => Target::Receive(receive),
-            None if self.has_room(space, peer, end) => Target::Kept(vec![0; end].into_boxed_slice()),
+            None if self.has_room(peer, end) => Target::Kept(vec![0; end].into_boxed_slice()),
             None => return Ok(None),
         };
         let is_kept = matches!(target, Target::Kept(_));

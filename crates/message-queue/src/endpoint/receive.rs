@@ -34,6 +34,12 @@ impl Claimed {
     pub fn envelope(&self) -> Envelope {
         self.envelope
     }
+
+    /// Whether its bytes are still the sender's, to be fetched.
+    #[must_use]
+    pub fn is_offered(&self) -> bool {
+        matches!(self.arrived.body, Body::Offered(_))
+    }
 }
 
 impl<M: Meeting> Endpoint<M> {

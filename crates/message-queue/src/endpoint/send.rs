@@ -85,11 +85,26 @@ impl<M: Meeting> Endpoint<M> {
     pub fn send(
         &mut self,
         request: &SendRequest,
-        buffers: Buffers,
+        mut buffers: Buffers,
         sink: &mut impl Sink,
     ) -> Result<Sent, Error> {
-        if self.send_now(request, &buffers)? {
-            return Ok(Sent::Now(buffers));
+        self.send_from(request, &mut buffers, sink)
+    }
+
+    /// The same; if there is no way to the peer now ([`Error::NoWay`]), the buffers stay the caller's, which
+    /// may try again.
+    ///
+    /// # Errors
+    /// As of [`Endpoint::send`].
+    #[inline]
+    pub fn send_from(
+        &mut self,
+        request: &SendRequest,
+        buffers: &mut Buffers,
+        sink: &mut impl Sink,
+    ) -> Result<Sent, Error> {
+        if self.send_now(request, &*buffers)? {
+            return Ok(Sent::Now(std::mem::take(buffers)));
         }
         self.send_later(request, buffers, sink)
     }
@@ -126,16 +141,17 @@ impl<M: Meeting> Endpoint<M> {
     fn send_later(
         &mut self,
         request: &SendRequest,
-        buffers: Buffers,
+        buffers: &mut Buffers,
         sink: &mut impl Sink,
     ) -> Result<Sent, Error> {
         if request.to == OWN {
-            return Ok(self.core.send_to_self(request, buffers, sink));
+            return Ok(self.core.send_to_self(request, std::mem::take(buffers), sink));
         }
         self.reach(request.to, sink)?;
-        if self.core.peers.get(request.to as usize).is_some_and(|peer| peer.needs_answer(request, &buffers)) {
+        if self.core.peers.get(request.to as usize).is_some_and(|peer| peer.needs_answer(request, buffers)) {
             self.invite(request.to, sink)?;
         }
+        let buffers = std::mem::take(buffers);
         let core = &mut self.core;
         let state = SendState::Waiting;
         let number = core.sends.push(Sending { request: *request, buffers, state });

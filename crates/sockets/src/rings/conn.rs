@@ -31,9 +31,9 @@ use super::pace::Pace;
 pub(crate) use super::pace::counts_down;
 use super::tables;
 use crate::interposer::get_errno;
-use crate::near;
 use crate::page::{self, Direction};
 use crate::sync::{AtomicPtr, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use crate::table::NUMBERS;
 
 /// Connections of a process that may have rings at the same time.
 pub(crate) const CONNECTIONS: usize = 1024;
@@ -229,12 +229,11 @@ impl core::ops::Deref for Known {
 impl Known {
     /// The connection that a number is of.
     #[inline(always)]
-    fn by(by_fd: &'static AtomicU16) -> Option<Self> {
+    fn by(by_fd: &'static AtomicU16, all: &'static [Conn; CONNECTIONS]) -> Option<Self> {
         // Pairs with the Release in `claim` and `copied`: the place is this connection's, or a later one's.
         // SeqCst as in `Conn::is`.
         let place = usize::from(by_fd.load(Ordering::SeqCst));
-        let place = place.checked_sub(1)?;
-        Some(Self { conn: conns()?.all.get(place)?, by_fd })
+        Some(Self { conn: all.get(place.checked_sub(1)?)?, by_fd })
     }
 
     /// Whether the number was not closed: with the lock, nobody else gets the place before that is free.
@@ -244,9 +243,11 @@ impl Known {
     }
 }
 
-/// All connections. Zeroes are an empty one.
+/// All connections, and how they are found. Zeroes are an empty one.
 pub(super) struct Conns {
     all: [Conn; CONNECTIONS],
+    /// By number of the descriptor: which connection, plus 1.
+    by_fd: [AtomicU16; NUMBERS],
     /// Which places are ready: what waits looks at these.
     ready: [AtomicU64; CONNECTIONS / 64],
 }
@@ -254,9 +255,10 @@ pub(super) struct Conns {
 /// The connection of a number, if it has a place in the table.
 #[inline(always)]
 pub(crate) fn of(fd: c_int) -> Option<&'static Conn> {
+    let conns = conns()?;
     // As in `Known::by`.
-    let place = usize::from(by_fd(fd)?.load(Ordering::Acquire)).checked_sub(1)?;
-    conns()?.all.get(place)
+    let place = conns.by_fd.get(usize::try_from(fd).ok()?)?.load(Ordering::Acquire);
+    if place == 0 { None } else { conns.all.get(usize::from(place) - 1) }
 }
 
 /// The program was told this by a call on the number that no ring was asked for.
@@ -271,7 +273,8 @@ pub(crate) fn told(fd: c_int, result: isize) {
 /// As [`of`], with the number by which it was found: see [`users`].
 #[inline(always)]
 pub(crate) fn known(fd: c_int) -> Option<Known> {
-    Known::by(by_fd(fd)?)
+    let conns = conns()?;
+    Known::by(conns.by_fd.get(usize::try_from(fd).ok()?)?, &conns.all)
 }
 
 #[inline(always)]
@@ -280,9 +283,8 @@ fn conns() -> Option<&'static Conns> {
 }
 
 /// The number's place in the table.
-#[inline(always)]
 fn by_fd(fd: c_int) -> Option<&'static AtomicU16> {
-    Some(&near::number(fd)?.place)
+    conns()?.by_fd.get(usize::try_from(fd).ok()?)
 }
 
 /// All, whatever has become of them.

@@ -6,15 +6,16 @@
 
 use libc::c_int;
 
-use super::closing;
 use super::conn::{self, Known, state};
-use crate::near;
+use super::{closing, tables};
 use crate::sync::{AtomicU32, Ordering};
+use crate::table::NUMBERS;
 
-/// How many write to a number.
-#[inline(always)]
+/// By number of the descriptor: how many write.
+pub(super) struct Flights([AtomicU32; NUMBERS]);
+
 fn count(fd: c_int) -> Option<&'static AtomicU32> {
-    Some(&near::number(fd)?.flights)
+    tables::get()?.flights.0.get(usize::try_from(fd).ok()?)
 }
 
 /// One write that goes to the kernel, until this is landed. A thread that is cancelled in it never lands:

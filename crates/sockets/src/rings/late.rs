@@ -9,14 +9,18 @@
 
 use libc::c_int;
 
+use super::tables;
 use crate::sync::{AtomicU16, Ordering};
-use crate::{environment, near};
+use crate::table::NUMBERS;
 
 /// Uses before an end looks for the other.
 const LATE: u16 = 1000;
 
 /// Bytes that count as a use.
 pub(crate) const USE_BYTES: u64 = 8192;
+
+/// By number: 1 and its uses since it has a record; 0 if they are not counted.
+pub(super) struct Uses([AtomicU16; NUMBERS]);
 
 /// What a use of a connection without a ring is.
 pub(crate) enum Use {
@@ -28,14 +32,8 @@ pub(crate) enum Use {
     Due,
 }
 
-/// Of a number: 1 and its uses since it has a record; 0 if they are not counted. None where no connection
-/// gets a ring.
-#[inline(always)]
 fn uses(fd: c_int) -> Option<&'static AtomicU16> {
-    if !environment::has_rings() {
-        return None;
-    }
-    Some(&near::number(fd)?.uses)
+    tables::get()?.uses.0.get(usize::try_from(fd).ok()?)
 }
 
 /// The uses of a number are counted from here on, if they are not yet. Whether they are.

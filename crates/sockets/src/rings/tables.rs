@@ -3,6 +3,8 @@
 
 use super::conn::Conns;
 use super::epoll::Epolls;
+use super::flight::Flights;
+use super::late::Uses;
 use crate::near::NEAR;
 use crate::raw;
 use crate::sync::Ordering;
@@ -11,6 +13,8 @@ use crate::sync::Ordering;
 pub(crate) struct Tables {
     pub(super) conns: Conns,
     pub(super) epolls: Epolls,
+    pub(super) flights: Flights,
+    pub(super) uses: Uses,
 }
 
 #[inline(always)]

@@ -36,16 +36,17 @@ pub(crate) fn glance(fd: c_int) -> Option<Glance> {
     if !matches!(brief, SETTLED | COUNTED) || state::outside() {
         None
     } else if brief == COUNTED {
-        Some(Glance::Counted)
+        rings::conn::of(fd).is_none().then_some(Glance::Counted)
     } else {
         entry(fd).map(|entry| Glance::Settled(Word::unpack(entry.word.load(Ordering::Relaxed)).record))
     }
 }
 
-/// Whether the next byte of a connection goes through the kernel, and its uses are counted.
+/// Whether the next byte of a connection goes through the kernel, and its uses are counted. (A thread that is
+/// stopped in [`keeps_counted`] may leave the byte so while the number gets a place.)
 #[inline(always)]
 pub(crate) fn is_counted(fd: c_int) -> bool {
-    brief(fd) == COUNTED && !state::outside()
+    brief(fd) == COUNTED && !state::outside() && rings::conn::of(fd).is_none()
 }
 
 /// Keeps in the byte what the word says, if that still is so.

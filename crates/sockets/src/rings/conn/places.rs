@@ -97,7 +97,7 @@ pub(crate) fn claim(fd: c_int, cookie: u64, record: u16) -> Result<&'static Conn
     if fd <= libc::STDERR_FILENO {
         return Err(Reason::Unseen);
     }
-    let by_fd = by_fd(fd).filter(|_| conns().is_some()).ok_or(Reason::TooMany)?;
+    let by_fd = by_fd(fd).ok_or(Reason::TooMany)?;
     if by_fd.load(Ordering::Relaxed) != 0 {
         return Err(Reason::Inherited);
     }
@@ -252,9 +252,12 @@ pub(crate) fn met() -> bool {
 
 /// Calls `each` with the numbers from `first` to `last` that have a connection.
 pub(crate) fn for_each_number(first: u32, last: u32, mut each: impl FnMut(c_int)) {
-    // What has a place is in the table of descriptors.
-    for fd in first..table::highest().min(last.saturating_add(1)) {
-        if of(fd as c_int).is_some() {
+    let Some(conns) = conns() else { return };
+    for (fd, place) in conns.by_fd.iter().enumerate().skip(first as usize) {
+        if fd > last as usize {
+            return;
+        }
+        if place.load(Ordering::Relaxed) != 0 {
             each(fd as c_int);
         }
     }
