@@ -316,3 +316,78 @@ fn what_peers_do_in_a_registration_is_counted_if_it_has_counters() {
         unsafe { assert_eq!((*(*counter.cast::<fid>()).ops).close.unwrap()(counter.cast()), 0) };
     }
 }
+
+#[test]
+fn reading_by_an_atomic_operation_needs_no_right_to_write_and_changes_nothing() {
+    let mut programs = Program::several::<2>();
+    let mut memory = Registered::new(&programs[1], 64, FI_REMOTE_READ, 9);
+    memory.bytes[..8].copy_from_slice(b"unmoved!");
+    let mut result = [0_u8; 8];
+    let into = result.as_mut_ptr().cast();
+    let mut fetch = |operation| {
+        // SAFETY: all live until the completion.
+        begin(&mut programs, |p| unsafe {
+            let none = null_mut;
+            let operands = b"12345678".as_ptr().cast();
+            fi_fetch_atomic(p[0].ep, operands, 8, none(), into, none(), 1, 0, 9, FI_UINT8, operation, none())
+        });
+        until(&mut programs, |p| p[0].good.len() + p[0].bad.len() == 1);
+        let is_good = programs[0].bad.is_empty();
+        programs[0].good.clear();
+        programs[0].bad.clear();
+        is_good
+    };
+    assert!(fetch(FI_ATOMIC_READ));
+    assert!(!fetch(FI_SUM));
+    assert_eq!((&result, &memory.bytes[..8]), (b"unmoved!", &b"unmoved!"[..]));
+}
+
+#[test]
+fn lists_of_other_lengths_than_the_target_are_refused() {
+    /// `struct fi_msg_atomic` (`rdma/fi_atomic.h`).
+    #[repr(C)]
+    struct Message {
+        msg_iov: *const fi_ioc,
+        desc: *mut *mut c_void,
+        iov_count: usize,
+        addr: fi_addr_t,
+        rma_iov: *const fi_rma_ioc,
+        rma_iov_count: usize,
+        datatype: fi_datatype,
+        op: fi_op,
+        context: *mut c_void,
+        data: u64,
+    }
+    type WriteMessage = unsafe extern "C" fn(*mut fid_ep, *const Message, u64) -> isize;
+    let mut programs = Program::several::<2>();
+    let memory = Registered::new(&programs[1], 64, ALL, 9);
+    let mut operands = [3_u64; 8];
+    for (count, is_good) in [(8, true), (1, false), (0, false)] {
+        let list = fi_ioc { addr: operands.as_mut_ptr().cast(), count };
+        let target = fi_rma_ioc { addr: 0, count: 8, key: 9 };
+        let message = Message {
+            msg_iov: &raw const list,
+            desc: null_mut(),
+            iov_count: 1,
+            addr: 1,
+            rma_iov: &raw const target,
+            rma_iov_count: 1,
+            datatype: FI_UINT64,
+            op: FI_SUM,
+            context: null_mut(),
+            data: 0,
+        };
+        // SAFETY: a table of this provider, whose member has this type; all lives until the completion.
+        let call = |p: &[Program; 2]| unsafe {
+            let call: WriteMessage = std::mem::transmute((*(*p[0].ep).atomic).writemsg);
+            call(p[0].ep, &raw const message, 0)
+        };
+        if is_good {
+            begin(&mut programs, call);
+            until(&mut programs, |p| p[0].good.len() == 1);
+        } else {
+            assert_eq!(call(&programs), -(FI_EINVAL as isize));
+        }
+    }
+    assert_eq!(memory.bytes, 3_u64.to_ne_bytes().repeat(8));
+}
