@@ -111,11 +111,13 @@ pub(crate) fn empties_all() {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsRawFd;
+
     use super::*;
     use crate::page::Direction;
-    use crate::seen;
     use crate::table::{counted, doubt, forget, made, word};
-    use crate::tests::alone;
+    use crate::tests::{alone, connection};
+    use crate::{raw, seen};
 
     #[test]
     fn a_connection_is_counted_until_it_gets_a_place_or_is_doubted() {
@@ -144,6 +146,24 @@ mod tests {
         assert!(!is_counted(fd));
         keeps_counted(fd, entry, before);
         assert_eq!(brief(fd), 0);
+    }
+
+    #[test]
+    fn a_number_with_a_place_is_not_counted_whatever_the_byte_says() {
+        let _alone = alone();
+        state::started();
+        assert!(rings::tables::make());
+        let (near, _far) = connection();
+        let fd = near.as_raw_fd();
+        made(fd, Kind::Tcp);
+        let cookie = raw::socket_option::<u64>(fd, libc::SO_COOKIE).unwrap();
+        assert!(rings::conn::claim(fd, cookie, 0).is_ok());
+        // As a thread leaves it that was stopped in `keeps_counted`.
+        state::brief(fd).unwrap().store(COUNTED, Ordering::Relaxed);
+        assert!(!is_counted(fd) && glance(fd).is_none() && !seen::closes_counted(fd));
+        rings::conn::closing(fd);
+        assert!(is_counted(fd) && matches!(glance(fd), Some(Glance::Counted)));
+        forget(fd);
     }
 
     #[test]
