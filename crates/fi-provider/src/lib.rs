@@ -4,9 +4,8 @@
 //! **What it is for.** `libtieline-fi.so` is found by libfabric through `FI_PROVIDER_PATH` and answers
 //! `fi_getinfo` with a provider named `tieline`: reliable datagrams (`FI_EP_RDM`) with tagged and untagged
 //! messages, matched by source, tag and ignored bits as MPI needs it, and with reads, writes and atomic
-//! operations on memory of peers. This is the proof that stock programs select such a provider and carry real
-//! messages over it. It is limited to the processes of one user on one
-//! machine; what it lacks is answered with `-FI_ENOSYS`.
+//! operations on memory of peers. It is limited to the processes of one user on one machine; what it lacks is
+//! answered with `-FI_ENOSYS`.
 //!
 //! **What it must never do.** Ask libfabric for anything while libfabric asks it for its provider (a lock is
 //! held then); unwind into C; trust a peer's words: whatever a peer says of lengths, operations and memory is
@@ -15,7 +14,8 @@
 //! **Where to start reading.** [`info`] is what `fi_getinfo` is told. `objects` are the objects with C's
 //! tables of functions; what they do is in `engine`: `engine::endpoint` turns it into operations of crate
 //! `message-queue`, which matches, sends and receives, and `engine::endpoint::told` turns their ends into
-//! completions. Operations on memory are messages, too: `engine::request` and `engine::endpoint::remote`.
+//! completions. Operations on memory are messages, too: `engine::request`,
+//! `engine::endpoint::remote` and `engine::endpoint::owner`.
 
 mod abi;
 mod absent;

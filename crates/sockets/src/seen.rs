@@ -112,7 +112,7 @@ pub(crate) fn accepted(listener: c_int, fd: c_int) -> c_int {
 /// knows.
 #[unsafe(link_section = ".text.near")]
 pub(crate) fn connecting(fd: c_int, address: *const sockaddr, length: socklen_t) {
-    if !table::is_counted(fd) && rings::conn::of(fd).is_some() && is_without_family(address, length) {
+    if rings::conn::of(fd).is_some() && is_without_family(address, length) {
         unusual(fd);
     }
 }

@@ -200,11 +200,11 @@ impl Endpoint {
 
     /// The end point goes: its registrations are used by it no more.
     pub(super) fn leaves_memory(&mut self, shared: &mut Shared) {
-        for (_, op) in self.ops.iter() {
-            let (Some(Part::Arrival { region, .. }) | Some(Part::Departure { region, .. })) = op.part else {
-                continue;
-            };
-            if let Some(region) = region {
+        let never_sent = self.never_sent();
+        for part in self.ops.iter().filter_map(|(_, op)| op.part).chain(never_sent) {
+            if let Part::Arrival { region: Some(region), .. } | Part::Departure { region: Some(region), .. } =
+                part
+            {
                 shared.memory.ends(region);
             }
         }

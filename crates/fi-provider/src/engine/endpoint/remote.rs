@@ -232,6 +232,11 @@ impl Endpoint {
         }
     }
 
+    /// What is never sent, as the end point goes: parts of operations.
+    pub(super) fn never_sent(&mut self) -> impl Iterator<Item = Part> + use<> {
+        std::mem::take(&mut self.remote.unsent).into_iter().map(|unsent| unsent.part)
+    }
+
     /// A message of an operation on memory needs its bytes no more.
     fn has_left(&mut self, part: Part, is_good: bool, shared: &mut Shared) {
         match part {
