@@ -60,8 +60,10 @@ impl<M: Meeting> Call<'_, M> {
     pub(crate) fn send(&mut self, to: usize, bytes: &[u8]) -> Result<(), Error> {
         let request = SendRequest::tagged(self.peers[to], self.tag(CALL));
         let request = SendRequest { space: Space::Group, data: Some(self.own.word()), ..request };
-        let sent = self.queue.send_as(&request, bytes.to_vec());
-        self.sends.push((to, sent.map_err(|error| failed(to, error))?));
+        let sent = self.queue.send_bytes_as(&request, bytes).map_err(|error| failed(to, error))?;
+        if sent != Request::ENDED {
+            self.sends.push((to, sent));
+        }
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use crate::call::Call;
 use crate::error::Error;
 use crate::operation::Element;
 use crate::settings::CollectiveSettings;
-use crate::signature::{Kind, Signature};
+use crate::signature::{Algorithm, Kind, Signature};
 
 /// The most members of a group.
 pub const MEMBERS_MAX: usize = 1 << 12;
@@ -196,10 +196,14 @@ impl Group {
         limit: Option<Duration>,
     ) -> Result<(), Error> {
         let bytes = size_of_val(values);
+        let is_exchange = self.settings.allreduce_exchange.serves(bytes, self.members());
         let is_long = self.settings.allreduce.is_long(bytes, self.members());
-        let own = self.signature(Kind::Allreduce, 0, bytes, is_long);
+        let algorithm = if is_exchange { Algorithm::Exchange } else { Algorithm::of_length(is_long) };
+        let own = Signature::new(Kind::Allreduce, 0, bytes, algorithm, self.calls);
         self.run(queue, own, limit, |call| {
-            if is_long {
+            if is_exchange {
+                allreduce::exchange(call, values, &operation)
+            } else if is_long {
                 allreduce::reduce_scatter_and_allgather(call, values, &operation)
             } else {
                 allreduce::recursive_doubling(call, values, &operation)
@@ -254,7 +258,7 @@ impl Group {
     }
 
     fn signature(&self, kind: Kind, root: usize, bytes: usize, is_long: bool) -> Signature {
-        Signature::new(kind, root, bytes, is_long, self.calls)
+        Signature::new(kind, root, bytes, Algorithm::of_length(is_long), self.calls)
     }
 
     fn run<M: Meeting>(

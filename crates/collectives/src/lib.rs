@@ -5,7 +5,8 @@
 //! operation with its own [`MessageQueue`](message_queue::MessageQueue), and together they exchange the
 //! messages. Each operation has an algorithm with few steps for short messages (*latency*) and one that
 //! sends few bytes for long messages (*bandwidth*); [`CollectiveSettings`] says from which length and from
-//! how many members on the second is used.
+//! how many members on the second is used. An allreduce of a few bytes and members has a third: all send to
+//! all.
 //!
 //! **Messages.** Groups have a kind of messages of their own ([`Space::Group`](message_queue::Space)), so no
 //! receive of the program gets one, whatever it ignores. Bits 31 to 62 of their tags are the context of the
@@ -15,7 +16,7 @@
 //! member has called something else; wait without an end for a member whose death the message queue reports.
 //!
 //! **Not there yet.** Operations that go on in the background, blocks of different lengths, and switches that
-//! were measured: the defaults are those of MPICH. Each message is copied once on either side.
+//! were measured: most defaults are those of MPICH. Each message is copied once on either side.
 //!
 //! **Where to start reading.** [`Group`] in `group.rs` has the calls, `call.rs` what all of them do with the
 //! queue, and `algorithms` a file for each operation.
@@ -33,5 +34,5 @@ mod signature;
 pub use error::Error;
 pub use group::{Group, MEMBERS_MAX};
 pub use operation::Element;
-pub use settings::{CollectiveSettings, Switch};
-pub use signature::{Kind, Signature};
+pub use settings::{CollectiveSettings, Exchange, Switch};
+pub use signature::{Algorithm, Kind, Signature};

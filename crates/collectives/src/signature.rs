@@ -22,37 +22,57 @@ pub enum Kind {
 const KINDS: [Kind; 6] =
     [Kind::Barrier, Kind::Broadcast, Kind::Reduce, Kind::Allreduce, Kind::Allgather, Kind::Alltoall];
 
+/// Which of its algorithms an operation uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Algorithm {
+    /// The one for short messages.
+    Short,
+    /// The one for long messages.
+    Long,
+    /// The one for few members and a few bytes: all send to all.
+    Exchange,
+}
+
+const ALGORITHMS: [Algorithm; 3] = [Algorithm::Short, Algorithm::Long, Algorithm::Exchange];
+
+impl Algorithm {
+    pub(crate) fn of_length(is_long: bool) -> Self {
+        if is_long { Self::Long } else { Self::Short }
+    }
+}
+
 /// What must be the same on all members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signature {
     /// The operation.
     pub kind: Kind,
-    /// Whether the algorithm for long messages is used.
-    pub is_long: bool,
+    /// The algorithm.
+    pub algorithm: Algorithm,
     /// The number of the call in this group, modulo 2^11.
     pub call: u16,
     /// The root's rank; 0 if the operation has none.
     pub root: u16,
-    /// Bytes of the call, modulo 2^36.
+    /// Bytes of the call, modulo 2^35.
     pub bytes: u64,
 }
 
-const BYTES_BITS: u32 = 36;
+const BYTES_BITS: u32 = 35;
 const ROOT_BITS: u32 = 12;
 const CALL_BITS: u32 = 11;
 const CALL_AT: u32 = BYTES_BITS + ROOT_BITS;
-const LONG_AT: u32 = CALL_AT + CALL_BITS;
-const KIND_AT: u32 = LONG_AT + 1;
+const ALGORITHM_AT: u32 = CALL_AT + CALL_BITS;
+const ALGORITHM_BITS: u32 = 2;
+const KIND_AT: u32 = ALGORITHM_AT + ALGORITHM_BITS;
 
 const fn low(word: u64, bits: u32) -> u64 {
     word & ((1 << bits) - 1)
 }
 
 impl Signature {
-    pub(crate) fn new(kind: Kind, root: usize, bytes: usize, is_long: bool, call: u64) -> Self {
+    pub(crate) fn new(kind: Kind, root: usize, bytes: usize, algorithm: Algorithm, call: u64) -> Self {
         Self {
             kind,
-            is_long,
+            algorithm,
             call: low(call, CALL_BITS) as u16,
             root: low(root as u64, ROOT_BITS) as u16,
             bytes: low(bytes as u64, BYTES_BITS),
@@ -62,7 +82,7 @@ impl Signature {
     /// As it goes with each message.
     pub(crate) fn word(&self) -> u64 {
         (self.kind as u64) << KIND_AT
-            | u64::from(self.is_long) << LONG_AT
+            | (self.algorithm as u64) << ALGORITHM_AT
             | u64::from(self.call) << CALL_AT
             | u64::from(self.root) << BYTES_BITS
             | self.bytes
@@ -72,7 +92,7 @@ impl Signature {
     pub(crate) fn of_word(word: u64) -> Option<Self> {
         Some(Self {
             kind: *KINDS.get((word >> KIND_AT) as usize)?,
-            is_long: low(word >> LONG_AT, 1) == 1,
+            algorithm: *ALGORITHMS.get(low(word >> ALGORITHM_AT, ALGORITHM_BITS) as usize)?,
             call: low(word >> CALL_AT, CALL_BITS) as u16,
             root: low(word >> BYTES_BITS, ROOT_BITS) as u16,
             bytes: low(word, BYTES_BITS),
@@ -82,8 +102,12 @@ impl Signature {
 
 impl fmt::Display for Signature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kind, is_long, call, root, bytes } = self;
-        let algorithm = if *is_long { "long" } else { "short" };
+        let Self { kind, algorithm, call, root, bytes } = self;
+        let algorithm = match algorithm {
+            Algorithm::Short => "short",
+            Algorithm::Long => "long",
+            Algorithm::Exchange => "exchange",
+        };
         write!(f, "{kind:?} (call {call}, root {root}, {bytes} bytes, algorithm {algorithm})")
     }
 }
@@ -95,7 +119,8 @@ mod tests {
     #[test]
     fn a_signature_survives_its_word() {
         for (at, kind) in KINDS.into_iter().enumerate() {
-            let signature = Signature::new(kind, 4095 - at, (1 << 36) - 1 - at, at % 2 == 1, 2047);
+            let signature = Signature::new(kind, 4095 - at, (1 << 35) - 1 - at, ALGORITHMS[at % 3], 2047);
+            assert_eq!((signature.kind as usize, signature.algorithm as usize), (at, at % 3));
             assert_eq!(Signature::of_word(signature.word()), Some(signature));
         }
         assert_eq!(Signature::of_word(u64::MAX), None);

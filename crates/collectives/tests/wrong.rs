@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use collectives::{CollectiveSettings, Error, Group, operation};
+use collectives::{CollectiveSettings, Error, Exchange, Group, operation};
 use message_queue::endpoint::{SendRequest, Space};
 use message_queue::{MessageQueue, Name, Settings};
 
@@ -43,6 +43,9 @@ fn run(
 }
 
 /// All have failed, and at least one of them because of the difference.
+const EXCHANGE: CollectiveSettings =
+    CollectiveSettings { allreduce_exchange: Exchange::ALWAYS, ..CollectiveSettings::SHORT };
+
 fn assert_noticed(ended: &[Result<(), Error>]) {
     let is_mismatch = |ended: &&Result<(), Error>| matches!(ended, Err(Error::Mismatch { .. }));
     assert!(ended.iter().any(|ended| is_mismatch(&ended)), "{ended:?}");
@@ -53,7 +56,7 @@ fn assert_noticed(ended: &[Result<(), Error>]) {
 
 #[test]
 fn another_length_is_noticed_whatever_the_algorithm() {
-    for settings in [CollectiveSettings::SHORT, CollectiveSettings::LONG] {
+    for settings in [CollectiveSettings::SHORT, CollectiveSettings::LONG, EXCHANGE] {
         let ended = run(
             4,
             |_| settings,
@@ -85,13 +88,15 @@ fn another_operation_or_algorithm_is_noticed() {
         },
     );
     assert_noticed(&ended);
-    let settings = [CollectiveSettings::SHORT, CollectiveSettings::LONG];
-    let ended = run(
-        2,
-        |rank| settings[rank],
-        |_, group, queue| group.allreduce(queue, &mut [1_u32; 9], operation::max, LIMIT),
-    );
-    assert_noticed(&ended);
+    for other in [CollectiveSettings::LONG, EXCHANGE] {
+        let settings = [CollectiveSettings::SHORT, other];
+        let ended = run(
+            2,
+            |rank| settings[rank],
+            |_, group, queue| group.allreduce(queue, &mut [1_u32; 9], operation::max, LIMIT),
+        );
+        assert_noticed(&ended);
+    }
     // One call too few of a member, which then makes another.
     let ended = run(
         2,

@@ -8,19 +8,17 @@
 //! Receives that name source and tag, and all messages, are found by them in a few steps however many wait.
 //! Receives with wildcards are looked through in their order; a number that each receive gets when it is
 //! posted decides which of two was first.
+//!
+//! Some programs ignore the same few bits of the tag in all receives (Open MPI over libfabric: those that say
+//! how it sends). So that these are no wildcards, the tag by which receives and messages are found lacks the
+//! bits that the receives ignore; which these are changes only while neither a receive nor a message is
+//! found by it.
 
 use crate::keyed::{First, Key, Keyed};
 use crate::order::Order;
 
 /// An end point, within this one: a number for its name.
 pub type PeerId = u32;
-
-impl Key {
-    #[inline]
-    fn of(envelope: &Envelope) -> Self {
-        Self { source: envelope.source, tag: envelope.tag }
-    }
-}
 
 /// What a receive wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,15 +64,9 @@ impl Want {
         (self.tag ^ envelope.tag) & !self.ignore == 0
             && self.source.is_none_or(|source| source == envelope.source)
     }
-
-    #[inline]
-    fn key(&self) -> Option<Key> {
-        let source = self.source.filter(|_| self.ignore == 0)?;
-        Some(Key { source, tag: self.tag })
-    }
 }
 
-/// A receive that names source and tag, which are its key.
+/// A receive that names source and tag, but for the bits that all of them ignore: these are its key.
 #[derive(Debug, Default)]
 struct Exact<R> {
     number: u64,
@@ -119,6 +111,8 @@ pub(crate) enum Found {
 #[derive(Debug)]
 pub(crate) struct Matcher<R, M> {
     posted: u64,
+    /// Bits of tags that no key has.
+    ignore: u64,
     exact: Keyed<Exact<R>>,
     wild: Order<Wild<R>>,
     messages: Keyed<Message<M>>,
@@ -130,6 +124,7 @@ impl<R, M> Default for Matcher<R, M> {
     fn default() -> Self {
         Self {
             posted: 0,
+            ignore: 0,
             exact: Keyed::default(),
             wild: Order::default(),
             messages: Keyed::default(),
@@ -145,6 +140,35 @@ impl<R, M> Matcher<R, M> {
         self.exact.is_empty() && self.wild.is_empty() && self.messages.is_empty()
     }
 
+    /// Of a message.
+    #[inline]
+    fn key_of(&self, source: PeerId, tag: u64) -> Key {
+        Key { source, tag: tag & !self.ignore }
+    }
+
+    /// Of a receive, if it has one.
+    #[inline]
+    fn key(&self, want: &Want) -> Option<Key> {
+        let source = want.source.filter(|_| want.ignore == self.ignore)?;
+        Some(self.key_of(source, want.tag))
+    }
+
+    /// The same for a receive that is to wait. If nothing has a key now, its bits are those that no key has
+    /// from now on.
+    #[inline]
+    fn key_to_post(&mut self, want: &Want) -> Option<Key> {
+        let key = self.key(want);
+        if key.is_some() || want.source.is_none() { key } else { self.ignore_as(want) }
+    }
+
+    #[cold]
+    fn ignore_as(&mut self, want: &Want) -> Option<Key> {
+        if self.exact.is_empty() && self.messages.is_empty() {
+            self.ignore = want.ignore;
+        }
+        self.key(want)
+    }
+
     /// Whether messages wait.
     #[inline]
     pub(crate) fn has_messages(&self) -> bool {
@@ -153,7 +177,7 @@ impl<R, M> Matcher<R, M> {
 
     /// The message that a receive gets now, if one waits.
     pub(crate) fn take_message(&mut self, want: &Want) -> Option<(Envelope, M)> {
-        let removed = match want.key() {
+        let removed = match self.key(want) {
             Some(key) => {
                 let first = self.messages.first_of(key)?;
                 self.messages.remove_first(first)
@@ -167,7 +191,7 @@ impl<R, M> Matcher<R, M> {
 
     /// What that message would be. It stays.
     pub(crate) fn peek(&self, want: &Want) -> Option<(&Envelope, &M)> {
-        let at = match want.key() {
+        let at = match self.key(want) {
             Some(key) => self.messages.first_of(key)?.at,
             None => self.first_message(want)?,
         };
@@ -184,7 +208,7 @@ impl<R, M> Matcher<R, M> {
     pub(crate) fn post(&mut self, want: Want, receive: R) -> Place {
         debug_assert!(self.peek(&want).is_none());
         let number = self.next_number();
-        match want.key() {
+        match self.key_to_post(&want) {
             Some(key) => {
                 Place { is_exact: true, at: self.exact.push(key, Exact { number, receive }), number }
             }
@@ -199,7 +223,7 @@ impl<R, M> Matcher<R, M> {
         R: Default,
     {
         debug_assert!(self.peek(want).is_none());
-        let key = want.key()?;
+        let key = self.key_to_post(want)?;
         let number = self.next_number();
         let (at, there) = self.exact.push_place(key);
         let Exact { number: its, receive } = there?;
@@ -247,13 +271,14 @@ impl<R, M> Matcher<R, M> {
     /// Lets a message wait: the caller has found no receive for it.
     pub(crate) fn keep(&mut self, envelope: Envelope, message: M) {
         let arrival = self.arrivals.push(self.messages.next_number());
-        self.messages.push(Key::of(&envelope), Message { envelope, message, arrival });
+        let key = self.key_of(envelope.source, envelope.tag);
+        self.messages.push(key, Message { envelope, message, arrival });
     }
 
     /// The receive that a message goes to, if one waits.
     #[inline]
     pub(crate) fn find_receive(&self, envelope: &Envelope) -> Option<Found> {
-        let exact = self.exact.first_of(Key::of(envelope));
+        let exact = self.exact.first_of(self.key_of(envelope.source, envelope.tag));
         if !self.wild.is_empty() {
             return self.find_in_both(exact, envelope);
         }
@@ -289,7 +314,7 @@ impl<R, M> Matcher<R, M> {
     /// does.
     #[inline]
     pub(crate) fn find_exact(&self, source: PeerId, tag: u64) -> Option<First> {
-        if self.wild.is_empty() { self.exact.first_of(Key { source, tag }) } else { None }
+        if self.wild.is_empty() { self.exact.first_of(self.key_of(source, tag)) } else { None }
     }
 
     #[inline]

@@ -110,11 +110,19 @@ impl<M: Meeting> MessageQueue<M> {
     /// As [`Endpoint::send`].
     #[inline]
     pub fn send_bytes(&mut self, to: PeerId, tag: u64, bytes: &[u8]) -> Result<Request, Error> {
-        let request = SendRequest::tagged(to, tag);
-        if self.endpoint.send_now(&request, bytes)? {
+        self.send_bytes_as(&SendRequest::tagged(to, tag), bytes)
+    }
+
+    /// The same for a message of any kind. Its word (`user`) is chosen here.
+    ///
+    /// # Errors
+    /// As [`Endpoint::send`].
+    #[inline]
+    pub fn send_bytes_as(&mut self, request: &SendRequest, bytes: &[u8]) -> Result<Request, Error> {
+        if self.endpoint.send_now(request, bytes)? {
             return Ok(Request::ENDED);
         }
-        self.send_as(&request, bytes.to_vec())
+        self.send_as(request, bytes.to_vec())
     }
 
     /// Sends a tagged message whose memory belongs to the request until it has ended.

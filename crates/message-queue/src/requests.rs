@@ -30,7 +30,7 @@ impl Request {
     }
 
     /// One that has ended well, and left nothing.
-    pub(crate) const ENDED: Self = Self { number: NOWHERE, generation: 0 };
+    pub const ENDED: Self = Self { number: NOWHERE, generation: 0 };
 }
 
 /// How an operation has ended.

@@ -65,6 +65,16 @@ pub(crate) struct Head {
     pub(crate) id: u32,
 }
 
+/// What the record of a whole message says of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Simple {
+    pub(crate) flags: u8,
+    pub(crate) tag: u64,
+    pub(crate) data: Option<u64>,
+    /// Where its bytes begin.
+    pub(crate) at: usize,
+}
+
 impl Head {
     #[inline]
     pub(crate) fn word(self) -> u64 {
@@ -92,20 +102,25 @@ impl Head {
         (rest == 0).then_some(Self { kind, flags, id: (word >> 32) as u32 })
     }
 
-    /// The flags and the tag of a record that is a whole message without data whose sender needs no answer,
-    /// and where its bytes begin.
+    /// What a record says of itself, if it is a whole message whose sender needs no answer.
     #[inline]
-    pub(crate) fn of_simple(record: &Window<'_>) -> Option<(u8, u64, usize)> {
+    pub(crate) fn of_simple(record: &Window<'_>) -> Option<Simple> {
         const ANY_SPACE: u64 = ((PLAIN | GROUP) as u64) << 8;
+        const WITH_DATA: u64 = (HAS_DATA as u64) << 8;
         const WITH_TAG: u64 = (SHORT_TAG as u64) << 8;
         const EAGER: u64 = Kind::Eager as u64;
         let word = record.load_u64(0).ok()?;
-        let (low, high, flags) = (u64::from(word as u32) & !ANY_SPACE, word >> 32, (word >> 8) as u8);
-        match (low, high) {
-            (low, tag) if low == EAGER | WITH_TAG => Some((flags, tag, WORD_BYTES)),
-            (EAGER, 0) => Some((flags, record.load_u64(WORD_BYTES).ok()?, 2 * WORD_BYTES)),
-            _ => None,
+        let (low, high, flags) = (u64::from(word as u32), word >> 32, (word >> 8) as u8);
+        let (tag, at) = match (low & !ANY_SPACE & !WITH_DATA, high) {
+            (low, tag) if low == EAGER | WITH_TAG => (tag, WORD_BYTES),
+            (EAGER, 0) => (record.load_u64(WORD_BYTES).ok()?, 2 * WORD_BYTES),
+            _ => return None,
+        };
+        if low & WITH_DATA == 0 {
+            return Some(Simple { flags, tag, data: None, at });
         }
+        let data = record.load_u64(at).ok()?;
+        Some(Simple { flags, tag, data: Some(data), at: at + WORD_BYTES })
     }
 
     #[inline]
@@ -172,11 +187,15 @@ mod tests {
             Head::of_simple(&window)
         };
         for flags in [0, PLAIN, GROUP] {
-            assert_eq!(simple(Kind::Eager, flags, 0), Some((flags, 7, 16)));
+            let is = |flags, tag, data, at| Some(Simple { flags, tag, data, at });
+            assert_eq!(simple(Kind::Eager, flags, 0), is(flags, 7, None, 16));
             let with_tag = flags | SHORT_TAG;
-            assert_eq!(simple(Kind::Eager, with_tag, u32::MAX), Some((with_tag, u64::from(u32::MAX), 8)));
+            assert_eq!(simple(Kind::Eager, with_tag, u32::MAX), is(with_tag, u64::from(u32::MAX), None, 8));
+            let (with_data, with_both) = (flags | HAS_DATA, with_tag | HAS_DATA);
+            assert_eq!(simple(Kind::Eager, with_data, 0), is(with_data, 7, Some(u64::MAX), 24));
+            assert_eq!(simple(Kind::Eager, with_both, 5), is(with_both, 5, Some(7), 16));
         }
-        let others = [HAS_DATA, TELL_TAKEN, TELL_MATCHED, ONE_PIECE, HAS_MORE];
+        let others = [TELL_TAKEN, TELL_MATCHED, ONE_PIECE, HAS_MORE];
         let others = others.into_iter().flat_map(|flag| [flag, flag | SHORT_TAG]);
         let others = others.map(|flags| (Kind::Eager, flags, 0));
         for (kind, flags, id) in others.chain([(Kind::Offer, 0, 0), (Kind::Eager, 0, 1)]) {

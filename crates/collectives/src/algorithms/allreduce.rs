@@ -49,6 +49,33 @@ pub(crate) fn recursive_doubling<M: Meeting, T: Element>(
     Ok(())
 }
 
+/// Each member sends its values to all others and combines those of all, in rank order: one step, and
+/// `(p - 1) n` bytes.
+pub(crate) fn exchange<M: Meeting, T: Element>(
+    call: &mut Call<'_, M>,
+    values: &mut [T],
+    operation: &impl Fn(T, T) -> T,
+) -> Result<(), Error> {
+    let (members, rank) = (call.members(), call.rank);
+    for distance in 1..members {
+        call.send(call.after(distance), values.as_bytes())?;
+    }
+    let mut own = values.to_vec();
+    let mut theirs = vec![T::new_zeroed(); values.len()];
+    for from in 0..members {
+        let next = if from == rank { &mut own } else { &mut theirs };
+        if from != rank {
+            call.receive(from, next.as_mut_bytes())?;
+        }
+        if from == 0 {
+            values.copy_from_slice(next);
+        } else {
+            combine_into_lower(values, next, operation);
+        }
+    }
+    Ok(())
+}
+
 /// Reduce-scatter, then allgather, both around the ring: `2 (p - 1)` steps, and each member sends about `2 n`
 /// bytes, for any number of members. Each block is computed by one member, and copied by all others.
 pub(crate) fn reduce_scatter_and_allgather<M: Meeting, T: Element>(

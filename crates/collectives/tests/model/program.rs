@@ -1,6 +1,6 @@
 //! A random program, the same for all members.
 
-use collectives::{CollectiveSettings, Switch};
+use collectives::{CollectiveSettings, Exchange, Switch};
 use seeded_random::{SplitMix64, mix};
 
 /// Queues, and the most members of a program.
@@ -42,7 +42,7 @@ impl Program {
         let settings = match random.below(3) {
             0 => CollectiveSettings::SHORT,
             1 => CollectiveSettings::LONG,
-            _ => mixed(random.below(4)),
+            _ => mixed(random.below(4), random.below(6)),
         };
         let count = 1 + random.below(CALLS_MAX);
         let calls = (0..count).map(|_| Spec::new(&mut random, members.len())).collect();
@@ -50,13 +50,14 @@ impl Program {
     }
 }
 
-fn mixed(members: usize) -> CollectiveSettings {
+fn mixed(members: usize, exchange_max: usize) -> CollectiveSettings {
     let switch = Switch { bytes: SWITCH_BYTES, members };
     CollectiveSettings {
         barrier_tree_members: 4,
         broadcast: switch,
         reduce: switch,
         allreduce: switch,
+        allreduce_exchange: Exchange { bytes_max: SWITCH_BYTES, members_max: exchange_max },
         allgather: switch,
         alltoall: switch,
     }

@@ -9,7 +9,7 @@ use crate::lane::Outlet;
 use crate::matching::{Envelope, PeerId};
 use crate::peer::Stream;
 use crate::wire::{
-    HAS_DATA, HAS_MORE, Head, Kind, ONE_PIECE, SHORT_TAG, TELL_MATCHED, TELL_TAKEN, WORD_BYTES,
+    HAS_DATA, HAS_MORE, Head, Kind, ONE_PIECE, SHORT_TAG, Simple, TELL_MATCHED, TELL_TAKEN, WORD_BYTES,
 };
 
 /// Longest message that is kept without memory of its own.
@@ -65,11 +65,11 @@ impl<O: Outlet> Core<O> {
         self.take_any(peer, record, sink)
     }
 
-    /// Takes the record if it is what comes most often: a whole message without data, whose sender needs no
-    /// answer, for a receive that names source and tag and has room for it. Whether it was.
+    /// Takes the record if it is what comes most often: a whole message whose sender needs no answer, for a
+    /// receive that names source and tag and has room for it. Whether it was.
     #[inline]
     fn take_simple(&mut self, peer: PeerId, record: &Window<'_>, sink: &mut impl Sink) -> bool {
-        let Some((flags, tag, at)) = Head::of_simple(record) else { return false };
+        let Some(Simple { flags, tag, data, at }) = Head::of_simple(record) else { return false };
         let Some(len_bytes) = record.len().checked_sub(at) else { return false };
         let space = Space::of(flags);
         let matcher = &mut self.matchers[space.index()];
@@ -82,7 +82,7 @@ impl<O: Outlet> Core<O> {
             _ => return false,
         };
         matcher.vacate_exact(found);
-        sink.received(user, &Envelope { source: peer, tag, data: None, len_bytes }, buffers);
+        sink.received(user, &Envelope { source: peer, tag, data, len_bytes }, buffers);
         true
     }
 

@@ -3,7 +3,7 @@
 use fabric_sys::constants::{FI_ECANCELED, FI_EIO, FI_ETRUNC, FI_MSG, FI_RECV, FI_SEND, FI_TAGGED};
 use libc::c_int;
 use message_queue::completion::{Completion as End, Ended, Sink};
-use message_queue::{Envelope, Error};
+use message_queue::{Buffers, Envelope, Error};
 
 use super::{Bound, Op, Part};
 use crate::abi::{FI_MULTI_RECV, FI_REMOTE_CQ_DATA};
@@ -47,6 +47,26 @@ impl Sink for Told<'_> {
             self.deferred.push(end);
         } else {
             self.tell(end);
+        }
+    }
+
+    #[inline]
+    fn received(&mut self, user: u64, envelope: &Envelope, buffers: Buffers) {
+        let number = user as u32;
+        let is_known = (envelope.source as usize) < self.to_ours.len() && self.deferred.is_empty();
+        match self.ops.get(number) {
+            Some(op) if is_known && op.part.is_none() && !op.is_many => {
+                let wants_completion = op.wants_completion;
+                let mut completion = self.of_message(op.context, op.is_tagged, envelope);
+                // What comes here has room.
+                completion.buffer = buffers.address().0 as usize;
+                self.ops.remove(number);
+                self.tell_receiver(completion, wants_completion);
+            }
+            _ => {
+                let ended = Ended::Receive(Some(*envelope));
+                self.ended(End { user, ended, error: None, buffers, ends_many: false });
+            }
         }
     }
 }
