@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use message_queue::endpoint::SendRequest;
 use message_queue::meet::Meeting;
-use message_queue::{MessageQueue, PeerId, Request, Space, Status, Want};
+use message_queue::{DIRECT_LOOKS, Direct, Envelope, MessageQueue, PeerId, Request, Space, Status, Want};
 
 use crate::error::Error;
 use crate::signature::Signature;
@@ -14,6 +14,8 @@ const CONTEXT_AT: u32 = 31;
 const CALL: u64 = 0;
 /// In the tag of a message that says that a member has given up.
 const GIVEN_UP: u64 = 1;
+/// So short messages are taken out of the ring by the call, without a receive that is posted.
+const DIRECT_MAX_BYTES: usize = 1 << 10;
 /// A wait looks so often whether another member has given up: seldom enough to cost nothing.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// So long a member that gives up tries to tell the others: they may make no progress.
@@ -69,6 +71,14 @@ impl<M: Meeting> Call<'_, M> {
 
     /// Waits for a message of exactly this length.
     pub(crate) fn receive(&mut self, from: usize, into: &mut [u8]) -> Result<(), Error> {
+        if into.len() <= DIRECT_MAX_BYTES {
+            let want = self.want(from);
+            let found = self.queue.receive_direct_as(Space::Group, &want, into, DIRECT_LOOKS);
+            if let Direct::Received(envelope, error) = found {
+                self.check(from, &envelope, into.len())?;
+                return error.map_or(Ok(()), |error| Err(failed(from, error)));
+            }
+        }
         self.post(from, into.len());
         self.take(from, into)
     }
@@ -79,6 +89,10 @@ impl<M: Meeting> Call<'_, M> {
         (to, bytes): (usize, &[u8]),
         (from, into): (usize, &mut [u8]),
     ) -> Result<(), Error> {
+        if into.len() <= DIRECT_MAX_BYTES {
+            self.send(to, bytes)?;
+            return self.receive(from, into);
+        }
         // A message that meets its receive is not kept on the way.
         self.post(from, into.len());
         self.send(to, bytes)?;
@@ -118,8 +132,12 @@ impl<M: Meeting> Call<'_, M> {
         u64::from(self.context) << CONTEXT_AT | of
     }
 
+    fn want(&self, from: usize) -> Want {
+        Want::exactly(self.peers[from], self.tag(CALL))
+    }
+
     fn post(&mut self, from: usize, len: usize) {
-        let want = Want::exactly(self.peers[from], self.tag(CALL));
+        let want = self.want(from);
         self.receive = Some(self.queue.receive_as(Space::Group, want, vec![0; len]));
     }
 
@@ -129,18 +147,24 @@ impl<M: Meeting> Call<'_, M> {
         let Status { envelope, error, buffers } = self.wait(from, request)?;
         self.receive = None;
         if let Some(envelope) = envelope {
-            let theirs = envelope.data.and_then(Signature::of_word).ok_or(Error::Foreign { rank: from })?;
-            if theirs != self.own {
-                return Err(Error::Mismatch { rank: from, theirs, own: self.own });
-            }
-            if envelope.len_bytes < into.len() {
-                return Err(Error::Foreign { rank: from });
-            }
+            self.check(from, &envelope, into.len())?;
         }
         if let Some(error) = error {
             return Err(failed(from, error));
         }
         into.copy_from_slice(&buffers.into_owned().unwrap_or_default());
+        Ok(())
+    }
+
+    /// Whether the message is of the same call of the sender, and long enough.
+    fn check(&self, from: usize, envelope: &Envelope, len: usize) -> Result<(), Error> {
+        let theirs = envelope.data.and_then(Signature::of_word).ok_or(Error::Foreign { rank: from })?;
+        if theirs != self.own {
+            return Err(Error::Mismatch { rank: from, theirs, own: self.own });
+        }
+        if envelope.len_bytes < len {
+            return Err(Error::Foreign { rank: from });
+        }
         Ok(())
     }
 

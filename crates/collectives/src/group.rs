@@ -24,7 +24,8 @@ pub const MEMBERS_MAX: usize = 1 << 12;
 /// Each call takes a `limit` for all of it, or `None` to wait for as long as it takes. A call fails with
 ///
 /// - [`Error::Gone`] if a member that this one waits for has ended, and [`Error::GivenUp`] if a member has
-///   told that its call failed: every member whose call fails tells all others;
+///   told that its call failed: every member whose call fails tells all others. A member that has had all
+///   that it needs of the others by then returns the result, and its next call fails;
 /// - [`Error::Mismatch`] if a member has called another operation, or the same with another length, root or
 ///   algorithm. Where members that differ exchange no message at all, none of them notices, and they wait
 ///   until the limit;
@@ -120,10 +121,15 @@ impl Group {
         queue: &mut MessageQueue<M>,
         limit: Option<Duration>,
     ) -> Result<(), Error> {
-        let is_long = self.members() >= self.settings.barrier_tree_members;
-        let own = self.signature(Kind::Barrier, 0, 0, is_long);
-        let algorithm = if is_long { barrier::tree } else { barrier::dissemination };
-        self.run(queue, own, limit, algorithm)
+        let CollectiveSettings { barrier_exchange, barrier_tree_members, .. } = self.settings;
+        let is_long = self.members() >= barrier_tree_members;
+        let algorithm = Algorithm::of(barrier_exchange.serves(0, self.members()), is_long);
+        let own = Signature::new(Kind::Barrier, 0, 0, algorithm, self.calls);
+        self.run(queue, own, limit, |call| match algorithm {
+            Algorithm::Exchange => barrier::exchange(call),
+            Algorithm::Long => barrier::tree(call),
+            Algorithm::Short => barrier::dissemination(call),
+        })
     }
 
     /// Copies the root's bytes to all members; all give the same length.
@@ -198,16 +204,12 @@ impl Group {
         let bytes = size_of_val(values);
         let is_exchange = self.settings.allreduce_exchange.serves(bytes, self.members());
         let is_long = self.settings.allreduce.is_long(bytes, self.members());
-        let algorithm = if is_exchange { Algorithm::Exchange } else { Algorithm::of_length(is_long) };
+        let algorithm = Algorithm::of(is_exchange, is_long);
         let own = Signature::new(Kind::Allreduce, 0, bytes, algorithm, self.calls);
-        self.run(queue, own, limit, |call| {
-            if is_exchange {
-                allreduce::exchange(call, values, &operation)
-            } else if is_long {
-                allreduce::reduce_scatter_and_allgather(call, values, &operation)
-            } else {
-                allreduce::recursive_doubling(call, values, &operation)
-            }
+        self.run(queue, own, limit, |call| match algorithm {
+            Algorithm::Exchange => allreduce::exchange(call, values, &operation),
+            Algorithm::Long => allreduce::reduce_scatter_and_allgather(call, values, &operation),
+            Algorithm::Short => allreduce::recursive_doubling(call, values, &operation),
         })
     }
 
@@ -258,7 +260,7 @@ impl Group {
     }
 
     fn signature(&self, kind: Kind, root: usize, bytes: usize, is_long: bool) -> Signature {
-        Signature::new(kind, root, bytes, Algorithm::of_length(is_long), self.calls)
+        Signature::new(kind, root, bytes, Algorithm::of(false, is_long), self.calls)
     }
 
     fn run<M: Meeting>(

@@ -53,6 +53,8 @@ pub struct CollectiveSettings {
     /// Members from which on a barrier goes up and down a tree, with two messages a member in all, instead of
     /// by dissemination, with half the steps and more messages.
     pub barrier_tree_members: usize,
+    /// Of a barrier, which has no bytes; where it serves, it goes before both.
+    pub barrier_exchange: Exchange,
     /// Of a broadcast, by the bytes of the message.
     pub broadcast: Switch,
     /// Of a reduce, by the bytes of one member's values.
@@ -71,6 +73,7 @@ impl CollectiveSettings {
     /// All algorithms for short messages, for comparisons.
     pub const SHORT: Self = Self {
         barrier_tree_members: usize::MAX,
+        barrier_exchange: Exchange::NEVER,
         broadcast: Switch::SHORT,
         reduce: Switch::SHORT,
         allreduce: Switch::SHORT,
@@ -81,6 +84,7 @@ impl CollectiveSettings {
     /// All algorithms for long messages, for comparisons.
     pub const LONG: Self = Self {
         barrier_tree_members: 0,
+        barrier_exchange: Exchange::NEVER,
         broadcast: Switch::LONG,
         reduce: Switch::LONG,
         allreduce: Switch::LONG,
@@ -94,6 +98,7 @@ impl Default for CollectiveSettings {
     fn default() -> Self {
         Self {
             barrier_tree_members: 32,
+            barrier_exchange: Exchange { bytes_max: 0, members_max: 8 },
             broadcast: Switch { bytes: 12 << 10, members: 8 },
             reduce: Switch { bytes: 2 << 10, members: 3 },
             allreduce: Switch { bytes: 2 << 10, members: 3 },

@@ -36,8 +36,12 @@ pub enum Algorithm {
 const ALGORITHMS: [Algorithm; 3] = [Algorithm::Short, Algorithm::Long, Algorithm::Exchange];
 
 impl Algorithm {
-    pub(crate) fn of_length(is_long: bool) -> Self {
-        if is_long { Self::Long } else { Self::Short }
+    pub(crate) fn of(is_exchange: bool, is_long: bool) -> Self {
+        match (is_exchange, is_long) {
+            (true, _) => Self::Exchange,
+            (_, true) => Self::Long,
+            _ => Self::Short,
+        }
     }
 }
 

@@ -228,8 +228,14 @@ impl<M: Meeting> MessageQueue<M> {
     /// lately needed the processor.
     #[inline]
     pub fn receive_direct(&mut self, want: &Want, bytes: &mut [u8], looks: u32) -> Direct {
+        self.receive_direct_as(Space::Tagged, want, bytes, looks)
+    }
+
+    /// The same for a message of any kind.
+    #[inline]
+    pub fn receive_direct_as(&mut self, space: Space, want: &Want, bytes: &mut [u8], looks: u32) -> Direct {
         for look in 1..=self.patience.looks(looks) {
-            match self.endpoint.receive_direct(Space::Tagged, want, bytes, &mut self.requests) {
+            match self.endpoint.receive_direct(space, want, bytes, &mut self.requests) {
                 // Others are served, too. If that keeps the message that is wanted, it is found there.
                 Direct::Nothing if look.is_multiple_of(LOOKS_PER_TURN) => _ = self.progress(),
                 Direct::Nothing => {}

@@ -60,10 +60,11 @@ pub(crate) fn exchange<M: Meeting, T: Element>(
     for distance in 1..members {
         call.send(call.after(distance), values.as_bytes())?;
     }
-    let mut own = values.to_vec();
-    let mut theirs = vec![T::new_zeroed(); values.len()];
+    let mut room = vec![T::new_zeroed(); 2 * values.len()];
+    let (own, theirs) = room.split_at_mut(values.len());
+    own.copy_from_slice(values);
     for from in 0..members {
-        let next = if from == rank { &mut own } else { &mut theirs };
+        let next = if from == rank { &mut *own } else { &mut *theirs };
         if from != rank {
             call.receive(from, next.as_mut_bytes())?;
         }

@@ -17,6 +17,17 @@ pub(crate) fn dissemination<M: Meeting>(call: &mut Call<'_, M>) -> Result<(), Er
     Ok(())
 }
 
+/// Each member tells all others, and waits for all of them: one step, and `p - 1` messages of each.
+pub(crate) fn exchange<M: Meeting>(call: &mut Call<'_, M>) -> Result<(), Error> {
+    for distance in 1..call.members() {
+        call.send(call.after(distance), &[])?;
+    }
+    for distance in 1..call.members() {
+        call.receive(call.before(distance), &mut [])?;
+    }
+    Ok(())
+}
+
 /// A binomial tree, up to rank 0 and down again: twice `log2 p` steps, and `2 (p - 1)` messages in all.
 pub(crate) fn tree<M: Meeting>(call: &mut Call<'_, M>) -> Result<(), Error> {
     let (members, rank) = (call.members(), call.rank);

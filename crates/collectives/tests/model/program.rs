@@ -52,12 +52,14 @@ impl Program {
 
 fn mixed(members: usize, exchange_max: usize) -> CollectiveSettings {
     let switch = Switch { bytes: SWITCH_BYTES, members };
+    let exchange = Exchange { bytes_max: SWITCH_BYTES, members_max: exchange_max };
     CollectiveSettings {
         barrier_tree_members: 4,
+        barrier_exchange: exchange,
         broadcast: switch,
         reduce: switch,
         allreduce: switch,
-        allreduce_exchange: Exchange { bytes_max: SWITCH_BYTES, members_max: exchange_max },
+        allreduce_exchange: exchange,
         allgather: switch,
         alltoall: switch,
     }

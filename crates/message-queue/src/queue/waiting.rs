@@ -22,6 +22,8 @@ use crate::error::Error;
 const TURNS_PER_READING: u32 = 64;
 /// The same where what is waited for has lately needed the processor: then it is left without another look.
 const TURNS_BEFORE_LEAVING: u32 = 8;
+/// Of looks for one message alone, which cost less than a turn.
+const LOOKS_BEFORE_LEAVING: u32 = 16;
 /// It is looked so long if nothing is known: about what it costs to let another thread run and come back.
 const LOOK: Duration = Duration::from_micros(20);
 /// It is looked at least so long: about what it costs to read the clock twice between two rows of turns.
@@ -80,6 +82,9 @@ impl Patience {
     pub(crate) fn looks(&self, usual: u32) -> u32 {
         if self.look == LOOK {
             return usual;
+        }
+        if self.had_better_leave() {
+            return LOOKS_BEFORE_LEAVING.min(usual);
         }
         let looks = u64::from(self.look.subsec_nanos()) * u64::from(usual) / u64::from(LOOK.subsec_nanos());
         // No more than is usual.
@@ -239,7 +244,7 @@ mod tests {
             patience.has_left(others);
             patience.has_paid(others);
         }
-        assert_eq!((patience.look, patience.looks(2000)), (LOOK_MIN, 100));
+        assert_eq!((patience.look, patience.looks(2000)), (LOOK_MIN, LOOKS_BEFORE_LEAVING));
         // Others run, and it is not there: that says nothing.
         patience.has_left(others);
         assert_eq!(patience.look, LOOK_MIN);
