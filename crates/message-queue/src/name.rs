@@ -13,6 +13,9 @@ pub const NAME_BYTES: usize = 32;
 /// The last character is raised when records mean something else than before: end points of both versions do
 /// not meet.
 const MAGIC: [u8; 4] = *b"tlm2";
+/// The magic of the names of second end points. No program carries such a name, so none can be given in the
+/// place of the other.
+const SECOND: [u8; 4] = *b"tls2";
 
 /// An end point's address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -43,15 +46,34 @@ impl Name {
         })
     }
 
-    /// The name that a program gave, if it is one of an end point on this machine.
+    /// The name of the second end point of whoever has this one: its owner uses it for messages that are to
+    /// wait behind none of the first, and whoever knows the first finds it, too.
+    #[must_use]
+    pub const fn second(self) -> Self {
+        Self { magic: SECOND, ..self }
+    }
+
+    /// The name that a program knows its owner by: that of its first end point.
+    #[must_use]
+    pub const fn first(self) -> Self {
+        Self { magic: MAGIC, ..self }
+    }
+
+    /// The name that a program gave, if it is one of an end point on this machine, and not of a second one.
     #[must_use]
     pub fn of_bytes(bytes: &[u8; NAME_BYTES]) -> Option<Self> {
+        Self::of_any_bytes(bytes).filter(|name| name.magic == MAGIC)
+    }
+
+    /// The name that an end point gave, which may be a second one.
+    pub(crate) fn of_any_bytes(bytes: &[u8; NAME_BYTES]) -> Option<Self> {
         let (magic, rest) = bytes.split_first_chunk::<4>()?;
         let (pid, rest) = rest.split_first_chunk::<4>()?;
         let (machine_bytes, rest) = rest.split_first_chunk::<8>()?;
         let random = *rest.first_chunk::<16>()?;
         let name = Self { magic: *magic, pid: *pid, machine: *machine_bytes, random };
-        (name.magic == MAGIC && name.machine == machine()).then_some(name)
+        let is_known = name.magic == MAGIC || name.magic == SECOND;
+        (is_known && name.machine == machine()).then_some(name)
     }
 
     /// As programs carry it.
@@ -72,6 +94,9 @@ impl Name {
         let mut text = format!("tieline-mq-{}-", u32::from_ne_bytes(self.pid));
         for byte in self.random {
             let _ = write!(text, "{byte:02x}");
+        }
+        if self.magic == SECOND {
+            text.push_str("-second");
         }
         text
     }
@@ -123,6 +148,17 @@ mod tests {
             bytes[at] ^= 1;
             assert_eq!(Name::of_bytes(&bytes), None, "{what}");
         }
+    }
+
+    #[test]
+    fn a_second_name_is_found_by_the_first_and_no_program_can_give_it() {
+        let name = Name::new().unwrap();
+        let second = name.second();
+        assert_eq!((second.first(), second.second(), name.first()), (name, second, name));
+        assert_ne!((second, second.text()), (name, name.text()));
+        assert_eq!(Name::of_bytes(&second.bytes()), None);
+        assert_eq!(Name::of_any_bytes(&second.bytes()), Some(second));
+        assert_eq!(Name::of_any_bytes(&name.bytes()), Some(name));
     }
 
     #[test]

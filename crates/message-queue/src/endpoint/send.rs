@@ -189,6 +189,36 @@ impl<M: Meeting> Endpoint<M> {
         Ok(peer.is_some_and(|peer| matches!(peer.way, Way::Open(_))))
     }
 
+    /// As [`Endpoint::open_way`], but of one who is not there yet it is not said that he is gone for good: he
+    /// may come later, and be asked again. Costs a system call until the peer was asked.
+    ///
+    /// # Errors
+    /// As of [`Endpoint::open_way`]; [`Error::PeerGone`] also if the peer is not there now.
+    pub fn open_way_if_there(&mut self, to: PeerId, sink: &mut impl Sink) -> Result<bool, Error> {
+        let peer = self.core.peers.get(to as usize);
+        let is_new = |peer: &&Peer<M::Outlet>| to != OWN && matches!(peer.way, Way::Unknown);
+        if peer.filter(is_new).is_some_and(|peer| !self.meeting.is_there(&peer.name)) {
+            return Err(Error::PeerGone { peer: to });
+        }
+        self.open_way(to, sink)
+    }
+
+    /// Gives sends that have not begun memory of their own, so that the program's is needed no more: those
+    /// for which `wants` says so, which is told the program's word for the send and the message's length.
+    pub fn copy_waiting(&mut self, mut wants: impl FnMut(u64, usize) -> bool) {
+        let waits = |sending: &Sending| {
+            sending.state == SendState::Waiting && !matches!(sending.buffers, Buffers::Owned(_))
+        };
+        let all = self.core.sends.iter().filter(|(_, sending)| waits(sending)).map(|(number, _)| number);
+        for number in all.collect::<Vec<_>>() {
+            if let Some(sending) = self.core.sends.get_mut(number)
+                && wants(sending.request.user, sending.buffers.len())
+            {
+                sending.buffers = Buffers::Owned(sending.buffers.to_vec());
+            }
+        }
+    }
+
     /// Sees to it that there will be a way to the peer.
     pub(super) fn reach(&mut self, id: PeerId, sink: &mut impl Sink) -> Result<(), Error> {
         let Some(peer) = self.core.peers.get_mut(id as usize) else {

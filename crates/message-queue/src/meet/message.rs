@@ -107,7 +107,7 @@ pub(super) fn receive(socket: BorrowedFd<'_>, user: u32) -> Option<Received> {
         8 => Kind::NoData,
         _ => return None,
     };
-    let from = Name::of_bytes(name.first_chunk()?)?;
+    let from = Name::of_any_bytes(name.first_chunk()?)?;
     // The descriptor could be one of any process: the kernel's word of the sender decides.
     let pid = sender.pid.as_raw_nonzero().get().cast_unsigned();
     let process = process.and_then(|fd| PidFd::from_fd(fd).ok()).filter(|fd| fd.pid_of() == Some(pid));
