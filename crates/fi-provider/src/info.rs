@@ -20,7 +20,8 @@ use crate::abi::{
     FI_DIRECTED_RECV, FI_MULTI_RECV, FI_PROV_ATTR_ONLY, FI_PROV_SPECIFIC, FI_RMA_EVENT, FI_TAG_GENERIC,
     version,
 };
-use crate::engine::endpoint::{EAGER_MAX_BYTES, MOST_OUTSTANDING};
+use crate::engine::endpoint::EAGER_MAX_BYTES;
+use crate::engine::memory_lane::MOST_OUTSTANDING;
 use crate::trace::{Op, count};
 
 /// All that the provider can do.

@@ -14,8 +14,8 @@
 //! **Where to start reading.** [`info`] is what `fi_getinfo` is told. `objects` are the objects with C's
 //! tables of functions; what they do is in `engine`: `engine::endpoint` turns it into operations of crate
 //! `message-queue`, which matches, sends and receives, and `engine::endpoint::told` turns their ends into
-//! completions. Operations on memory are messages, too: `engine::request`,
-//! `engine::endpoint::remote` and `engine::endpoint::owner`.
+//! completions. Operations on memory are messages, too, of an inner end point of their own:
+//! `engine::request` and `engine::memory_lane`.
 
 mod abi;
 mod absent;

@@ -17,6 +17,7 @@ use program::Program;
 
 const WRITE: u8 = 0;
 const WRITE_LONG: u8 = 1;
+const READ: u8 = 2;
 const ANSWER: u64 = 1 << 63;
 const PAYLOAD: u64 = 1 << 62;
 
@@ -34,7 +35,7 @@ fn head(what: u8, id: u32, key: u64, address: u64, len: u64) -> Vec<u8> {
     bytes
 }
 
-/// A peer that has a way to a program, and says in the space of the provider's own messages what it likes.
+/// A peer that has a way to a program's end point for operations on memory, and says there what it likes.
 struct Peer {
     inner: Endpoint<Datagrams>,
     ends: Vec<Completion>,
@@ -45,8 +46,9 @@ impl Peer {
     fn of(program: &mut Program, fetch: Fetch) -> Self {
         let settings =
             Settings { ring_bytes: 256 << 10, eager_max_bytes: 16 << 10, fetch, ..Settings::default() };
-        let mut inner = Endpoint::new(settings).unwrap();
-        let (to, mut ends) = (inner.peer(Name::of_bytes(&program.name).unwrap()), Vec::new());
+        let meeting = Datagrams::begin(Name::new().unwrap().second(), settings.ring_bytes).unwrap();
+        let mut inner = Endpoint::with(meeting, settings);
+        let (to, mut ends) = (inner.peer(Name::of_bytes(&program.name).unwrap().second()), Vec::new());
         while !inner.open_way(to, &mut ends).unwrap() {
             inner.progress(&mut ends);
             program.progress();
@@ -56,7 +58,7 @@ impl Peer {
 
     /// The program's number for it.
     fn address(&self, program: &Program) -> u64 {
-        let (name, mut address) = (self.inner.name(), 0);
+        let (name, mut address) = (self.inner.name().first(), 0);
         // SAFETY: one address of the length of names.
         let inserted = unsafe {
             fi_av_insert(program.av, name.bytes().as_ptr().cast(), 1, &raw mut address, 0, null_mut())
@@ -67,7 +69,7 @@ impl Peer {
 
     /// Whether there was room.
     fn send(&mut self, tag: u64, data: Option<u64>, bytes: Vec<u8>) -> bool {
-        let (to, space, mode) = (self.to, Space::Group, Mode::Standard);
+        let (to, space, mode) = (self.to, Space::Tagged, Mode::Standard);
         let send = SendRequest { to, space, tag, data, user: 0, mode, waits: false };
         self.inner.send(&send, Buffers::Owned(bytes), &mut self.ends).is_ok()
     }
@@ -163,7 +165,7 @@ fn writes_without_bytes_fill_no_memory_and_hold_no_registration() {
     for _ in 0..100_000 {
         program.progress();
         peer.progress();
-        while let Some(claimed) = peer.inner.claim(Space::Group, &anything) {
+        while let Some(claimed) = peer.inner.claim(Space::Tagged, &anything) {
             answers += 1;
             assert_eq!(claimed.envelope().data, Some(FI_EIO as u64));
             peer.inner.throw_away(claimed, &mut peer.ends);
@@ -171,6 +173,40 @@ fn writes_without_bytes_fill_no_memory_and_hold_no_registration() {
     }
     assert_eq!(answers, MOST);
     assert!(memory.iter().all(|byte| *byte == 0xee));
+}
+
+#[test]
+fn short_reads_whose_bytes_nobody_takes_hold_no_registration_and_come_as_they_were() {
+    let mut program = Program::new();
+    let mut memory: Vec<u8> = (0..100_000_u32).map(|at| (at % 251) as u8).collect();
+    let (was, mr) = (memory.clone(), registered(&program, &mut memory));
+    let mut peer = Peer::of(&mut program, Fetch::Measured);
+    // More than the ring to the peer holds.
+    const LEN: usize = 16_000;
+    let reads = 0..64;
+    for id in reads.clone() {
+        while !peer.send(0, None, head(READ, id, 7, u64::from(id), LEN as u64)) {
+            program.progress();
+        }
+    }
+    (0..1000).for_each(|_| program.progress());
+    assert_eq!(close(mr), 0);
+    memory.fill(0xee);
+    for id in reads {
+        let want = Want { source: None, tag: ANSWER | u64::from(id), ignore: 0 };
+        let receive = ReceiveRequest { space: Space::Tagged, want, user: u64::from(id) };
+        peer.inner.receive(&receive, Buffers::Owned(vec![0; LEN]), &mut peer.ends);
+        let is_it = |end: &Completion| end.user == u64::from(id) && matches!(end.ended, Ended::Receive(_));
+        let end = loop {
+            program.progress();
+            peer.progress();
+            if let Some(at) = peer.ends.iter().position(is_it) {
+                break peer.ends.remove(at);
+            }
+        };
+        assert_eq!(end.error, None);
+        assert!(end.buffers.into_owned().unwrap() == was[id as usize..id as usize + LEN], "read {id}");
+    }
 }
 
 #[test]
@@ -186,14 +222,14 @@ fn a_long_write_has_not_ended_before_its_bytes_have_left() {
     let id = loop {
         program.progress();
         peer.progress();
-        if let Some(found) = peer.inner.probe(Space::Group, &payloads) {
+        if let Some(found) = peer.inner.probe(Space::Tagged, &payloads) {
             break found.tag & 0xffff;
         }
     };
     assert!(peer.send(ANSWER | id, Some(0), Vec::new()));
     (0..1000).for_each(|_| program.progress());
     assert_eq!(program.good.len(), 0, "the peer can still fetch the bytes");
-    let receive = ReceiveRequest { space: Space::Group, want: payloads, user: 1 };
+    let receive = ReceiveRequest { space: Space::Tagged, want: payloads, user: 1 };
     peer.inner.receive(&receive, Buffers::Owned(vec![0; 1 << 20]), &mut peer.ends);
     while program.good.is_empty() {
         program.progress();
@@ -225,7 +261,7 @@ fn requests_that_are_none_change_nothing_and_the_next_is_carried_out() {
         with(head(WRITE, 1, 7, 0, 100), &[1; 99]),
         with(head(WRITE, 1, 7, 1, 100), &[1; 100]),
         with(head(WRITE, 1, 8, 0, 100), &[1; 100]),
-        with(head(2, 1, 7, 0, u64::MAX), &[]),
+        with(head(READ, 1, 7, 0, u64::MAX), &[]),
         with(head(4, 1, 7, 0, 64), &[1; 63]),
         vec![0; 10_000],
         vec![0; 100_000],

@@ -261,6 +261,69 @@ fn a_registration_that_a_peer_reads_is_not_closed_before_it_has_read() {
     until(&mut programs, |_| memory.close() == 0);
 }
 
+#[test]
+fn an_operation_waits_behind_no_messages_that_its_owner_does_not_receive() {
+    let mut programs = Program::several::<2>();
+    let memory = Registered::new(&programs[1], 100_000, ALL, 9);
+    let message = bytes_of(1, 10_000);
+    // Until neither the owner nor the ring takes any more.
+    let mut refused = 0;
+    while refused < 1000 {
+        match programs[0].try_send(1, 5, &message, 0) {
+            0 => refused = 0,
+            again => assert_eq!(again, -(FI_EAGAIN as isize)),
+        }
+        refused += 1;
+        programs.iter_mut().for_each(Program::progress);
+    }
+    programs[0].good.clear();
+    for len in [8, 100_000] {
+        let (bytes, mut back) = (bytes_of(len, len), vec![0; len]);
+        let into = back.as_mut_ptr();
+        // SAFETY: the bytes live until the completion.
+        begin(&mut programs, |p| unsafe {
+            fi_write(p[0].ep, bytes.as_ptr().cast(), len, null_mut(), 1, 0, 9, context(1))
+        });
+        until(&mut programs, |p| p[0].good.len() == 1);
+        assert!(memory.bytes[..len] == bytes);
+        // SAFETY: likewise.
+        begin(&mut programs, |p| unsafe {
+            fi_read(p[0].ep, into.cast(), len, null_mut(), 1, 0, 9, context(2))
+        });
+        until(&mut programs, |p| p[0].good.len() == 2);
+        assert!(back == bytes);
+        programs[0].good.clear();
+    }
+    assert!(programs.iter().all(|program| program.bad.is_empty()));
+}
+
+#[test]
+fn who_is_no_target_refuses_and_can_ask_for_operations_afterwards() {
+    let caps = FI_TAGGED | FI_RMA | FI_READ | FI_WRITE;
+    let mut programs = [Program::new(), Program::with_caps(caps)];
+    Program::make_known(&programs);
+    let (memory, bytes) = (Registered::new(&programs[0], 10_000, ALL, 9), bytes_of(1, 10_000));
+    let not_accessible = Registered::new(&programs[1], 10_000, ALL, 9);
+    let mut write = |from: usize| {
+        // SAFETY: the bytes live until the completion.
+        begin(&mut programs, |p| unsafe {
+            let to = 1 - from as u64;
+            fi_write(p[from].ep, bytes.as_ptr().cast(), 10_000, null_mut(), to, 0, 9, context(3))
+        });
+        until(&mut programs, |p| p[from].good.len() + p[from].bad.len() == 1);
+        programs[from].good.clear();
+        programs[from].bad.pop()
+    };
+    // It has nobody who could be asked.
+    assert_eq!(write(0), Some((3, libc::ECONNREFUSED, 0)));
+    assert_eq!(write(0), Some((3, libc::ECONNREFUSED, 0)));
+    assert_eq!(write(1), None);
+    // Now it has, who refuses.
+    assert_eq!(write(0), Some((3, libc::EACCES, 0)));
+    assert_eq!(write(1), None);
+    assert!(memory.bytes == bytes && not_accessible.bytes.iter().all(|byte| *byte == 0));
+}
+
 /// `struct fid_cntr`, and what its table begins with (`rdma/fi_eq.h`).
 #[repr(C)]
 struct CounterObject {

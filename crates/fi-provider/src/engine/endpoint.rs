@@ -1,7 +1,6 @@
-//! An end point: one of crate `message-queue`, whose completions go to libfabric's queues and counters.
+//! An end point: one of crate `message-queue`, whose completions go to libfabric's queues and counters. For
+//! operations on memory there is another one beside it, if they are wanted: see [`super::memory_lane`].
 
-mod owner;
-mod remote;
 mod told;
 
 use std::collections::HashMap;
@@ -11,28 +10,23 @@ use fabric_sys::constants::{FI_EAGAIN, FI_EINVAL};
 use libc::c_int;
 use message_queue::endpoint::{Claimed, Mode, Posted, ReceiveRequest as Receive, SendRequest as Send, Sent};
 use message_queue::meet::Datagrams;
-use message_queue::{Buffers, Error, Fetch, Settings, Space, Want};
+use message_queue::{Buffers, Error, Space, Want};
 use rustix::io::Errno;
 use shm::lent::Piece;
 
 use super::completion::Completion;
+use super::inner::{ANSWER_LIMIT, number_of, settings};
 use super::memory::Counters;
+use super::memory_lane::{MemoryLane, RemoteRequest, Reports};
 use super::name::{Name, PeerId};
 use super::slab::Slab;
 use super::state::Shared;
 use crate::abi::{FI_ENOMSG, FI_EOPBADSTATE};
 use crate::trace::{Op as Traced, add, count};
-use remote::Part;
-pub(crate) use remote::{MOST_OUTSTANDING, RemoteRequest};
 use told::Told;
 
 /// Longest message that goes through the ring in one record; a longer one is offered to the receiver.
 pub(crate) const EAGER_MAX_BYTES: usize = 16 << 10;
-/// Memory of a ring for one direction between two end points.
-const RING_BYTES: usize = 256 << 10;
-/// How long a first message to a peer waits for the peer's answer. That needs only a little of the processor
-/// from the peer's process, and many programs take it for an error if their very first message finds no room.
-const ANSWER_LIMIT: Duration = Duration::from_millis(50);
 /// How long the closing of an end point waits until words that peers need are out.
 const CLOSE_LIMIT: Duration = Duration::from_secs(1);
 
@@ -88,19 +82,12 @@ struct Op {
     tag: u64,
     is_many: bool,
     posted: Option<Posted>,
-    /// If it belongs to an operation on memory.
-    part: Option<Part>,
 }
 
 impl Op {
     /// One of a message.
     fn of_message(context: usize, wants_completion: bool, is_tagged: bool, tag: u64) -> Self {
-        Self { context, wants_completion, is_tagged, tag, is_many: false, posted: None, part: None }
-    }
-
-    /// One that is a part of an operation on memory.
-    fn of_part(part: Part) -> Self {
-        Self { part: Some(part), ..Self::of_message(0, false, false, 0) }
+        Self { context, wants_completion, is_tagged, tag, is_many: false, posted: None }
     }
 }
 
@@ -132,24 +119,12 @@ pub(crate) struct Endpoint {
     to_ours: Vec<PeerId>,
     /// Ends whose peers have no number of the domain yet, and those behind them.
     deferred: Vec<message_queue::completion::Completion>,
-    /// Ends that belong to operations on memory.
-    ended_parts: Vec<(Part, message_queue::completion::Completion)>,
-    /// Operations on memory that have not ended.
-    remote: remote::Outstanding,
+    /// For operations on memory, if they are wanted.
+    memory: Option<Box<MemoryLane>>,
 }
 
 fn space(is_tagged: bool) -> Space {
     if is_tagged { Space::Tagged } else { Space::Plain }
-}
-
-/// `TIELINE_FI_PULL` chooses a way, for tests: 1 to copy out of the sender's memory, 0 to go through the
-/// ring.
-fn fetch() -> Fetch {
-    match std::env::var("TIELINE_FI_PULL").as_deref() {
-        Ok("0") => Fetch::InParts,
-        Ok("1") => Fetch::Read,
-        _ => Fetch::Measured,
-    }
 }
 
 impl Endpoint {
@@ -173,24 +148,62 @@ impl Endpoint {
             to_inner: Vec::new(),
             to_ours: Vec::new(),
             deferred: Vec::new(),
-            ended_parts: Vec::new(),
-            remote: remote::Outstanding::default(),
+            memory: None,
         })
     }
 
     /// From now on it can be reached, and reach others.
     pub(crate) fn enable(&mut self) -> Result<(), Errno> {
         if self.inner.is_none() {
-            let settings = Settings {
-                ring_bytes: RING_BYTES,
-                eager_max_bytes: EAGER_MAX_BYTES,
-                fetch: fetch(),
-                ..Settings::default()
-            };
+            let settings = settings();
             let meeting = Datagrams::begin(self.name, settings.ring_bytes)?;
+            if self.wishes.is_target {
+                // Peers may ask from now on.
+                self.memory()?;
+            }
             self.inner = Some(message_queue::Endpoint::with(meeting, settings));
         }
         Ok(())
+    }
+
+    /// What carries operations on memory, which is made if it is not there yet.
+    fn memory(&mut self) -> Result<&mut MemoryLane, Errno> {
+        if self.memory.is_none() {
+            let Self { vector, send_queue, receive_queue, read_counter, write_counter, counters, .. } = *self;
+            let reports =
+                Reports { vector, send_queue, receive_queue, read_counter, write_counter, counters };
+            let made = MemoryLane::new(self.name, self.wishes.is_target, reports)?;
+            self.memory = Some(Box::new(made));
+        }
+        self.memory.as_deref_mut().ok_or(Errno::NOMEM)
+    }
+
+    /// Begins an operation on a peer's memory, as [`MemoryLane::begin`].
+    pub(crate) fn begin_remote(
+        &mut self,
+        request: &RemoteRequest,
+        bytes: Buffers,
+        into: Buffers,
+        shared: &mut Shared,
+    ) -> Result<(), c_int> {
+        if self.inner.is_none() {
+            return Err(FI_EOPBADSTATE);
+        }
+        let memory = self.memory().map_err(Errno::raw_os_error)?;
+        let begun = memory.begin(request, bytes, into, shared);
+        if begun == Err(FI_EAGAIN) {
+            // Perhaps there is room then, and not every program lets others go on meanwhile.
+            self.progress(shared);
+        }
+        begun
+    }
+
+    /// Of a registration that is to be closed, what peers have not begun is refused, and what they do not take
+    /// is copied.
+    pub(crate) fn leaves_region(&mut self, closing: u32, shared: &mut Shared) {
+        if let Some(memory) = &mut self.memory {
+            memory.leaves_region(closing, shared);
+        }
     }
 
     pub(crate) fn is_enabled(&self) -> bool {
@@ -205,7 +218,7 @@ impl Endpoint {
         work: impl FnOnce(&mut message_queue::Endpoint, &mut Told<'_>) -> R,
     ) -> Option<R> {
         let Self { vector, send_queue, receive_queue, send_counter, receive_counter, .. } = *self;
-        let Self { inner, ops, to_ours, deferred, ended_parts, .. } = self;
+        let Self { inner, ops, to_ours, deferred, .. } = self;
         let mut told = Told {
             vector,
             send_queue,
@@ -215,15 +228,11 @@ impl Endpoint {
             ops,
             to_ours,
             deferred,
-            ended_parts,
             shared,
         };
         let result = inner.as_mut().map(|inner| work(inner, &mut told));
         if !self.deferred.is_empty() {
             self.tell_deferred(shared);
-        }
-        if !self.ended_parts.is_empty() {
-            self.take_ended_parts(shared);
         }
         result
     }
@@ -263,7 +272,9 @@ impl Endpoint {
     #[inline]
     pub(crate) fn progress(&mut self, shared: &mut Shared) {
         self.inside(shared, |inner, told| inner.progress(told));
-        self.take_requests(shared);
+        if let Some(memory) = &mut self.memory {
+            memory.progress(shared);
+        }
     }
 
     /// The counters that it counts in.
@@ -277,13 +288,15 @@ impl Endpoint {
     /// Before it is dropped: gets out what peers wait for.
     pub(crate) fn finish(&mut self, shared: &mut Shared) {
         self.inside(shared, |inner, told| inner.finish(CLOSE_LIMIT, told));
-        self.leaves_memory(shared);
-        let Some(counters) = self.inner.as_ref().map(message_queue::Endpoint::counters) else { return };
-        add(Traced::Eager, counters.eager);
-        add(Traced::Offered, counters.offered);
-        add(Traced::Pulled, counters.read);
-        add(Traced::Streamed, counters.in_parts);
-        add(Traced::Unexpected, counters.unexpected);
+        let of_memory = self.memory.as_mut().map(|memory| memory.finish(CLOSE_LIMIT, shared));
+        let of_messages = self.inner.as_ref().map(message_queue::Endpoint::counters);
+        for counters in [of_messages, of_memory].into_iter().flatten() {
+            add(Traced::Eager, counters.eager);
+            add(Traced::Offered, counters.offered);
+            add(Traced::Pulled, counters.read);
+            add(Traced::Streamed, counters.in_parts);
+            add(Traced::Unexpected, counters.unexpected);
+        }
     }
 
     /// Sends a message. An error is a number of libfabric's, and then nothing was sent.
@@ -391,7 +404,7 @@ impl Endpoint {
 
     /// Gives up a receive that still waits: whether there was one.
     pub(crate) fn cancel(&mut self, context: usize, shared: &mut Shared) -> bool {
-        let waiting = |(_, op): (u32, &Op)| op.posted.filter(|_| op.part.is_none() && op.context == context);
+        let waiting = |(_, op): (u32, &Op)| op.posted.filter(|_| op.context == context);
         let posted = self.ops.iter().find_map(waiting);
         let Some(posted) = posted else { return false };
         self.inside(shared, |inner, told| inner.cancel(posted, told)).unwrap_or(false)
@@ -458,16 +471,5 @@ impl Endpoint {
             self.inside(shared, |inner, told| inner.receive_claimed(claimed, receive.user, buffers, told));
         }
         true
-    }
-}
-
-/// The number of libfabric's for an error of a send.
-fn number_of(error: Error) -> c_int {
-    match error {
-        Error::NotNow { .. } => FI_EAGAIN,
-        Error::PeerGone { .. } => libc::ECONNREFUSED,
-        Error::PeerWrong { .. } => libc::ECONNABORTED,
-        Error::NoWay { errno, .. } => errno.raw_os_error(),
-        _ => FI_EINVAL,
     }
 }

@@ -1,5 +1,5 @@
-//! What an end point asks another one to do in its memory, as it travels: a message of the space that no
-//! program's receive looks at, with a head and, if they are few, the bytes.
+//! What an end point asks another one to do in its memory, as it travels: a message between end points that
+//! no program's receive looks at, with a head and, if they are few, the bytes.
 //!
 //! The owner's own thread does it, while its program lets libfabric make progress, and answers with a message
 //! whose data word is 0 or libfabric's number of an error, and whose bytes are what was asked for. Many bytes

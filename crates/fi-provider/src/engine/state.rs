@@ -106,10 +106,11 @@ impl State {
         }
     }
 
-    /// Of a registration that is to be closed, what has not begun is refused.
-    pub(crate) fn refuse_arrivals(&mut self, region: u32) {
+    /// Of a registration that is to be closed, what peers have not begun is refused, and what they do not take
+    /// is copied.
+    pub(crate) fn leave_region(&mut self, region: u32) {
         for endpoint in self.endpoints.iter_mut() {
-            endpoint.refuses_arrivals(region, &mut self.shared);
+            endpoint.leaves_region(region, &mut self.shared);
         }
     }
 

@@ -162,7 +162,7 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     // SAFETY: a registration of the program's.
     let object = unsafe { Object::of(pointer) };
     let until = Instant::now() + CLOSE_LIMIT;
-    let mut has_refused = false;
+    let mut has_left = false;
     loop {
         let mut state = object.domain.lock();
         let counters = state.shared.memory.counters(object.number).copied().unwrap_or_default();
@@ -172,11 +172,11 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
         }
         state.progress_all();
         if Instant::now() >= until {
-            state.refuse_arrivals(object.number);
-            if has_refused {
+            state.leave_region(object.number);
+            if has_left {
                 return -FI_EBUSY;
             }
-            has_refused = true;
+            has_left = true;
         }
         drop(state);
         std::thread::yield_now();

@@ -10,7 +10,8 @@ use message_queue::buffers::Source as _;
 use super::Object;
 use super::ep::{Flags, SEND_FLAGS};
 use crate::abi::{FI_EBADFLAGS, FI_EMSGSIZE};
-use crate::engine::endpoint::{EAGER_MAX_BYTES, RemoteRequest};
+use crate::engine::endpoint::EAGER_MAX_BYTES;
+use crate::engine::memory_lane::RemoteRequest;
 use crate::engine::request::What;
 
 /// A place in a peer's memory.

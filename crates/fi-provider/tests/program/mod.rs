@@ -52,7 +52,18 @@ pub(crate) fn info(hints: *const fi_info) -> Result<*mut fi_info, i32> {
 
 impl Program {
     pub(crate) fn new() -> Self {
-        let info = info(null()).unwrap();
+        Self::with(null())
+    }
+
+    /// One that needs no more than these capabilities.
+    pub(crate) fn with_caps(caps: u64) -> Self {
+        // SAFETY: all zeroes are hints that wish for nothing.
+        let hints = fi_info { caps: caps | FI_DIRECTED_RECV, ..unsafe { std::mem::zeroed() } };
+        Self::with(&raw const hints)
+    }
+
+    fn with(hints: *const fi_info) -> Self {
+        let info = info(hints).unwrap();
         let (mut fabric, mut domain, mut av, mut cq, mut ep) =
             (null_mut(), null_mut(), null_mut(), null_mut(), null_mut());
         let mut av_attr = fi_av_attr::zeroed();
@@ -91,7 +102,13 @@ impl Program {
     /// So many programs that know each other: program `i` is address `i` of each.
     pub(crate) fn several<const N: usize>() -> [Self; N] {
         let programs = std::array::from_fn(|_| Self::new());
-        for program in &programs {
+        Self::make_known(&programs);
+        programs
+    }
+
+    /// From now on program `i` is address `i` of each.
+    pub(crate) fn make_known(programs: &[Self]) {
+        for program in programs {
             for (number, other) in programs.iter().enumerate() {
                 let mut address = 0;
                 // SAFETY: one address of the length of names.
@@ -101,7 +118,6 @@ impl Program {
                 assert_eq!((inserted, address), (1, number as u64));
             }
         }
-        programs
     }
 
     /// Reads what has ended.

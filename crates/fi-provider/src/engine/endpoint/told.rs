@@ -5,7 +5,7 @@ use libc::c_int;
 use message_queue::completion::{Completion as End, Ended, Sink};
 use message_queue::{Buffers, Envelope, Error};
 
-use super::{Bound, Op, Part};
+use super::{Bound, Op};
 use crate::abi::{FI_MULTI_RECV, FI_REMOTE_CQ_DATA};
 use crate::engine::completion::Completion;
 use crate::engine::name::PeerId;
@@ -31,7 +31,6 @@ pub(super) struct Told<'a> {
     pub(super) ops: &'a mut Slab<Op>,
     pub(super) to_ours: &'a [PeerId],
     pub(super) deferred: &'a mut Vec<End>,
-    pub(super) ended_parts: &'a mut Vec<(Part, End)>,
     pub(super) shared: &'a mut Shared,
 }
 
@@ -77,11 +76,6 @@ impl Told<'_> {
     pub(super) fn tell(&mut self, end: End) {
         let number = end.user as u32;
         let Some(op) = self.ops.get(number).copied() else { return };
-        if let Some(part) = op.part {
-            self.ops.remove(number);
-            self.ended_parts.push((part, end));
-            return;
-        }
         let is_last = !op.is_many || end.ends_many || matches!(end.ended, Ended::Receive(None));
         if is_last {
             self.ops.remove(number);
@@ -139,20 +133,6 @@ impl Told<'_> {
         }
         let mut completion = Completion::new(op.context, FI_SEND | kind(op.is_tagged));
         completion.error = error;
-        if let Some(queue) = self.send_queue.and_then(|bound| self.shared.queues.get_mut(bound.queue)) {
-            queue.push(completion);
-        }
-    }
-
-    /// An operation on memory has ended: its completion, and the counter of its kind.
-    pub(super) fn tell_remote(&mut self, completion: Completion, counter: Option<u32>, is_wanted: bool) {
-        let is_good = completion.error == 0;
-        if let Some(counter) = counter.and_then(|number| self.shared.counters.get_mut(number)) {
-            *(if is_good { &mut counter.good } else { &mut counter.bad }) += 1;
-        }
-        if !is_wanted && is_good {
-            return;
-        }
         if let Some(queue) = self.send_queue.and_then(|bound| self.shared.queues.get_mut(bound.queue)) {
             queue.push(completion);
         }

@@ -2,44 +2,39 @@
 
 use fabric_sys::constants::{FI_EINVAL, FI_EIO, FI_REMOTE_READ, FI_REMOTE_WRITE, FI_RMA};
 use libc::c_int;
+use message_queue::buffers::Source as _;
 use message_queue::completion::{Completion as End, Ended};
 use message_queue::endpoint::ReceiveRequest as Receive;
 use message_queue::{Buffers, Want};
 use shm::lent::Piece;
 
-use super::remote::{Answered, MOST_OUTSTANDING, Part, SPACE};
-use super::{Endpoint, Op};
+use super::part::{Answered, Part, Unsent};
+use super::{MOST_OUTSTANDING, MemoryLane, SPACE};
 use crate::abi::FI_REMOTE_CQ_DATA;
 use crate::engine::arithmetic;
 use crate::engine::completion::Completion;
 use crate::engine::request::{HEAD_BYTES, Head, INLINE_MAX_BYTES, REQUESTS, What, answer_tag, payload_tag};
 use crate::engine::state::Shared;
 
-/// An end point that serves no requests looks for them once in so many calls, to refuse them.
-const REFUSES_EVERY: u32 = 64;
+/// Most bytes that are copied so that a registration can be closed although peers do not take what they read.
+const COPIED_MAX_BYTES: usize = 64 << 20;
 
-impl Endpoint {
+impl MemoryLane {
     /// Takes the requests that have arrived.
-    #[inline]
     pub(super) fn take_requests(&mut self, shared: &mut Shared) {
-        self.send_unsent(shared);
-        self.remote.turns = self.remote.turns.wrapping_add(1);
-        if !self.wishes.is_target && !self.remote.turns.is_multiple_of(REFUSES_EVERY) {
-            return;
-        }
         let requests = Want { source: None, tag: REQUESTS, ignore: 0 };
-        while let Some(claimed) = self.inner.as_mut().and_then(|inner| inner.claim(SPACE, &requests)) {
+        while let Some(claimed) = self.inner.claim(SPACE, &requests) {
             let (peer, len) = (claimed.envelope().source, claimed.envelope().len_bytes);
             let is_too_long = len > HEAD_BYTES + 2 * INLINE_MAX_BYTES;
             // No end point of this provider asks so, or so often.
-            if is_too_long || claimed.is_offered() || self.remote.asked.get(peer) >= MOST_OUTSTANDING {
-                self.inside(shared, |inner, told| inner.throw_away(claimed, told));
+            if is_too_long || claimed.is_offered() || self.asked.get(peer) >= MOST_OUTSTANDING {
+                self.inside(shared, |inner, ends| inner.throw_away(claimed, ends));
                 continue;
             }
-            self.remote.asked.add(peer);
-            let user = u64::from(self.ops.insert(Op::of_part(Part::Request { peer })));
+            self.asked.add(peer);
+            let user = u64::from(self.parts.insert(Part::Request { peer }));
             let buffers = Buffers::Owned(vec![0; len]);
-            self.inside(shared, |inner, told| inner.receive_claimed(claimed, user, buffers, told));
+            self.inside(shared, |inner, ends| inner.receive_claimed(claimed, user, buffers, ends));
         }
     }
 
@@ -95,19 +90,22 @@ impl Endpoint {
         if let Some(region) = region {
             shared.memory.begins(region);
         }
-        self.remote.asked.add(to.peer);
-        let part = Part::Arrival { to, region, data: head.data, len, error };
-        let user = u64::from(self.ops.insert(Op::of_part(part)));
-        let receive = Receive { space: SPACE, want: Want::exactly(to.peer, payload_tag(to.id)), user };
-        let posted = self.inside(shared, |inner, told| inner.receive(&receive, into, told)).flatten();
-        if posted.is_some() {
-            self.note(user, posted);
-        }
+        self.asked.add(to.peer);
+        let part = Part::Arrival { to, region, data: head.data, len, error, posted: None };
+        let number = self.parts.insert(part);
+        let (want, user) = (Want::exactly(to.peer, payload_tag(to.id)), u64::from(number));
+        self.inside(shared, |inner, ends| {
+            let place = inner.receive(&Receive { space: SPACE, want, user }, into, ends);
+            // Nothing else has got the number yet.
+            if let Some(Part::Arrival { posted, .. }) = ends.parts.get_mut(number) {
+                *posted = place;
+            }
+        });
     }
 
     pub(super) fn take_arrival(&mut self, part: Part, end: &End, shared: &mut Shared) {
-        let Part::Arrival { to, region, data, len, error } = part else { return };
-        self.remote.asked.remove(to.peer);
+        let Part::Arrival { to, region, data, len, error, .. } = part else { return };
+        self.asked.remove(to.peer);
         if let Some(region) = region {
             shared.memory.ends(region);
         }
@@ -122,14 +120,32 @@ impl Endpoint {
     }
 
     /// A registration is to be closed: peers that have said that they write to it, and have not begun, are
-    /// refused.
-    pub(crate) fn refuses_arrivals(&mut self, closing: u32, shared: &mut Shared) {
-        let is_its =
-            |op: &Op| matches!(op.part, Some(Part::Arrival { region, .. }) if region == Some(closing));
-        let waiting: Vec<_> =
-            self.ops.iter().filter(|(_, op)| is_its(op)).filter_map(|(_, op)| op.posted).collect();
-        for posted in waiting {
-            self.inside(shared, |inner, told| inner.cancel(posted, told));
+    /// refused; and what peers read of it and have not been told of is copied, within bounds.
+    pub(crate) fn leaves_region(&mut self, closing: u32, shared: &mut Shared) {
+        let waiting = self.parts.iter().filter_map(|(_, part)| match part {
+            Part::Arrival { region, posted, .. } if *region == Some(closing) => *posted,
+            _ => None,
+        });
+        for posted in waiting.collect::<Vec<_>>() {
+            self.inside(shared, |inner, ends| inner.cancel(posted, ends));
+        }
+        let mut left = COPIED_MAX_BYTES;
+        let Self { inner, parts, unsent, .. } = self;
+        let mut wants = |part: &mut Part, len: usize| {
+            let Part::Departure { region, .. } = part else { return false };
+            if *region != Some(closing) || len > left {
+                return false;
+            }
+            left -= len;
+            *region = None;
+            shared.memory.ends(closing);
+            true
+        };
+        inner.copy_waiting(|user, len| parts.get_mut(user as u32).is_some_and(|part| wants(part, len)));
+        for Unsent { buffers, part, .. } in unsent {
+            if wants(part, buffers.len()) {
+                *buffers = Buffers::Owned(buffers.to_vec());
+            }
         }
     }
 
@@ -150,33 +166,34 @@ impl Endpoint {
         region: Option<u32>,
         shared: &mut Shared,
     ) {
-        if self.remote.answers.get(to.peer) >= MOST_OUTSTANDING {
+        if self.answers.get(to.peer) >= MOST_OUTSTANDING {
             return;
         }
-        self.remote.answers.add(to.peer);
+        self.answers.add(to.peer);
         if let Some(region) = region {
             shared.memory.begins(region);
         }
-        let part = Part::Departure { peer: to.peer, region };
+        let part = Part::Departure { peer: to.peer, is_read: region.is_some(), region };
         // A peer that has gone needs none.
         let _ = self.send_part(to.peer, answer_tag(to.id), Some(error as u64), bytes, (part, true), shared);
     }
 
     /// An answer needs its bytes no more; whether it has left.
-    pub(super) fn answered(&mut self, peer: u32, region: Option<u32>, has_left: bool, shared: &mut Shared) {
-        if region.is_some() && has_left {
+    pub(super) fn answered(&mut self, part: Part, has_left: bool, shared: &mut Shared) {
+        let Part::Departure { peer, is_read, region } = part else { return };
+        if is_read && has_left {
             self.counts(region, FI_REMOTE_READ, shared);
         }
         if let Some(region) = region {
             shared.memory.ends(region);
         }
-        self.remote.answers.remove(peer);
+        self.answers.remove(peer);
     }
 
     /// Counts what a peer has done in a registration.
     fn counts(&self, region: Option<u32>, access: u64, shared: &mut Shared) {
         let of_region = region.and_then(|region| shared.memory.counters(region).copied());
-        for counters in [Some(self.counters), of_region].into_iter().flatten() {
+        for counters in [Some(self.reports.counters), of_region].into_iter().flatten() {
             let number = if access == FI_REMOTE_READ { counters.reads } else { counters.writes };
             if let Some(counter) = number.and_then(|number| shared.counters.get_mut(number)) {
                 counter.good += 1;
@@ -189,30 +206,31 @@ impl Endpoint {
         let Some(data) = data else { return };
         let mut completion = Completion::new(0, FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA);
         (completion.data, completion.len) = (data, len);
-        let vector = self.vector.and_then(|number| shared.vectors.get(number));
-        if let (Some(vector), Some(id)) = (vector, self.to_ours.get(peer as usize)) {
-            completion.source = vector.number(*id);
+        let id = self.domain_number(peer, shared);
+        let vector = self.reports.vector.and_then(|number| shared.vectors.get(number));
+        if let (Some(vector), Some(id)) = (vector, id) {
+            completion.source = vector.number(id);
         }
-        if let Some(queue) = self.receive_queue.and_then(|bound| shared.queues.get_mut(bound.queue)) {
+        let queue = self.reports.receive_queue.and_then(|bound| shared.queues.get_mut(bound.queue));
+        if let Some(queue) = queue {
             queue.push(completion);
         }
     }
 
     /// The end point goes: its registrations are used by it no more.
     pub(super) fn leaves_memory(&mut self, shared: &mut Shared) {
-        let never_sent = self.never_sent();
-        for part in self.ops.iter().filter_map(|(_, op)| op.part).chain(never_sent) {
-            if let Part::Arrival { region: Some(region), .. } | Part::Departure { region: Some(region), .. } =
-                part
-            {
+        let parts = self.parts.iter().map(|(_, part)| part);
+        for part in parts.chain(self.unsent.iter().map(|unsent| &unsent.part)) {
+            if let Some(region) = part.region() {
                 shared.memory.ends(region);
             }
         }
+        self.unsent.clear();
     }
 
     /// The memory that a request means.
     fn found(&self, shared: &Shared, head: &Head, access: u64) -> Result<(u32, Piece), c_int> {
-        if !self.wishes.is_target {
+        if !self.is_target {
             return Err(libc::EACCES);
         }
         let len = usize::try_from(head.len).map_err(|_| FI_EINVAL)?;
