@@ -112,6 +112,8 @@ pub struct Endpoint<M: Meeting = Datagrams> {
     core: Core<M::Outlet>,
     turns: u32,
     next_watched: usize,
+    /// Peers ring although nobody is known to sleep.
+    is_armed_for_good: bool,
 }
 
 /// All of it but the ends of lanes that receive: what these find goes in here.
@@ -275,7 +277,8 @@ impl<M: Meeting> Endpoint<M> {
             records_out: 0,
             counters: Counters::default(),
         };
-        let mut endpoint = Self { meeting, inboxes: Inboxes::default(), core, turns: 0, next_watched: 0 };
+        let (inboxes, is_armed_for_good) = (Inboxes::default(), false);
+        let mut endpoint = Self { meeting, inboxes, core, turns: 0, next_watched: 0, is_armed_for_good };
         // It has the number 0 itself.
         endpoint.peer(endpoint.name());
         endpoint

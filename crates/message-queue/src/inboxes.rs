@@ -4,11 +4,13 @@
 //! thousand peers that say nothing cost as much as one. A lane that has something becomes hot; a hot one that
 //! has had nothing for many turns while others had becomes cold again, unless only a few are hot.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use shm::doorbell::{Deadline, sleep_until_any};
+use shm::doorbell::{Deadline, Signal, Sleep, sleep_until_any};
 use shm::sync::AtomicU32;
 
+use crate::alarm::{Alarm, Armed};
 use crate::lane::Inlet;
 use crate::matching::PeerId;
 
@@ -29,6 +31,8 @@ pub(crate) struct Inbox<I> {
     /// The peer has ended, and nothing more comes once this is empty.
     pub(crate) is_last: bool,
     misses: u32,
+    /// Of the inlet, once somebody has slept without it.
+    signal: Option<Arc<Signal>>,
 }
 
 /// All of them: the hot ones first.
@@ -48,7 +52,7 @@ impl<I> Default for Inboxes<I> {
 
 impl<I> Inboxes<I> {
     pub(crate) fn push(&mut self, peer: PeerId, inlet: I) {
-        self.all.push(Inbox { peer, inlet, left_at: None, is_last: false, misses: 0 });
+        self.all.push(Inbox { peer, inlet, left_at: None, is_last: false, misses: 0, signal: None });
         self.heat(self.all.len() - 1);
     }
 
@@ -143,6 +147,27 @@ impl<I: Inlet> Inboxes<I> {
         let Some(waiters) = waiters.collect::<Option<Vec<_>>>() else { return false };
         let until = Deadline::after_ns(u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX));
         sleep_until_any(&waiters, own, until, || self.all.iter().any(|inbox| !inbox.inlet.is_empty()))
+    }
+
+    /// Has all peers ring for a sleep, and adds to the alarm what they change then. `has_arrivals` says
+    /// whether something else has come.
+    pub(crate) fn arm(&mut self, alarm: &mut Alarm, sleep: &Sleep, has_arrivals: impl Fn() -> bool) -> Armed {
+        for inbox in &mut self.all {
+            if inbox.signal.is_none() {
+                inbox.signal = inbox.inlet.signal().map(Arc::new);
+            }
+            // Where something was left, room for it comes from the program itself.
+            let waiter = inbox.inlet.waiter().filter(|_| inbox.left_at.is_none());
+            let (Some(waiter), Some(signal)) = (waiter, &inbox.signal) else { return Armed::Restless };
+            alarm.add_signal(Arc::clone(signal), sleep.arm(&waiter));
+        }
+        let is_awake = sleep.look(|| has_arrivals() || self.all.iter().any(|inbox| !inbox.inlet.is_empty()));
+        if is_awake { Armed::Awake } else { Armed::Asleep }
+    }
+
+    /// The sleep has ended.
+    pub(crate) fn disarm(&self, sleep: &Sleep) {
+        self.all.iter().filter_map(|inbox| inbox.inlet.waiter()).for_each(|waiter| sleep.disarm(&waiter));
     }
 }
 

@@ -7,7 +7,7 @@ mod ring;
 
 use std::fmt::Debug;
 
-use shm::doorbell::Waiter;
+use shm::doorbell::{Signal, Waiter};
 use shm::window::Window;
 
 /// Why a record was not carried.
@@ -78,6 +78,12 @@ pub trait Inlet: Debug {
 
     /// For sleeping until the next record comes; `None` if the other side wakes nobody.
     fn waiter(&self) -> Option<Waiter<'_>>;
+
+    /// The word that the other side changes when it rings, for who sleeps without this end; `None` if there
+    /// is none, or it cannot be had now.
+    fn signal(&self) -> Option<Signal> {
+        None
+    }
 
     /// Memory that the lane takes on this side, in bytes.
     fn memory_bytes(&self) -> usize;

@@ -19,6 +19,7 @@
 //! `paths` which way long messages come, `queue/waiting.rs` how a call waits.
 #![forbid(unsafe_code)]
 
+pub mod alarm;
 pub mod buffers;
 pub mod completion;
 pub mod endpoint;
@@ -40,12 +41,14 @@ mod shared;
 mod slab;
 mod wire;
 
+pub use alarm::{Alarm, Armed};
 pub use buffers::Buffers;
 pub use endpoint::Direct;
 pub use endpoint::{Endpoint, Space};
 pub use error::Error;
 pub use matching::{Envelope, PeerId, Want};
 pub use name::Name;
+pub use queue::waiting::{Patience, Waiting};
 pub use queue::{DIRECT_LOOKS, MessageQueue, Persistent};
 pub use requests::{Request, Status};
 pub use settings::{Fetch, Settings};

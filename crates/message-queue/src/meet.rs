@@ -6,6 +6,8 @@
 mod datagrams;
 mod message;
 
+use std::sync::Arc;
+
 use rustix::io::Errno;
 use shm::process::PidFd;
 use shm::sync::AtomicU32;
@@ -98,6 +100,11 @@ pub trait Meeting {
 
     /// A word that is 0 while nothing has arrived, and whose sleepers are woken then; `None` if nobody wakes.
     fn arrivals_word(&self) -> Option<&AtomicU32>;
+
+    /// The same word, for who sleeps without this; `None` if nobody wakes.
+    fn arrivals_handle(&self) -> Option<Arc<AtomicU32>> {
+        None
+    }
 
     /// Takes what has arrived.
     fn arrivals(&mut self) -> Vec<Arrival<Self::Outlet, Self::Inlet>>;

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use message_queue::completion::{Completion, Ended};
 use message_queue::endpoint::{Endpoint, ReceiveRequest, SendRequest, Space};
-use message_queue::{PeerId, Settings, Want};
+use message_queue::{Alarm, Armed, PeerId, Settings, Want};
+use shm::doorbell::Sleep;
 
 /// Far longer than a message takes: who sleeps for all of it was not woken.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -70,6 +71,40 @@ fn who_sleeps_is_woken_by_a_message_of_each_kind() {
 }
 
 #[test]
+fn who_sleeps_without_the_end_point_is_woken_by_messages_and_new_peers() {
+    let (mut a, mut b, to_b, to_a) = two();
+    let mut stranger = Endpoint::new(Settings::default()).unwrap();
+    let (mut told, to_b_of_stranger) = (Vec::new(), stranger.peer(b.name()));
+    // Of a queue that it did not ask to be woken for, nobody is.
+    while b.progress(&mut told) {}
+    for is_peer_new in [false, true] {
+        let (mut alarm, sleep) = (Alarm::default(), Sleep::new());
+        assert_eq!(b.arm(&mut alarm, &sleep, false), Armed::Asleep);
+        let sleeps = std::thread::spawn(move || {
+            let began = Instant::now();
+            let could = alarm.sleep(LIMIT);
+            (could, began.elapsed() < LIMIT)
+        });
+        std::thread::sleep(Duration::from_millis(30));
+        if is_peer_new {
+            assert!(!stranger.open_way(to_b_of_stranger, &mut Vec::new()).unwrap());
+        } else {
+            send(&mut a, to_b, &[7; 8]);
+        }
+        // A kernel before 5.16 cannot.
+        if let (true, was_woken) = sleeps.join().unwrap() {
+            assert!(was_woken, "nobody has woken it");
+        }
+        let (mut alarm, other) = (Alarm::default(), Sleep::new());
+        assert_eq!(b.arm(&mut alarm, &other, false), Armed::Awake);
+        b.disarm(&other);
+        b.disarm(&sleep);
+        post(&mut b, to_a, 8, &mut told);
+        while b.progress(&mut told) {}
+    }
+}
+
+#[test]
 fn nobody_sleeps_whom_nobody_would_wake() {
     let mut alone = Endpoint::new(Settings::default()).unwrap();
     assert!(!alone.sleep(LIMIT), "it has no peers");
@@ -79,6 +114,7 @@ fn nobody_sleeps_whom_nobody_would_wake() {
         send(&mut a, to_b, &[1; 100]);
     }
     assert!(!a.sleep(LIMIT));
+    assert_eq!(a.arm(&mut Alarm::default(), &Sleep::new(), false), Armed::Restless);
     // Something is there.
     let began = Instant::now();
     assert!(b.sleep(LIMIT) && began.elapsed() < LIMIT);

@@ -13,6 +13,8 @@
 //! Nothing here is trusted: whatever a hostile ringer writes into `signal` is a spurious wake-up, and a
 //! hostile waiter's `armed` costs its ringers a system call.
 
+#[cfg(not(loom))]
+mod apart;
 mod spin;
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -21,6 +23,8 @@ mod tests_loom;
 mod wake_cost;
 
 pub use crate::clock::Deadline;
+#[cfg(not(loom))]
+pub use apart::{Signal, Sleep};
 pub use spin::Spin;
 pub use wake_cost::WakeProbe;
 

@@ -6,9 +6,10 @@ mod ring_support;
 
 use proptest::prelude::*;
 use ring_support::{Random, give_way, message, must_end, open};
-use shm::doorbell::{Spin, WaitOutcome};
+use shm::doorbell::{Sleep, Spin, WaitOutcome};
 use shm::ring::record::{Consumer, ConsumerHalf, INLINE_BYTES, Producer, ProducerHalf, pair};
 use shm::ring::{PopError, PushError};
+use shm::sync::Ordering;
 use std::collections::VecDeque;
 
 #[derive(Clone, Debug)]
@@ -229,6 +230,30 @@ fn two_threads_large_ring() {
 }
 
 /// Both sides sleep whenever there is nothing to do, and nobody sleeps forever.
+#[test]
+fn the_word_that_a_producer_rings_is_there_without_the_ring() {
+    let (mut producer, consumer) = pair(4096).unwrap();
+    let (signal, sleep) = (consumer.signal().unwrap(), Sleep::new());
+    let value = || signal.word().unwrap().load(Ordering::Relaxed);
+    let before = sleep.arm(&consumer.waiter());
+    assert_eq!((value(), sleep.look(|| !consumer.is_empty())), (before, false));
+    producer.push(&[1; 8]).unwrap();
+    for _ in 0..2 {
+        producer.ring_once();
+        assert_eq!((value(), sleep.look(|| !consumer.is_empty())), (before + 1, true));
+    }
+    // Who was armed for another sleep since stays armed.
+    let other = Sleep::new();
+    assert_eq!(other.arm(&consumer.waiter()), before + 1);
+    sleep.disarm(&consumer.waiter());
+    producer.ring_once();
+    assert_eq!(value(), before + 2);
+    other.disarm(&consumer.waiter());
+    producer.ring_once();
+    drop((producer, consumer));
+    assert_eq!(value(), before + 2);
+}
+
 #[test]
 fn sleeping_sides_are_woken() {
     must_end(|| {

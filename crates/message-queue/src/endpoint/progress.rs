@@ -2,7 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use shm::doorbell::Sleep;
+
 use super::Endpoint;
+use crate::alarm::{Alarm, Armed};
 use crate::completion::Sink;
 use crate::error::Error;
 use crate::inboxes::Inbox;
@@ -97,6 +100,30 @@ impl<M: Meeting> Endpoint<M> {
         let core = &self.core;
         let is_idle = core.busy.is_empty() && core.asked.is_empty() && !core.is_any_lost;
         is_idle && self.meeting.arrivals_word().is_some_and(|own| self.inboxes.sleep(own, limit))
+    }
+
+    /// Has peers ring for a sleep of whoever holds the alarm, and adds to it what wakes the sleeper. Whether
+    /// the sleep can begin; [`Endpoint::disarm`] ends it in any case. Who sleeps is to look again after a
+    /// while, as with [`Endpoint::sleep`].
+    ///
+    /// If it `lasts`, peers go on ringing after other sleeps: of one that is not ended so.
+    #[cold]
+    pub fn arm(&mut self, alarm: &mut Alarm, sleep: &Sleep, lasts: bool) -> Armed {
+        self.is_armed_for_good |= lasts;
+        let core = &self.core;
+        let is_idle = core.busy.is_empty() && core.asked.is_empty() && !core.is_any_lost;
+        let word = self.meeting.arrivals_handle().filter(|_| is_idle);
+        let Some(word) = word else { return Armed::Restless };
+        alarm.add(word, 0);
+        self.inboxes.arm(alarm, sleep, || self.meeting.has_arrivals())
+    }
+
+    /// The sleep has ended.
+    #[cold]
+    pub fn disarm(&mut self, sleep: &Sleep) {
+        if !self.is_armed_for_good {
+            self.inboxes.disarm(sleep);
+        }
     }
 
     #[cold]

@@ -1,6 +1,6 @@
 //! The lane between two processes of one machine: a record ring.
 
-use shm::doorbell::Waiter;
+use shm::doorbell::{Signal, Waiter};
 use shm::ring::record::{Claim, Consumer, Producer};
 use shm::ring::{PopError, PushError};
 use shm::window::Window;
@@ -75,6 +75,10 @@ impl Inlet for Box<Consumer> {
 
     fn waiter(&self) -> Option<Waiter<'_>> {
         Some(Consumer::waiter(self))
+    }
+
+    fn signal(&self) -> Option<Signal> {
+        Consumer::signal(self).ok()
     }
 
     fn memory_bytes(&self) -> usize {

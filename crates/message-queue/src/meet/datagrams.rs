@@ -73,7 +73,7 @@ enum Came {
 #[derive(Debug, Default)]
 struct Mailbox {
     /// 1 if there is any.
-    is_any: AtomicU32,
+    is_any: Arc<AtomicU32>,
     list: Mutex<Vec<Came>>,
 }
 
@@ -115,6 +115,8 @@ pub struct Datagrams {
     socket: Arc<OwnedFd>,
     own_process: Arc<PidFd>,
     came: Arc<Mailbox>,
+    /// That of `came`.
+    is_any: Arc<AtomicU32>,
     rings: Arc<Mutex<Rings>>,
     /// Consumers of rings that peers were invited to make.
     invited: HashMap<Name, ConsumerHalf>,
@@ -153,7 +155,8 @@ impl Datagrams {
             .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::AGAIN))?;
         drop(signals);
         let (invited, without) = (HashMap::new(), HashMap::new());
-        Ok(Self { name, socket, own_process, came, rings, invited, without, thread: Some(thread) })
+        let is_any = Arc::clone(&came.is_any);
+        Ok(Self { name, socket, own_process, came, is_any, rings, invited, without, thread: Some(thread) })
     }
 
     /// Whether it is time to send a peer descriptors again.
@@ -267,18 +270,22 @@ impl Meeting for Datagrams {
 
     #[inline]
     fn has_arrivals(&self) -> bool {
-        self.came.is_any.load(Ordering::Acquire) != 0
+        self.is_any.load(Ordering::Acquire) != 0
     }
 
     fn arrivals_word(&self) -> Option<&AtomicU32> {
-        Some(&self.came.is_any)
+        Some(&self.is_any)
+    }
+
+    fn arrivals_handle(&self) -> Option<Arc<AtomicU32>> {
+        Some(Arc::clone(&self.is_any))
     }
 
     #[cold]
     fn arrivals(&mut self) -> Vec<Arrival<Box<Producer>, Box<Consumer>>> {
         let came = {
             let mut list = self.came.list.lock().unwrap_or_else(PoisonError::into_inner);
-            self.came.is_any.store(0, Ordering::Relaxed);
+            self.is_any.store(0, Ordering::Relaxed);
             std::mem::take(&mut *list)
         };
         came.into_iter().filter_map(|came| self.came(came)).collect()

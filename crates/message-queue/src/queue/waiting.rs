@@ -53,7 +53,7 @@ const RESTLESS: u32 = 16;
 
 /// What the waits of an end point have learnt.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Patience {
+pub struct Patience {
     /// How long it is looked before the processor is left.
     look: Duration,
     /// What it has lately cost to leave it.
@@ -131,7 +131,7 @@ impl Patience {
 
 /// One wait.
 #[derive(Debug)]
-pub(crate) struct Waiting {
+pub struct Waiting {
     turns: u32,
     limit: Option<Duration>,
     /// When the wait began, once it was asked.
@@ -148,15 +148,17 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
+    /// One of so long at most; without a limit it may last for ever.
     #[inline]
-    pub(crate) fn new(limit: Option<Duration>) -> Self {
+    #[must_use]
+    pub fn new(limit: Option<Duration>) -> Self {
         let (since, moved, left_for) = (None, None, None);
         Self { turns: 0, limit, since, moved, is_alone: false, left_for, in_vain: 0, restless: 0 }
     }
 
     /// Something has arrived, so more may.
     #[inline]
-    pub(crate) fn went_on(&mut self, patience: &mut Patience) {
+    pub fn went_on(&mut self, patience: &mut Patience) {
         (self.moved, self.in_vain, self.restless) = (None, 0, 0);
         if let Some(took) = self.left_for.take() {
             patience.has_paid(took);
@@ -166,8 +168,11 @@ impl Waiting {
     /// A turn found nothing. Whether it slept, so that there is time to look for those who have ended.
     ///
     /// `sleep` sleeps until a peer wakes it, for some time at most, and says whether it could.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`].
     #[inline]
-    pub(crate) fn pause(
+    pub fn pause(
         &mut self,
         patience: &mut Patience,
         sleep: impl FnOnce(Duration) -> bool,

@@ -6,6 +6,8 @@
 
 use super::mapped::Mapped;
 use crate::doorbell::{Ringer, Waiter};
+#[cfg(not(loom))]
+use crate::region::PartialMapOptions;
 use crate::region::{MapAccess, Region, RegionOptions};
 use crate::sync::Ordering;
 use crate::{Error, Result};
@@ -138,6 +140,14 @@ pub(super) fn ringer<'a>(ours: &'a Mapped, theirs: &'a Mapped) -> Ringer<'a> {
 #[inline]
 pub(super) fn waiter<'a>(ours: &'a Mapped, theirs: &'a Mapped) -> Waiter<'a> {
     Waiter::new(theirs.head_u32(word::SIGNAL), ours.head_u32(word::ARMED))
+}
+
+/// The word that the side of `theirs` changes when it rings.
+#[cfg(not(loom))]
+pub(super) fn signal(theirs: &Mapped) -> Result<crate::doorbell::Signal> {
+    let (offset, access) = (word::SIGNAL * 8, MapAccess::ReadOnly);
+    let options = PartialMapOptions { offset, len: size_of::<u32>(), address: None, access };
+    theirs.region().map_part(&options).map(crate::doorbell::Signal::new)
 }
 
 /// Sizes of the rings made of lines, which only their writer's region says.

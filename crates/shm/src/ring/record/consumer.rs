@@ -189,6 +189,15 @@ impl Consumer {
         ends::waiter(self.reader.own(), self.reader.data())
     }
 
+    /// The word that the producer changes when it rings, for who sleeps without this end.
+    ///
+    /// # Errors
+    /// As [`Region::map_part`].
+    #[cfg(not(loom))]
+    pub fn signal(&self) -> Result<crate::doorbell::Signal> {
+        ends::signal(self.reader.data())
+    }
+
     /// Wakes a producer that waits for room: call it after [`Consumer::give_back`].
     #[inline]
     #[must_use]

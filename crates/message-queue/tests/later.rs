@@ -1,0 +1,94 @@
+//! An end point that is looked for before it is there, by its own name or by that of the first of its owner;
+//! and sends that have memory of their own later than they were begun.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::time::{Duration, Instant};
+
+use message_queue::completion::{Completion, Ended};
+use message_queue::endpoint::{Endpoint, ReceiveRequest, SendRequest, Sent, Space};
+use message_queue::meet::Datagrams;
+use message_queue::{Buffers, Error, Name, Settings, Want};
+use shm::lent::Piece;
+
+fn begin(name: Name) -> Endpoint {
+    let settings = Settings::default();
+    Endpoint::with(Datagrams::begin(name, settings.ring_bytes).unwrap(), settings)
+}
+
+fn is_received(end: &Completion) -> bool {
+    matches!(end.ended, Ended::Receive(Some(_))) && end.error.is_none()
+}
+
+#[test]
+fn who_was_not_there_is_found_later_and_hears_and_is_heard() {
+    let name = Name::new().unwrap();
+    let (mut a, mut told) = (Endpoint::new(Settings::default()).unwrap(), Vec::new());
+    let (first, second) = (a.peer(name), a.peer(name.second()));
+    let gone = |peer| Err(Error::PeerGone { peer });
+    // The first is there from now on, which says nothing of the second.
+    let mut of_first = begin(name);
+    assert_eq!(a.open_way_if_there(second, &mut told), gone(second));
+    let mut of_second = begin(name.second());
+    let limit = Instant::now() + Duration::from_secs(60);
+    for (peer, other) in [(first, &mut of_first), (second, &mut of_second)] {
+        let (to_a, mut told_other) = (other.peer(a.name()), Vec::new());
+        let receive =
+            |source| ReceiveRequest { space: Space::Tagged, want: Want::exactly(source, 1), user: 0 };
+        other.receive(&receive(to_a), vec![0; 8].into(), &mut told_other);
+        a.receive(&receive(peer), vec![0; 8].into(), &mut told);
+        while !a.open_way_if_there(peer, &mut told).unwrap() {
+            a.progress(&mut told);
+            assert!(Instant::now() < limit, "no way");
+        }
+        a.send(&SendRequest::tagged(peer, 1), vec![1; 8].into(), &mut told).unwrap();
+        other.send(&SendRequest::tagged(to_a, 1), vec![2; 8].into(), &mut told_other).unwrap();
+        while !told.iter().any(is_received) || !told_other.iter().any(is_received) {
+            a.progress(&mut told);
+            other.progress(&mut told_other);
+            assert!(Instant::now() < limit, "nothing is received");
+        }
+        told.clear();
+    }
+}
+
+#[test]
+fn memory_that_was_lent_for_sends_that_wait_can_be_had_back() {
+    let (mut a, mut b) = (begin(Name::new().unwrap()), begin(Name::new().unwrap()));
+    let (to_b, to_a) = (a.peer(b.name()), b.peer(a.name()));
+    let (mut told, mut told_b) = (Vec::new(), Vec::new());
+    let limit = Instant::now() + Duration::from_secs(60);
+    // There is no way yet, so all of them wait: long ones and short ones.
+    let lengths = [8, 100_000, 5_000, 0, 50_000];
+    for (number, len) in lengths.into_iter().enumerate() {
+        let piece = Piece::from(vec![number as u8; len].leak());
+        let send = SendRequest { user: number as u64, ..SendRequest::tagged(to_b, 1) };
+        assert!(matches!(a.send(&send, Buffers::Lent(piece), &mut told), Ok(Sent::Later)));
+    }
+    let mut asked = Vec::new();
+    a.copy_waiting(|user, len| {
+        asked.push((user, len));
+        user != 2
+    });
+    assert_eq!(asked, [(0, 8), (1, 100_000), (2, 5_000), (3, 0), (4, 50_000)]);
+    for (number, len) in lengths.into_iter().enumerate() {
+        let receive = ReceiveRequest { space: Space::Tagged, want: Want::exactly(to_a, 1), user: 0 };
+        b.receive(&receive, vec![0xee; len].into(), &mut told_b);
+        while told_b.is_empty() {
+            a.progress(&mut told);
+            b.progress(&mut told_b);
+            assert!(Instant::now() < limit, "message {number} does not come");
+        }
+        let end = told_b.remove(0);
+        assert!(is_received(&end) && end.buffers.into_owned().unwrap() == vec![number as u8; len]);
+    }
+    while told.len() < lengths.len() {
+        a.progress(&mut told);
+        b.progress(&mut told_b);
+        assert!(Instant::now() < limit, "sends do not end");
+    }
+    for end in told {
+        let is_lent = matches!(end.buffers, Buffers::Lent(_));
+        assert_eq!((end.error, is_lent), (None, end.user == 2), "{}", end.user);
+    }
+}
