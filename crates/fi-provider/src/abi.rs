@@ -101,6 +101,14 @@ pub(crate) struct fi_ops_cntr {
 }
 
 #[repr(C)]
+pub(crate) struct fi_cntr_attr {
+    pub(crate) events: u32,
+    pub(crate) wait_obj: u32,
+    pub(crate) wait_set: *mut c_void,
+    pub(crate) flags: u64,
+}
+
+#[repr(C)]
 pub(crate) struct fid_cntr {
     pub(crate) fid: fid,
     pub(crate) ops: *mut fi_ops_cntr,

@@ -9,6 +9,8 @@ mod inner;
 pub(crate) mod memory;
 pub(crate) mod memory_lane;
 pub(crate) mod name;
+pub(crate) mod notifier;
 pub(crate) mod request;
 pub(crate) mod slab;
 pub(crate) mod state;
+pub(crate) mod wait;

@@ -10,7 +10,7 @@ use std::ptr::{null, null_mut, without_provenance_mut};
 use fabric_sys::abi::*;
 use fabric_sys::calls::*;
 use fabric_sys::constants::*;
-use program::{Program, bytes_of, until};
+use program::{Program, bytes_of, counter, until};
 
 const ALL: u64 = FI_REMOTE_READ | FI_REMOTE_WRITE;
 const FI_UINT8: u32 = 1;
@@ -324,33 +324,16 @@ fn who_is_no_target_refuses_and_can_ask_for_operations_afterwards() {
     assert!(memory.bytes == bytes && not_accessible.bytes.iter().all(|byte| *byte == 0));
 }
 
-/// `struct fid_cntr`, and what its table begins with (`rdma/fi_eq.h`).
-#[repr(C)]
-struct CounterObject {
-    fid: fid,
-    ops: *const CounterOps,
-}
-
-#[repr(C)]
-struct CounterOps {
-    size: usize,
-    read: unsafe extern "C" fn(*mut CounterObject) -> u64,
-}
-
 #[test]
 fn what_peers_do_in_a_registration_is_counted_if_it_has_counters() {
-    type Open =
-        unsafe extern "C" fn(*mut fid_domain, *mut c_void, *mut *mut CounterObject, *mut c_void) -> i32;
     let mut programs = Program::several::<2>();
     let memory = Registered::new(&programs[1], 20_000, ALL, 9);
     let counters = [FI_REMOTE_READ, FI_REMOTE_WRITE].map(|access| {
-        let mut counter = null_mut();
-        // SAFETY: the tables are the provider's, and the member has this type.
+        let counter = counter(&programs[1]);
+        // SAFETY: the table is the provider's.
         unsafe {
-            let open: Open = std::mem::transmute((*(*programs[1].domain).ops).cntr_open);
-            assert_eq!(open(programs[1].domain, null_mut(), &raw mut counter, null_mut()), 0);
             let bind = (*(*memory.mr.cast::<fid>()).ops).bind.unwrap();
-            assert_eq!(bind(memory.mr.cast(), counter.cast(), access), 0);
+            assert_eq!(bind(memory.mr.cast(), counter.fid(), access), 0);
         }
         counter
     });
@@ -370,14 +353,9 @@ fn what_peers_do_in_a_registration_is_counted_if_it_has_counters() {
     until(&mut programs, |p| p[0].good.len() + p[0].bad.len() == 3);
     // SAFETY: likewise.
     begin(&mut programs, |p| unsafe { fi_read(p[0].ep, at.cast(), 20_000, null_mut(), 1, 0, 9, context(1)) });
-    // SAFETY: counters that were just opened.
-    let counted = || unsafe { counters.map(|counter| ((*(*counter).ops).read)(counter)) };
+    let counted = || [counters[0].read(), counters[1].read()];
     until(&mut programs, |p| p[0].good.len() == 3 && counted() == [1, 2]);
     assert_eq!(memory.close(), 0);
-    for counter in counters {
-        // SAFETY: used no more.
-        unsafe { assert_eq!((*(*counter.cast::<fid>()).ops).close.unwrap()(counter.cast()), 0) };
-    }
 }
 
 #[test]

@@ -1,10 +1,13 @@
 //! Completions, and the queues and counters that they go to.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use fabric_sys::abi::fi_addr_t;
 use fabric_sys::constants::FI_ADDR_NOTAVAIL;
 use libc::c_int;
+
+use super::wait::Bell;
 
 /// The end of an operation, as a program reads it.
 #[derive(Clone, Copy, Debug)]
@@ -35,11 +38,28 @@ impl Completion {
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     waiting: VecDeque<Completion>,
+    /// Wakes who waits for it.
+    pub(crate) bell: Arc<Bell>,
+    is_bell_wanted: bool,
 }
 
 impl Queue {
     pub(crate) fn push(&mut self, completion: Completion) {
         self.waiting.push_back(completion);
+        if self.is_bell_wanted {
+            self.is_bell_wanted = false;
+            self.bell.ring();
+        }
+    }
+
+    /// The bell, which is rung with the next completion.
+    pub(crate) fn bell_wanted(&mut self) -> &Bell {
+        self.is_bell_wanted = true;
+        &self.bell
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
     }
 
     /// The next one, if it is no error.
@@ -66,4 +86,31 @@ pub(crate) struct Counter {
     pub(crate) bad: u64,
     /// What it is bound to.
     pub(crate) users: u32,
+    /// Wakes who waits for it.
+    pub(crate) bell: Arc<Bell>,
+    is_bell_wanted: bool,
+}
+
+impl Counter {
+    /// An operation has ended.
+    #[inline]
+    pub(crate) fn count(&mut self, is_good: bool) {
+        *(if is_good { &mut self.good } else { &mut self.bad }) += 1;
+        self.has_changed();
+    }
+
+    /// Wakes who waits for it.
+    #[inline]
+    pub(crate) fn has_changed(&mut self) {
+        if self.is_bell_wanted {
+            self.is_bell_wanted = false;
+            self.bell.ring();
+        }
+    }
+
+    /// The bell, which is rung with the next change.
+    pub(crate) fn bell_wanted(&mut self) -> &Bell {
+        self.is_bell_wanted = true;
+        &self.bell
+    }
 }

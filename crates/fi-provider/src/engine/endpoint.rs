@@ -1,6 +1,7 @@
 //! An end point: one of crate `message-queue`, whose completions go to libfabric's queues and counters. For
 //! operations on memory there is another one beside it, if they are wanted: see [`super::memory_lane`].
 
+mod sleep;
 mod told;
 
 use std::collections::HashMap;
@@ -198,8 +199,8 @@ impl Endpoint {
         begun
     }
 
-    /// Of a registration that is to be closed, what peers have not begun is refused, and what they do not take
-    /// is copied.
+    /// Of a registration that is to be closed, what peers have not begun is refused, and what they do not
+    /// take is copied.
     pub(crate) fn leaves_region(&mut self, closing: u32, shared: &mut Shared) {
         if let Some(memory) = &mut self.memory {
             memory.leaves_region(closing, shared);

@@ -20,8 +20,9 @@ use libc::c_int;
 use message_queue::completion::Completion as End;
 use message_queue::endpoint::{Counters as Taken, Mode, SendRequest as Send, Sent};
 use message_queue::meet::Datagrams;
-use message_queue::{Buffers, Error, Space};
+use message_queue::{Alarm, Armed, Buffers, Error, Space};
 use rustix::io::Errno;
+use shm::doorbell::Sleep;
 
 use super::completion::Completion;
 use super::endpoint::Bound;
@@ -242,6 +243,21 @@ impl MemoryLane {
             }
             _ => {}
         }
+    }
+
+    /// Looks whether one of the peers has ended.
+    pub(crate) fn watch(&mut self, shared: &mut Shared) {
+        self.inside(shared, |inner, ends| inner.watch(ends));
+    }
+
+    /// As [`message_queue::Endpoint::arm`].
+    pub(crate) fn arm(&mut self, alarm: &mut Alarm, sleep: &Sleep, lasts: bool) -> Armed {
+        if self.unsent.is_empty() { self.inner.arm(alarm, sleep, lasts) } else { Armed::Restless }
+    }
+
+    /// As [`message_queue::Endpoint::disarm`].
+    pub(crate) fn disarm(&mut self, sleep: &Sleep) {
+        self.inner.disarm(sleep);
     }
 
     /// Before it is dropped: gets out what peers wait for. How often each path was taken.

@@ -15,6 +15,7 @@ use super::endpoint::Endpoint;
 use super::memory::{Memory, Naming};
 use super::name::{Name, Names, PeerId};
 use super::slab::Slab;
+use super::wait::Awaited;
 
 /// A domain.
 #[derive(Debug)]
@@ -106,8 +107,23 @@ impl State {
         }
     }
 
-    /// Of a registration that is to be closed, what peers have not begun is refused, and what they do not take
-    /// is copied.
+    /// Calls `work` with each end point that lets something come to what is awaited.
+    pub(crate) fn each(&mut self, awaited: Awaited, mut work: impl FnMut(&mut Endpoint, &mut Shared)) {
+        let Self { endpoints, pollers, shared } = self;
+        match awaited {
+            Awaited::Queue(queue) => {
+                for number in pollers.get(queue as usize).into_iter().flatten() {
+                    if let Some(endpoint) = endpoints.get_mut(*number) {
+                        work(endpoint, shared);
+                    }
+                }
+            }
+            Awaited::Counter(_) => endpoints.iter_mut().for_each(|endpoint| work(endpoint, shared)),
+        }
+    }
+
+    /// Of a registration that is to be closed, what peers have not begun is refused, and what they do not
+    /// take is copied.
     pub(crate) fn leave_region(&mut self, region: u32) {
         for endpoint in self.endpoints.iter_mut() {
             endpoint.leaves_region(region, &mut self.shared);

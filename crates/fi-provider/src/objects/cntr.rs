@@ -1,16 +1,17 @@
 //! `fid_cntr`: counters of completed operations.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use fabric_sys::abi::{fi_ops, fid, fid_domain};
-use fabric_sys::constants::FI_ETIMEDOUT;
+use fabric_sys::constants::{FI_EAVAIL, FI_ENOSYS, FI_ETIMEDOUT, FI_WAIT_NONE, FI_WAIT_UNSPEC};
 use libc::{c_int, c_void};
 
 use super::Object;
-use crate::abi::{FI_CLASS_CNTR, FI_EBUSY, fi_ops_cntr, fid_cntr};
+use crate::abi::{FI_CLASS_CNTR, FI_EBUSY, FI_WAIT_YIELD, fi_cntr_attr, fi_ops_cntr, fid_cntr};
 use crate::absent::Table;
 use crate::engine::completion::Counter;
+use crate::engine::state::Shared;
+use crate::engine::wait::{self, Awaited};
 use crate::trace::{Op, count};
 
 static OPS: Table<fi_ops> = Table(super::ops(close, None, None));
@@ -20,13 +21,18 @@ static CNTR_OPS: Table<fi_ops_cntr> =
 /// `fi_cntr_open(3)`.
 pub(crate) unsafe extern "C" fn open(
     domain: *mut fid_domain,
-    _attr: *mut c_void,
+    attr: *mut fi_cntr_attr,
     cntr: *mut *mut fid_cntr,
     context: *mut c_void,
 ) -> c_int {
     count(Op::CntrOpen);
-    // SAFETY: a domain of the program's.
-    let object = unsafe { Object::of(domain) };
+    // SAFETY: a domain of the program's, and attributes or null.
+    let (object, attr) = unsafe { (Object::of(domain), attr.as_ref()) };
+    let has_descriptor =
+        |attr: &fi_cntr_attr| !matches!(attr.wait_obj, FI_WAIT_NONE | FI_WAIT_UNSPEC | FI_WAIT_YIELD);
+    if attr.is_some_and(has_descriptor) {
+        return -FI_ENOSYS;
+    }
     let number = object.domain.lock().shared.counters.insert(Counter::default());
     let fid = fid { fclass: FI_CLASS_CNTR, context, ops: OPS.pointer() };
     let c = fid_cntr { fid, ops: CNTR_OPS.pointer() };
@@ -62,6 +68,20 @@ unsafe fn with<R: Default>(cntr: *mut fid_cntr, work: impl FnOnce(&mut Counter) 
     state.shared.counters.get_mut(object.number).map(work).unwrap_or_default()
 }
 
+/// The same for a change, which may end waits.
+///
+/// # Safety
+/// A counter of the program's.
+unsafe fn change(cntr: *mut fid_cntr, work: impl FnOnce(&mut Counter)) {
+    // SAFETY: by the caller's word.
+    unsafe {
+        with(cntr, |counter| {
+            work(counter);
+            counter.has_changed();
+        });
+    }
+}
+
 unsafe extern "C" fn read(cntr: *mut fid_cntr) -> u64 {
     count(Op::CntrRead);
     // SAFETY: the program's counter.
@@ -75,44 +95,41 @@ unsafe extern "C" fn readerr(cntr: *mut fid_cntr) -> u64 {
 
 unsafe extern "C" fn add(cntr: *mut fid_cntr, value: u64) -> c_int {
     // SAFETY: the program's counter.
-    unsafe { with(cntr, |counter| counter.good = counter.good.wrapping_add(value)) };
+    unsafe { change(cntr, |counter| counter.good = counter.good.wrapping_add(value)) };
     0
 }
 
 unsafe extern "C" fn set(cntr: *mut fid_cntr, value: u64) -> c_int {
     // SAFETY: the program's counter.
-    unsafe { with(cntr, |counter| counter.good = value) };
+    unsafe { change(cntr, |counter| counter.good = value) };
     0
 }
 
 unsafe extern "C" fn adderr(cntr: *mut fid_cntr, value: u64) -> c_int {
     // SAFETY: the program's counter.
-    unsafe { with(cntr, |counter| counter.bad = counter.bad.wrapping_add(value)) };
+    unsafe { change(cntr, |counter| counter.bad = counter.bad.wrapping_add(value)) };
     0
 }
 
 unsafe extern "C" fn seterr(cntr: *mut fid_cntr, value: u64) -> c_int {
     // SAFETY: the program's counter.
-    unsafe { with(cntr, |counter| counter.bad = value) };
+    unsafe { change(cntr, |counter| counter.bad = value) };
     0
 }
 
 unsafe extern "C" fn wait(cntr: *mut fid_cntr, threshold: u64, timeout: c_int) -> c_int {
-    let until = u64::try_from(timeout).ok().map(|ms| Instant::now() + Duration::from_millis(ms));
+    count(Op::CntrWait);
     // SAFETY: the program's counter.
-    let before = unsafe { with(cntr, |counter| counter.bad) };
-    loop {
-        // SAFETY: the program's counter.
-        let (good, bad) = unsafe { with(cntr, |counter| (counter.good, counter.bad)) };
-        if good >= threshold {
-            return 0;
-        }
-        if bad != before {
-            return -fabric_sys::constants::FI_EAVAIL;
-        }
-        if until.is_some_and(|until| Instant::now() >= until) {
-            return -FI_ETIMEDOUT;
-        }
-        std::thread::yield_now();
-    }
+    let object = unsafe { Object::of(cntr) };
+    // SAFETY: the program's counter.
+    let (before, bell) = unsafe { with(cntr, |counter| (counter.bad, Arc::clone(&counter.bell))) };
+    let end = move |counter: &Counter| {
+        if counter.good >= threshold { Some(0) } else { (counter.bad != before).then_some(-FI_EAVAIL) }
+    };
+    let number = object.number;
+    let is_over = |shared: &Shared| shared.counters.get(number).and_then(end).is_some();
+    // SAFETY: the program's counter.
+    let look = || unsafe { with(cntr, |counter| end(counter)) };
+    let awaited = Awaited::Counter(number);
+    wait::wait(&object.domain, awaited, &bell, timeout, look, is_over).unwrap_or(-FI_ETIMEDOUT)
 }

@@ -1,13 +1,13 @@
 //! `fid_cq`: queues of completions. Reading one lets its end points make progress.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use fabric_sys::abi::{
     fi_addr_t, fi_cq_attr, fi_cq_data_entry, fi_cq_err_entry, fi_ops, fi_ops_cq, fid, fid_cq, fid_domain,
 };
 use fabric_sys::constants::{
-    FI_CQ_FORMAT_DATA, FI_EAGAIN, FI_EAVAIL, FI_EINVAL, FI_ENOSYS, FI_WAIT_NONE, FI_WAIT_UNSPEC,
+    FI_CQ_FORMAT_DATA, FI_EAGAIN, FI_EAVAIL, FI_EINVAL, FI_ENOSYS, FI_GETWAIT, FI_WAIT_FD, FI_WAIT_NONE,
+    FI_WAIT_UNSPEC,
 };
 use libc::{c_char, c_int, c_void};
 
@@ -16,12 +16,14 @@ use crate::abi::{
     FI_CLASS_CQ, FI_CQ_FORMAT_CONTEXT, FI_CQ_FORMAT_MSG, FI_CQ_FORMAT_TAGGED, FI_CQ_FORMAT_UNSPEC, FI_EBUSY,
     FI_WAIT_YIELD, fi_cq_tagged_entry,
 };
-use crate::absent::{ABSENT, Table};
+use crate::absent::Table;
 use crate::engine::completion::{Completion, Queue};
-use crate::engine::state::Domain;
+use crate::engine::notifier::Notifier;
+use crate::engine::state::{Domain, Shared};
+use crate::engine::wait::{self, Awaited, Bell};
 use crate::trace::{Op, count};
 
-static OPS: Table<fi_ops> = Table(super::ops(close, None, None));
+static OPS: Table<fi_ops> = Table(super::ops(close, None, Some(control)));
 static CQ_OPS: Table<fi_ops_cq> = Table(fi_ops_cq {
     size: size_of::<fi_ops_cq>(),
     read: Some(read),
@@ -29,7 +31,7 @@ static CQ_OPS: Table<fi_ops_cq> = Table(fi_ops_cq {
     readerr: Some(readerr),
     sread: sread as *const c_void,
     sreadfrom: sreadfrom as *const c_void,
-    signal: ABSENT,
+    signal: signal as *const c_void,
     strerror: Some(strerror),
 });
 
@@ -40,6 +42,10 @@ struct QueueObject {
     domain: Arc<Domain>,
     number: u32,
     entry_bytes: usize,
+    /// Wakes who waits for it.
+    bell: Arc<Bell>,
+    /// If the program wants to wait for a descriptor.
+    notifier: Option<Notifier>,
 }
 
 impl QueueObject {
@@ -72,7 +78,7 @@ pub(crate) unsafe extern "C" fn open(
     // SAFETY: a domain of the program's, and its attributes.
     let (object, attr) = unsafe { (Object::of(domain), attr.as_mut()) };
     let Some(attr) = attr else { return -FI_EINVAL };
-    if !matches!(attr.wait_obj, FI_WAIT_NONE | FI_WAIT_UNSPEC | FI_WAIT_YIELD) {
+    if !matches!(attr.wait_obj, FI_WAIT_NONE | FI_WAIT_UNSPEC | FI_WAIT_YIELD | FI_WAIT_FD) {
         return -FI_ENOSYS;
     }
     let entry_bytes = match attr.format {
@@ -85,10 +91,17 @@ pub(crate) unsafe extern "C" fn open(
         }
         _ => return -FI_EINVAL,
     };
-    let number = object.domain.lock().shared.queues.insert(Queue::default());
+    let queue = Queue::default();
+    let bell = Arc::clone(&queue.bell);
+    let notifier = match (attr.wait_obj == FI_WAIT_FD).then(|| Notifier::new(Arc::clone(&bell))).transpose() {
+        Ok(notifier) => notifier,
+        Err(errno) => return -errno.raw_os_error(),
+    };
+    let number = object.domain.lock().shared.queues.insert(queue);
     let fid = fid { fclass: FI_CLASS_CQ, context, ops: OPS.pointer() };
     let c = fid_cq { fid, ops: CQ_OPS.pointer() };
-    let made = Box::new(QueueObject { c, domain: Arc::clone(&object.domain), number, entry_bytes });
+    let domain = Arc::clone(&object.domain);
+    let made = Box::new(QueueObject { c, domain, number, entry_bytes, bell, notifier });
     // SAFETY: the program's place for the pointer.
     unsafe { *cq = Box::into_raw(made).cast() };
     0
@@ -194,7 +207,7 @@ unsafe extern "C" fn readerr(cq: *mut fid_cq, buf: *mut fi_cq_err_entry, _flags:
     1
 }
 
-/// Waits by looking again and again; other programs of the processor go first.
+/// Waits until there is something, and sleeps if that takes long.
 ///
 /// # Safety
 /// As for `fi_cq_sreadfrom`; `sources` may be null.
@@ -205,16 +218,57 @@ unsafe fn wait(
     sources: *mut fi_addr_t,
     timeout: c_int,
 ) -> isize {
+    const NOTHING: isize = -(FI_EAGAIN as isize);
     count(Op::CqSread);
-    let until = u64::try_from(timeout).ok().map(|ms| Instant::now() + Duration::from_millis(ms));
-    loop {
-        // SAFETY: the program's arguments.
-        let got = unsafe { read_into(cq, buf, len, sources) };
-        if got != -(FI_EAGAIN as isize) || until.is_some_and(|until| Instant::now() >= until) {
-            return got;
+    // SAFETY: a queue of the program's.
+    let object = unsafe { QueueObject::of(cq) };
+    let awaited = Awaited::Queue(object.number);
+    // SAFETY: the program's arguments.
+    let look = || Some(unsafe { read_into(cq, buf, len, sources) }).filter(|got| *got != NOTHING);
+    let is_over = |shared: &Shared| has_any(shared, object.number);
+    wait::wait(&object.domain, awaited, &object.bell, timeout, look, is_over).unwrap_or(NOTHING)
+}
+
+/// Whether a queue has completions.
+fn has_any(shared: &Shared, number: u32) -> bool {
+    shared.queues.get(number).is_none_or(|queue| !queue.is_empty())
+}
+
+/// Ends a wait for completions: `fi_cq_signal(3)`. From any thread, also of a domain that is used by one at a
+/// time.
+unsafe extern "C" fn signal(cq: *mut fid_cq) -> c_int {
+    count(Op::CqSignal);
+    // SAFETY: a queue of the program's.
+    unsafe { QueueObject::of(cq) }.bell.signal();
+    0
+}
+
+unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
+    // SAFETY: a queue of the program's.
+    let object = unsafe { QueueObject::of(fid.cast()) };
+    match &object.notifier {
+        Some(notifier) if command == FI_GETWAIT && !arg.is_null() => {
+            // SAFETY: with this command the program passes a place for a descriptor.
+            unsafe { *arg.cast::<c_int>() = notifier.descriptor() };
+            0
         }
-        std::thread::yield_now();
+        _ => -FI_ENOSYS,
     }
+}
+
+/// Whether the program may wait for the descriptor of a queue now: `fi_trywait` in fi_poll(3).
+///
+/// # Safety
+/// A queue of the program's.
+pub(super) unsafe fn try_wait(fid: *mut fid) -> c_int {
+    count(Op::Trywait);
+    // SAFETY: by the caller's word.
+    let object = unsafe { QueueObject::of(fid.cast()) };
+    let Some(notifier) = &object.notifier else { return -FI_EINVAL };
+    let mut state = object.domain.lock();
+    state.progress(object.number);
+    let is_over = |shared: &Shared| has_any(shared, object.number);
+    if notifier.try_wait(&mut state, object.number, is_over) { 0 } else { -FI_EAGAIN }
 }
 
 unsafe extern "C" fn sread(

@@ -1,10 +1,11 @@
 //! `fid_fabric`: the network.
 
 use fabric_sys::abi::{fi_fabric_attr, fi_ops, fi_ops_fabric, fid, fid_fabric};
+use fabric_sys::constants::FI_ENOSYS;
 use libc::{c_int, c_void};
 
-use super::{domain, eq};
-use crate::abi::FI_CLASS_FABRIC;
+use super::{cq, domain, eq};
+use crate::abi::{FI_CLASS_CQ, FI_CLASS_FABRIC};
 use crate::absent::{ABSENT, Table};
 use crate::trace::{Op, count};
 
@@ -41,7 +42,23 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     0
 }
 
-/// There is nothing to sleep on yet, so nothing that forbids it.
-unsafe extern "C" fn trywait(_: *mut fid_fabric, _: *mut *mut fid, _: c_int) -> c_int {
-    -fabric_sys::constants::FI_ENOSYS
+/// Whether the program may wait for the descriptors of all of these objects: queues of completions, because
+/// others have none.
+unsafe extern "C" fn trywait(_: *mut fid_fabric, fids: *mut *mut fid, count: c_int) -> c_int {
+    for at in 0..usize::try_from(count).unwrap_or(0) {
+        // SAFETY: the program's array has so many objects.
+        let (fid, class) = unsafe {
+            let fid = *fids.add(at);
+            (fid, (*fid).fclass)
+        };
+        if class != FI_CLASS_CQ {
+            return -FI_ENOSYS;
+        }
+        // SAFETY: a queue of the program's, as its class says.
+        let may_wait = unsafe { cq::try_wait(fid) };
+        if may_wait != 0 {
+            return may_wait;
+        }
+    }
+    0
 }

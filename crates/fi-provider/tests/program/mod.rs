@@ -35,6 +35,79 @@ pub(crate) struct Program {
     /// Completions that were read, good ones and errors.
     pub(crate) good: Vec<Entry>,
     pub(crate) bad: Vec<(usize, i32, usize)>,
+    /// Counts received messages, in a program that does.
+    pub(crate) received: Option<Counter>,
+}
+
+/// `struct fid_cntr`.
+#[repr(C)]
+struct CounterObject {
+    fid: fid,
+    ops: *const CounterOps,
+}
+
+#[repr(C)]
+struct CounterOps {
+    size: usize,
+    read: unsafe extern "C" fn(*mut CounterObject) -> u64,
+    readerr: unsafe extern "C" fn(*mut CounterObject) -> u64,
+    add: unsafe extern "C" fn(*mut CounterObject, u64) -> i32,
+    set: unsafe extern "C" fn(*mut CounterObject, u64) -> i32,
+    wait: unsafe extern "C" fn(*mut CounterObject, u64, i32) -> i32,
+    adderr: unsafe extern "C" fn(*mut CounterObject, u64) -> i32,
+}
+
+/// A counter.
+pub(crate) struct Counter(*mut CounterObject);
+
+/// A new counter in the program's domain.
+pub(crate) fn counter(program: &Program) -> Counter {
+    Counter::new(program.domain)
+}
+
+impl Counter {
+    fn new(domain: *mut fid_domain) -> Self {
+        type Open =
+            unsafe extern "C" fn(*mut fid_domain, *mut c_void, *mut *mut CounterObject, *mut c_void) -> i32;
+        let mut counter = null_mut();
+        // SAFETY: the table is the provider's, and the member has this type.
+        unsafe {
+            let open: Open = std::mem::transmute((*(*domain).ops).cntr_open);
+            assert_eq!(open(domain, null_mut(), &raw mut counter, null_mut()), 0);
+        }
+        Self(counter)
+    }
+
+    pub(crate) fn fid(&self) -> *mut fid {
+        self.0.cast()
+    }
+
+    pub(crate) fn read(&self) -> u64 {
+        // SAFETY: an open counter.
+        unsafe { ((*(*self.0).ops).read)(self.0) }
+    }
+
+    pub(crate) fn wait(&self, threshold: u64, timeout: i32) -> i32 {
+        // SAFETY: likewise.
+        unsafe { ((*(*self.0).ops).wait)(self.0, threshold, timeout) }
+    }
+
+    pub(crate) fn add(&self, value: u64) {
+        // SAFETY: likewise.
+        assert_eq!(unsafe { ((*(*self.0).ops).add)(self.0, value) }, 0);
+    }
+
+    pub(crate) fn add_error(&self, value: u64) {
+        // SAFETY: likewise.
+        assert_eq!(unsafe { ((*(*self.0).ops).adderr)(self.0, value) }, 0);
+    }
+}
+
+impl Drop for Counter {
+    fn drop(&mut self) {
+        // SAFETY: used no more.
+        unsafe { assert_eq!((*(*self.fid()).ops).close.unwrap()(self.fid()), 0) };
+    }
 }
 
 pub(crate) fn provider() -> &'static tieline_fi::fi_provider {
@@ -52,23 +125,34 @@ pub(crate) fn info(hints: *const fi_info) -> Result<*mut fi_info, i32> {
 
 impl Program {
     pub(crate) fn new() -> Self {
-        Self::with(null())
+        Self::with(null(), 0, false)
+    }
+
+    /// One whose queue has a wait object of this kind.
+    pub(crate) fn waiting(wait_obj: u32) -> Self {
+        Self::with(null(), wait_obj, false)
+    }
+
+    /// One that counts what it receives.
+    pub(crate) fn counting() -> Self {
+        Self::with(null(), 0, true)
     }
 
     /// One that needs no more than these capabilities.
     pub(crate) fn with_caps(caps: u64) -> Self {
         // SAFETY: all zeroes are hints that wish for nothing.
         let hints = fi_info { caps: caps | FI_DIRECTED_RECV, ..unsafe { std::mem::zeroed() } };
-        Self::with(&raw const hints)
+        Self::with(&raw const hints, 0, false)
     }
 
-    fn with(hints: *const fi_info) -> Self {
+    fn with(hints: *const fi_info, wait_obj: u32, counts: bool) -> Self {
         let info = info(hints).unwrap();
         let (mut fabric, mut domain, mut av, mut cq, mut ep) =
             (null_mut(), null_mut(), null_mut(), null_mut(), null_mut());
         let mut av_attr = fi_av_attr::zeroed();
-        let mut cq_attr = fi_cq_attr { format: FI_CQ_FORMAT_TAGGED, ..fi_cq_attr::zeroed() };
+        let mut cq_attr = fi_cq_attr { format: FI_CQ_FORMAT_TAGGED, wait_obj, ..fi_cq_attr::zeroed() };
         let mut name = [0; 32];
+        let received;
         // SAFETY: the objects are used as the manual pages say.
         unsafe {
             assert_ne!((*info).caps & FI_DIRECTED_RECV, 0);
@@ -87,6 +171,10 @@ impl Program {
             let ops = &*(*ep).fid.ops;
             assert_eq!(ops.bind.unwrap()(ep.cast(), av.cast(), 0), 0);
             assert_eq!(ops.bind.unwrap()(ep.cast(), cq.cast(), FI_SEND | FI_RECV), 0);
+            received = counts.then(|| Counter::new(domain));
+            if let Some(counter) = &received {
+                assert_eq!(ops.bind.unwrap()(ep.cast(), counter.fid(), FI_RECV), 0);
+            }
             // FI_EOPBADSTATE (fi_errno.h): nothing could arrive yet.
             let mut byte = 0_u8;
             let early = fi_trecv(ep, (&raw mut byte).cast(), 1, null_mut(), FI_ADDR_UNSPEC, 0, 0, null_mut());
@@ -96,7 +184,7 @@ impl Program {
             assert_eq!(fi_getname(ep, name.as_mut_ptr().cast(), &raw mut len), 0);
             assert_eq!(len, name.len());
         }
-        Self { fabric, domain, av, cq, ep, name, good: Vec::new(), bad: Vec::new() }
+        Self { fabric, domain, av, cq, ep, name, good: Vec::new(), bad: Vec::new(), received }
     }
 
     /// So many programs that know each other: program `i` is address `i` of each.
@@ -166,13 +254,10 @@ impl Drop for Program {
     fn drop(&mut self) {
         // SAFETY: closed in the order that libfabric asks for, and used no more.
         unsafe {
-            for fid in [
-                self.ep.cast::<fid>(),
-                self.cq.cast(),
-                self.av.cast(),
-                self.domain.cast(),
-                self.fabric.cast(),
-            ] {
+            let ep = self.ep.cast::<fid>();
+            assert_eq!((*(*ep).ops).close.unwrap()(ep), 0);
+            self.received = None;
+            for fid in [self.cq.cast::<fid>(), self.av.cast(), self.domain.cast(), self.fabric.cast()] {
                 assert_eq!((*(*fid).ops).close.unwrap()(fid), 0);
             }
         }

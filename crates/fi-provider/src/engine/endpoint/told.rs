@@ -126,7 +126,7 @@ impl Told<'_> {
     #[inline]
     pub(super) fn tell_sender(&mut self, op: Op, error: c_int) {
         if let Some(counter) = self.send_counter.and_then(|number| self.shared.counters.get_mut(number)) {
-            *(if error == 0 { &mut counter.good } else { &mut counter.bad }) += 1;
+            counter.count(error == 0);
         }
         if !op.wants_completion && error == 0 {
             return;
@@ -142,7 +142,7 @@ impl Told<'_> {
     pub(super) fn tell_receiver(&mut self, completion: Completion, wants_completion: bool) {
         let is_good = completion.error == 0;
         if let Some(counter) = self.receive_counter.and_then(|number| self.shared.counters.get_mut(number)) {
-            *(if is_good { &mut counter.good } else { &mut counter.bad }) += 1;
+            counter.count(is_good);
         }
         if !wants_completion && is_good {
             return;

@@ -138,7 +138,7 @@ impl MemoryLane {
         let (is_good, is_read) = (completion.error == 0, completion.flags & FI_READ != 0);
         let counter = if is_read { self.reports.read_counter } else { self.reports.write_counter };
         if let Some(counter) = counter.and_then(|number| shared.counters.get_mut(number)) {
-            *(if is_good { &mut counter.good } else { &mut counter.bad }) += 1;
+            counter.count(is_good);
         }
         if !is_wanted && is_good {
             return;

@@ -196,7 +196,7 @@ impl MemoryLane {
         for counters in [Some(self.reports.counters), of_region].into_iter().flatten() {
             let number = if access == FI_REMOTE_READ { counters.reads } else { counters.writes };
             if let Some(counter) = number.and_then(|number| shared.counters.get_mut(number)) {
-                counter.good += 1;
+                counter.count(true);
             }
         }
     }
