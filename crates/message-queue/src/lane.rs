@@ -39,6 +39,12 @@ pub trait Outlet: Debug {
     /// [`LaneError`].
     fn find_room(&mut self, bytes: usize) -> Result<(), LaneError>;
 
+    /// Whether the other side has ended and uses memory otherwise that it has offered. If not, what was read
+    /// of that before this call was read in time.
+    fn is_closed(&self) -> bool {
+        false
+    }
+
     /// Longest record that it takes, in bytes.
     fn max_record_bytes(&self) -> usize;
 
@@ -78,6 +84,9 @@ pub trait Inlet: Debug {
 
     /// For sleeping until the next record comes; `None` if the other side wakes nobody.
     fn waiter(&self) -> Option<Waiter<'_>>;
+
+    /// Says to the other side that this one ends, and uses memory otherwise that it has offered.
+    fn close(&self) {}
 
     /// The word that the other side changes when it rings, for who sleeps without this end; `None` if there
     /// is none, or it cannot be had now.

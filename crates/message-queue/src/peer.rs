@@ -173,12 +173,19 @@ impl<O: Outlet> Peer<O> {
         self.can_read && matches!(self.process, Process::Readable(_))
     }
 
-    /// Copies `len` bytes out of its memory.
+    /// Copies `len` bytes out of its memory: what it has offered, and not taken back meanwhile.
     pub(crate) fn read(&self, into: &mut Buffers, address: u64, len: usize) -> Result<(), NotRead> {
-        match &self.process {
+        let read = match &self.process {
             Process::Readable(memory) => into.fill_by_reading(memory, address, len),
-            _ => Err(NotRead::Forbidden),
-        }
+            _ => return Err(NotRead::Forbidden),
+        };
+        if self.is_closed() { Err(NotRead::Ended) } else { read }
+    }
+
+    /// Whether it has closed its end point although it had offered memory that its program uses otherwise
+    /// then.
+    pub(crate) fn is_closed(&self) -> bool {
+        matches!(&self.way, Way::Open(outlet) if outlet.is_closed())
     }
 
     /// Whether a message of this length is to be copied out of its memory, if it can be.

@@ -1,5 +1,5 @@
 //! An end point that is looked for before it is there, by its own name or by that of the first of its owner;
-//! and sends that have memory of their own later than they were begun.
+//! sends that have memory of their own later than they were begun; and messages of one who has closed.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use message_queue::completion::{Completion, Ended};
 use message_queue::endpoint::{Endpoint, ReceiveRequest, SendRequest, Sent, Space};
 use message_queue::meet::Datagrams;
-use message_queue::{Buffers, Error, Name, Settings, Want};
+use message_queue::{Buffers, Error, Fetch, Name, Settings, Want};
 use shm::lent::Piece;
 
 fn begin(name: Name) -> Endpoint {
@@ -49,6 +49,44 @@ fn who_was_not_there_is_found_later_and_hears_and_is_heard() {
             assert!(Instant::now() < limit, "nothing is received");
         }
         told.clear();
+    }
+}
+
+#[test]
+fn memory_of_one_who_has_closed_is_not_taken_for_a_message() {
+    let settings = Settings { fetch: Fetch::Read, ..Settings::default() };
+    for is_lent in [false, true] {
+        let (mut a, mut b) = (Endpoint::new(settings).unwrap(), Endpoint::new(settings).unwrap());
+        let (to_b, to_a) = (a.peer(b.name()), b.peer(a.name()));
+        let (mut told, mut told_b) = (Vec::new(), Vec::new());
+        let limit = Instant::now() + Duration::from_secs(60);
+        // One message each way, so that the next is offered at once.
+        let receive =
+            |source| ReceiveRequest { space: Space::Tagged, want: Want::exactly(source, 1), user: 0 };
+        b.receive(&receive(to_a), vec![0; 8].into(), &mut told_b);
+        a.receive(&receive(to_b), vec![0; 8].into(), &mut told);
+        a.send(&SendRequest::tagged(to_b, 1), vec![1; 8].into(), &mut told).unwrap();
+        b.send(&SendRequest::tagged(to_a, 1), vec![1; 8].into(), &mut told_b).unwrap();
+        while !told.iter().any(is_received) || !told_b.iter().any(is_received) {
+            a.progress(&mut told);
+            b.progress(&mut told_b);
+            assert!(Instant::now() < limit, "nothing is received");
+        }
+        told_b.clear();
+        b.receive(&receive(to_a), vec![0; 100_000].into(), &mut told_b);
+        let message = vec![7; 100_000];
+        let buffers =
+            if is_lent { Buffers::Lent(Piece::from(message.leak())) } else { Buffers::Owned(message) };
+        assert!(matches!(a.send(&SendRequest::tagged(to_b, 1), buffers, &mut told), Ok(Sent::Later)));
+        assert_eq!(a.counters().offered, 1);
+        drop(a);
+        while told_b.is_empty() {
+            b.progress(&mut told_b);
+            b.watch(&mut told_b);
+            assert!(Instant::now() < limit, "it does not end");
+        }
+        let error = is_lent.then_some(Error::PeerGone { peer: to_a });
+        assert_eq!(told_b[0].error, error);
     }
 }
 

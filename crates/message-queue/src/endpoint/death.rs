@@ -5,7 +5,7 @@
 //! do so when its lane has been emptied.
 
 use super::progress::is_over;
-use super::{Core, Endpoint, OWN, Parts, Receive, Space, Target};
+use super::{Core, Endpoint, OWN, Parts, Receive, SendState, Sending, Space, Target};
 use crate::buffers::Buffers;
 use crate::completion::{Completion, Ended, Sink};
 use crate::error::Error;
@@ -30,7 +30,7 @@ impl<M: Meeting> Endpoint<M> {
                 (Way::Lost(_), _) => continue,
                 (Way::Unknown, Process::Unknown) => continue,
                 (_, Process::Unknown) => !self.meeting.is_there(&peer.name),
-                (_, process) => process.has_ended(),
+                (_, process) => peer.is_closed() || process.has_ended(),
             };
             if has_ended && id != OWN {
                 let error = Error::PeerGone { peer: id };
@@ -128,6 +128,13 @@ impl<O: Outlet> Core<O> {
                 self.tell(id, beginning);
             }
         }
+    }
+
+    /// Whether memory was lent for sends that peers know of.
+    pub(super) fn has_lent_memory(&self) -> bool {
+        let is_known = |sending: &Sending| sending.state != SendState::Waiting;
+        let mut all = self.sends.iter().map(|(_, sending)| sending);
+        all.any(|sending| is_known(sending) && !matches!(sending.buffers, Buffers::Owned(_)))
     }
 
     /// Memory that was given away for sends is not freed: peers may still read it.

@@ -216,6 +216,8 @@ impl<M: Meeting> Endpoint<M> {
     /// done.
     ///
     /// Memory that was given away for sends that have not ended is never freed: a peer may still read it.
+    /// What was lent is the program's again once this is dropped: what a peer reads of it then, it takes for
+    /// lost.
     pub fn finish(&mut self, limit: Duration, sink: &mut impl Sink) -> bool {
         let until = Instant::now() + limit;
         let mut has_told = false;
@@ -239,6 +241,9 @@ impl<M: Meeting> Endpoint<M> {
 
 impl<M: Meeting> Drop for Endpoint<M> {
     fn drop(&mut self) {
+        if self.core.has_lent_memory() {
+            self.inboxes.each(|inbox| inbox.inlet.close());
+        }
         // Whoever did not call `finish` says so at least, where there is room for a word.
         self.core.tell_all(Beginning::new(Head { kind: Kind::Bye, flags: 0, id: 0 }));
         self.core.keep_memory_of_sends();

@@ -30,6 +30,10 @@ impl Outlet for Box<Producer> {
         self.reserve(bytes).map(Claim::discard).map_err(lane_error)
     }
 
+    fn is_closed(&self) -> bool {
+        Producer::is_closed(self)
+    }
+
     fn max_record_bytes(&self) -> usize {
         Producer::max_record_bytes(self)
     }
@@ -75,6 +79,10 @@ impl Inlet for Box<Consumer> {
 
     fn waiter(&self) -> Option<Waiter<'_>> {
         Some(Consumer::waiter(self))
+    }
+
+    fn close(&self) {
+        Consumer::close(self);
     }
 
     fn signal(&self) -> Option<Signal> {

@@ -9,7 +9,7 @@ use crate::doorbell::{Ringer, Waiter};
 #[cfg(not(loom))]
 use crate::region::PartialMapOptions;
 use crate::region::{MapAccess, Region, RegionOptions};
-use crate::sync::Ordering;
+use crate::sync::{Ordering, fence};
 use crate::{Error, Result};
 use rustix::fd::{BorrowedFd, OwnedFd};
 
@@ -24,6 +24,8 @@ pub(super) mod word {
     pub(in crate::ring) const SIZE: usize = 1;
     /// A second size: payload bytes of a slot.
     pub(in crate::ring) const SLOT_BYTES: usize = 2;
+    /// Not 0 once the side that can write here has said that it ends.
+    pub(in crate::ring) const CLOSED: usize = 3;
     /// Lines given back (consumer), or the next slot to be claimed.
     pub(in crate::ring) const COUNT: usize = 16;
     /// Doorbell: counts rings by the side that can write here.
@@ -35,7 +37,7 @@ pub(super) mod word {
 const _: () = assert!(word::ARMED * 8 + crate::layout::LINE_BYTES == HEAD_BYTES);
 const _: () = assert!((word::SIGNAL - word::COUNT) * 8 == crate::layout::LINE_BYTES);
 const _: () = assert!((word::ARMED - word::SIGNAL) * 8 == crate::layout::LINE_BYTES);
-const _: () = assert!(word::COUNT * 8 == crate::layout::LINE_BYTES && word::SLOT_BYTES < word::COUNT);
+const _: () = assert!(word::COUNT * 8 == crate::layout::LINE_BYTES && word::CLOSED < word::COUNT);
 
 /// Which region this is: letters in memory order, the last one the version of the layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,6 +142,22 @@ pub(super) fn ringer<'a>(ours: &'a Mapped, theirs: &'a Mapped) -> Ringer<'a> {
 #[inline]
 pub(super) fn waiter<'a>(ours: &'a Mapped, theirs: &'a Mapped) -> Waiter<'a> {
     Waiter::new(theirs.head_u32(word::SIGNAL), ours.head_u32(word::ARMED))
+}
+
+/// Says to the other side that this one ends.
+pub(super) fn close(ours: &Mapped) {
+    // Sequentially consistent, as a whole fence: whatever this side does with its other memory from now on,
+    // who has seen that sees this, too.
+    ours.head_u32(word::CLOSED).store(1, Ordering::SeqCst);
+    fence(Ordering::SeqCst);
+}
+
+/// Whether the other side has said so.
+pub(super) fn is_closed(theirs: &Mapped) -> bool {
+    // Pairs with the fence in `close`: what was read before this load may have been written after the close
+    // only if the load sees it.
+    fence(Ordering::SeqCst);
+    theirs.head_u32(word::CLOSED).load(Ordering::SeqCst) != 0
 }
 
 /// The word that the side of `theirs` changes when it rings.

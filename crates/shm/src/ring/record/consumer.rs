@@ -205,6 +205,12 @@ impl Consumer {
         ends::ringer(self.reader.own(), self.reader.data())
     }
 
+    /// Says to the producer that this end will be dropped: before this process uses memory otherwise that the
+    /// producer's process may read by itself.
+    pub fn close(&self) {
+        ends::close(self.reader.own());
+    }
+
     /// This side's region: its descriptor, and all words that this side can write.
     #[must_use]
     pub fn region(&self) -> &Region {

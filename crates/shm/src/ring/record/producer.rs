@@ -205,6 +205,13 @@ impl Producer {
         ends::waiter(self.writer.data(), self.writer.reader())
     }
 
+    /// Whether the consumer has said that it ends ([`super::Consumer::close`]). If not, what was read of its
+    /// process's memory before this call was read in time.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        ends::is_closed(self.writer.reader())
+    }
+
     /// This side's region: its descriptor, and all words that this side can write.
     #[must_use]
     pub fn region(&self) -> &Region {
