@@ -144,3 +144,35 @@ pub(crate) fn wait<R>(
     *learnt() = patience;
     result
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    /// Far longer than a ring takes: who sleeps for all of it was not woken.
+    const LIMIT: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn who_sleeps_on_a_bell_is_woken_by_a_ring_and_does_not_sleep_after_one() {
+        let (bell, mut alarm) = (Bell::default(), Alarm::default());
+        bell.join(&mut alarm);
+        // A kernel that cannot sleep so says that at once.
+        let sleep = || {
+            let began = Instant::now();
+            let _ = alarm.sleep(LIMIT);
+            began.elapsed() < LIMIT
+        };
+        std::thread::scope(|scope| {
+            let sleeps = scope.spawn(sleep);
+            std::thread::sleep(Duration::from_millis(30));
+            bell.ring();
+            assert!(sleeps.join().unwrap(), "nobody has woken it");
+        });
+        assert!(sleep(), "it has rung already");
+        assert!(!bell.take_signal());
+        bell.signal();
+        assert_eq!((bell.take_signal(), bell.take_signal()), (true, false));
+    }
+}
