@@ -314,22 +314,29 @@ impl Endpoint {
         let Some(to) = self.inner_number(request.to, shared) else { return Err(FI_EINVAL) };
         let SendRequest { is_tagged, tag, data, context, wants_completion, wants_delivery, .. } = *request;
         let mode = if wants_delivery { Mode::Delivered } else { Mode::Standard };
-        let mut inner = Send { to, space: space(is_tagged), tag, data, user: 0, mode, waits: false };
-        let op = Op::of_message(context, wants_completion, is_tagged, tag);
-        let sent = self.inside(shared, |endpoint, told| {
-            let is_out = endpoint.send_now(&inner, &buffers)?;
-            if is_out {
-                told.tell_sender(op, 0);
-            }
-            Ok(is_out)
-        });
-        match sent {
-            Some(Ok(true)) => return Ok(()),
-            Some(Ok(false)) => {}
-            Some(Err(error)) => return Err(number_of(error)),
-            None => return Err(FI_EOPBADSTATE),
+        let inner = Send { to, space: space(is_tagged), tag, data, user: 0, mode, waits: false };
+        let Some(endpoint) = &mut self.inner else { return Err(FI_EOPBADSTATE) };
+        if !endpoint.send_now(&inner, &buffers).map_err(number_of)? {
+            return self.send_any(inner, (context, wants_completion), buffers, shared);
         }
-        self.wait_for_way(to, shared).map_err(number_of)?;
+        if wants_completion || self.send_counter.is_some() {
+            let op = Op::of_message(context, wants_completion, is_tagged, tag);
+            self.inside(shared, |_, told| told.tell_sender(op, 0));
+        }
+        Ok(())
+    }
+
+    /// Sends a message that does not go at once.
+    #[inline(never)]
+    fn send_any(
+        &mut self,
+        mut inner: Send,
+        (context, wants_completion): (usize, bool),
+        buffers: Buffers,
+        shared: &mut Shared,
+    ) -> Result<(), c_int> {
+        self.wait_for_way(inner.to, shared).map_err(number_of)?;
+        let op = Op::of_message(context, wants_completion, inner.space == Space::Tagged, inner.tag);
         let number = self.ops.insert(op);
         inner.user = u64::from(number);
         let sent = self.inside(shared, |endpoint, told| endpoint.send(&inner, buffers, told));

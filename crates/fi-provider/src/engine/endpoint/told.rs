@@ -54,7 +54,7 @@ impl Sink for Told<'_> {
         let number = user as u32;
         let is_known = (envelope.source as usize) < self.to_ours.len() && self.deferred.is_empty();
         match self.ops.get(number) {
-            Some(op) if is_known && op.part.is_none() && !op.is_many => {
+            Some(op) if is_known && !op.is_many => {
                 let wants_completion = op.wants_completion;
                 let mut completion = self.of_message(op.context, op.is_tagged, envelope);
                 // What comes here has room.
