@@ -10,6 +10,7 @@ pub(crate) mod memory;
 pub(crate) mod memory_lane;
 pub(crate) mod name;
 pub(crate) mod notifier;
+pub(crate) mod own_progress;
 pub(crate) mod request;
 pub(crate) mod slab;
 pub(crate) mod state;

@@ -11,8 +11,8 @@ use std::ffi::CStr;
 use fabric_sys::abi::{fi_domain_attr, fi_ep_attr, fi_fabric_attr, fi_info, fi_rx_attr, fi_tx_attr};
 use fabric_sys::constants::{
     FI_ATOMIC, FI_AV_TABLE, FI_ENODATA, FI_ENOMEM, FI_EP_RDM, FI_LOCAL_COMM, FI_MSG, FI_ORDER_SAS,
-    FI_PROGRESS_MANUAL, FI_READ, FI_RECV, FI_REMOTE_COMM, FI_REMOTE_READ, FI_REMOTE_WRITE, FI_RM_ENABLED,
-    FI_RMA, FI_SEND, FI_SOURCE, FI_TAGGED, FI_THREAD_SAFE, FI_WRITE,
+    FI_PROGRESS_AUTO, FI_PROGRESS_MANUAL, FI_READ, FI_RECV, FI_REMOTE_COMM, FI_REMOTE_READ, FI_REMOTE_WRITE,
+    FI_RM_ENABLED, FI_RMA, FI_SEND, FI_SOURCE, FI_TAGGED, FI_THREAD_SAFE, FI_WRITE,
 };
 use libc::{c_char, c_int};
 
@@ -154,9 +154,10 @@ fn make(wanted: &hints::Wanted) -> Option<*mut fi_info> {
         (ep.tx_ctx_cnt, ep.rx_ctx_cnt) = (1, 1);
 
         let (domain, fabric) = (&mut *domain, &mut *fabric);
+        let progress = if wanted.is_auto { FI_PROGRESS_AUTO } else { FI_PROGRESS_MANUAL };
         domain.name = copy_of(DOMAIN);
         domain.threading = wanted.threading.unwrap_or(FI_THREAD_SAFE);
-        (domain.control_progress, domain.data_progress) = (FI_PROGRESS_MANUAL, FI_PROGRESS_MANUAL);
+        (domain.control_progress, domain.data_progress) = (progress, progress);
         domain.resource_mgmt = FI_RM_ENABLED;
         domain.av_type = wanted.av_type.unwrap_or(FI_AV_TABLE);
         domain.mr_mode = wanted.mr_mode;

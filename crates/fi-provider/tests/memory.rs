@@ -298,6 +298,51 @@ fn an_operation_waits_behind_no_messages_that_its_owner_does_not_receive() {
 }
 
 #[test]
+fn a_program_that_computes_is_reached_if_it_wants_automatic_progress() {
+    let mut programs = [Program::new(), Program::automatic()];
+    Program::make_known(&programs);
+    let memory = Registered::new(&programs[1], 100_000, ALL, 3);
+    let mut back = vec![0; 100_000];
+    let into = back.as_mut_ptr();
+    // Only the first program calls libfabric: short and long ones, from a thread that sleeps in between.
+    for (number, len) in [1, 100, 5_000, 100_000].into_iter().enumerate() {
+        let bytes = bytes_of(number, len);
+        // SAFETY: the bytes live until the completion.
+        let began = unsafe {
+            let from = bytes.as_ptr().cast();
+            fi_write(programs[0].ep, from, len, null_mut(), 1, 0, 3, context(1))
+        };
+        assert_eq!(began, 0);
+        while programs[0].good.is_empty() {
+            programs[0].progress();
+        }
+        assert_eq!(programs[0].good.pop().map(|good| good.context), Some(1));
+        // SAFETY: likewise.
+        let began = unsafe { fi_read(programs[0].ep, into.cast(), len, null_mut(), 1, 0, 3, context(2)) };
+        assert_eq!(began, 0);
+        while programs[0].good.is_empty() {
+            programs[0].progress();
+        }
+        assert_eq!(programs[0].good.pop().map(|good| good.context), Some(2));
+        assert!(back[..len] == bytes, "{len} bytes");
+        std::thread::sleep(std::time::Duration::from_millis(30));
+    }
+    // Its domain is not closed while something of it is left, and the thread goes on.
+    let domain: *mut fid = programs[1].domain.cast();
+    // SAFETY: a domain, which is used no more if that succeeds.
+    assert_ne!(unsafe { (*(*domain).ops).close.unwrap()(domain) }, 0);
+    let bytes = bytes_of(9, 64);
+    // SAFETY: the bytes live until the completion.
+    let began =
+        unsafe { fi_write(programs[0].ep, bytes.as_ptr().cast(), 64, null_mut(), 1, 0, 3, context(3)) };
+    assert_eq!(began, 0);
+    while programs[0].good.is_empty() {
+        programs[0].progress();
+    }
+    assert!(memory.bytes[..64] == bytes && programs[0].bad.is_empty());
+}
+
+#[test]
 fn who_is_no_target_refuses_and_can_ask_for_operations_afterwards() {
     let caps = FI_TAGGED | FI_RMA | FI_READ | FI_WRITE;
     let mut programs = [Program::new(), Program::with_caps(caps)];

@@ -170,13 +170,23 @@ impl Endpoint {
     /// What carries operations on memory, which is made if it is not there yet.
     fn memory(&mut self) -> Result<&mut MemoryLane, Errno> {
         if self.memory.is_none() {
-            let Self { vector, send_queue, receive_queue, read_counter, write_counter, counters, .. } = *self;
-            let reports =
-                Reports { vector, send_queue, receive_queue, read_counter, write_counter, counters };
-            let made = MemoryLane::new(self.name, self.wishes.is_target, reports)?;
+            let made = MemoryLane::new(self.name, self.wishes.is_target, self.reports())?;
             self.memory = Some(Box::new(made));
         }
         self.memory.as_deref_mut().ok_or(Errno::NOMEM)
+    }
+
+    fn reports(&self) -> Reports {
+        let Self { vector, send_queue, receive_queue, read_counter, write_counter, counters, .. } = *self;
+        Reports { vector, send_queue, receive_queue, read_counter, write_counter, counters }
+    }
+
+    /// A counter was bound, which is allowed at any time.
+    pub(crate) fn has_new_counters(&mut self) {
+        let reports = self.reports();
+        if let Some(memory) = &mut self.memory {
+            memory.report_to(reports);
+        }
     }
 
     /// Begins an operation on a peer's memory, as [`MemoryLane::begin`].

@@ -40,7 +40,7 @@ const SPACE: Space = Space::Tagged;
 /// Most operations under way between two end points, in each direction: as many as `fi_getinfo` says.
 pub(crate) const MOST_OUTSTANDING: usize = 4096;
 
-/// What the end point is bound to, which does not change once it is enabled.
+/// What the end point is bound to. Once it is enabled only counters are bound.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reports {
     pub(crate) vector: Option<u32>,
@@ -84,6 +84,11 @@ pub(crate) struct MemoryLane {
 }
 
 impl MemoryLane {
+    /// What the end point is bound to now.
+    pub(crate) fn report_to(&mut self, reports: Reports) {
+        self.reports = reports;
+    }
+
     /// The one of the end point of that name.
     pub(crate) fn new(name: Name, is_target: bool, reports: Reports) -> Result<Self, Errno> {
         let settings = settings();

@@ -14,6 +14,7 @@ use super::completion::{Counter, Queue};
 use super::endpoint::Endpoint;
 use super::memory::{Memory, Naming};
 use super::name::{Name, Names, PeerId};
+use super::own_progress::OwnProgress;
 use super::slab::Slab;
 use super::wait::Awaited;
 
@@ -24,6 +25,8 @@ pub(crate) struct Domain {
     is_serial: bool,
     lock: Mutex<()>,
     state: UnsafeCell<State>,
+    /// The thread that makes progress for the program, if it wants one.
+    pub(crate) own_progress: OwnProgress,
 }
 
 // SAFETY: the state is only reached through `lock`, by one thread at a time: the lock sees to that, or the
@@ -35,7 +38,8 @@ impl Domain {
     pub(crate) fn new(is_serial: bool, naming: Naming) -> Self {
         let mut state = State::default();
         state.shared.memory.naming = naming;
-        Self { is_serial, lock: Mutex::new(()), state: UnsafeCell::new(state) }
+        let own_progress = OwnProgress::default();
+        Self { is_serial, lock: Mutex::new(()), state: UnsafeCell::new(state), own_progress }
     }
 
     /// What is in the domain. No caller holds two of them: no function of this crate calls a program.
@@ -76,6 +80,8 @@ pub(crate) struct State {
     /// By a queue's number: the end points that a look at the queue lets make progress.
     pollers: Vec<Vec<u32>>,
     pub(crate) shared: Shared,
+    /// Calls by which the program has made progress.
+    pub(crate) turns: u64,
 }
 
 /// What end points use together.
@@ -92,6 +98,7 @@ impl State {
     /// Lets all end points of a queue make progress.
     #[inline]
     pub(crate) fn progress(&mut self, queue: u32) {
+        self.turns = self.turns.wrapping_add(1);
         let Some(pollers) = self.pollers.get(queue as usize) else { return };
         for number in pollers {
             if let Some(endpoint) = self.endpoints.get_mut(*number) {
@@ -102,14 +109,25 @@ impl State {
 
     /// Lets all end points make progress, also those without a queue.
     pub(crate) fn progress_all(&mut self) {
+        self.turns = self.turns.wrapping_add(1);
+        self.turn_all();
+    }
+
+    /// The same for a thread of the provider.
+    pub(crate) fn turn_all(&mut self) {
         for endpoint in self.endpoints.iter_mut() {
             endpoint.progress(&mut self.shared);
         }
     }
 
+    /// Calls `work` with each end point.
+    pub(crate) fn each_endpoint(&mut self, work: impl FnMut(&mut Endpoint)) {
+        self.endpoints.iter_mut().for_each(work);
+    }
+
     /// Calls `work` with each end point that lets something come to what is awaited.
     pub(crate) fn each(&mut self, awaited: Awaited, mut work: impl FnMut(&mut Endpoint, &mut Shared)) {
-        let Self { endpoints, pollers, shared } = self;
+        let Self { endpoints, pollers, shared, .. } = self;
         match awaited {
             Awaited::Queue(queue) => {
                 for number in pollers.get(queue as usize).into_iter().flatten() {

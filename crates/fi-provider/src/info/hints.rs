@@ -33,6 +33,8 @@ pub(super) struct Wanted {
     pub(super) threading: Option<u32>,
     pub(super) av_type: Option<u32>,
     pub(super) mr_mode: i32,
+    /// A thread of the provider makes progress.
+    pub(super) is_auto: bool,
 }
 
 /// Refuses what is not so.
@@ -44,8 +46,15 @@ impl Wanted {
     /// # Safety
     /// Pointers in the hints are null or lead to what their types say.
     pub(super) unsafe fn read(hints: Option<&fi_info>) -> Result<Self, Unmet> {
-        let mut wanted =
-            Self { caps: CAPS, send_flags: 0, receive_flags: 0, threading: None, av_type: None, mr_mode: 0 };
+        let mut wanted = Self {
+            caps: CAPS,
+            send_flags: 0,
+            receive_flags: 0,
+            threading: None,
+            av_type: None,
+            mr_mode: 0,
+            is_auto: false,
+        };
         let Some(hints) = hints else { return Ok(wanted) };
         check(hints.caps & !CAPS == 0, "caps")?;
         check(hints.addr_format == 0 || hints.addr_format == ADDRESS_FORMAT, "addr_format")?;
@@ -126,12 +135,11 @@ fn read_ep(ep: &fi_ep_attr) -> Result<(), Unmet> {
 unsafe fn read_domain(domain: &fi_domain_attr, wanted: &mut Wanted) -> Result<(), Unmet> {
     // SAFETY: by the caller's word.
     check(unsafe { is_named(domain.name, DOMAIN) }, "domain_attr->name")?;
-    check(domain.control_progress != FI_PROGRESS_AUTO, "domain_attr->control_progress")?;
-    check(domain.data_progress != FI_PROGRESS_AUTO, "domain_attr->data_progress")?;
     check(domain.cq_data_size <= 8, "domain_attr->cq_data_size")?;
     check(domain.mr_key_size <= 8, "domain_attr->mr_key_size")?;
     check(domain.auth_key_size == 0, "domain_attr->auth_key_size")?;
     check(domain.caps & !(FI_LOCAL_COMM | FI_REMOTE_COMM) == 0, "domain_attr->caps")?;
+    wanted.is_auto = [domain.control_progress, domain.data_progress].contains(&FI_PROGRESS_AUTO);
     wanted.threading = (domain.threading != 0).then_some(domain.threading);
     wanted.av_type = (domain.av_type != FI_AV_UNSPEC).then_some(domain.av_type);
     wanted.mr_mode = domain.mr_mode & OLD_MR_MODES;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fabric_sys::abi::{fi_info, fi_ops, fi_ops_domain, fi_ops_mr, fid, fid_domain, fid_fabric};
-use fabric_sys::constants::{FI_ENOSYS, FI_MR_PROV_KEY, FI_MR_VIRT_ADDR};
+use fabric_sys::constants::{FI_ENOSYS, FI_MR_PROV_KEY, FI_MR_VIRT_ADDR, FI_PROGRESS_AUTO};
 use libc::{c_int, c_void};
 
 use super::{Object, atomic, av, cntr, cq, ep, mr};
@@ -46,7 +46,9 @@ pub(crate) unsafe extern "C" fn open(
     count(Op::Domain);
     // SAFETY: what `fi_getinfo` has told the program, which it may have changed: null or structures.
     let attr = unsafe { info.as_ref().and_then(|info| info.domain_attr.as_ref()) };
-    let is_serial = attr.is_some_and(|attr| attr.threading == FI_THREAD_DOMAIN);
+    let is_auto = attr.is_some_and(|attr| attr.data_progress == FI_PROGRESS_AUTO);
+    // The provider's own thread is one more.
+    let is_serial = attr.is_some_and(|attr| attr.threading == FI_THREAD_DOMAIN) && !is_auto;
     let mode = attr.map_or(0, |attr| attr.mr_mode);
     let naming = Naming {
         is_virtual: mode & (MR_BASIC | FI_MR_VIRT_ADDR) != 0,
@@ -54,8 +56,12 @@ pub(crate) unsafe extern "C" fn open(
     };
     let fid = fid { fclass: FI_CLASS_DOMAIN, context, ops: OPS.pointer() };
     let c = fid_domain { fid, ops: DOMAIN_OPS.pointer(), mr: MR_OPS.pointer() };
+    let made = Arc::new(Domain::new(is_serial, naming));
+    if is_auto && let Err(errno) = made.own_progress.start(Arc::downgrade(&made)) {
+        return -errno.raw_os_error();
+    }
     // SAFETY: the program's place for the pointer.
-    unsafe { *domain = Object::give(c, Arc::new(Domain::new(is_serial, naming)), 0) };
+    unsafe { *domain = Object::give(c, made, 0) };
     0
 }
 
@@ -78,7 +84,12 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     let pointer = fid.cast::<fid_domain>();
     // SAFETY: a domain of the program's.
     let object = unsafe { Object::of(pointer) };
+    // Its thread has the domain, too, now and then.
+    let was_running = object.domain.own_progress.stop();
     if Arc::strong_count(&object.domain) > 1 {
+        if was_running {
+            let _ = object.domain.own_progress.start(Arc::downgrade(&object.domain));
+        }
         return -FI_EBUSY;
     }
     // SAFETY: the program uses it no more, and nothing of it is left.

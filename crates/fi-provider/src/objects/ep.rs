@@ -132,7 +132,8 @@ unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, flags: u64) -> c_int {
     let (object, class) = unsafe { (Object::of(fid.cast::<fid_ep>()), (*other).fclass) };
     let mut state = object.domain.lock();
     let Some(endpoint) = state.endpoints.get_mut(object.number) else { return -FI_EINVAL };
-    if endpoint.is_enabled() {
+    // Sandia OpenSHMEM binds counters to an end point that is enabled.
+    if endpoint.is_enabled() && class != FI_CLASS_CNTR {
         return -FI_EOPBADSTATE;
     }
     match class {
@@ -169,6 +170,7 @@ unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, flags: u64) -> c_int {
                     changes.push(place.replace(number));
                 }
             }
+            endpoint.has_new_counters();
             for before in changes {
                 state.shared.bind(number);
                 before.into_iter().for_each(|before| state.shared.unbind(before));

@@ -145,6 +145,15 @@ impl Program {
         Self::with(&raw const hints, 0, false)
     }
 
+    /// One for which the provider makes progress by itself.
+    pub(crate) fn automatic() -> Self {
+        // SAFETY: all zeroes are attributes, and hints, that wish for nothing.
+        let (mut domain_attr, mut hints) = unsafe { std::mem::zeroed::<(fi_domain_attr, fi_info)>() };
+        domain_attr.data_progress = FI_PROGRESS_AUTO;
+        hints.domain_attr = &raw mut domain_attr;
+        Self::with(&raw const hints, 0, false)
+    }
+
     fn with(hints: *const fi_info, wait_obj: u32, counts: bool) -> Self {
         let info = info(hints).unwrap();
         let (mut fabric, mut domain, mut av, mut cq, mut ep) =
