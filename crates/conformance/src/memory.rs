@@ -22,6 +22,11 @@ pub const BODIES: &[(&str, Capabilities, Body)] = &[
     ("a_partial_map_is_the_same_memory", Capabilities::MAP, a_partial_map_is_the_same_memory),
     ("a_use_is_known_until_it_ends", Capabilities::MAP, a_use_is_known_until_it_ends),
     ("puts_arrive_in_order", Capabilities::PUT, puts_arrive_in_order),
+    (
+        "puts_without_a_wait_arrive_in_order_beside_others",
+        Capabilities::PUT,
+        puts_without_a_wait_arrive_in_order_beside_others,
+    ),
     ("fetch_add_loses_nothing", Capabilities::ATOMICS, fetch_add_loses_nothing),
     ("compare_swap_swaps_only_the_expected", Capabilities::ATOMICS, compare_swap_swaps_only_the_expected),
     (
@@ -93,6 +98,39 @@ fn put_from_and_get_to_move_segments(subject: &Subject) {
     let mut back = vec![0; 3000];
     local.window().get(5000, &mut back).unwrap();
     assert_eq!(back, bytes);
+}
+
+/// A block, and the word that says which one it is: whoever finds the word finds the block.
+fn puts_without_a_wait_arrive_in_order_beside_others(subject: &Subject) {
+    const BLOCK: usize = 3000;
+    let local = shm::region::Region::create(&shm::region::RegionOptions::new("local", 8192)).unwrap();
+    let until_put = |offset, at, len| {
+        let source = || local.window().sub(at, len).unwrap();
+        while !subject.remote.try_put_from(offset, source()).unwrap() {
+            std::thread::yield_now();
+        }
+    };
+    for round in 1..=200_u64 {
+        let bytes = pattern(BLOCK, round as u8);
+        let offset = (round as usize % 8) * 4096;
+        local.window().put(0, &bytes).unwrap();
+        local.window().store_u64(BLOCK, round).unwrap();
+        if round % 3 == 0 {
+            subject.remote.put(offset, &bytes).unwrap();
+        } else {
+            until_put(offset, 0, BLOCK);
+        }
+        until_put(SIZE_BYTES - 8, BLOCK, 8);
+        if round % 50 == 0 {
+            while !subject.remote.has_arrived().unwrap() {
+                std::thread::yield_now();
+            }
+            assert_eq!(owner_bytes(subject, SIZE_BYTES - 8, 8), round.to_ne_bytes());
+            assert_eq!(owner_bytes(subject, offset, BLOCK), bytes);
+        }
+    }
+    let outside = subject.remote.try_put_from(SIZE_BYTES - 1, local.window().sub(0, 2).unwrap());
+    assert!(matches!(outside, Err(LinkError::OutOfRange { .. })), "{outside:?}");
 }
 
 fn ranges_are_checked(subject: &Subject) {

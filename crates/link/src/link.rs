@@ -48,6 +48,12 @@ pub trait RemoteMemory: Send + Sync + Debug {
     /// Writes a block out of shared memory of this node (a local segment).
     fn put_from(&self, offset: usize, source: Window<'_>) -> Result<()>;
 
+    /// As [`RemoteMemory::put_from`], if the block can be begun now: whether it was. Of a link whose puts may
+    /// have to wait for room only a block of up to 64 KiB, a longer one is put and waited for.
+    fn try_put_from(&self, offset: usize, source: Window<'_>) -> Result<bool> {
+        self.put_from(offset, source).map(|()| true)
+    }
+
     /// Reads a block into shared memory of this node.
     fn get_to(&self, offset: usize, target: Window<'_>) -> Result<()>;
 
@@ -74,6 +80,11 @@ pub trait RemoteMemory: Send + Sync + Debug {
 
     /// Everything that this thread has written to this memory is visible to its owner when this returns.
     fn barrier(&self) -> Result<()>;
+
+    /// Whether that is so now, without a wait where the link can tell; else as [`RemoteMemory::barrier`].
+    fn has_arrived(&self) -> Result<bool> {
+        self.barrier().map(|()| true)
+    }
 
     /// Maps a part of it once more, at a given address or for reading alone; needs [`Capabilities::MAP`]. The
     /// map follows [`RemoteMemory::set_detached`] for as long as this memory is held.

@@ -215,6 +215,17 @@ impl Engine {
         }
     }
 
+    /// Takes a slot for an operation, if one is free now.
+    pub(crate) fn claim_now(&self, peer: &Arc<PeerState>, kind: Kind) -> Result<Option<usize>> {
+        peer.check()?;
+        let mut slot = self.slots.claim(peer, kind);
+        if slot.is_none() {
+            self.progress();
+            slot = self.slots.claim(peer, kind);
+        }
+        slot.map(|slot| self.unless_held(slot, peer)).transpose()
+    }
+
     /// Who holds the peer has either seen the slot, or is seen here.
     #[inline]
     fn unless_held(&self, slot: usize, peer: &PeerState) -> Result<usize> {

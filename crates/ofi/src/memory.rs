@@ -8,6 +8,7 @@ use proto::ids::NodeId;
 use shm::region::{PartialMap, PartialMapOptions};
 use shm::window::Window;
 
+use crate::CHUNK_BYTES;
 use crate::card::MemoryCard;
 use crate::error::OfiError;
 use crate::message::{AtomicOp, Width};
@@ -105,6 +106,14 @@ impl RemoteMemory for OfiMemory {
         self.rails.put_from(&self.cards, offset, &source).map_err(|error| self.failed(error))
     }
 
+    fn try_put_from(&self, offset: usize, source: Window<'_>) -> Result<bool> {
+        if source.len() > CHUNK_BYTES {
+            return self.put_from(offset, source).map(|()| true);
+        }
+        self.range(offset, source.len())?;
+        self.rails.try_put_from(&self.cards, offset, &source).map_err(|error| self.failed(error))
+    }
+
     fn get_to(&self, offset: usize, target: Window<'_>) -> Result<()> {
         self.range(offset, target.len())?;
         self.rails.get_to(&self.cards, offset, &target).map_err(|error| self.failed(error))
@@ -138,6 +147,10 @@ impl RemoteMemory for OfiMemory {
 
     fn barrier(&self) -> Result<()> {
         self.rails.barrier().map_err(|error| self.failed(error))
+    }
+
+    fn has_arrived(&self) -> Result<bool> {
+        self.rails.has_arrived().map_err(|error| self.failed(error))
     }
 
     fn map_part(&self, _options: &PartialMapOptions) -> Result<Arc<PartialMap>> {

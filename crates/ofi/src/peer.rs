@@ -97,6 +97,39 @@ impl Peer {
         })
     }
 
+    /// As [`Peer::put_from`] of a block that fits a slot, if it can be begun now without a wait: whether it
+    /// was. Blocks of one thread arrive in their order, also beside those of [`Peer::put_from`].
+    pub(crate) fn try_put_from(&self, card: &MemoryCard, offset: usize, source: &Window<'_>) -> Result<bool> {
+        let (engine, peer) = (&self.inside.engine, &self.state);
+        // A provider that keeps no order gets a block when those before it have arrived.
+        if !self.keeps(FI_ORDER_WAW) && !self.has_arrived()? {
+            return Ok(false);
+        }
+        // Which is one piece, or none.
+        let Some(piece) = pieces(card, offset, source.len()).next() else { return Ok(true) };
+        let Some(slot) = engine.claim_now(peer, Kind::Put)? else { return Ok(false) };
+        let copied = engine.port.slot(slot).and_then(|memory| Ok(source.copy_to(0, &memory, 0, piece.len)?));
+        if let Err(error) = copied {
+            engine.slots.unclaim(slot);
+            return Err(error);
+        }
+        let target = Target { address: piece.address, len: piece.len, key: card.key };
+        let post = || engine.port.write(slot, peer.address, target, WriteEnd::Arrived);
+        engine.post_if_room(slot, peer, Kind::Put, post)
+    }
+
+    /// Whether all that was put and rung so far has arrived; does not wait.
+    pub(crate) fn has_arrived(&self) -> Result<bool> {
+        let is_done = || self.state.outstanding.load(Ordering::SeqCst) == 0;
+        if !is_done() {
+            self.inside.engine.progress();
+        }
+        let is_done = is_done();
+        // In this order: what leaves by a failure has failed before.
+        self.state.check()?;
+        Ok(is_done)
+    }
+
     #[inline]
     fn put_pieces(
         &self,

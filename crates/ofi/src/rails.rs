@@ -169,6 +169,16 @@ impl Rails {
         self.over_lead(|lead| lead.peer().put_from(lead.card(cards), offset, source))
     }
 
+    /// As of a peer; a card for each rail.
+    pub fn try_put_from(&self, cards: &[MemoryCard], offset: usize, source: &Window<'_>) -> Result<bool> {
+        self.over_lead(|lead| lead.peer().try_put_from(lead.card(cards), offset, source))
+    }
+
+    /// As of a peer. Chunks of long blocks are waited for.
+    pub fn has_arrived(&self) -> Result<bool> {
+        self.over_lead(|lead| lead.peer().has_arrived())
+    }
+
     /// Begins to write a block over all rails. `fill` gets a slot, and which part of the block goes there.
     fn spread(
         &self,

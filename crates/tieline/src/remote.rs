@@ -371,6 +371,18 @@ impl RemoteSegment {
         Ok(self.inner.memory.barrier()?)
     }
 
+    /// As [`Self::put_from`], if it can be begun without a wait: whether it was.
+    pub(crate) fn try_put_from(&self, offset: usize, source: Window<'_>) -> Result<bool> {
+        self.inner.check_usable()?;
+        Ok(self.inner.memory.try_put_from(offset, source)?)
+    }
+
+    /// As [`Self::barrier`], which does not wait: whether everything has arrived.
+    pub(crate) fn has_arrived(&self) -> Result<bool> {
+        self.inner.check_usable()?;
+        Ok(self.inner.memory.has_arrived()?)
+    }
+
     /// Watches link and owner from now on.
     pub fn sequence(&self) -> Result<Sequence> {
         Sequence::start(&self.inner)
