@@ -1,7 +1,7 @@
 //! What carries records from one end point to another, in their order and each once.
 //!
-//! On one machine this is a ring in shared memory ([`ring`]). A lane never waits; it reports that there is no
-//! room, or that the other side is wrong.
+//! On one machine this is a ring in shared memory ([`ring`]); crate `tieline` has one to other hosts. A lane
+//! never waits; it reports that there is no room, or that the other side is wrong.
 
 mod ring;
 
@@ -50,6 +50,13 @@ pub trait Outlet: Debug {
 
     /// Memory that the lane takes on this side, in bytes.
     fn memory_bytes(&self) -> usize;
+
+    /// Whether the other side has all that was sent, so that this process may end: asked again and again
+    /// before the end point is closed. Also if the other side is gone.
+    fn has_arrived(&mut self) -> bool {
+        // In memory that both share it is there at once.
+        true
+    }
 }
 
 /// What was found at the end of a lane.

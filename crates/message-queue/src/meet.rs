@@ -1,7 +1,7 @@
 //! How two end points find each other, and get the two ends of a lane.
 //!
-//! The engine only knows the trait [`Meeting`]. [`Datagrams`] is the one that is there now; a node manager
-//! can do the same, and reach other machines.
+//! The engine only knows the trait [`Meeting`]. [`Datagrams`] meets others of this machine; crate `tieline`
+//! has one that meets those of other hosts as well.
 
 mod datagrams;
 mod message;

@@ -24,7 +24,7 @@ pub struct Name {
     magic: [u8; 4],
     /// For those who debug; nothing relies on it.
     pid: [u8; 4],
-    /// The machine: processes of another one cannot be reached.
+    /// The machine, that is, its last start: end points of another one are not reached by the name alone.
     machine: [u8; 8],
     /// Of this end point alone, and not to be guessed.
     random: [u8; 16],
@@ -67,13 +67,22 @@ impl Name {
 
     /// The name that an end point gave, which may be a second one.
     pub(crate) fn of_any_bytes(bytes: &[u8; NAME_BYTES]) -> Option<Self> {
+        Self::parsed(bytes).filter(|name| name.machine == machine())
+    }
+
+    /// That of an end point on any machine, for who knows another way to it.
+    #[must_use]
+    pub fn of_any_machine(bytes: &[u8; NAME_BYTES]) -> Option<Self> {
+        Self::parsed(bytes).filter(|name| name.magic == MAGIC)
+    }
+
+    fn parsed(bytes: &[u8; NAME_BYTES]) -> Option<Self> {
         let (magic, rest) = bytes.split_first_chunk::<4>()?;
         let (pid, rest) = rest.split_first_chunk::<4>()?;
-        let (machine_bytes, rest) = rest.split_first_chunk::<8>()?;
+        let (machine, rest) = rest.split_first_chunk::<8>()?;
         let random = *rest.first_chunk::<16>()?;
-        let name = Self { magic: *magic, pid: *pid, machine: *machine_bytes, random };
-        let is_known = name.magic == MAGIC || name.magic == SECOND;
-        (is_known && name.machine == machine()).then_some(name)
+        let name = Self { magic: *magic, pid: *pid, machine: *machine, random };
+        (name.magic == MAGIC || name.magic == SECOND).then_some(name)
     }
 
     /// As programs carry it.
@@ -147,6 +156,7 @@ mod tests {
             let mut bytes = name.bytes();
             bytes[at] ^= 1;
             assert_eq!(Name::of_bytes(&bytes), None, "{what}");
+            assert_eq!(Name::of_any_machine(&bytes).is_some(), what == "machine");
         }
     }
 

@@ -137,6 +137,14 @@ impl<O: Outlet> Core<O> {
         all.any(|sending| is_known(sending) && !matches!(sending.buffers, Buffers::Owned(_)))
     }
 
+    /// Whether all that was sent is where its receivers find it, whatever becomes of this process.
+    pub(super) fn has_arrived(&mut self) -> bool {
+        self.peers.iter_mut().all(|peer| match &mut peer.way {
+            Way::Open(outlet) => outlet.has_arrived(),
+            _ => true,
+        })
+    }
+
     /// Memory that was given away for sends is not freed: peers may still read it.
     pub(super) fn keep_memory_of_sends(&mut self) {
         let all: Vec<_> = self.sends.iter().map(|(number, _)| number).collect();

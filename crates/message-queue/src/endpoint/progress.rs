@@ -228,7 +228,7 @@ impl<M: Meeting> Endpoint<M> {
                 self.core.tell_all(Beginning::new(Head { kind: Kind::Bye, flags: 0, id: 0 }));
                 has_told = true;
             }
-            if has_told && self.core.busy.is_empty() {
+            if has_told && self.core.busy.is_empty() && self.core.has_arrived() {
                 return true;
             }
             if Instant::now() >= until {
