@@ -365,11 +365,16 @@ impl Engine {
                 self.slots.have_ended(&mut under_way) || peer.is_failed()
             });
             if !have_ended {
-                let error = timed_out(peer, Kind::Put, self.limit_ms(), "the peer did not confirm");
-                peer.fail(&error);
+                self.give_up(peer);
             }
         }
         peer.check()
+    }
+
+    /// The peer has confirmed nothing for the longest time that is waited for it.
+    #[cold]
+    pub(crate) fn give_up(&self, peer: &PeerState) {
+        peer.fail(&timed_out(peer, Kind::Put, self.limit_ms(), "the peer did not confirm"));
     }
 
     fn ended(&self, completion: Completion) {

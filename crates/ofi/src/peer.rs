@@ -9,6 +9,7 @@ mod queue;
 mod state;
 
 use std::sync::{Arc, PoisonError};
+use std::time::Instant;
 
 use shm::sync::Ordering;
 use shm::window::Window;
@@ -118,15 +119,21 @@ impl Peer {
         engine.post_if_room(slot, peer, Kind::Put, post)
     }
 
-    /// Whether all that was put and rung so far has arrived; does not wait.
+    /// Whether all that was put and rung so far has arrived; does not wait. If the peer confirms nothing for
+    /// as long as [`Peer::barrier`] would wait, it fails as there; that needs calls now and then.
     pub(crate) fn has_arrived(&self) -> Result<bool> {
-        let is_done = || self.state.outstanding.load(Ordering::SeqCst) == 0;
+        let (engine, peer) = (&self.inside.engine, &self.state);
+        let is_done = || peer.outstanding.load(Ordering::SeqCst) == 0;
         if !is_done() {
-            self.inside.engine.progress();
+            engine.progress();
         }
         let is_done = is_done();
+        let (now, limit) = (Instant::now(), engine.settings.give_up_after);
+        if peer.silent_since(!is_done, now).is_some_and(|since| now.duration_since(since) >= limit) {
+            engine.give_up(peer);
+        }
         // In this order: what leaves by a failure has failed before.
-        self.state.check()?;
+        peer.check()?;
         Ok(is_done)
     }
 

@@ -172,7 +172,7 @@ impl Slots {
         if let Some((peer, kind)) = operation {
             peer.held.fetch_sub(1, Ordering::SeqCst);
             if !kind.is_waited_for() {
-                peer.outstanding.fetch_sub(1, Ordering::SeqCst);
+                peer.one_ended();
             }
             if bytes > 0 {
                 // Relaxed: they affect only the choice of a rail, and whether it counts as silent.

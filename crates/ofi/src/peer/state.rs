@@ -1,6 +1,7 @@
 //! What the engine knows of a peer: what is under way, whether something may begin, how it failed.
 
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Instant;
 
 use shm::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -24,6 +25,11 @@ pub(crate) struct PeerState {
     pub(crate) chunk_bytes: AtomicU64,
     /// Chunks that were under way and are no more.
     pub(crate) chunks_ended: AtomicU64,
+    /// Of operations that nobody waits for, those that have ended: it wraps.
+    ended: AtomicU32,
+    /// How many had ended when it was last asked, and since when it was that number, while others were under
+    /// way.
+    silent: Mutex<Option<(u32, Instant)>>,
     /// A doorbell was rung since the last [`super::Peer::confirm_rings`].
     pub(super) has_rung: AtomicBool,
     /// Nothing may be begun for now.
@@ -44,6 +50,8 @@ impl PeerState {
             held: AtomicU32::new(0),
             chunk_bytes: AtomicU64::new(0),
             chunks_ended: AtomicU64::new(0),
+            ended: AtomicU32::new(0),
+            silent: Mutex::default(),
             has_rung: AtomicBool::new(false),
             is_held: AtomicBool::new(false),
             has_lost: AtomicBool::new(false),
@@ -59,6 +67,24 @@ impl PeerState {
     /// The same, and answers what the peer has failed by.
     pub(crate) fn failed_by(&self, error: OfiError) -> OfiError {
         self.failure.get_or_init(|| error).clone()
+    }
+
+    /// One of the operations that nobody waits for has ended.
+    pub(crate) fn one_ended(&self) {
+        // Relaxed: it tells that the peer confirms, and nothing else.
+        self.ended.fetch_add(1, Ordering::Relaxed);
+        self.outstanding.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Since when nothing that nobody waits for has ended, as far as this was asked, while something is under
+    /// way (`is_any`).
+    pub(super) fn silent_since(&self, is_any: bool, now: Instant) -> Option<Instant> {
+        let mut silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
+        // Relaxed: one that is counted later is seen the next time.
+        let ended = self.ended.load(Ordering::Relaxed);
+        let since = silent.filter(|(count, _)| *count == ended).map_or(now, |(_, since)| since);
+        *silent = is_any.then_some((ended, since));
+        is_any.then_some(since)
     }
 
     /// An operation of this kind will not be known to have ended well.
