@@ -34,7 +34,7 @@ enum tieline_mq_code {
     TIELINE_MQ_NO_MANAGER = 10,     /* no node manager can be reached */
     TIELINE_MQ_PORT_IN_USE = 11,
     TIELINE_MQ_NOT_FOUND = 12,      /* no queue at that port of that node */
-    TIELINE_MQ_OTHER_HOST = 13,     /* message queues reach the nodes of this host only */
+    TIELINE_MQ_OTHER_HOST = 13,     /* the node is on another host, and no link for data leads there */
     TIELINE_MQ_DENIED = 14,         /* the queue belongs to another user */
     TIELINE_MQ_BUSY = 15,           /* two threads at once in a queue that was not opened for that */
     TIELINE_MQ_SYSTEM = 16,         /* anything else */
@@ -116,7 +116,7 @@ int tieline_mq_open(const tieline_mq_options *options, tieline_mq **queue);
  * Memory of sends that have not ended may still be read by peers. */
 int tieline_mq_close(tieline_mq *queue, int64_t timeout_ms);
 int tieline_mq_address(tieline_mq *queue, uint32_t *node, uint32_t *port);
-/* The number of the queue at a port of a node. Waits until it is there. */
+/* The number of the queue at a port of a node, which may be on another host. Waits until it is there. */
 int tieline_mq_peer(tieline_mq *queue, uint32_t node, uint32_t port, int64_t timeout_ms, uint32_t *peer);
 
 /* Returns when the memory may be used again, however long that takes: a peer that stops holds it up, and two that send

@@ -11,6 +11,7 @@ mod faults_shown;
 mod groups;
 mod killed;
 mod lab;
+mod messages;
 mod namespaces;
 mod namespaces_ended;
 mod network_faults;

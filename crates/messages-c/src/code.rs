@@ -49,7 +49,7 @@ impl Code {
         (Self::NoManager, "no node manager can be reached\0"),
         (Self::PortInUse, "the port is in use\0"),
         (Self::NotFound, "there is no queue at that port of that node\0"),
-        (Self::OtherHost, "the node is on another host\0"),
+        (Self::OtherHost, "the node is on another host, and no link for data leads there\0"),
         (Self::Denied, "the queue belongs to another user\0"),
         (Self::Busy, "in use by another call\0"),
         (Self::System, "an error of the system or of the library\0"),

@@ -131,7 +131,7 @@ impl Queue {
     /// The number of a peer.
     ///
     /// # Errors
-    /// There is none within the limit, it is on another host, or another user's.
+    /// There is none within the limit, no link for data leads to its host, or it is another user's.
     pub fn peer(&self, node: u32, port: u32, limit: Duration) -> Result<PeerId> {
         let (node, port) = (NodeId::new(node).map_err(tieline::Error::from)?, PortNo(port));
         Ok(match &self.kind {

@@ -1,32 +1,46 @@
 //! Message queues: messages matched by source and tag, between end points named by node and port.
 //!
 //! A queue's address stands in memory that its node's manager hands out under the number of its port, as it
-//! hands out segments; with that the queues find each other, and no manager is between two messages. A queue
-//! belongs to one thread at a time; [`SharedQueue`] puts a lock around what it does.
+//! hands out segments; with that the queues find each other, and no manager is between two messages. Those of
+//! one host share memory; those of different hosts put to each other's memory (`far`). A queue belongs to
+//! one thread at a time; [`SharedQueue`] puts a lock around what it does.
+
+mod everywhere;
+mod far;
 
 use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use message_queue::Endpoint;
+use message_queue::meet::Datagrams;
 use message_queue::name::NAME_BYTES;
 use proto::ids::{NodeId, PortNo, SegmentKey};
+use rustix::io::Errno;
 
-pub use message_queue::MessageQueue as Engine;
 pub use message_queue::buffers::Buffers;
 pub use message_queue::endpoint::{Claimed, Counters, Mode, SendRequest};
 pub use message_queue::settings::{
     BadVariable, Bounds, EAGER_MAX_BYTES, FETCH, Fetch, RING_BYTES, Settings, VARIABLES, set_variables,
 };
 pub use message_queue::{
-    DIRECT_LOOKS, Direct, Envelope, Error as MessageError, Name, PeerId, Persistent, Request, SharedQueue,
-    Space, Status, Want,
+    DIRECT_LOOKS, Direct, Envelope, Error as MessageError, Name, PeerId, Persistent, Request, Space, Status,
+    Want,
 };
+
+pub use everywhere::{Everywhere, Inlet, Outlet};
+use far::Directory;
 
 use crate::error::{Error, Result};
 use crate::node::Node;
 use crate::remote::{Place, RemoteSegment};
 use crate::segment::Segment;
+
+/// The queue by itself, which is not found by node and port.
+pub type Engine = message_queue::MessageQueue<Everywhere>;
+/// The same for several threads.
+pub type SharedQueue = message_queue::SharedQueue<Everywhere>;
 
 /// A message queue of this program. Sends, receives and waits are those of the queue that it derefs to.
 ///
@@ -47,7 +61,7 @@ use crate::segment::Segment;
 /// ```
 #[derive(Debug)]
 pub struct MessageQueue {
-    queue: message_queue::MessageQueue,
+    queue: Engine,
     finder: Finder,
     /// Holds the address for as long as the queue is open.
     address: Segment,
@@ -59,15 +73,24 @@ struct Finder {
     node: Node,
     port: PortNo,
     known: HashMap<PeerId, (NodeId, PortNo)>,
+    /// Of those of other hosts.
+    directory: Arc<Directory>,
 }
 
 impl MessageQueue {
     pub(crate) fn open(node: &Node, port: PortNo, settings: &Settings) -> Result<Self> {
-        let queue = message_queue::MessageQueue::new(*settings)?;
-        let address = Segment::create_port(node, port, NAME_BYTES)?;
-        address.window().put(0, &queue.name().bytes())?;
+        settings.check()?;
+        let no_endpoint = |errno| MessageError::NoEndpoint { errno };
+        let name = Name::new().ok_or(no_endpoint(Errno::AGAIN))?;
+        let near = Datagrams::begin(name, settings.ring_bytes).map_err(no_endpoint)?;
+        let address = Segment::create_port(node, port, far::PORT_BYTES)?;
+        far::write_address(&address.window(), &name)?;
+        let directory = Directory::new(node, name, settings.rounded_ring_bytes(), settings.peers_max)?;
+        let region = Arc::clone(address.memory().shared_region());
+        let meeting = Everywhere::new(near, Arc::clone(&directory), region);
+        let queue = Engine::with(Endpoint::with(meeting, *settings));
         address.make_available()?;
-        let finder = Finder { node: node.clone(), port, known: HashMap::new() };
+        let finder = Finder { node: node.clone(), port, known: HashMap::new(), directory };
         Ok(Self { queue, finder, address })
     }
 
@@ -77,11 +100,12 @@ impl MessageQueue {
     }
 
     /// The number of the queue at a port of a node, for sends and receives; waits up to `timeout` for it to
-    /// be there. A program that was started again has a new queue at its port: ask for its number again.
+    /// be there. A program that was started again has a new queue at its port: ask for its number again. The
+    /// node may be on another host.
     ///
     /// # Errors
     /// No such queue within that time, or it is another user's; [`Error::NoDataLink`] if the node is on
-    /// another host: message queues reach this host's nodes only.
+    /// another host, and no link for data leads there.
     pub fn peer_at(&mut self, node: NodeId, port: PortNo, timeout: Duration) -> Result<PeerId> {
         let name = self.finder.find(node, port, timeout)?;
         let peer = self.queue.peer(name);
@@ -168,25 +192,26 @@ impl Deref for SharedMessageQueue {
 
 impl Finder {
     fn find(&self, node: NodeId, port: PortNo, timeout: Duration) -> Result<Name> {
-        let what = || SegmentKey::Port(port).to_string();
-        let address = match RemoteSegment::find(&self.node, node, SegmentKey::Port(port), timeout)? {
+        let (key, begun) = (SegmentKey::Port(port), Instant::now());
+        let address = match RemoteSegment::find(&self.node, node, key, timeout)? {
             Place::Here(address) => address,
-            Place::OnOtherHost(_) => {
-                let why = "message queues do not reach other hosts yet: run both programs on one".into();
-                return Err(Error::NoDataLink { what: what(), node, why });
+            Place::OnOtherHost(addresses) => {
+                let left = timeout.saturating_sub(begun.elapsed());
+                let contact = RemoteSegment::connect_to(&self.node, node, key, &addresses, left)?;
+                return self.directory.find(node, port, contact);
             }
         };
         let mut bytes = [0; NAME_BYTES];
         address.get(0, &mut bytes)?;
         Name::of_bytes(&bytes).ok_or_else(|| {
             let detail = "its address is none of this machine".into();
-            Error::Corrupt { what: what(), node, detail }
+            Error::Corrupt { what: key.to_string(), node, detail }
         })
     }
 }
 
 impl Deref for MessageQueue {
-    type Target = message_queue::MessageQueue;
+    type Target = Engine;
 
     fn deref(&self) -> &Self::Target {
         &self.queue

@@ -1,11 +1,14 @@
 //! Programs on two hosts, for tests: `own ID SIZE` owns an available segment, `reach NODE ID` is connected to
 //! it; `member GROUP SIZE` has a copy of a group, `group GROUP` writes to all copies. Those for interrupts
-//! have an interrupt, trigger one, or do so again and again ([`series`]).
+//! have an interrupt, trigger one, or do so again and again ([`series`]). `queue PORT` has a message queue
+//! ([`messages`]).
 //!
 //! Each says a line when it is ready, obeys lines on standard input, answers each with a line, and ends when
 //! that closes. What is written is a pattern, which the other end checks byte by byte.
 #![forbid(unsafe_code)]
 
+#[path = "reach/messages.rs"]
+mod messages;
 #[path = "reach/series.rs"]
 mod series;
 
@@ -16,6 +19,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use series::{Series, Taker};
 use shm::sync::Ordering;
+use tieline::messages::Settings;
 use tieline::{
     DataInterrupt, Direction, DmaEntry, DmaState, Group, GroupId, InterruptNo, InterruptOptions, LinkError,
     Node, RemoteSegment, Segment, SegmentId,
@@ -93,6 +97,12 @@ fn main() -> Result<()> {
                 let [seed, len] = words else { bail!("a seed and a length are needed") };
                 Ok(interrupt.trigger(&pattern(seed, 0, len.parse()?)?).map(|()| "done".to_owned())?)
             })
+        }
+        ["queue", port] => {
+            let port = tieline::PortNo(port.parse()?);
+            let mut queue = messages::Queue::new(node.message_queue(port, &Settings::from_environment()?)?);
+            say("ready")?;
+            obey(|words| queue.obey(words))
         }
         ["reach", peer, id] => {
             let (peer, id) = (peer.parse().map_err(anyhow::Error::msg)?, SegmentId(id.parse()?));

@@ -1,0 +1,189 @@
+//! Meets queues of this host by datagrams and shared memory, and those of other hosts by segments.
+//!
+//! Which of the two a name is for was decided when it was found: a name says nothing that could be trusted
+//! about where its queue is. Hosts in namespaces of one machine count as different ones.
+
+use std::sync::Arc;
+
+use message_queue::Name;
+use message_queue::lane::{Found, LaneError};
+use message_queue::meet::{Arrival, Datagrams, Meeting, NotAsked};
+use shm::doorbell::Waiter;
+use shm::region::Region;
+use shm::sync::AtomicU32;
+use shm::window::Window;
+
+use super::far::{Directory, Far, FarInlet, FarOutlet};
+
+/// See the module.
+#[derive(Debug)]
+pub struct Everywhere {
+    near: Datagrams,
+    far: Far,
+}
+
+impl Everywhere {
+    /// `port` is the memory of the queue's port.
+    pub(crate) fn new(near: Datagrams, directory: Arc<Directory>, port: Arc<Region>) -> Self {
+        Self { near, far: Far::new(directory, port) }
+    }
+}
+
+#[derive(Debug)]
+enum Way<N, F> {
+    Near(N),
+    Far(F),
+}
+
+/// What sends to a queue of this host, or of another one.
+#[derive(Debug)]
+pub struct Outlet(Way<<Datagrams as Meeting>::Outlet, FarOutlet>);
+
+/// What receives from a queue of this host, or of another one.
+#[derive(Debug)]
+pub struct Inlet(Way<<Datagrams as Meeting>::Inlet, FarInlet>);
+
+/// An arrival with the ends of its lanes wrapped.
+fn wrapped<O, I>(
+    arrival: Arrival<O, I>,
+    wrap_outlet: impl FnOnce(O) -> Outlet,
+    wrap_inlet: impl FnOnce(I) -> Inlet,
+) -> Arrival<Outlet, Inlet> {
+    match arrival {
+        Arrival::Inlet { name, process, inlet } => Arrival::Inlet { name, process, inlet: wrap_inlet(inlet) },
+        Arrival::Outlet { name, process, outlet } => {
+            Arrival::Outlet { name, process, outlet: wrap_outlet(outlet) }
+        }
+        Arrival::Nonsense { name } => Arrival::Nonsense { name },
+        Arrival::NotYet { name, is_ring } => Arrival::NotYet { name, is_ring },
+        Arrival::Failed { name, errno } => Arrival::Failed { name, errno },
+    }
+}
+
+impl Meeting for Everywhere {
+    type Outlet = Outlet;
+    type Inlet = Inlet;
+
+    fn name(&self) -> Name {
+        self.near.name()
+    }
+
+    fn ask(&mut self, peer: &Name) -> Result<(), NotAsked> {
+        if self.far.knows(peer) { self.far.ask(peer) } else { self.near.ask(peer) }
+    }
+
+    fn invite(&mut self, peer: &Name) -> Result<(), NotAsked> {
+        // Those of other hosts make both lanes at once.
+        if self.far.knows(peer) { self.far.ask(peer) } else { self.near.invite(peer) }
+    }
+
+    fn is_there(&self, peer: &Name) -> bool {
+        if self.far.knows(peer) { self.far.is_there(peer) } else { self.near.is_there(peer) }
+    }
+
+    #[inline]
+    fn has_arrivals(&self) -> bool {
+        self.near.has_arrivals() || self.far.has_arrivals()
+    }
+
+    fn arrivals_word(&self) -> Option<&AtomicU32> {
+        // Nobody wakes for what comes from other hosts: no sleep is longer than a millisecond.
+        self.near.arrivals_word()
+    }
+
+    fn arrivals(&mut self) -> Vec<Arrival<Outlet, Inlet>> {
+        let near = self.near.arrivals().into_iter();
+        let near =
+            near.map(|arrival| wrapped(arrival, |end| Outlet(Way::Near(end)), |end| Inlet(Way::Near(end))));
+        let far = self.far.arrivals().into_iter();
+        let far =
+            far.map(|arrival| wrapped(arrival, |end| Outlet(Way::Far(end)), |end| Inlet(Way::Far(end))));
+        near.chain(far).collect()
+    }
+}
+
+impl message_queue::lane::Outlet for Outlet {
+    #[inline]
+    fn send(&mut self, len: usize, fill: impl FnOnce(&Window<'_>)) -> Result<(), LaneError> {
+        match &mut self.0 {
+            Way::Near(outlet) => outlet.send(len, fill),
+            Way::Far(outlet) => outlet.send(len, fill),
+        }
+    }
+
+    #[inline]
+    fn find_room(&mut self, bytes: usize) -> Result<(), LaneError> {
+        match &mut self.0 {
+            Way::Near(outlet) => outlet.find_room(bytes),
+            Way::Far(outlet) => outlet.find_room(bytes),
+        }
+    }
+
+    fn max_record_bytes(&self) -> usize {
+        match &self.0 {
+            Way::Near(outlet) => outlet.max_record_bytes(),
+            Way::Far(outlet) => outlet.max_record_bytes(),
+        }
+    }
+
+    fn memory_bytes(&self) -> usize {
+        match &self.0 {
+            Way::Near(outlet) => outlet.memory_bytes(),
+            Way::Far(outlet) => outlet.memory_bytes(),
+        }
+    }
+
+    fn has_arrived(&mut self) -> bool {
+        match &mut self.0 {
+            Way::Near(outlet) => outlet.has_arrived(),
+            Way::Far(outlet) => outlet.has_arrived(),
+        }
+    }
+}
+
+impl message_queue::lane::Inlet for Inlet {
+    #[inline]
+    fn take_if<R>(&mut self, look: impl FnOnce(&Window<'_>) -> Option<R>) -> Result<Found<R>, LaneError> {
+        match &mut self.0 {
+            Way::Near(inlet) => inlet.take_if(look),
+            Way::Far(inlet) => inlet.take_if(look),
+        }
+    }
+
+    #[inline]
+    fn knows_more(&self) -> bool {
+        match &self.0 {
+            Way::Near(inlet) => inlet.knows_more(),
+            Way::Far(inlet) => inlet.knows_more(),
+        }
+    }
+
+    #[inline]
+    fn expects_more(&self) -> bool {
+        match &self.0 {
+            Way::Near(inlet) => inlet.expects_more(),
+            Way::Far(inlet) => inlet.expects_more(),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        match &self.0 {
+            Way::Near(inlet) => inlet.is_empty(),
+            Way::Far(inlet) => inlet.is_empty(),
+        }
+    }
+
+    fn waiter(&self) -> Option<Waiter<'_>> {
+        match &self.0 {
+            Way::Near(inlet) => inlet.waiter(),
+            Way::Far(inlet) => inlet.waiter(),
+        }
+    }
+
+    fn memory_bytes(&self) -> usize {
+        match &self.0 {
+            Way::Near(inlet) => inlet.memory_bytes(),
+            Way::Far(inlet) => inlet.memory_bytes(),
+        }
+    }
+}

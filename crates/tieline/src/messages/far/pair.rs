@@ -1,0 +1,319 @@
+//! Two queues of different hosts that have met: each has memory for the other, and is connected to the
+//! other's.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use link::LinkError;
+use message_queue::lane::{Found, Inlet, LaneError, Outlet};
+use proto::ids::SegmentId;
+use shm::doorbell::Waiter;
+use shm::sync::{AtomicBool, AtomicU64, Ordering};
+use shm::window::Window;
+
+use super::forms::{TAIL_AT, WELCOME_AT, read, welcome};
+use super::ring::{Carrier, Gone, Incoming, Outgoing, Ring};
+use crate::error::Error;
+use crate::remote::RemoteSegment;
+use crate::segment::Segment;
+
+/// A queue that is dropped waits at most so long for what it has sent to arrive. One that is closed has
+/// waited before.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// How often a peer is put something to see whether it is there. A link fails if it confirms nothing for ten
+/// seconds.
+const PROBE: Duration = Duration::from_secs(2);
+/// How long a thread waits until a connection can be resumed. Then it tries again.
+pub(super) const RESUME: Duration = Duration::from_secs(1);
+
+/// Memory of this queue for one peer.
+#[derive(Debug)]
+pub(super) struct Own {
+    pub(super) segment: Segment,
+    pub(super) ring: Ring,
+    pub(super) key: u64,
+}
+
+/// The same of the peer, connected.
+#[derive(Debug)]
+pub(super) struct Its {
+    pub(super) remote: RemoteSegment,
+    pub(super) ring: Ring,
+    pub(super) key: u64,
+}
+
+/// See the module. Both ends of the lanes hold it.
+#[derive(Debug)]
+pub(super) struct Pair {
+    own: Segment,
+    own_ring: Ring,
+    own_key: u64,
+    remote: RemoteSegment,
+    outgoing: Mutex<Outgoing>,
+    since: Instant,
+    /// When something was last put to see whether the peer is there, from `since` on.
+    probed_ms: AtomicU64,
+    /// Something is to be put that could not be begun.
+    is_behind: AtomicBool,
+    /// A rail of the link has failed under a put: all is put again when the link is resumed.
+    is_in_doubt: AtomicBool,
+    /// Nothing goes to the peer any more. What it has sent can still be read: it is in memory of this
+    /// program.
+    is_gone: AtomicBool,
+}
+
+/// Whether a failure of a put ends when the link is up again.
+fn is_down(error: &Error) -> bool {
+    matches!(error, Error::Link(LinkError::Down { .. }))
+}
+
+/// Whether a connection can be resumed after a failure.
+pub(super) fn is_in_doubt(error: &Error) -> bool {
+    matches!(error, Error::Link(LinkError::InDoubt { .. }))
+}
+
+/// Whether what a segment was connected for is still there, as far as is known.
+pub(super) fn is_usable(remote: &RemoteSegment) -> bool {
+    let is_lost = remote.check().is_err_and(|error| !is_down(&error));
+    !is_lost && remote.connection_failure().is_none_or(|error| is_in_doubt(&error))
+}
+
+impl Carrier for Pair {
+    fn try_put(&self, offset: usize, source: Window<'_>) -> Result<bool, Gone> {
+        if self.is_gone() {
+            return Err(Gone);
+        }
+        match self.remote.try_put_from(offset, source) {
+            Ok(is_begun) => Ok(is_begun),
+            Err(error) if is_down(&error) => Ok(false),
+            Err(error) if is_in_doubt(&error) => {
+                self.is_in_doubt.store(true, Ordering::Relaxed);
+                Ok(false)
+            }
+            Err(_) => {
+                self.is_gone.store(true, Ordering::Relaxed);
+                Err(Gone)
+            }
+        }
+    }
+}
+
+impl Pair {
+    /// Both ends of a pair, and the two lanes.
+    pub(super) fn new(own: Own, its: Its) -> shm::Result<(Arc<Self>, FarOutlet, FarInlet)> {
+        let outgoing = Mutex::new(Outgoing::new(its.ring, its.key, own.key)?);
+        let [is_behind, is_in_doubt, is_gone] = [true, false, false].map(AtomicBool::new);
+        let incoming = Incoming::new(own.ring, own.key);
+        let (own, own_ring, own_key, remote) = (own.segment, own.ring, own.key, its.remote);
+        let pair = Arc::new(Self {
+            own,
+            own_ring,
+            own_key,
+            remote,
+            outgoing,
+            since: Instant::now(),
+            probed_ms: AtomicU64::new(0),
+            is_behind,
+            is_in_doubt,
+            is_gone,
+        });
+        // The first end of records tells the peer that this one is connected to it.
+        pair.push_on(&mut pair.outgoing());
+        Ok((Arc::clone(&pair), FarOutlet(Arc::clone(&pair)), FarInlet { pair, incoming }))
+    }
+
+    /// Only one thread at a time uses a queue, or has its lock: nobody waits here.
+    fn outgoing(&self) -> MutexGuard<'_, Outgoing> {
+        self.outgoing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[inline]
+    fn is_gone(&self) -> bool {
+        self.is_gone.load(Ordering::Relaxed)
+    }
+
+    /// Whether the peer is still there, as far as is known: asked again and again by who waits. Something is
+    /// put now and then, so that a link that is cut is noticed by those, too, who only receive.
+    pub(super) fn is_there(&self) -> bool {
+        if self.is_gone() || !is_usable(&self.remote) {
+            return false;
+        }
+        let age = self.since.elapsed();
+        let probed = Duration::from_millis(self.probed_ms.load(Ordering::Relaxed));
+        if age.saturating_sub(probed) >= PROBE {
+            self.probed_ms.store(u64::try_from(age.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+            let mut outgoing = self.outgoing();
+            outgoing.probe();
+            self.push_on(&mut outgoing);
+        }
+        match self.remote.has_arrived() {
+            Ok(_) => true,
+            Err(error) => is_down(&error) || is_in_doubt(&error),
+        }
+    }
+
+    /// Whether the peer has connected to this side's memory: then it has found its end of the lane, or will.
+    fn is_met(&self) -> bool {
+        read::<1>(&self.own.window(), TAIL_AT, self.own_key).is_some()
+    }
+
+    /// Tells the peer, which has asked, which segment this side has made for it.
+    pub(super) fn answer(&self, segment: SegmentId) {
+        let answer = welcome(segment, self.outgoing().key());
+        let put = || self.remote.put(WELCOME_AT, &answer).and_then(|()| self.remote.barrier());
+        let mut done = put();
+        while done.as_ref().is_err_and(is_in_doubt) {
+            // In this order: records that are in doubt as well are put again by whoever finds this.
+            self.is_in_doubt.store(true, Ordering::Relaxed);
+            done = self.remote.resume(RESUME).and_then(|()| put());
+        }
+        if done.is_err() {
+            self.is_gone.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Puts what is to be put, as far as that goes without a wait.
+    fn push_on(&self, outgoing: &mut Outgoing) {
+        if self.is_in_doubt.load(Ordering::Relaxed) && !self.is_resumed(outgoing) {
+            return;
+        }
+        let is_done = outgoing.flush(self).unwrap_or(true);
+        self.is_behind.store(!is_done, Ordering::Relaxed);
+    }
+
+    #[cold]
+    fn is_resumed(&self, outgoing: &mut Outgoing) -> bool {
+        if self.is_gone() {
+            return true;
+        }
+        match self.remote.resume(Duration::ZERO) {
+            // Nothing of before arrives any more.
+            Ok(()) => outgoing.put_again(),
+            Err(error) if is_down(&error) || is_in_doubt(&error) => return false,
+            Err(_) => self.is_gone.store(true, Ordering::Relaxed),
+        }
+        self.is_in_doubt.store(false, Ordering::Relaxed);
+        true
+    }
+
+    /// Whether all that was sent is in the peer's memory, and the peer will look there.
+    fn has_arrived(&self, outgoing: &mut Outgoing) -> bool {
+        self.push_on(outgoing);
+        if self.is_gone() {
+            return true;
+        }
+        if self.is_behind.load(Ordering::Relaxed) || self.is_in_doubt.load(Ordering::Relaxed) {
+            return !is_usable(&self.remote);
+        }
+        match self.remote.has_arrived() {
+            Ok(has_arrived) => has_arrived && self.is_met(),
+            Err(error) => !is_down(&error) && !is_in_doubt(&error),
+        }
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        let until = Instant::now() + LAST_WORDS;
+        // Without the lock: in a forked child another thread may have held it at the fork.
+        let this = &*self;
+        let mut outgoing = match this.outgoing.try_lock() {
+            Ok(outgoing) => outgoing,
+            Err(std::sync::TryLockError::Poisoned(error)) => error.into_inner(),
+            Err(std::sync::TryLockError::WouldBlock) => return,
+        };
+        while !this.has_arrived(&mut outgoing) && Instant::now() < until {
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// The end of a lane to a queue of another host that sends.
+#[derive(Debug)]
+pub(crate) struct FarOutlet(Arc<Pair>);
+
+impl Outlet for FarOutlet {
+    fn send(&mut self, len: usize, fill: impl FnOnce(&Window<'_>)) -> Result<(), LaneError> {
+        let pair = &*self.0;
+        if pair.is_gone() {
+            // Whoever watches the peers finds it gone.
+            return Err(LaneError::Full);
+        }
+        let mut outgoing = pair.outgoing();
+        let sent = outgoing.send(&pair.own.window(), len, fill);
+        // Also if there was no room: the peer is told.
+        pair.push_on(&mut outgoing);
+        sent
+    }
+
+    fn find_room(&mut self, bytes: usize) -> Result<(), LaneError> {
+        let pair = &*self.0;
+        if pair.is_gone() {
+            return Err(LaneError::Full);
+        }
+        let mut outgoing = pair.outgoing();
+        let found = outgoing.find_room(&pair.own.window(), bytes);
+        if found.is_err() {
+            pair.push_on(&mut outgoing);
+        }
+        found
+    }
+
+    fn max_record_bytes(&self) -> usize {
+        self.0.outgoing().ring().max_record_bytes()
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.0.outgoing().ring().bytes()
+    }
+
+    fn has_arrived(&mut self) -> bool {
+        self.0.has_arrived(&mut self.0.outgoing())
+    }
+}
+
+/// The end of a lane from a queue of another host that receives.
+#[derive(Debug)]
+pub(crate) struct FarInlet {
+    pair: Arc<Pair>,
+    incoming: Incoming,
+}
+
+impl Inlet for FarInlet {
+    fn take_if<R>(&mut self, look: impl FnOnce(&Window<'_>) -> Option<R>) -> Result<Found<R>, LaneError> {
+        let pair = &*self.pair;
+        let found = self.incoming.take_if(&pair.own.window(), look);
+        let is_idle = !matches!(found, Ok(Found::Taken(_)));
+        if let Some(taken) = self.incoming.due(is_idle) {
+            let mut outgoing = pair.outgoing();
+            outgoing.give_back(taken);
+            pair.push_on(&mut outgoing);
+        } else if is_idle && pair.is_behind.load(Ordering::Relaxed) {
+            pair.push_on(&mut pair.outgoing());
+        }
+        found
+    }
+
+    fn knows_more(&self) -> bool {
+        self.incoming.knows_more()
+    }
+
+    fn expects_more(&self) -> bool {
+        // To look costs two loads.
+        true
+    }
+
+    fn is_empty(&self) -> bool {
+        self.incoming.is_empty(&self.pair.own.window())
+    }
+
+    fn waiter(&self) -> Option<Waiter<'_>> {
+        // What is put here rings nothing.
+        None
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.pair.own_ring.bytes()
+    }
+}
