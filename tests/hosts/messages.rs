@@ -48,13 +48,13 @@ fn messages_of_all_lengths_go_between_hosts_in_both_directions() {
     assert_eq!(b.ask("ways"), "read 0 in parts 4");
     // Both at once, more than the rings hold.
     both(
-        (&mut a, &format!("exchange 0 3 4 20 {LENGTHS}"), "same"),
-        (&mut b, &format!("exchange 0 4 3 20 {LENGTHS}"), "same"),
+        (&mut a, &format!("exchange 0 3 4 5 {LENGTHS}"), "same"),
+        (&mut b, &format!("exchange 0 4 3 5 {LENGTHS}"), "same"),
     );
     let many = "8 ".repeat(500);
     both(
-        (&mut a, &format!("exchange 0 5 6 20 {many}"), "same"),
-        (&mut b, &format!("exchange 0 6 5 20 {many}"), "same"),
+        (&mut a, &format!("exchange 0 5 6 3 {many}"), "same"),
+        (&mut b, &format!("exchange 0 6 5 3 {many}"), "same"),
     );
     // What has no receive is kept; any source is asked for, in another order.
     both((&mut a, "send 0 7 0 1 100 8192", "done"), (&mut b, "progress 300", "done"));
@@ -148,6 +148,20 @@ fn a_host_that_is_cut_off_ends_what_waits_for_it() {
     let said = a.ask("send-until-gone 0 4000");
     assert_eq!(said, "PeerGone { peer: 1 }");
     b.must("until-gone 0", "Some(PeerGone { peer: 1 })");
+}
+
+#[test]
+fn a_link_that_is_taken_down_keeps_messages_waiting() {
+    let _watchdog = Watchdog::usual("messages over a link that is taken down");
+    let Some((first, second)) = two_hosts() else { return };
+    let (mut a, mut b) = two_queues(&first, &second);
+    both((&mut a, "exchange 0 1 2 1 8", "same"), (&mut b, "exchange 0 2 1 1 8", "same"));
+    first.tieline(&["link", "down", "4", "8"]);
+    a.0.say("exchange 0 3 4 2 0 8 9000 300000").unwrap();
+    b.0.say("exchange 0 4 3 2 0 8 9000 300000").unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    first.tieline(&["link", "up", "4", "8"]);
+    assert_eq!((a.0.line().unwrap(), b.0.line().unwrap()), ("same".to_owned(), "same".to_owned()));
 }
 
 #[test]

@@ -81,8 +81,8 @@ pub trait RemoteMemory: Send + Sync + Debug {
     /// Everything that this thread has written to this memory is visible to its owner when this returns.
     fn barrier(&self) -> Result<()>;
 
-    /// Whether that is so now, without a wait where the link can tell; else as [`RemoteMemory::barrier`]. Asked
-    /// again and again, it fails when a barrier would have given up.
+    /// Whether that is so now, without a wait where the link can tell; else as [`RemoteMemory::barrier`].
+    /// Asked again and again, it fails when a barrier would have given up.
     fn has_arrived(&self) -> Result<bool> {
         self.barrier().map(|()| true)
     }

@@ -7,7 +7,8 @@
 //! connects to the second one's. If both begin at once, the request of the lesser name counts.
 //!
 //! What may take a while (a segment, a connection, a request) is done by threads that end with it
-//! ([`Job`]), a few at a time; the queue's own thread looks at what has come, and never waits.
+//! ([`Job`]), a few at a time; the queue's own thread looks at what has come, and never waits. What it could
+//! not put at once is put by another thread ([`pusher`]) if it makes no further call.
 //!
 //! Queues that never spoke cost each other nothing. Whether a queue is gone is known by the segment that this
 //! one is connected to: its port until they have met, then its memory.
@@ -16,6 +17,7 @@ mod forms;
 mod job;
 mod mailbox;
 mod pair;
+mod pusher;
 mod ring;
 mod table;
 
@@ -36,6 +38,7 @@ use job::Job;
 use mailbox::Mailbox;
 pub(crate) use mailbox::{PORT_BYTES, write_address};
 pub(crate) use pair::{FarInlet, FarOutlet};
+use pusher::Pusher;
 use ring::Ring;
 use table::{Peer, Step, Table};
 
@@ -61,6 +64,7 @@ pub(crate) struct Directory {
     ring: Ring,
     peers_max: usize,
     state: Mutex<State>,
+    pusher: Arc<Pusher>,
     /// Something in the table may be due, or has arrived.
     is_any: AtomicBool,
     /// The queue is gone.
@@ -91,8 +95,9 @@ impl Directory {
         let ring =
             ring.ok_or_else(|| Error::Invalid(format!("ring_bytes {ring_bytes}: give 4096 or more")))?;
         let [is_any, is_over] = [false; 2].map(AtomicBool::new);
-        let (node, state, peers_max) = (node.clone(), Mutex::default(), peers_max as usize);
-        Ok(Arc::new(Self { node, name, ring, peers_max, state, is_any, is_over }))
+        let (node, state, pusher) = (node.clone(), Mutex::default(), Arc::default());
+        let peers_max = peers_max as usize;
+        Ok(Arc::new(Self { node, name, ring, peers_max, state, pusher, is_any, is_over }))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

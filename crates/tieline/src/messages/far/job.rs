@@ -244,7 +244,7 @@ impl Directory {
 
     /// Both are connected to each other's memory, or will be.
     fn meet(&self, name: Name, own: Own, its: Its) -> Option<Arc<Pair>> {
-        let Ok((pair, outlet, inlet)) = Pair::new(own, its) else {
+        let Ok((pair, outlet, inlet)) = Pair::new(own, its, &self.pusher) else {
             let mut state = self.state();
             state.table.set(&name, Step::Gone);
             state.arrivals.push(Arrival::Failed { name, errno: Errno::NOMEM });

@@ -28,7 +28,8 @@ const PLACES: usize = 31;
 const PLACE_BYTES: usize = 128;
 /// In a place: behind the word that claims it.
 const HELLO_AT: usize = 8;
-/// A request is written within a few round trips, or its queue has ended or is very slow: then it is repeated.
+/// A request is written within a few round trips, or its queue has ended or is very slow: then it is
+/// repeated.
 const CLAIMED_MAX: Duration = Duration::from_secs(20);
 
 const _: () = assert!(HELLO_AT + HELLO_BYTES <= PLACE_BYTES && MAGIC_AT + 8 <= COUNT_AT);

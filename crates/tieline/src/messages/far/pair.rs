@@ -1,7 +1,7 @@
 //! Two queues of different hosts that have met: each has memory for the other, and is connected to the
 //! other's.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::time::{Duration, Instant};
 
 use link::LinkError;
@@ -12,6 +12,7 @@ use shm::sync::{AtomicBool, AtomicU64, Ordering};
 use shm::window::Window;
 
 use super::forms::{TAIL_AT, WELCOME_AT, read, welcome};
+use super::pusher::Pusher;
 use super::ring::{Carrier, Gone, Incoming, Outgoing, Ring};
 use crate::error::Error;
 use crate::remote::RemoteSegment;
@@ -46,6 +47,8 @@ pub(super) struct Its {
 /// See the module. Both ends of the lanes hold it.
 #[derive(Debug)]
 pub(super) struct Pair {
+    this: Weak<Self>,
+    pusher: Arc<Pusher>,
     own: Segment,
     own_ring: Ring,
     own_key: u64,
@@ -101,12 +104,18 @@ impl Carrier for Pair {
 
 impl Pair {
     /// Both ends of a pair, and the two lanes.
-    pub(super) fn new(own: Own, its: Its) -> shm::Result<(Arc<Self>, FarOutlet, FarInlet)> {
+    pub(super) fn new(
+        own: Own,
+        its: Its,
+        pusher: &Arc<Pusher>,
+    ) -> shm::Result<(Arc<Self>, FarOutlet, FarInlet)> {
         let outgoing = Mutex::new(Outgoing::new(its.ring, its.key, own.key)?);
-        let [is_behind, is_in_doubt, is_gone] = [true, false, false].map(AtomicBool::new);
+        let [is_behind, is_in_doubt, is_gone] = [false; 3].map(AtomicBool::new);
         let incoming = Incoming::new(own.ring, own.key);
         let (own, own_ring, own_key, remote) = (own.segment, own.ring, own.key, its.remote);
-        let pair = Arc::new(Self {
+        let pair = Arc::new_cyclic(|this| Self {
+            this: Weak::clone(this),
+            pusher: Arc::clone(pusher),
             own,
             own_ring,
             own_key,
@@ -123,7 +132,7 @@ impl Pair {
         Ok((Arc::clone(&pair), FarOutlet(Arc::clone(&pair)), FarInlet { pair, incoming }))
     }
 
-    /// Only one thread at a time uses a queue, or has its lock: nobody waits here.
+    /// Only one thread at a time uses a queue, or has its lock: at most the pusher has it, for a few copies.
     fn outgoing(&self) -> MutexGuard<'_, Outgoing> {
         self.outgoing.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -175,11 +184,21 @@ impl Pair {
 
     /// Puts what is to be put, as far as that goes without a wait.
     fn push_on(&self, outgoing: &mut Outgoing) {
-        if self.is_in_doubt.load(Ordering::Relaxed) && !self.is_resumed(outgoing) {
-            return;
+        let may_put = !self.is_in_doubt.load(Ordering::Relaxed) || self.is_resumed(outgoing);
+        let is_done = may_put && outgoing.flush(self).unwrap_or(true);
+        // The program may make no further call.
+        if !self.is_behind.swap(!is_done, Ordering::Relaxed) && !is_done {
+            self.pusher.add(Weak::clone(&self.this));
         }
-        let is_done = outgoing.flush(self).unwrap_or(true);
-        self.is_behind.store(!is_done, Ordering::Relaxed);
+    }
+
+    /// For the pusher: whether something is still to be put.
+    pub(super) fn is_still_behind(&self) -> bool {
+        // Whoever has the lock puts as well, and may not be done.
+        if let Ok(mut outgoing) = self.outgoing.try_lock() {
+            self.push_on(&mut outgoing);
+        }
+        self.is_behind.load(Ordering::Relaxed)
     }
 
     #[cold]
@@ -220,8 +239,8 @@ impl Drop for Pair {
         let this = &*self;
         let mut outgoing = match this.outgoing.try_lock() {
             Ok(outgoing) => outgoing,
-            Err(std::sync::TryLockError::Poisoned(error)) => error.into_inner(),
-            Err(std::sync::TryLockError::WouldBlock) => return,
+            Err(TryLockError::Poisoned(error)) => error.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
         };
         while !this.has_arrived(&mut outgoing) && Instant::now() < until {
             std::thread::yield_now();
