@@ -8,7 +8,7 @@ use std::sync::Arc;
 use message_queue::Name;
 use message_queue::lane::{Found, LaneError};
 use message_queue::meet::{Arrival, Datagrams, Meeting, NotAsked};
-use shm::doorbell::Waiter;
+use shm::doorbell::{Signal, Waiter};
 use shm::region::Region;
 use shm::sync::AtomicU32;
 use shm::window::Window;
@@ -91,6 +91,10 @@ impl Meeting for Everywhere {
         self.near.arrivals_word()
     }
 
+    fn arrivals_handle(&self) -> Option<Arc<AtomicU32>> {
+        self.near.arrivals_handle()
+    }
+
     fn arrivals(&mut self) -> Vec<Arrival<Outlet, Inlet>> {
         let near = self.near.arrivals().into_iter();
         let near =
@@ -130,6 +134,13 @@ impl message_queue::lane::Outlet for Outlet {
         match &self.0 {
             Way::Near(outlet) => outlet.memory_bytes(),
             Way::Far(outlet) => outlet.memory_bytes(),
+        }
+    }
+
+    fn is_closed(&self) -> bool {
+        match &self.0 {
+            Way::Near(outlet) => outlet.is_closed(),
+            Way::Far(outlet) => outlet.is_closed(),
         }
     }
 
@@ -177,6 +188,20 @@ impl message_queue::lane::Inlet for Inlet {
         match &self.0 {
             Way::Near(inlet) => inlet.waiter(),
             Way::Far(inlet) => inlet.waiter(),
+        }
+    }
+
+    fn close(&self) {
+        match &self.0 {
+            Way::Near(inlet) => inlet.close(),
+            Way::Far(inlet) => inlet.close(),
+        }
+    }
+
+    fn signal(&self) -> Option<Signal> {
+        match &self.0 {
+            Way::Near(inlet) => inlet.signal(),
+            Way::Far(inlet) => inlet.signal(),
         }
     }
 
