@@ -110,7 +110,7 @@ fn puts_without_a_wait_arrive_in_order_beside_others(subject: &Subject) {
             std::thread::yield_now();
         }
     };
-    for round in 1..=200_u64 {
+    for round in 1..=60_u64 {
         let bytes = pattern(BLOCK, round as u8);
         let offset = (round as usize % 8) * 4096;
         local.window().put(0, &bytes).unwrap();
@@ -121,7 +121,7 @@ fn puts_without_a_wait_arrive_in_order_beside_others(subject: &Subject) {
             until_put(offset, 0, BLOCK);
         }
         until_put(SIZE_BYTES - 8, BLOCK, 8);
-        if round % 50 == 0 {
+        if round % 20 == 0 {
             while !subject.remote.has_arrived().unwrap() {
                 std::thread::yield_now();
             }
