@@ -400,6 +400,18 @@ fn what_peers_do_in_a_registration_is_counted_if_it_has_counters() {
     begin(&mut programs, |p| unsafe { fi_read(p[0].ep, at.cast(), 20_000, null_mut(), 1, 0, 9, context(1)) });
     let counted = || [counters[0].read(), counters[1].read()];
     until(&mut programs, |p| p[0].good.len() == 3 && counted() == [1, 2]);
+    // An atomic operation that brings back what was there reads and changes; one that only reads does not
+    // change.
+    for (op, reads, writes) in [(FI_SUM, 2, 3), (FI_ATOMIC_READ, 3, 3)] {
+        let ended = programs[0].good.len() + 1;
+        // SAFETY: likewise.
+        begin(&mut programs, |p| unsafe {
+            let operand = if op == FI_SUM { at.cast_const().cast() } else { null() };
+            let (into, none) = (at.add(8).cast(), null_mut);
+            fi_fetch_atomic(p[0].ep, operand, 1, none(), into, none(), 1, 0, 9, FI_UINT8, op, context(1))
+        });
+        until(&mut programs, |p| p[0].good.len() == ended && counted() == [reads, writes]);
+    }
     assert_eq!(memory.close(), 0);
 }
 

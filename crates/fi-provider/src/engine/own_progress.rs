@@ -19,6 +19,8 @@ use super::wait::Bell;
 
 /// How often it looks whether the program makes progress itself, or whether there is room again.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
+/// A program that makes progress at least so often meanwhile does not need the thread.
+const TURNS_OF_BUSY: u64 = 256;
 /// Longest sleep: a peer may miss who goes to sleep in that very moment, and one that dies wakes nobody.
 const SLEEP_MAX: Duration = Duration::from_millis(20);
 
@@ -71,7 +73,8 @@ fn run(order: &Order, domain: &Weak<Domain>) {
         }
         let Some(domain) = domain.upgrade() else { return };
         let mut state = domain.lock();
-        if std::mem::replace(&mut turns, state.turns) != state.turns {
+        let of_program = state.turns.wrapping_sub(std::mem::replace(&mut turns, state.turns));
+        if of_program >= TURNS_OF_BUSY {
             drop(state);
             nap(&alarm, LOOK_EVERY);
             continue;

@@ -71,6 +71,9 @@ impl MemoryLane {
                         let is_read = head.what.gets_bytes();
                         let access = if is_read { FI_REMOTE_READ } else { FI_REMOTE_WRITE };
                         self.counts(Some(region), access, shared);
+                        if is_read && !arithmetic::is_read(head.op) {
+                            self.counts_change(region, shared);
+                        }
                         (0, if is_read { before } else { Vec::new() })
                     }
                     Err(error) => (error, Vec::new()),
@@ -188,6 +191,15 @@ impl MemoryLane {
             shared.memory.ends(region);
         }
         self.answers.remove(peer);
+    }
+
+    /// Counts an atomic operation that also reads as one that has changed the registration (`fi_mr(3)`,
+    /// `FI_REMOTE_WRITE` of `fi_mr_bind`); for the end point it is one that reads (`fi_cntr(3)`).
+    fn counts_change(&self, region: u32, shared: &mut Shared) {
+        let writes = shared.memory.counters(region).and_then(|counters| counters.writes);
+        if let Some(counter) = writes.and_then(|number| shared.counters.get_mut(number)) {
+            counter.count(true);
+        }
     }
 
     /// Counts what a peer has done in a registration.
