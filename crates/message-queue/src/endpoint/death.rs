@@ -33,6 +33,8 @@ impl<M: Meeting> Endpoint<M> {
                 (_, process) => peer.is_closed() || process.has_ended(),
             };
             if has_ended && id != OWN {
+                // It may have said that a send is done just before it ended.
+                self.take_last(id, sink);
                 let error = Error::PeerGone { peer: id };
                 self.core.lose(id, error, sink);
                 if let Some(inbox) = self.inboxes.of_mut(id) {
@@ -40,6 +42,18 @@ impl<M: Meeting> Endpoint<M> {
                 }
             }
             return;
+        }
+    }
+
+    /// Takes what a peer has sent before it ended, as far as it is not to stay where it is.
+    fn take_last(&mut self, id: PeerId, sink: &mut impl Sink) {
+        let Self { inboxes, core, .. } = self;
+        let Some(inbox) = inboxes.of_mut(id) else { return };
+        // What is wrong with the lane is found when it is emptied.
+        while let Ok(Found::Taken(())) = inbox.inlet.take_if(|record| core.take(id, record, sink)) {
+            if core.is_any_lost {
+                return;
+            }
         }
     }
 
