@@ -106,7 +106,8 @@ fn a_send_that_was_done_before_its_receiver_ended_ends_well() {
         b.progress(&mut told_b);
         assert!(Instant::now() < limit, "nothing is received");
     }
-    (told.clear(), told_b.clear());
+    told.clear();
+    told_b.clear();
     // One that ends when it is received, and is.
     let send = SendRequest { mode: Mode::Synchronous, ..SendRequest::tagged(to_b, 1) };
     assert!(matches!(a.send(&send, vec![1; 8].into(), &mut told), Ok(Sent::Later)));
