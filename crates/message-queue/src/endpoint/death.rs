@@ -51,7 +51,8 @@ impl<M: Meeting> Endpoint<M> {
         let Some(inbox) = inboxes.of_mut(id) else { return };
         // What is wrong with the lane is found when it is emptied.
         while let Ok(Found::Taken(())) = inbox.inlet.take_if(|record| core.take(id, record, sink)) {
-            if core.is_any_lost {
+            // Of this peer: another one that is lost may still have to be dropped.
+            if core.peers.get(id as usize).is_none_or(|peer| matches!(peer.way, Way::Lost(_))) {
                 return;
             }
         }
