@@ -308,6 +308,8 @@ pub(crate) fn name_of(request: &Request) -> &'static str {
         Request::Status => "the state of the node",
         Request::StatusOf { .. } => "the state of another node",
         Request::TellRails { .. } => "the word of rails that are not used",
+        Request::AskOwner { .. } => "a question about rails to another host",
+        Request::AnswerImporter { .. } => "the answer about rails to another host",
         Request::StartAgent { .. } => "the start of an agent",
         Request::ClearCounters => "clearing the counters",
         Request::ChangeLink { .. } => "the change of a link",

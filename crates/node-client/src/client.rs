@@ -158,6 +158,11 @@ impl Client {
         self.handle.shared.call(body, descriptors, DEFAULT_LIMIT, false)
     }
 
+    /// As [`Self::ask`], for at most that long.
+    pub(crate) fn ask_once(&self, body: Request, limit: Duration) -> Result<Answer> {
+        self.handle.shared.call(body, &[], limit, false)
+    }
+
     pub(crate) fn order(&self, body: Request, descriptors: &[BorrowedFd<'_>]) -> Result<()> {
         self.done(self.ask(body, descriptors)?)
     }

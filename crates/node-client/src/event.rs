@@ -50,6 +50,16 @@ pub enum ClientEvent {
         /// This host's addresses for data, one of each rail.
         addresses: Vec<IpAddr>,
     },
+    /// A program on another host asks about the rails of its connection, and waits for
+    /// [`Client::answer_importer`](crate::Client::answer_importer).
+    Asked {
+        /// As in `Connected`.
+        connection: ConnectionId,
+        /// Of the question.
+        number: u64,
+        /// In the link's own form.
+        question: Vec<u8>,
+    },
     /// A program disconnected.
     Disconnected {
         /// The segment or interrupt.

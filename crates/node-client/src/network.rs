@@ -130,6 +130,23 @@ impl Client {
         self.order(Request::TellRails { import, down }, &[])
     }
 
+    /// Asks the owner of an object on another host about the rails of a connection, by way of both managers.
+    /// Waits at most `limit`.
+    pub fn ask_owner(&self, import: ImportId, question: Vec<u8>, limit: Duration) -> Result<Vec<u8>> {
+        let why = || "a new one has not taken up this import yet".to_owned();
+        let gone = || ClientError::ManagerGone { node: self.node(), why: why() };
+        let import = self.slot_of(import).ok_or_else(gone)?;
+        match self.ask_once(Request::AskOwner { import, question }, limit)?.reply {
+            Reply::Answer { answer } => Ok(answer),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    /// Answers [`ClientEvent::Asked`](crate::ClientEvent::Asked).
+    pub fn answer_importer(&self, connection: ConnectionId, number: u64, answer: Vec<u8>) -> Result<()> {
+        self.order(Request::AnswerImporter { connection, number, answer }, &[])
+    }
+
     fn ask_for(&self, body: Request, limit: Duration) -> Result<Answer> {
         if limit.is_zero() { self.ask(body, &[]) } else { self.ask_until(body, limit) }
     }

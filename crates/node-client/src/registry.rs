@@ -227,6 +227,9 @@ impl Registry {
             Event::WantedByNetwork { what, node, connection, end, addresses } => {
                 ClientEvent::WantedByNetwork { what, node, connection, end, addresses }
             }
+            Event::Asked { connection, number, question } => {
+                ClientEvent::Asked { connection, number, question }
+            }
             Event::Disconnected { what, node, connection, died } => {
                 self.connected.remove(&connection);
                 ClientEvent::Disconnected { what, node, connection, died }

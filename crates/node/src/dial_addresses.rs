@@ -1,5 +1,5 @@
 //! At which of its addresses a node of another host is dialled: the one at which it was reached last, and the
-//! others where that fails.
+//! others where that fails, or where the connection has broken since.
 //!
 //! An attempt of the machine is one of each address, so that one rail that is cut costs no pause of the
 //! back-off.
@@ -38,11 +38,17 @@ impl DialAddresses {
         dial.addresses.get(dial.nth).copied()
     }
 
+    /// The connection that was made last has broken: the next attempt begins with another address.
+    pub(crate) fn broke(&mut self, node: NodeId) {
+        let dial = self.0.entry(node).or_default();
+        dial.nth = (dial.nth + 1) % dial.addresses.len().max(1);
+    }
+
     /// The address that was dialled does not lead there: `None`, another one is to be dialled; else the
     /// attempt has failed for these reasons.
     pub(crate) fn failed(&mut self, node: NodeId, why: String) -> Option<String> {
+        self.broke(node);
         let dial = self.0.entry(node).or_default();
-        dial.nth = (dial.nth + 1) % dial.addresses.len().max(1);
         dial.failed.push(why);
         (dial.failed.len() >= dial.addresses.len()).then(|| dial.failed.join("; "))
     }
@@ -67,6 +73,12 @@ mod tests {
         assert_eq!(dials.failed(node, "two".to_owned()), None);
         assert_eq!(dials.next(node, &both), Some(first));
         assert_eq!(dials.failed(node, "three".to_owned()), Some("two; three".to_owned()));
+        // A connection that stood has broken.
+        dials.begin(node);
+        assert_eq!(dials.next(node, &both), Some(second));
+        dials.broke(node);
+        dials.begin(node);
+        assert_eq!(dials.next(node, &both), Some(first));
         // Its addresses have changed.
         dials.begin(node);
         assert_eq!(dials.next(node, &[first]), Some(first));

@@ -85,6 +85,7 @@ fn link(rails: u8, inbox: Inbox) -> Option<(OwnRails, Arc<Rails>)> {
         open,
         outbox: Some(Outbox::default()),
         tell: Box::new(|_| true),
+        ask: Box::new(|_, _| None),
     };
     Some((own, Arc::new(Rails::recovering(lanes, recover).unwrap())))
 }

@@ -117,7 +117,14 @@ fn link_with(rails: u8, settings: Settings) -> Option<(Owner, Rails, Vec<MemoryC
     let open = Box::new(|rail: usize, _: &Endpoint| end(rail as u8));
     let link = Rails::recovering(
         lanes,
-        Recover { bells, numbers: (0..rails).collect(), open, outbox: None, tell: Box::new(|_| true) },
+        Recover {
+            bells,
+            numbers: (0..rails).collect(),
+            open,
+            outbox: None,
+            tell: Box::new(|_| true),
+            ask: Box::new(|_, _| None),
+        },
     )
     .unwrap();
     Some((owner, link, cards))

@@ -73,6 +73,7 @@ mod peer_protocol;
 mod peers;
 mod pending;
 mod programs;
+mod questions;
 mod quotas;
 mod rails;
 mod relay;
@@ -110,6 +111,7 @@ use objects::Object;
 use peers::{Peer, Socket};
 use pending::Pending;
 use programs::Program;
+use questions::Question;
 use quotas::Quotas;
 use relay_data::HeldEnds;
 use relay_needs::RelayNeeds;
@@ -134,6 +136,8 @@ enum Timer {
     Pending(RequestId),
     /// The owner of an object that is wanted on another host does not respond.
     OwnerAsked(ConnectionId),
+    /// An owner does not answer a question of an importer on another host.
+    Question(ConnectionId),
     /// A node that is reached by way of a relay is dialled without one.
     Direct(NodeId),
     /// Re-attaching programs are not waited for any longer.
@@ -167,6 +171,9 @@ pub struct Manager {
     waiting: BTreeMap<(Imported, Asker), Waiting>,
     /// Connections of other hosts whose owners have yet to say how they are reached.
     owners_asked: BTreeMap<ConnectionId, OwnerAsked>,
+    /// Questions about rails that wait for owners.
+    questions: BTreeMap<ConnectionId, Question>,
+    next_question: u64,
     /// Descriptors of what waits.
     kept: BTreeSet<FdToken>,
     /// Connections between programs of this node that their owner has named and their importer not yet.
@@ -215,6 +222,8 @@ impl Manager {
             next_request: 1,
             waiting: BTreeMap::new(),
             owners_asked: BTreeMap::new(),
+            questions: BTreeMap::new(),
+            next_question: 0,
             kept: BTreeSet::new(),
             local_unconfirmed: BTreeSet::new(),
             gone_before: BTreeSet::new(),
@@ -302,6 +311,7 @@ impl Manager {
             Timer::Unseen(node) => self.never_seen(node),
             Timer::Pending(request) => self.pending_timed_out(request),
             Timer::OwnerAsked(connection) => self.owner_silent(connection),
+            Timer::Question(connection) => self.refuse_question(connection, false),
             Timer::Direct(node) => self.try_direct(node),
             Timer::Grace => self.grace_over(),
         }
@@ -314,9 +324,11 @@ impl Manager {
             // Sessions have a rule of their own.
             Timer::Session(_) | Timer::Direct(_) => return self.fire(timer),
             Timer::Grace | Timer::Sweep(_) | Timer::Unseen(_) => self.config.resume_grace,
-            Timer::ProgramHello(_) | Timer::PeerHello(_) | Timer::Pending(_) | Timer::OwnerAsked(_) => {
-                self.config.heartbeat_interval
-            }
+            Timer::ProgramHello(_)
+            | Timer::PeerHello(_)
+            | Timer::Pending(_)
+            | Timer::OwnerAsked(_)
+            | Timer::Question(_) => self.config.heartbeat_interval,
         };
         self.timers.set(timer, self.now + more);
     }

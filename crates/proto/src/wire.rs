@@ -19,7 +19,7 @@ use serde::{Serialize, de::DeserializeOwned};
 /// First four bytes of each datagram.
 pub const MAGIC: [u8; 4] = *b"TLN1";
 /// Version of the messages. Raised with every change of meaning; there is no negotiation.
-pub const PROTOCOL_VERSION: u16 = 13;
+pub const PROTOCOL_VERSION: u16 = 14;
 /// No datagram is longer. Lists that could be longer are sent in pages.
 pub const MAX_DATAGRAM_BYTES: usize = 64 * 1024;
 /// No datagram carries more descriptors.

@@ -275,7 +275,7 @@ impl Registry {
             // Nothing waits for these: requests fail by themselves.
             ClientEvent::ManagerGone { .. } | ClientEvent::ExportRefused { .. } => {}
             // Dealt with by `network`.
-            ClientEvent::WantedByNetwork { .. } => {}
+            ClientEvent::WantedByNetwork { .. } | ClientEvent::Asked { .. } => {}
         }
     }
 

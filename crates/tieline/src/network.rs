@@ -9,6 +9,7 @@ mod doorbells;
 mod ends;
 mod exposed;
 mod jobs;
+mod questions;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -198,6 +199,13 @@ impl Network {
                     addresses: addresses.clone(),
                 });
             }
+            ClientEvent::Asked { connection, number, question } => {
+                if let Some(mut worker) = self.worker.lock()
+                    && let Some(jobs) = worker.as_mut()
+                {
+                    jobs.ask(*connection, *number, question.clone());
+                }
+            }
             ClientEvent::Disconnected { connection, .. } => {
                 if let Some(mut worker) = self.worker.lock()
                     && let Some(jobs) = worker.as_mut()
@@ -351,8 +359,9 @@ impl Network {
             let down = |rail: &ofi::Reduced| RailDown { rail: rail.rail as u8 + 1, why: rail.why.to_owned() };
             tell_rails(client.as_ref(), &is_busy, import, reduced.iter().map(down).collect())
         };
+        let ask = questions::by_managers(self.client.get().cloned(), import);
         let outbox = (role == Role::Both).then(Outbox::default);
-        Recover { bells, numbers, open: Box::new(open), outbox, tell: Box::new(tell) }
+        Recover { bells, numbers, open: Box::new(open), outbox, tell: Box::new(tell), ask }
     }
 
     /// An import that is given up.
@@ -480,6 +489,11 @@ fn serve(network: &Weak<Network>, queue: &Queue) {
             }
             Job::Over(connection) => drop(peers.remove(&connection)),
             Job::Rail(connection, task) => network.carry_out(&mut peers, connection, task),
+            Job::Asked(connection, number, question) => {
+                if let Some(exposed) = peers.get(&connection) {
+                    network.answer_about_rails(exposed, (connection, number), &question);
+                }
+            }
         }
     }
 }

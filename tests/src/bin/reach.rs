@@ -232,41 +232,53 @@ fn reach(node: &Node, remote: &RemoteSegment, words: &[&str]) -> Result<String> 
             }
             Ok("counted".to_owned())
         }
-        // As many short puts of a number that counts up, each after the one before; resumed where one is in
-        // doubt.
         ["words", offset, times] => {
-            let (offset, times) = (offset.parse()?, times.parse::<u32>()?);
-            let mut doubts = 0;
-            let mut number = 1;
-            while number <= times {
-                let put = remote.put(offset, &number.to_ne_bytes());
-                let done = if number % 8 == 0 { put.and_then(|()| remote.barrier()) } else { put };
-                match done {
-                    Ok(()) => number += 1,
-                    Err(tieline::Error::Link(LinkError::InDoubt { .. })) => {
-                        doubts += 1;
-                        remote.resume(Duration::from_secs(20))?;
-                        // What was put since the last barrier, once more.
-                        number = number.saturating_sub(8).max(1);
-                    }
-                    Err(error) => return Err(error.into()),
+            let (mut number, mut doubts) = (1, 0);
+            match put_words(remote, offset.parse()?, times.parse()?, (&mut number, &mut doubts)) {
+                Ok(()) => Ok(format!("put, in doubt {doubts} times")),
+                Err(error) => {
+                    bail!("{error} [word {number}, in doubt {doubts} times, rails: {}]", rails(remote))
                 }
             }
-            remote.barrier()?;
-            Ok(format!("put, in doubt {doubts} times"))
         }
         ["dma", seed, len] => dma(node, remote, seed, len.parse()?),
-        ["rails"] => {
-            let reduced = remote.reduced_rails();
-            let reduced: Vec<_> =
-                reduced.iter().map(|rail| format!("rail {}: {}", rail.number, rail.why)).collect();
-            Ok(if reduced.is_empty() { "all".to_owned() } else { reduced.join(", ") })
-        }
+        ["rails"] => Ok(rails(remote)),
         ["map"] => remote.map().map(|_| "mapped".to_owned()).map_err(Into::into),
         ["sequence"] => Ok(format!("{:?}", remote.sequence()?.check()?)),
         ["event"] => Ok(format!("{:?}", remote.wait_event(TIMEOUT)?)),
         other => bail!("unknown order {other:?}"),
     }
+}
+
+/// Puts the numbers from `number` to `last` at one place, a word each, and waits for each eighth. Where some
+/// are in doubt, the link is resumed, and what was put since the last wait is put once more.
+fn put_words(
+    remote: &RemoteSegment,
+    offset: usize,
+    last: u32,
+    (number, doubts): (&mut u32, &mut u32),
+) -> tieline::Result<()> {
+    while *number <= last {
+        let put = remote.put(offset, &number.to_ne_bytes());
+        let done = if *number % 8 == 0 { put.and_then(|()| remote.barrier()) } else { put };
+        match done {
+            Ok(()) => *number += 1,
+            Err(tieline::Error::Link(LinkError::InDoubt { .. })) => {
+                *doubts += 1;
+                remote.resume(Duration::from_secs(20))?;
+                *number = number.saturating_sub(8).max(1);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    remote.barrier()
+}
+
+/// The rails that are not used, and why.
+fn rails(remote: &RemoteSegment) -> String {
+    let reduced = remote.reduced_rails();
+    let reduced: Vec<_> = reduced.iter().map(|rail| format!("rail {}: {}", rail.number, rail.why)).collect();
+    if reduced.is_empty() { "all".to_owned() } else { reduced.join(", ") }
 }
 
 /// To all copies of a group: how many were reached.

@@ -129,9 +129,14 @@ impl Daemon {
             let failed = match address {
                 Some(address) => {
                     let channel = Channel::dial(&network.identity, node, clock());
-                    let remote = channel.map_err(|error| error.to_string()).and_then(|channel| {
-                        Remote::dial(address, node, channel).map_err(|error| error.to_string())
-                    });
+                    let is_only = network.hosts.addresses(node).len() == 1;
+                    let dial = |channel| {
+                        let remote = Remote::dial(address, node, channel)?;
+                        if is_only { Ok(()) } else { remote.has_other_rails() }.map(|()| remote)
+                    };
+                    let remote = channel
+                        .map_err(|error| error.to_string())
+                        .and_then(|channel| dial(channel).map_err(|error| error.to_string()));
                     let failed = remote.map_or_else(Some, |remote| self.add_remote(remote));
                     failed.map(|why| format!("{why} (at {address})"))
                 }
@@ -346,6 +351,9 @@ impl Daemon {
             (Some(node), _) => {
                 if let Some(why) = why {
                     self.warn(format!("the connection with node {node} at {from} is closed: {why}"));
+                    if let Some(network) = &mut self.network {
+                        network.dial_addresses.broke(node);
+                    }
                 }
                 self.tell(Input::PeerGone { peer });
             }

@@ -76,6 +76,12 @@ impl PeerState {
         self.outstanding.fetch_sub(1, Ordering::SeqCst);
     }
 
+    /// How many of the operations that nobody waits for have ended: it wraps.
+    pub(crate) fn ended(&self) -> u32 {
+        // Relaxed: as in `one_ended`.
+        self.ended.load(Ordering::Relaxed)
+    }
+
     /// Since when nothing that nobody waits for has ended, as far as this was asked, while something is under
     /// way (`is_any`).
     pub(super) fn silent_since(&self, is_any: bool, now: Instant) -> Option<Instant> {

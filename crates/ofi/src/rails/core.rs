@@ -102,6 +102,8 @@ pub(super) struct Lane {
     pub(super) pace: Pace,
     pub(super) queue: Queue,
     pub(super) watch: Watch,
+    /// The same of what must not be done a second time.
+    pub(super) shorts: Watch,
     pub(super) is_closing: bool,
     /// Whether the peer responds over it is being asked.
     pub(super) asked: Option<Asked>,
@@ -125,6 +127,7 @@ impl Lane {
             pace: Pace::default(),
             queue: Queue::default(),
             watch: Watch::default(),
+            shorts: Watch::default(),
             is_closing: false,
             asked: None,
             responded: None,

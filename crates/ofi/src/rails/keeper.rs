@@ -17,6 +17,7 @@ use super::question::{Answer, Question, read_reached};
 use super::recovery::Action;
 use crate::endpoint::Endpoint;
 use crate::error::{OfiError, Result};
+use crate::message::ANSWER_WORDS;
 use crate::random::random_u64;
 use crate::slots::Slots;
 
@@ -27,12 +28,17 @@ const RESPOND_LIMIT: Duration = Duration::from_secs(1);
 /// How long a question about a rail may take.
 const ANSWER_LIMIT: Duration = Duration::from_secs(1);
 
+/// How long the rail that carries questions may confirm nothing before the managers carry them.
+const DOUBTFUL: Duration = Duration::from_millis(500);
+
 type OpenAgain = dyn Fn(usize, &Endpoint) -> Result<Endpoint> + Send + Sync;
 
 /// How often those that are not used are told anew: who is told may have been started anew.
 const TELL_AGAIN: Duration = Duration::from_secs(2);
 
 type Tell = dyn Fn(&[Reduced]) -> bool + Send + Sync;
+
+type AskOwner = dyn Fn(&[u8], Duration) -> Option<[u64; ANSWER_WORDS]> + Send + Sync;
 
 /// What a link needs to go on without a rail.
 pub struct Recover {
@@ -48,6 +54,10 @@ pub struct Recover {
     /// Is told which rails are not used when that changes, and now and then while there are any: it must not
     /// wait. `false`: it is to be told once more.
     pub tell: Box<Tell>,
+    /// Asks the owner, who answers by [`OwnerRails::answer`](super::OwnerRails::answer), over no rail, and
+    /// waits for at most that long; `None`: there is no answer. For when the only rail that is used responds
+    /// no more, while another one could be opened again.
+    pub ask: Box<AskOwner>,
 }
 
 impl std::fmt::Debug for Recover {
@@ -191,7 +201,7 @@ impl Core {
         let lead = state.lead;
         let have_no_response = self.probe(&mut state)?;
         self.check_outbox(&state)?;
-        let State { lanes, recovery, .. } = &mut *state;
+        let State { lanes, recovery, clock, .. } = &mut *state;
         let mut are_silent = Vec::with_capacity(lanes.len());
         for lane in lanes.iter_mut() {
             let bytes = lane.bytes();
@@ -199,6 +209,8 @@ impl Core {
             // Relaxed: a later look sees it.
             lane.watch.look(lane.peer.state.chunks_ended.load(Ordering::Relaxed), bytes, since);
             are_silent.push(lane.watch.is_silent(bytes, lane.pace.rate(now_ns), least));
+            let under_way = lane.peer.inside.engine.slots.has_done_once(&lane.peer.state);
+            lane.shorts.look(lane.peer.state.ended().into(), under_way.into(), since);
         }
         let mut actions = Vec::new();
         let is_up: Vec<_> = (0..lanes.len()).map(|nth| recovery.generation_if_up(nth).is_some()).collect();
@@ -219,6 +231,10 @@ impl Core {
                 continue;
             }
             actions.extend(recovery.failed(nth, lane.generation, why, now_ms));
+        }
+        let is_doubtful = |nth: usize| lanes[nth].is_doubtful(*clock, DOUBTFUL);
+        if (0..lanes.len()).all(|nth| recovery.generation_if_up(nth).is_none() || is_doubtful(nth)) {
+            recovery.hurry(now_ms);
         }
         actions.extend(recovery.tick(now_ms));
         if recovery.generation_if_up(lead).is_none() {
@@ -285,18 +301,28 @@ impl Core {
         number.copied().unwrap_or(u8::MAX)
     }
 
-    /// Over the rail that carries all but long blocks. It may be asked again, also over another one.
+    /// Over the rail that carries all but long blocks, or by way of the managers where that does not respond.
+    /// It may be asked again, also over another one.
     fn ask(&self, question: &Question) -> Result<Answer> {
-        let (peer, bell) = {
+        let (peer, bell, is_doubtful) = {
             let state = self.state();
             let lane = &state.lanes[state.lead];
-            (Arc::clone(&lane.peer), lane.bell)
+            (Arc::clone(&lane.peer), lane.bell, lane.is_doubtful(state.clock, DOUBTFUL))
         };
-        match peer.ask_within(bell, &question.encode(), ANSWER_LIMIT) {
+        let question = question.encode();
+        let over_no_rail = || {
+            let recover = self.recover.as_ref()?;
+            (recover.ask)(&question, ANSWER_LIMIT).map(Answer::of)
+        };
+        if is_doubtful && let Some(answer) = over_no_rail() {
+            return Ok(answer);
+        }
+        match peer.ask_within(bell, &question, ANSWER_LIMIT) {
             Ok(words) => Ok(Answer::of(words)),
             // There is no owner any more.
             Err(error @ OfiError::Refused { .. }) => Err(self.end(error)),
-            Err(error) => Err(error),
+            Err(error) if is_doubtful => Err(error),
+            Err(error) => over_no_rail().ok_or(error),
         }
     }
 
@@ -418,7 +444,7 @@ impl Core {
         }
     }
 
-    /// `None`: the owner needs longer.
+    /// `None`: the owner needs longer, or does not answer.
     fn try_to_open(&self, nth: usize, reopening: &Reopening) -> Result<Option<Lane>> {
         let (rail, generation, session) = (self.number(nth), reopening.generation, reopening.session);
         let end_point = reopening.card.clone();
@@ -426,16 +452,18 @@ impl Core {
             peer: self.first.name().to_owned(),
             reason: "its owner has not opened the rail again".to_owned(),
         };
-        let len = match self.ask(&Question::Open { rail, generation, session, end_point })? {
-            Answer::Wait => return Ok(None),
-            Answer::Open { bytes } => bytes,
-            _ => return Err(refused()),
+        // Without an answer it is asked again, for as long as the opening of a rail may take.
+        let len = match self.ask(&Question::Open { rail, generation, session, end_point }) {
+            Ok(Answer::Wait) | Err(_) => return Ok(None),
+            Ok(Answer::Open { bytes }) => bytes,
+            Ok(_) => return Err(refused()),
         };
         let mut bytes = Vec::new();
         for part in 0..Answer::parts(len.min(LONGEST_REACHED_BYTES)) {
-            match self.ask(&Question::Part { rail, generation, nth: part })? {
-                Answer::Part(part) => bytes.extend(part),
-                _ => return Err(refused()),
+            match self.ask(&Question::Part { rail, generation, nth: part }) {
+                Ok(Answer::Part(part)) => bytes.extend(part),
+                Ok(_) => return Err(refused()),
+                Err(_) => return Ok(None),
             }
         }
         bytes.truncate(len as usize);

@@ -83,6 +83,12 @@ impl Lane {
         self.asked.as_ref().map(|asked| asked.at).filter(|at| now - *at >= patience)
     }
 
+    /// Whether the rail has had something to confirm for that long, and has confirmed nothing.
+    pub(super) fn is_doubtful(&self, now: Duration, limit: Duration) -> bool {
+        let is_silent = self.watch.silent().max(self.shorts.silent()) >= limit;
+        self.peer.state.is_failed() || is_silent || self.late_since(now, limit).is_some()
+    }
+
     /// An answer may wait behind long transfers of other links of this program: it is late by what it takes
     /// without them.
     fn excuse(&mut self, now: Duration) {

@@ -18,6 +18,9 @@ use std::collections::VecDeque;
 #[cfg(test)]
 mod tests;
 
+/// See [`Recovery::hurry`].
+const HURRY: u64 = 10;
+
 /// A part of a block: the number of the block comes first, so that chunks are ordered as they were begun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Chunk {
@@ -232,6 +235,16 @@ impl Recovery {
         if matches!(its.phase, Phase::Opening { .. }) && its.generation == generation {
             its.phase = Phase::Closed { until_ms: now_ms + its.pause_ms };
             its.pause_ms = (2 * its.pause_ms).min(self.limits.longest_pause_ms);
+        }
+    }
+
+    /// No rail that is used responds: none stays closed for longer than `HURRY` times the shortest pause.
+    pub(crate) fn hurry(&mut self, now_ms: u64) {
+        let latest_ms = now_ms + HURRY * self.limits.pause_ms;
+        for its in &mut self.rails {
+            if let Phase::Closed { until_ms } = &mut its.phase {
+                *until_ms = latest_ms.min(*until_ms);
+            }
         }
     }
 

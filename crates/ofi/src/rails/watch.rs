@@ -25,6 +25,11 @@ impl Watch {
         self.ended = ended;
     }
 
+    /// How long it has been silent.
+    pub(super) fn silent(&self) -> Duration {
+        self.silent
+    }
+
     /// Whether it has been silent for longer than it may be; `rate` in bytes per nanosecond.
     pub(super) fn is_silent(&self, under_way: u64, rate: Option<f64>, least: Duration) -> bool {
         let limit = match rate {

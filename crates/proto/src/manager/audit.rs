@@ -160,6 +160,7 @@ impl Manager {
         }
         self.audit_waiting()?;
         self.audit_owners_asked()?;
+        self.audit_questions()?;
         self.audit_relay_needs()
     }
 
@@ -169,6 +170,16 @@ impl Manager {
             same("the importer that waits for an owner", &importer, &Some(asked.importer))?;
             let has_timer = self.timers.contains(Timer::OwnerAsked(*connection));
             same("a timer for each owner that was asked", &has_timer, &true)?;
+        }
+        Ok(())
+    }
+
+    fn audit_questions(&self) -> Result<(), String> {
+        for (connection, asked) in &self.questions {
+            let importer = self.exports.by_id.get(connection).map(|export| export.importer);
+            same("the importer that asks an owner", &importer, &Some(asked.importer))?;
+            let has_timer = self.timers.contains(Timer::Question(*connection));
+            same("a timer for each question", &has_timer, &true)?;
         }
         Ok(())
     }

@@ -205,6 +205,7 @@ impl Manager {
         let export = self.exports.by_id.remove(&connection)?;
         let not_available = Refusal::NotAvailable { what: export.what.to_string(), node: self.own };
         self.refuse_asked(connection, not_available);
+        self.refuse_question(connection, true);
         if let Some(object) = self.objects.get_mut(&export.what) {
             object.exports.remove(&connection);
             if let (Body::Interrupt { producers, .. }, Some(producer)) = (&mut object.body, export.producer) {

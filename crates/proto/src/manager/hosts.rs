@@ -109,7 +109,8 @@ impl Manager {
             | PeerRequest::Resume { .. }
             | PeerRequest::Status
             | PeerRequest::StartAgent { .. }
-            | PeerRequest::Relay { .. } => return None,
+            | PeerRequest::Relay { .. }
+            | PeerRequest::AskOwner { .. } => return None,
         };
         self.log(LogLevel::Warn, format!("node {node} on another host asked for the memory of {what}"));
         Some(self.no_data_link(what, "its memory cannot be sent there: connect over the network"))

@@ -85,6 +85,7 @@ impl PeerReply {
             Self::Resumed => Reply::Resumed { import },
             Self::Status(status) => Reply::Status(status),
             Self::Agent { agent } => Reply::Agent { agent },
+            Self::Answer { answer } => Reply::Answer { answer },
             // It is for managers.
             Self::Relay { .. } => Reply::Done,
         }

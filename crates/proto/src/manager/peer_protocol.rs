@@ -143,6 +143,9 @@ impl Manager {
             PeerRequest::ConnectByNetwork { what, requester, end } => {
                 return self.wanted_by_network(node, id, what, &bounded(requester), end);
             }
+            PeerRequest::AskOwner { connection, question } => {
+                return self.importer_asks(node, id, connection, question);
+            }
             PeerRequest::ConnectSegment { key, requester } => {
                 self.grant(Imported::Segment(key), node, &requester, None)
             }

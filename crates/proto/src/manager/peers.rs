@@ -193,6 +193,7 @@ impl Manager {
                 self.drop_waiting((what, Asker::Peer(node, connection, pid)));
             }
             self.forget_asked_for(node);
+            self.forget_questions_of(node);
             self.expect_resumption(node, back);
         }
         self.pay_debts(node, matches!(back, Return::Revived | Return::Reconnected));

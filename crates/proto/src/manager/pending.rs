@@ -6,6 +6,7 @@ use super::descriptors::{interrupt_parts, missing, sealed_memory};
 use super::far_status::status_in;
 use super::imports::Shown;
 use super::peer_protocol::shorten;
+use super::questions::answer_in;
 use super::{Descriptor, FdToken, Manager, ProgramConn, Timer};
 use crate::ids::NodeId;
 use crate::wire::peer::{PeerMessage, PeerReply, PeerRequest};
@@ -30,6 +31,8 @@ pub(super) enum Aim {
     Status { program: ProgramConn, id: RequestId },
     /// A program wants an agent there.
     Agent { program: ProgramConn, id: RequestId },
+    /// A program asks the owner of an object there about the rails of a connection.
+    Question { program: ProgramConn, id: RequestId },
     /// A way to the manager of this node.
     Relay { to: NodeId },
     /// A way to the end point of a program that connects to an object of this node.
@@ -47,6 +50,7 @@ impl Aim {
             | Self::Resume { program, .. }
             | Self::Status { program, .. }
             | Self::Agent { program, .. }
+            | Self::Question { program, .. }
             | Self::RelayImporter { program, .. } => Some(*program),
             Self::Verify { .. } | Self::Relay { .. } | Self::RelayOwner { .. } => None,
         }
@@ -117,6 +121,7 @@ impl Manager {
         | Aim::Resume { program, id, .. }
         | Aim::Status { program, id }
         | Aim::Agent { program, id }
+        | Aim::Question { program, id }
         | Aim::RelayImporter { program, id, .. } = aim
         {
             self.reply(program, id, Err(Refusal::Unreachable { node, why }), Vec::new());
@@ -133,6 +138,7 @@ impl Manager {
                     Aim::Connect { program, id, .. }
                     | Aim::Status { program, id }
                     | Aim::Agent { program, id }
+                    | Aim::Question { program, id }
                     | Aim::RelayImporter { program, id, .. },
                 ) => {
                     let refusal = self.check_reachable(node).err();
@@ -193,6 +199,10 @@ impl Manager {
                 self.reply(program, id, result.map(|status| Reply::Status(Box::new(status))), Vec::new());
             }
             Aim::Agent { program, id } => self.agent_granted(program, id, node, result),
+            Aim::Question { program, id } => {
+                let answer = result.and_then(|reply| answer_in(reply, node));
+                self.reply(program, id, answer, Vec::new());
+            }
             Aim::Relay { to } => self.relay_answered(node, to, Some(result)),
             Aim::RelayImporter { program, id, what, to } => {
                 self.importer_relayed(node, (program, id), (what, to), held, result);

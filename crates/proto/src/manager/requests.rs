@@ -118,6 +118,10 @@ impl Manager {
             Request::Status => now(Ok(Reply::Status(Box::new(self.status(self.now))))),
             Request::StatusOf { node } => self.status_of(program, id, node),
             Request::TellRails { import, down } => now(self.tell_rails(program, import, down)),
+            Request::AskOwner { import, question } => self.ask_owner_of(program, id, import, question),
+            Request::AnswerImporter { connection, number, answer } => {
+                now(self.answer_importer(program, connection, number, answer))
+            }
             Request::StartAgent { node } => self.ask_for_agent(program, id, node),
             Request::ClearCounters => {
                 self.counters = Default::default();

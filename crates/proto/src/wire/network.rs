@@ -48,6 +48,11 @@ pub struct OwnerRail {
     pub key: Vec<u8>,
 }
 
+/// A question about the rails of a connection has at most so many bytes: it may name an end point.
+pub const MAX_QUESTION_BYTES: usize = MAX_END_POINT_BYTES + 32;
+/// The answer has at most so many.
+pub const MAX_ANSWER_BYTES: usize = 64;
+
 /// Why a rail is not used has at most so many bytes.
 pub const MAX_RAIL_REASON_BYTES: usize = 80;
 

@@ -195,6 +195,14 @@ pub enum PeerRequest {
         /// Which.
         forward: Forward,
     },
+    /// A program asks the owner of an object of the receiver's node about the rails of its connection.
+    /// Answered when the owner has answered.
+    AskOwner {
+        /// As the receiver counts.
+        connection: ConnectionId,
+        /// In the link's own form.
+        question: Vec<u8>,
+    },
 }
 
 /// What comes back.
@@ -247,5 +255,10 @@ pub enum PeerReply {
     Relay {
         /// Where they are to be made: an address of the sender's host.
         at: SocketAddr,
+    },
+    /// The owner's, to [`PeerRequest::AskOwner`].
+    Answer {
+        /// In the link's own form.
+        answer: Vec<u8>,
     },
 }

@@ -264,6 +264,24 @@ pub enum Request {
         /// These and no others.
         down: Vec<RailDown>,
     },
+    /// Asks the owner of an object on another host about the rails of a connection, when no rail carries the
+    /// question. Reply: [`Reply::Answer`].
+    AskOwner {
+        /// The connection.
+        import: ImportSlot,
+        /// In the link's own form, at most [`MAX_QUESTION_BYTES`](super::network::MAX_QUESTION_BYTES).
+        question: Vec<u8>,
+    },
+    /// The owner's answer to [`Event::Asked`]. Reply: `Done`, or [`Refusal::NotFound`] if it is not waited
+    /// for any longer.
+    AnswerImporter {
+        /// As in the event.
+        connection: ConnectionId,
+        /// As in the event.
+        number: u64,
+        /// In the link's own form, at most [`MAX_ANSWER_BYTES`](super::network::MAX_ANSWER_BYTES).
+        answer: Vec<u8>,
+    },
 }
 
 /// What an import is of.
@@ -383,6 +401,11 @@ pub enum Reply {
         /// As this manager counts.
         agent: AgentNo,
     },
+    /// What the owner answers to [`Request::AskOwner`].
+    Answer {
+        /// In the link's own form.
+        answer: Vec<u8>,
+    },
 }
 
 /// Why a connection ended.
@@ -479,5 +502,15 @@ pub enum Event {
         key: SegmentKey,
         /// Open or closed.
         available: bool,
+    },
+    /// A program on another host asks about the rails of its connection to an object of this program, and
+    /// waits for [`Request::AnswerImporter`].
+    Asked {
+        /// As in `Connected`.
+        connection: ConnectionId,
+        /// Of the question, as this manager counts.
+        number: u64,
+        /// In the link's own form.
+        question: Vec<u8>,
     },
 }

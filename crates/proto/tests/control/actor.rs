@@ -431,7 +431,10 @@ impl Actor {
                 }
             }
             Event::Availability { key, available } => self.note_available(*key, *available),
-            Event::Link { .. } | Event::WantedByNetwork { .. } | Event::AgentEnded { .. } => {}
+            Event::Link { .. }
+            | Event::WantedByNetwork { .. }
+            | Event::Asked { .. }
+            | Event::AgentEnded { .. } => {}
         }
     }
 }

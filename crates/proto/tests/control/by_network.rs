@@ -4,7 +4,9 @@
 use std::time::Duration;
 
 use proto::ids::{InterruptNo, SegmentId, SegmentKey};
-use proto::wire::network::{ImporterEnd, ImporterRail, MAX_END_POINT_BYTES, OwnerEnd, OwnerRail, RailDown};
+use proto::wire::network::{
+    ImporterEnd, ImporterRail, MAX_END_POINT_BYTES, MAX_QUESTION_BYTES, OwnerEnd, OwnerRail, RailDown,
+};
 use proto::wire::program::{
     Access, ConnectionId, Event, ImportSlot, Imported, Incarnation, InterruptKind, LossReason, Refusal,
     Reply, Request, RequestId,
@@ -109,6 +111,73 @@ fn rails_that_a_program_does_not_use_are_shown_while_it_says_so_and_is_connected
     tell(&mut world, importer, import, &[2]).expect("told");
     assert_eq!(world.ask(importer, Request::Disconnect { import }), Ok(Reply::Done));
     assert_eq!(shown(&world), []);
+}
+
+/// What the owner was asked last: the number of the question, and the question.
+fn asked(world: &mut World, owner: usize, of: ConnectionId) -> (u64, Vec<u8>) {
+    match world.events(owner).pop() {
+        Some(Event::Asked { connection, number, question }) if connection == of => (number, question),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn an_importer_asks_about_rails_by_way_of_the_managers_and_each_question_has_one_answer() {
+    let (mut world, owner, importer) = two_hosts();
+    let (import, connection) = connect(&mut world, owner, importer);
+    let ask = |world: &mut World, question: &[u8]| {
+        let id = world.request(importer, Request::AskOwner { import, question: question.to_vec() }, vec![]);
+        world.run_for(MOMENT);
+        id
+    };
+    let say = |world: &mut World, who, number, answer: &[u8]| {
+        world.ask(who, Request::AnswerImporter { connection, number, answer: answer.to_vec() })
+    };
+    let busy = |refused| matches!(refused, Err(Refusal::OwnerBusy { .. }));
+    let id = ask(&mut world, &[1, 2, 3]);
+    let (number, question) = asked(&mut world, owner, connection);
+    assert_eq!(question, [1, 2, 3]);
+    // One at a time; only its owner answers, and only the question that is asked.
+    let second = ask(&mut world, &[4]);
+    assert!(busy(world.answer(importer, second).map(drop)));
+    let other = world.attach(0);
+    assert!(matches!(say(&mut world, other, number, &[7]), Err(Refusal::NotFound { .. })));
+    assert!(matches!(say(&mut world, owner, number + 1, &[7]), Err(Refusal::NotFound { .. })));
+    assert!(matches!(say(&mut world, owner, number, &[7; 65]), Err(Refusal::Invalid(_))));
+    assert_eq!(say(&mut world, owner, number, &[7; 32]), Ok(Reply::Done));
+    world.run_for(MOMENT);
+    let answered = world.answer(importer, id).map(|(reply, _)| reply);
+    assert_eq!(answered, Ok(Reply::Answer { answer: vec![7; 32] }));
+    assert!(matches!(say(&mut world, owner, number, &[7]), Err(Refusal::NotFound { .. })));
+    // A silent owner ends the wait, and what it says then is not taken for the answer to the next question.
+    let id = ask(&mut world, &[5]);
+    let (late, _) = asked(&mut world, owner, connection);
+    world.run_for(LIMIT + MOMENT);
+    assert!(busy(world.answer(importer, id).map(drop)));
+    let id = ask(&mut world, &[6]);
+    let (number, _) = asked(&mut world, owner, connection);
+    assert!(matches!(say(&mut world, owner, late, &[5]), Err(Refusal::NotFound { .. })));
+    assert_eq!(say(&mut world, owner, number, &[6]), Ok(Reply::Done));
+    world.run_for(MOMENT);
+    assert_eq!(world.answer(importer, id).map(drop), Ok(()));
+}
+
+#[test]
+fn questions_about_rails_end_with_the_owner_and_are_of_connections_that_a_program_holds() {
+    let (mut world, owner, importer) = two_hosts();
+    let (import, connection) = connect(&mut world, owner, importer);
+    let other = world.attach(1);
+    let ask = |import, question| Request::AskOwner { import, question };
+    assert!(matches!(world.ask(other, ask(import, vec![1])), Err(Refusal::Invalid(_))));
+    let long = vec![1; MAX_QUESTION_BYTES + 1];
+    assert!(matches!(world.ask(importer, ask(import, long)), Err(Refusal::Invalid(_))));
+    let id = world.request(importer, ask(import, vec![1; MAX_QUESTION_BYTES]), vec![]);
+    world.run_for(MOMENT);
+    asked(&mut world, owner, connection);
+    world.kill_program(owner);
+    world.run_for(MOMENT);
+    assert!(matches!(world.answer(importer, id), Err(Refusal::NotFound { .. })));
+    assert!(matches!(world.ask(importer, ask(import, vec![1])), Err(Refusal::Invalid(_))));
 }
 
 fn connections(world: &World) -> u32 {

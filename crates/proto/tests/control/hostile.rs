@@ -464,6 +464,7 @@ fn the_hostile_reach_what_they_are_for() {
         "asks ConnectSegment",
         "asks ConnectInterrupt",
         "asks ConnectByNetwork",
+        "asks AskOwner",
         "denies NoDataLink",
         "reply Agent",
         "event AgentEnded",

@@ -11,7 +11,9 @@ use proptest::prelude::*;
 use proptest::result::maybe_err;
 use proto::ids::{GroupId, InterruptNo, NodeId, PortNo, SegmentId, SegmentKey};
 use proto::wire::agent::{AGENT_WINDOW_BYTES, AgentEnd, AgentNo, FromAgent, ToAgent};
-use proto::wire::network::{ImporterEnd, ImporterRail, OwnerEnd, OwnerRail, RailDown};
+use proto::wire::network::{
+    ImporterEnd, ImporterRail, MAX_ANSWER_BYTES, MAX_QUESTION_BYTES, OwnerEnd, OwnerRail, RailDown,
+};
 use proto::wire::peer::{Echo, PeerMessage, PeerReply, PeerRequest, Requester};
 use proto::wire::program::{
     Access, ConnectionId, ImportSlot, Imported, Importer, Incarnation, InterruptKind, LossReason, Refusal,
@@ -95,6 +97,11 @@ pub fn requester() -> impl Strategy<Value = Requester> {
         .prop_map(|(uid, gids, pid, name)| Requester { uid, gids, pid, name })
 }
 
+/// Of a question or an answer about rails: rarely too many.
+pub fn words(most: usize) -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![9 => vec(any::<u8>(), 0..40), 1 => (most - 2..most + 3).prop_map(|bytes| vec![7; bytes])]
+}
+
 fn object_request() -> impl Strategy<Value = Request> {
     let (key, number) = (segment_key, interrupt);
     prop_oneof![
@@ -136,6 +143,11 @@ fn connection_request() -> impl Strategy<Value = Request> {
             import,
             down: down.into_iter().map(|(rail, why)| RailDown { rail, why }).collect(),
         }),
+        3 => (slot(), words(MAX_QUESTION_BYTES))
+            .prop_map(|(import, question)| Request::AskOwner { import, question }),
+        3 => (connection(), small_u64(), words(MAX_ANSWER_BYTES)).prop_map(
+            |(connection, number, answer)| Request::AnswerImporter { connection, number, answer }
+        ),
         4 => (node(), connection(), incarnation(), imported()).prop_map(
             |(node, connection, incarnation, what)| Request::ResumeImport { node, connection, incarnation, what }
         ),
@@ -274,6 +286,8 @@ fn peer_request() -> impl Strategy<Value = PeerRequest> {
         Just(PeerRequest::Status),
         requester().prop_map(|requester| PeerRequest::StartAgent { requester }),
         forward().prop_map(|forward| PeerRequest::Relay { forward }),
+        (connection(), words(MAX_QUESTION_BYTES))
+            .prop_map(|(connection, question)| PeerRequest::AskOwner { connection, question }),
     ]
 }
 
@@ -295,6 +309,7 @@ fn peer_reply() -> impl Strategy<Value = PeerReply> {
         1 => Just(PeerReply::Resumed),
         2 => agent_no().prop_map(|agent| PeerReply::Agent { agent }),
         1 => socket().prop_map(|at| PeerReply::Relay { at }),
+        1 => words(MAX_ANSWER_BYTES).prop_map(|answer| PeerReply::Answer { answer }),
         1 => node_status::status().prop_map(|status| PeerReply::Status(Box::new(status))),
     ]
 }

@@ -5,12 +5,13 @@ use std::net::IpAddr;
 use proptest::collection::{btree_set, vec};
 use proptest::prelude::*;
 use proto::wire::agent::AgentNo;
+use proto::wire::network::{MAX_ANSWER_BYTES, MAX_QUESTION_BYTES};
 use proto::wire::program::{Event, Reply, ToProgram};
 
 use crate::strategies::node_status::{info, status};
 use crate::strategies::{
     agent_end, connection, group, imported, importer, importer_end, incarnation, interrupt, kind, loss, node,
-    owner_end, refusal, segment_key, slot, small_u64,
+    owner_end, refusal, segment_key, slot, small_u64, words,
 };
 
 fn reply() -> impl Strategy<Value = Reply> {
@@ -50,6 +51,7 @@ fn reply() -> impl Strategy<Value = Reply> {
         btree_set(node(), 0..8).prop_map(|nodes| Reply::Members(nodes.into_iter().collect())),
         small_u64().prop_map(|agent| Reply::Agent { agent: AgentNo(agent) }),
         info().prop_map(Reply::Info),
+        words(MAX_ANSWER_BYTES).prop_map(|answer| Reply::Answer { answer }),
         status().prop_map(|status| Reply::Status(Box::new(status))),
     ]
 }
@@ -85,6 +87,8 @@ fn event() -> impl Strategy<Value = Event> {
             joined
         }),
         (segment_key(), any::<bool>()).prop_map(|(key, available)| Event::Availability { key, available }),
+        (connection(), small_u64(), words(MAX_QUESTION_BYTES))
+            .prop_map(|(connection, number, question)| { Event::Asked { connection, number, question } }),
     ]
 }
 

@@ -115,6 +115,8 @@ fn requests() -> Vec<Request> {
         Request::StatusOf { node: node(8) },
         Request::ClearCounters,
         Request::StartAgent { node: node(8) },
+        Request::AskOwner { import: ImportSlot(5), question: vec![1, 0, 3, 0, 0, 0] },
+        Request::AnswerImporter { connection, number: 300, answer: vec![9; 32] },
         Request::Shutdown,
         Request::ResumeExport {
             what: Imported::Segment(key),
@@ -154,6 +156,7 @@ fn to_program() -> Vec<ToProgram> {
         Reply::Probed { reachable: true },
         Reply::Members(vec![node(4), node(8)]),
         Reply::Agent { agent: AgentNo(3) },
+        Reply::Answer { answer: vec![9; 32] },
     ];
     let refusals = [
         Refusal::InUse { what: "segment 7".to_owned(), owner: "program `a` (pid 1)".to_owned() },
@@ -193,6 +196,7 @@ fn to_program() -> Vec<ToProgram> {
         Event::Availability { key: SegmentKey::Segment(SegmentId(7)), available: true },
         Event::AgentEnded { agent: AgentNo(3), end: AgentEnd::Exited { status: 0 } },
         Event::AgentEnded { agent: AgentNo(3), end: AgentEnd::Killed { signal: 9 } },
+        Event::Asked { connection: ConnectionId(9), number: 300, question: vec![1, 0, 3, 0, 0, 0] },
     ];
     let mut all = vec![ToProgram::Rejected(Refusal::Invalid("no".to_owned()))];
     all.extend(replies.map(|reply| ToProgram::Reply { id: 300, result: Ok(reply) }));
@@ -226,6 +230,7 @@ fn peer_messages() -> Vec<PeerMessage> {
         PeerRequest::Relay {
             forward: Forward::EndPoint { from: node(8), at: ([10, 0, 0, 1], 40_000).into() },
         },
+        PeerRequest::AskOwner { connection, question: vec![1, 0, 3, 0, 0, 0] },
     ];
     let replies = [
         PeerReply::Segment { connection, size_bytes: 4096, incarnation },
@@ -240,6 +245,7 @@ fn peer_messages() -> Vec<PeerMessage> {
         PeerReply::Resumed,
         PeerReply::Agent { agent: AgentNo(3) },
         PeerReply::Relay { at: ([10, 0, 0, 3], 40_001).into() },
+        PeerReply::Answer { answer: vec![9; 32] },
     ];
     let mut all = vec![
         hello,

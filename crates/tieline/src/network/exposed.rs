@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use ofi::provider::RANKS;
-use ofi::{Bell, Endpoint, EndpointCard, Opened, OwnerRails, Peer, Task};
+use ofi::{ANSWER_WORDS, Bell, Endpoint, EndpointCard, Opened, OwnerRails, Peer, Task};
 use proto::ids::NodeId;
 use proto::wire::network::{OwnerEnd, OwnerRail};
 use proto::wire::program::{ConnectionId, Imported};
@@ -38,6 +38,11 @@ fn in_words(error: impl std::fmt::Display) -> String {
 }
 
 impl Exposed {
+    /// What the importer asks about rails; `None`: there is only one.
+    pub(super) fn answer(&self, question: &[u8]) -> Option<[u64; ANSWER_WORDS]> {
+        Some(self.control.as_ref()?.answer(question))
+    }
+
     /// The end point of a rail is closed for this connection, too, if it uses it.
     fn leave(&mut self, end_point: &Endpoint) {
         for (nth, peer) in self.peers.iter_mut().enumerate() {

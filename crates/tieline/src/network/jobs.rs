@@ -33,6 +33,9 @@ pub(super) enum Job {
     Over(ConnectionId),
     /// The importer of a connection has asked for this; of each rail for one thing at a time.
     Rail(ConnectionId, Task),
+    /// It asks this about rails, by way of the managers, which pass on one question of each connection at a
+    /// time: the number of the question, and the question.
+    Asked(ConnectionId, u64, Vec<u8>),
 }
 
 /// The end into which jobs are put.
@@ -81,6 +84,13 @@ impl Jobs {
     /// An importer has asked for it.
     pub(super) fn carry_out(&mut self, connection: ConnectionId, task: Task) {
         let _ = self.sender.send(Job::Rail(connection, task));
+    }
+
+    /// An importer asks something about rails.
+    pub(super) fn ask(&mut self, connection: ConnectionId, number: u64, question: Vec<u8>) {
+        if self.told.contains(&connection) {
+            let _ = self.sender.send(Job::Asked(connection, number, question));
+        }
     }
 
     /// A connection has ended.

@@ -165,7 +165,8 @@ impl End {
                 let again = move |rail: usize, _: &Endpoint| rails.open(rail);
                 let bells = its_owner.split(',').map(|bell| Ok(bell.parse()?)).collect::<Fallible<_>>()?;
                 let (open, tell) = (Box::new(again), Box::new(|_: &_| true));
-                let recover = Recover { bells, numbers, open, outbox: None, tell };
+                let ask = Box::new(|_: &[u8], _| None);
+                let recover = Recover { bells, numbers, open, outbox: None, tell, ask };
                 Rails::recovering(peers.into_iter().map(Arc::new).collect(), recover)
             }
             _ => Rails::new(peers.into_iter().map(Arc::new).collect()),

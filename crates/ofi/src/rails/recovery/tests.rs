@@ -74,6 +74,28 @@ fn a_rail_comes_back_by_itself_after_ever_longer_pauses() {
 }
 
 #[test]
+fn where_no_rail_responds_one_that_is_closed_is_opened_sooner_and_not_at_once() {
+    let limits = Limits { longest_pause_ms: 100_000, pause_ms: 1000, ..LIMITS };
+    let mut link = Recovery::new(2, limits, 0);
+    let mut now_ms = 0;
+    for generation in 0..7 {
+        link.failed(1, generation, "reset", now_ms);
+        link.closed(1, generation, now_ms);
+        now_ms += 1000 << generation;
+        assert_eq!(link.tick(now_ms), [Action::Open { rail: 1, generation: generation + 1 }]);
+        link.opened(1, generation + 1, now_ms);
+    }
+    link.failed(1, 7, "reset", now_ms);
+    link.closed(1, 7, now_ms);
+    // Each look says so again, and that puts nothing off.
+    for later_ms in 0..HURRY * 1000 {
+        link.hurry(now_ms + later_ms);
+        assert!(link.tick(now_ms + later_ms).is_empty());
+    }
+    assert_eq!(link.tick(now_ms + HURRY * 1000), [Action::Open { rail: 1, generation: 8 }]);
+}
+
+#[test]
 fn a_rail_that_did_not_respond_at_the_start_is_tried_as_one_that_has_failed() {
     let mut link = Recovery::new(2, LIMITS, 0);
     link.left_out(1, "no response", 0);
