@@ -113,13 +113,23 @@ impl Host {
         until("its end", || state().is_empty() || state().contains(") Z "));
     }
 
-    /// The state of the session with the other node.
-    pub(crate) fn session(&self, node: u64) -> String {
+    /// What its manager says of itself.
+    fn status(&self) -> Value {
         let own = self.node.to_string();
         // It fails while the session is not valid, or the manager not there yet.
         let (_, said, _) = self.run(&["node", "status", "--node", &own, "--json"]);
         let said: Value = serde_json::from_str(&said).unwrap_or_default();
-        let links = said["nodes"][0]["status"]["links"].as_array().cloned().unwrap_or_default();
+        said["nodes"][0]["status"].clone()
+    }
+
+    /// The segments of its programs.
+    pub(crate) fn segments(&self) -> Vec<Value> {
+        self.status()["segments"].as_array().cloned().unwrap_or_default()
+    }
+
+    /// The state of the session with the other node.
+    pub(crate) fn session(&self, node: u64) -> String {
+        let links = self.status()["links"].as_array().cloned().unwrap_or_default();
         let link = links.into_iter().find(|link| link["peer"] == node);
         link.and_then(|link| link["session"].as_str().map(str::to_owned)).unwrap_or_default()
     }

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use tieline_tests::Watchdog;
 
 use crate::c;
-use crate::lab::{Host, Program, two_hosts};
+use crate::lab::{Host, Program, two_hosts, until};
 
 /// Around what goes in one record, in several, and in parts.
 const LENGTHS: &str = "0 1 8 48 4096 8191 8192 8193 65536 65537 1048576";
@@ -148,6 +148,37 @@ fn a_host_that_is_cut_off_ends_what_waits_for_it() {
     let said = a.ask("send-until-gone 0 4000");
     assert_eq!(said, "PeerGone { peer: 1 }");
     b.must("until-gone 0", "Some(PeerGone { peer: 1 })");
+}
+
+/// The memory that two queues have for each other is for these two: a third program, which could write there
+/// in the name of one of them, gets no connection to it.
+#[test]
+fn a_third_program_does_not_reach_the_memory_of_two_queues() {
+    let _watchdog = Watchdog::usual("a third program and the memory of two queues");
+    let Some((first, second)) = two_hosts() else { return };
+    let (mut a, mut b) = two_queues(&first, &second);
+    both((&mut a, "exchange 0 1 2 3 8 100000", "same"), (&mut b, "exchange 0 2 1 3 8 100000", "same"));
+    for (owner, other) in [(&first, &second), (&second, &first)] {
+        let memory = || {
+            let all = owner.segments();
+            let all = all.into_iter().filter(|segment| segment["connections"] != 0);
+            all.filter_map(|segment| {
+                let id = segment["what"].as_str()?.strip_prefix("segment ")?.to_owned();
+                Some((id, segment["available"].as_bool()?))
+            })
+            .collect::<Vec<_>>()
+        };
+        until("an end of connecting", || {
+            a.must("progress 10", "done");
+            b.must("progress 10", "done");
+            memory().iter().all(|(_, is_available)| !is_available)
+        });
+        let [(id, _)] = &memory()[..] else { panic!("{:?}", owner.segments()) };
+        let mut third = other.program(&["reach-now", &owner.node.to_string(), id]);
+        let said = third.0.line().unwrap();
+        assert!(said.starts_with("error: ") && said.contains("not available"), "{said}");
+    }
+    both((&mut a, "exchange 0 3 4 1 8 100000", "same"), (&mut b, "exchange 0 4 3 1 8 100000", "same"));
 }
 
 #[test]

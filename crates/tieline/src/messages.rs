@@ -203,10 +203,12 @@ impl Finder {
         };
         let mut bytes = [0; NAME_BYTES];
         address.get(0, &mut bytes)?;
-        Name::of_bytes(&bytes).ok_or_else(|| {
+        let name = Name::of_bytes(&bytes).ok_or_else(|| {
             let detail = "its address is none of this machine".into();
             Error::Corrupt { what: key.to_string(), node, detail }
-        })
+        })?;
+        self.directory.found_here(name, node, port)?;
+        Ok(name)
     }
 }
 

@@ -104,9 +104,10 @@ fn main() -> Result<()> {
             say("ready")?;
             obey(|words| queue.obey(words))
         }
-        ["reach", peer, id] => {
+        [reach @ ("reach" | "reach-now"), peer, id] => {
             let (peer, id) = (peer.parse().map_err(anyhow::Error::msg)?, SegmentId(id.parse()?));
-            let mut remote = match node.connect_segment(peer, id, TIMEOUT) {
+            let limit = if *reach == "reach" { TIMEOUT } else { Duration::ZERO };
+            let mut remote = match node.connect_segment(peer, id, limit) {
                 Ok(remote) => remote,
                 Err(error) => return say(&format!("error: {error}")),
             };
@@ -116,7 +117,7 @@ fn main() -> Result<()> {
                     remote = node.connect_segment(peer, id, TIMEOUT)?;
                     return Ok("done".to_owned());
                 }
-                reach(&node, &remote, words)
+                self::reach(&node, &remote, words)
             })
         }
         other => bail!("unknown role {other:?}"),

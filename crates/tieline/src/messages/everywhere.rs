@@ -96,9 +96,15 @@ impl Meeting for Everywhere {
     }
 
     fn arrivals(&mut self) -> Vec<Arrival<Outlet, Inlet>> {
-        let near = self.near.arrivals().into_iter();
-        let near =
-            near.map(|arrival| wrapped(arrival, |end| Outlet(Way::Near(end)), |end| Inlet(Way::Near(end))));
+        let near = self.near.arrivals();
+        for arrival in &near {
+            if let Arrival::Inlet { name, .. } | Arrival::Outlet { name, .. } = arrival {
+                self.far.came_from_here(*name);
+            }
+        }
+        let near = near
+            .into_iter()
+            .map(|arrival| wrapped(arrival, |end| Outlet(Way::Near(end)), |end| Inlet(Way::Near(end))));
         let far = self.far.arrivals().into_iter();
         let far =
             far.map(|arrival| wrapped(arrival, |end| Outlet(Way::Far(end)), |end| Inlet(Way::Far(end))));

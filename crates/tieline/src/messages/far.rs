@@ -10,6 +10,9 @@
 //! ([`Job`]), a few at a time; the queue's own thread looks at what has come, and never waits. What it could
 //! not put at once is put by another thread ([`pusher`]) if it makes no further call.
 //!
+//! A program of another host may leave requests of its choice, and write over all that it can reach: how many
+//! are answered, and in whose name, is decided in [`table`] and [`workers`].
+//!
 //! Queues that never spoke cost each other nothing. Whether a queue is gone is known by the segment that this
 //! one is connected to: its port until they have met, then its memory.
 
@@ -19,7 +22,10 @@ mod mailbox;
 mod pair;
 mod pusher;
 mod ring;
+#[cfg(test)]
+mod scribbled;
 mod table;
+mod workers;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -40,14 +46,13 @@ pub(crate) use mailbox::{PORT_BYTES, write_address};
 pub(crate) use pair::{FarInlet, FarOutlet};
 use pusher::Pusher;
 use ring::Ring;
-use table::{Peer, Step, Table};
+use table::{OtherOwner, Peer, Step, Table};
+use workers::{Worker, Workers};
 
 /// A ring to another host is so many times as long as one of this machine: it has to hold what is sent until
 /// the receiver's word comes back.
 const TIMES_AS_LONG: usize = 8;
 const RING_MOST_BYTES: usize = 1 << 30;
-/// Threads of one queue at a time.
-const THREADS_MAX: usize = 8;
 /// If no thread can be started, none is tried before.
 const WITHOUT_THREAD: Duration = Duration::from_millis(10);
 /// Stack of such a thread, which opens the link if need be.
@@ -75,7 +80,7 @@ pub(crate) struct Directory {
 struct State {
     table: Table,
     arrivals: Vec<FarArrival>,
-    threads: usize,
+    workers: Workers,
 }
 
 impl State {
@@ -112,21 +117,34 @@ impl Directory {
                 "its address is of another version of tieline, or of a host with another order of bytes";
             Error::Corrupt { what, node, detail: detail.into() }
         })?;
+        let what = SegmentKey::Port(port);
+        if name == self.name {
+            return Err(taken_name(what, node, OtherOwner::Here));
+        }
         // One that is known already is dropped, outside of the lock: the manager is told of it.
-        drop(self.state().table.found(name, node, Arc::new(contact)));
+        let found = self.state().table.found(name, node, Arc::new(contact));
+        drop(found.map_err(|owner| taken_name(what, node, owner))?);
         Ok(name)
     }
 
+    /// Remembers that a queue is on this host, as the manager of the node has said.
+    pub(crate) fn found_here(&self, name: Name, node: NodeId, port: PortNo) -> Result<()> {
+        let known = self.state().table.found_here(name);
+        known.map_err(|owner| taken_name(SegmentKey::Port(port), node, owner))
+    }
+
     /// A thread does something that takes a while; not if there are too many.
-    fn begin(self: &Arc<Self>, state: &mut State, job: Job) -> bool {
-        if state.threads >= THREADS_MAX {
+    fn begin(self: &Arc<Self>, state: &mut State, job: Job, worker: Worker) -> bool {
+        if !state.workers.may_begin(worker) {
             return false;
         }
         let directory = Arc::clone(self);
         let _quiet = SignalsBlocked::here();
         let thread = std::thread::Builder::new().name("tieline-far".to_owned()).stack_size(STACK_BYTES);
-        let is_begun = thread.spawn(move || directory.carry_out(job)).is_ok();
-        state.threads += usize::from(is_begun);
+        let is_begun = thread.spawn(move || directory.carry_out(job, worker)).is_ok();
+        if is_begun {
+            state.workers.begin(worker);
+        }
         is_begun
     }
 
@@ -135,6 +153,17 @@ impl Directory {
         // Release: pairs with the Acquire in `has_arrivals`; the lock of the state would suffice.
         self.is_any.store(true, Ordering::Release);
     }
+}
+
+/// A port tells the name of another queue as its own.
+#[cold]
+fn taken_name(what: SegmentKey, node: NodeId, owner: OtherOwner) -> Error {
+    let of = match owner {
+        OtherOwner::Here => "this host".to_owned(),
+        OtherOwner::Node(node) => format!("node {node}"),
+    };
+    let detail = format!("its name is that of a queue of {of}: restart both programs");
+    Error::Corrupt { what: what.to_string(), node, detail }
 }
 
 /// A queue's own end: it is asked at each turn.
@@ -146,7 +175,8 @@ pub(crate) struct Far {
 
 impl Far {
     pub(crate) fn new(directory: Arc<Directory>, port: Arc<Region>) -> Self {
-        Self { directory, mailbox: Mailbox::new(port) }
+        let mailbox = Mailbox::new(port, directory.name);
+        Self { directory, mailbox }
     }
 
     /// Whether a name is that of a queue of another host.
@@ -154,12 +184,20 @@ impl Far {
         self.directory.state().table.get(name).is_some()
     }
 
+    /// A queue of this host has made itself known.
+    pub(crate) fn came_from_here(&self, name: Name) {
+        // If a queue of another host has said that the name is its own, the first one stays.
+        let _ = self.directory.state().table.found_here(name);
+    }
+
     /// Sees to it that both ends of the lanes to a peer will arrive.
     pub(crate) fn ask(&mut self, name: &Name) -> std::result::Result<(), NotAsked> {
         let mut state = self.directory.state();
+        let node = state.table.get(name).map(|peer| peer.node).ok_or(NotAsked::Nobody)?;
+        let worker = Worker { node, answers: false };
         match state.table.may_ask(name, Instant::now()) {
             Ok(false) => Ok(()),
-            Ok(true) if self.directory.begin(&mut state, Job::Ask(*name)) => {
+            Ok(true) if self.directory.begin(&mut state, Job::Ask(*name), worker) => {
                 state.table.set(name, Step::AtWork);
                 Ok(())
             }
@@ -184,19 +222,31 @@ impl Far {
     /// Takes what has arrived, and lets go on what can.
     pub(crate) fn arrivals(&mut self) -> Vec<FarArrival> {
         let now = Instant::now();
-        let came = if self.mailbox.has_new() { self.mailbox.take(now) } else { Vec::new() };
         let directory = &self.directory;
         let mut state = directory.state();
-        for hello in came {
-            if hello.to == directory.name && hello.from != directory.name {
-                state.table.hello(&hello, &directory.name, directory.peers_max, now);
-            }
+        if self.mailbox.has_new() || self.mailbox.has_left() {
+            let State { table, .. } = &mut *state;
+            self.mailbox.take(now, |hello| {
+                if hello.to != directory.name || hello.from == directory.name {
+                    return true;
+                }
+                let has_room = table.has_room_for(&hello.from);
+                if has_room {
+                    table.hello(&hello, &directory.name, directory.peers_max, now);
+                }
+                has_room
+            });
         }
-        while state.threads < THREADS_MAX
-            && let Some(job) = state.table.next_due(now)
-        {
+        loop {
+            let State { table, workers, .. } = &mut *state;
+            let Some((job, worker)) = table.next_due(now, workers) else { break };
             let name = job.name();
-            if !directory.begin(&mut state, job) {
+            let is_met = matches!(job, Job::Seal { .. });
+            if !directory.begin(&mut state, job, worker) {
+                if is_met {
+                    state.table.seal_later(name);
+                    break;
+                }
                 state.table.put_off(&name, &directory.name, now, WITHOUT_THREAD);
                 state.not_yet(name);
                 break;
@@ -217,14 +267,14 @@ impl Directory {
             self.is_any.store(false, Ordering::Relaxed);
             return false;
         }
-        let may_begin = state.threads < THREADS_MAX;
-        !state.arrivals.is_empty() || may_begin && state.table.is_any_due(Instant::now())
+        !state.arrivals.is_empty() || state.table.is_any_due(Instant::now(), &state.workers)
     }
 }
 
 impl Drop for Far {
     fn drop(&mut self) {
         self.directory.is_over.store(true, Ordering::Relaxed);
+        self.directory.pusher.end();
         // What it has made for peers ends with it; outside of the lock, as the manager is told.
         let taken = {
             let mut state = self.directory.state();

@@ -1,6 +1,6 @@
 //! What threads do so that two queues meet: each step may wait for managers and for the other host.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use link::LinkError;
@@ -16,18 +16,20 @@ use shm::sync::Ordering;
 use super::forms::{HEADER_AT, HEADER_BYTES, Header, Hello, RING_AT};
 use super::pair::{Its, Own, Pair, RESUME, is_in_doubt};
 use super::ring::Ring;
-use super::table::{Asked, Owing, Step};
+use super::table::{Asked, Owing, Pauses, Step};
+use super::workers::Worker;
 use super::{Directory, mailbox};
 use crate::error::{Error, Result};
 use crate::options::SegmentOptions;
-use crate::remote::RemoteSegment;
+use crate::remote::{Place, RemoteSegment};
 
 /// A request is repeated after this time, and after ever longer ones: it may have been lost with a thread of
 /// the peer, which the peer does not know of.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// A peer whose port has no room for a request is asked again after that.
+/// A peer whose port has no room for a request is asked again after that, and after ever longer times.
 const NO_ROOM: Duration = Duration::from_millis(10);
+const NO_ROOM_MAX: Duration = Duration::from_millis(320);
 /// After a failure that may pass.
 const AGAIN: Duration = Duration::from_millis(200);
 /// Failures after which a request is left unanswered. Its queue repeats it.
@@ -39,11 +41,13 @@ pub(super) enum Job {
     /// Makes memory for a peer, and leaves a request.
     Ask(Name),
     /// Leaves the request once more.
-    Repeat { name: Name, own: Own, pause: Duration },
+    Repeat { name: Name, own: Own, pauses: Pauses },
     /// Connects to the memory that the peer has named.
     Complete { name: Name, segment: SegmentId, own: Own },
     /// Connects to the memory of a peer that has asked, and answers.
     Answer(Owing),
+    /// Lets nobody else connect to the memory that was made for a peer.
+    Seal { name: Name, pair: Weak<Pair>, node: NodeId },
 }
 
 /// Why a peer's memory was not connected.
@@ -61,7 +65,10 @@ impl Job {
     /// The peer.
     pub(super) fn name(&self) -> Name {
         match self {
-            Self::Ask(name) | Self::Repeat { name, .. } | Self::Complete { name, .. } => *name,
+            Self::Ask(name)
+            | Self::Repeat { name, .. }
+            | Self::Complete { name, .. }
+            | Self::Seal { name, .. } => *name,
             Self::Answer(owing) => owing.hello.from,
         }
     }
@@ -87,15 +94,20 @@ fn is_scarce(error: &Error) -> bool {
 
 impl Directory {
     /// What a thread does.
-    pub(super) fn carry_out(self: Arc<Self>, job: Job) {
+    pub(super) fn carry_out(self: Arc<Self>, job: Job, worker: Worker) {
         match job {
             Job::Ask(name) => self.ask(name),
-            Job::Repeat { name, own, pause } => self.request(name, own, pause),
+            Job::Repeat { name, own, pauses } => self.request(name, own, pauses),
             Job::Complete { name, segment, own } => self.complete(name, segment, own),
             Job::Answer(owing) => self.answer(owing),
+            Job::Seal { pair, node, .. } => {
+                if let Some(pair) = pair.upgrade() {
+                    pair.seal(node);
+                }
+            }
         }
         let mut state = self.state();
-        state.threads -= 1;
+        state.workers.end(worker);
         // What has come of it, or what has waited for a thread.
         self.tell(&state);
     }
@@ -106,7 +118,7 @@ impl Directory {
 
     fn ask(&self, name: Name) {
         match self.make(&name) {
-            Ok(own) => self.request(name, own, FIRST_PAUSE),
+            Ok(own) => self.request(name, own, Pauses { left: FIRST_PAUSE, no_room: NO_ROOM }),
             Err(error) => {
                 let mut state = self.state();
                 state.table.put_off(&name, &self.name, Instant::now(), AGAIN);
@@ -134,7 +146,7 @@ impl Directory {
     }
 
     /// Leaves a request at a peer, for which that memory was made.
-    fn request(&self, name: Name, own: Own, pause: Duration) {
+    fn request(&self, name: Name, own: Own, pauses: Pauses) {
         let contact = self.state().table.get(&name).and_then(|peer| peer.contact.clone());
         let (Some(contact), Some(segment)) = (contact, own.segment.id()) else {
             return self.step(&name, Step::Gone);
@@ -144,14 +156,15 @@ impl Directory {
         let left = mailbox::leave(&contact, &hello, own.key | 1);
         let now = Instant::now();
         let asked =
-            |own, wait, pause| Step::Asked(Asked { own, again_at: now + wait, pause, not_before: now });
+            |own, wait, pauses| Step::Asked(Asked { own, again_at: now + wait, pauses, not_before: now });
+        let Pauses { left: pause, no_room } = pauses;
         let step = match left {
-            Ok(true) => asked(own, pause, (2 * pause).min(LONGEST_PAUSE)),
-            Ok(false) => asked(own, NO_ROOM, pause),
-            Err(Error::Link(LinkError::Down { .. })) => asked(own, AGAIN, pause),
+            Ok(true) => asked(own, pause, Pauses { left: (2 * pause).min(LONGEST_PAUSE), no_room: NO_ROOM }),
+            Ok(false) => asked(own, no_room, Pauses { no_room: (2 * no_room).min(NO_ROOM_MAX), ..pauses }),
+            Err(Error::Link(LinkError::Down { .. })) => asked(own, AGAIN, pauses),
             Err(error) if is_in_doubt(&error) => {
                 drop(contact.resume(RESUME));
-                asked(own, AGAIN, pause)
+                asked(own, AGAIN, pauses)
             }
             // What it was to answer with goes with it.
             Err(_) => Step::Gone,
@@ -168,12 +181,16 @@ impl Directory {
     ) -> std::result::Result<Its, NotMet> {
         let segment = SegmentKey::Segment(segment);
         // It is there before it is named: nothing is waited for.
-        let remote = RemoteSegment::connect(&self.node, node, segment, Duration::ZERO);
+        let place = RemoteSegment::find(&self.node, node, segment, Duration::ZERO);
+        let Place::OnOtherHost(addresses) = place.map_err(|error| not_met(&error))? else {
+            return Err(NotMet::Wrong);
+        };
+        let remote = RemoteSegment::connect_to(&self.node, node, segment, &addresses, Duration::ZERO);
         let remote = remote.map_err(|error| not_met(&error))?;
         let mut bytes = [0; HEADER_BYTES];
         remote.get(HEADER_AT, &mut bytes).map_err(|error| not_met(&error))?;
         let header = Header::of_bytes(&bytes).ok_or(NotMet::Wrong)?;
-        let ring = Ring::new(header.ring_bytes).ok_or(NotMet::Wrong)?;
+        let ring = Ring::of_peer(header.ring_bytes, self.ring).ok_or(NotMet::Wrong)?;
         let is_meant = header.owner == *peer && header.peer == self.name;
         let is_same = key.is_none_or(|key| key == header.key);
         if !is_meant || !is_same || remote.size_bytes() < RING_AT + ring.bytes() {
@@ -189,8 +206,9 @@ impl Directory {
             Ok(its) => _ = self.meet(name, own, its),
             Err(NotMet::Later) => {
                 let now = Instant::now();
-                let (again_at, pause) = (now + LONGEST_PAUSE, LONGEST_PAUSE);
-                self.step(&name, Step::Asked(Asked { own, again_at, pause, not_before: now + AGAIN }));
+                let pauses = Pauses { left: LONGEST_PAUSE, no_room: NO_ROOM };
+                let again_at = now + LONGEST_PAUSE;
+                self.step(&name, Step::Asked(Asked { own, again_at, pauses, not_before: now + AGAIN }));
             }
             Err(NotMet::Gone) => self.step(&name, Step::Gone),
             Err(NotMet::Wrong) => {
@@ -203,31 +221,41 @@ impl Directory {
     /// A peer has asked.
     fn answer(&self, Owing { hello, own, failures, .. }: Owing) {
         let name = hello.from;
-        let Ok(own) = own.map_or_else(|| self.make(&name), Ok) else {
-            return self.answer_later(hello, None, failures);
-        };
-        match self.connect((&name, hello.node), hello.segment, Some(hello.key)) {
+        // In this order: memory is made for those alone who have made some.
+        let its = self.connect((&name, hello.node), hello.segment, Some(hello.key));
+        match its {
             Ok(its) => {
+                let Ok(own) = own.map_or_else(|| self.make(&name), Ok) else {
+                    return self.answer_later(hello, None, failures);
+                };
                 let id = own.segment.id();
                 // In this order: whoever is answered can rely on this queue to find what it sends.
                 if let (Some(pair), Some(id)) = (self.meet(name, own, its), id) {
                     pair.answer(id);
                 }
             }
-            Err(NotMet::Later) => self.answer_later(hello, Some(own), failures),
-            Err(NotMet::Gone | NotMet::Wrong) => {
-                let mut state = self.state();
-                let is_asked = state.table.get(&name).is_some_and(|peer| peer.is_asked);
-                if is_asked {
-                    // This queue's own request is still there: its answer may come.
-                    let (now, pause) = (Instant::now(), FIRST_PAUSE);
-                    let asked = Asked { own, again_at: now, pause, not_before: now };
-                    state.table.set(&name, Step::Asked(asked));
-                } else {
-                    state.table.give_up(&name);
-                    drop(state);
-                    drop(own);
-                }
+            Err(NotMet::Later) => self.answer_later(hello, own, failures),
+            Err(NotMet::Gone | NotMet::Wrong) => self.refuse(&name, own),
+        }
+    }
+
+    /// A request leads to nothing.
+    fn refuse(&self, name: &Name, own: Option<Own>) {
+        let mut state = self.state();
+        let is_asked = state.table.get(name).is_some_and(|peer| peer.is_asked);
+        match own {
+            Some(own) if is_asked => {
+                // This queue's own request is still there: its answer may come.
+                let (now, pauses) = (Instant::now(), Pauses { left: FIRST_PAUSE, no_room: NO_ROOM });
+                let asked = Asked { own, again_at: now, pauses, not_before: now };
+                state.table.set(name, Step::Asked(asked));
+            }
+            own => {
+                state.table.give_up(name);
+                state.not_yet(*name);
+                self.tell(&state);
+                drop(state);
+                drop(own);
             }
         }
     }

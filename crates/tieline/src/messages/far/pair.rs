@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::time::{Duration, Instant};
 
 use link::LinkError;
-use message_queue::lane::{Found, Inlet, LaneError, Outlet};
-use proto::ids::SegmentId;
+use message_queue::lane::{Found, Inlet, LaneError, Outlet, RECORD_BYTES};
+use proto::ids::{NodeId, SegmentId};
 use shm::doorbell::Waiter;
 use shm::sync::{AtomicBool, AtomicU64, Ordering};
 use shm::window::Window;
@@ -16,10 +16,10 @@ use super::pusher::Pusher;
 use super::ring::{Carrier, Gone, Incoming, Outgoing, Ring};
 use crate::error::Error;
 use crate::remote::RemoteSegment;
-use crate::segment::Segment;
+use crate::segment::{Segment, SegmentEvent};
 
-/// A queue that is dropped waits at most so long for what it has sent to arrive. One that is closed has
-/// waited before.
+/// A queue that is dropped waits at most so long for what it has sent to all its peers to arrive. One that is
+/// closed has waited before.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// How often a peer is put something to see whether it is there. A link fails if it confirms nothing for ten
@@ -27,6 +27,8 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 const PROBE: Duration = Duration::from_secs(2);
 /// How long a thread waits until a connection can be resumed. Then it tries again.
 pub(super) const RESUME: Duration = Duration::from_secs(1);
+/// How long an answer to a request is tried.
+const ANSWER: Duration = Duration::from_secs(20);
 
 /// Memory of this queue for one peer.
 #[derive(Debug)]
@@ -64,6 +66,8 @@ pub(super) struct Pair {
     /// Nothing goes to the peer any more. What it has sent can still be read: it is in memory of this
     /// program.
     is_gone: AtomicBool,
+    /// A third program can write into the memory for the peer.
+    is_open_to_others: AtomicBool,
 }
 
 /// Whether a failure of a put ends when the link is up again.
@@ -74,6 +78,21 @@ fn is_down(error: &Error) -> bool {
 /// Whether a connection can be resumed after a failure.
 pub(super) fn is_in_doubt(error: &Error) -> bool {
     matches!(error, Error::Link(LinkError::InDoubt { .. }))
+}
+
+/// Whether anybody but one program of a node is connected, or was, after such events.
+fn has_others(node: NodeId, events: impl Iterator<Item = SegmentEvent>) -> bool {
+    let (mut connections, mut is_of_others) = (0_i64, false);
+    for event in events {
+        match event {
+            SegmentEvent::Connected { node: of } => {
+                connections += 1;
+                is_of_others |= of != node;
+            }
+            SegmentEvent::Disconnected { .. } => connections -= 1,
+        }
+    }
+    is_of_others || connections > 1
 }
 
 /// Whether what a segment was connected for is still there, as far as is known.
@@ -110,7 +129,7 @@ impl Pair {
         pusher: &Arc<Pusher>,
     ) -> shm::Result<(Arc<Self>, FarOutlet, FarInlet)> {
         let outgoing = Mutex::new(Outgoing::new(its.ring, its.key, own.key)?);
-        let [is_behind, is_in_doubt, is_gone] = [false; 3].map(AtomicBool::new);
+        let [is_behind, is_in_doubt, is_gone, is_open_to_others] = [false; 4].map(AtomicBool::new);
         let incoming = Incoming::new(own.ring, own.key);
         let (own, own_ring, own_key, remote) = (own.segment, own.ring, own.key, its.remote);
         let pair = Arc::new_cyclic(|this| Self {
@@ -126,10 +145,15 @@ impl Pair {
             is_behind,
             is_in_doubt,
             is_gone,
+            is_open_to_others,
         });
         // The first end of records tells the peer that this one is connected to it.
         pair.push_on(&mut pair.outgoing());
-        Ok((Arc::clone(&pair), FarOutlet(Arc::clone(&pair)), FarInlet { pair, incoming }))
+        Ok((
+            Arc::clone(&pair),
+            FarOutlet { pair: Arc::clone(&pair), promised: 0 },
+            FarInlet { pair, incoming },
+        ))
     }
 
     /// Only one thread at a time uses a queue, or has its lock: at most the pusher has it, for a few copies.
@@ -163,16 +187,28 @@ impl Pair {
     }
 
     /// Whether the peer has connected to this side's memory: then it has found its end of the lane, or will.
-    fn is_met(&self) -> bool {
+    pub(super) fn is_met(&self) -> bool {
         read::<1>(&self.own.window(), TAIL_AT, self.own_key).is_some()
+    }
+
+    /// The peer, a queue of that node, is connected: nobody else is to be from now on. Whoever is can write
+    /// what it likes in the peer's name.
+    pub(super) fn seal(&self, node: NodeId) {
+        // Without a manager it is sealed as soon as that would be needed: nobody can connect.
+        let _ = self.own.withdraw(false);
+        let events = std::iter::from_fn(|| self.own.wait_event(Duration::ZERO).ok());
+        if has_others(node, events) {
+            self.is_open_to_others.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Tells the peer, which has asked, which segment this side has made for it.
     pub(super) fn answer(&self, segment: SegmentId) {
         let answer = welcome(segment, self.outgoing().key());
         let put = || self.remote.put(WELCOME_AT, &answer).and_then(|()| self.remote.barrier());
-        let mut done = put();
-        while done.as_ref().is_err_and(is_in_doubt) {
+        let (mut done, until) = (put(), Instant::now() + ANSWER);
+        while done.as_ref().is_err_and(is_in_doubt) && Instant::now() < until && self.pusher.ended().is_none()
+        {
             // In this order: records that are in doubt as well are put again by whoever finds this.
             self.is_in_doubt.store(true, Ordering::Relaxed);
             done = self.remote.resume(RESUME).and_then(|()| put());
@@ -234,7 +270,9 @@ impl Pair {
 
 impl Drop for Pair {
     fn drop(&mut self) {
-        let until = Instant::now() + LAST_WORDS;
+        // Of a peer that is lost before, nothing is waited for: others would wait as well.
+        let Some(ended) = self.pusher.ended() else { return };
+        let until = ended + LAST_WORDS;
         // Without the lock: in a forked child another thread may have held it at the fork.
         let this = &*self;
         let mut outgoing = match this.outgoing.try_lock() {
@@ -250,13 +288,19 @@ impl Drop for Pair {
 
 /// The end of a lane to a queue of another host that sends.
 #[derive(Debug)]
-pub(crate) struct FarOutlet(Arc<Pair>);
+pub(crate) struct FarOutlet {
+    pair: Arc<Pair>,
+    /// Bytes of records for which room was found.
+    promised: usize,
+}
 
 impl Outlet for FarOutlet {
     fn send(&mut self, len: usize, fill: impl FnOnce(&Window<'_>)) -> Result<(), LaneError> {
-        let pair = &*self.0;
-        if pair.is_gone() {
-            // Whoever watches the peers finds it gone.
+        let pair = &*self.pair;
+        let left = self.promised.checked_sub(len + RECORD_BYTES);
+        self.promised = left.unwrap_or(0);
+        if pair.is_gone() && left.is_none() {
+            // Whoever watches the peers finds it gone. What there was room for is composed all the same.
             return Err(LaneError::Full);
         }
         let mut outgoing = pair.outgoing();
@@ -267,28 +311,30 @@ impl Outlet for FarOutlet {
     }
 
     fn find_room(&mut self, bytes: usize) -> Result<(), LaneError> {
-        let pair = &*self.0;
+        let pair = &*self.pair;
+        self.promised = 0;
         if pair.is_gone() {
             return Err(LaneError::Full);
         }
         let mut outgoing = pair.outgoing();
         let found = outgoing.find_room(&pair.own.window(), bytes);
-        if found.is_err() {
-            pair.push_on(&mut outgoing);
+        match found {
+            Ok(()) => self.promised = bytes,
+            Err(_) => pair.push_on(&mut outgoing),
         }
         found
     }
 
     fn max_record_bytes(&self) -> usize {
-        self.0.outgoing().ring().max_record_bytes()
+        self.pair.outgoing().ring().max_record_bytes()
     }
 
     fn memory_bytes(&self) -> usize {
-        self.0.outgoing().ring().bytes()
+        self.pair.outgoing().ring().bytes()
     }
 
     fn has_arrived(&mut self) -> bool {
-        self.0.has_arrived(&mut self.0.outgoing())
+        self.pair.has_arrived(&mut self.pair.outgoing())
     }
 }
 
@@ -302,6 +348,9 @@ pub(crate) struct FarInlet {
 impl Inlet for FarInlet {
     fn take_if<R>(&mut self, look: impl FnOnce(&Window<'_>) -> Option<R>) -> Result<Found<R>, LaneError> {
         let pair = &*self.pair;
+        if pair.is_open_to_others.load(Ordering::Relaxed) {
+            return Err(LaneError::Broken("it has let a third program write into the memory of both"));
+        }
         let found = self.incoming.take_if(&pair.own.window(), look);
         let is_idle = !matches!(found, Ok(Found::Taken(_)));
         if let Some(taken) = self.incoming.due(is_idle) {
@@ -334,5 +383,23 @@ impl Inlet for FarInlet {
 
     fn memory_bytes(&self) -> usize {
         self.pair.own_ring.bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_else_was_connected_before_the_memory_was_sealed_is_noticed() {
+        let [four, eight] = [4, 8].map(|node| NodeId::new(node).unwrap());
+        let connected = |node| SegmentEvent::Connected { node };
+        let disconnected = |node| SegmentEvent::Disconnected { node, died: false };
+        let has = |events: &[SegmentEvent]| has_others(eight, events.iter().copied());
+        assert!(!has(&[]) && !has(&[connected(eight)]));
+        // The peer has tried twice.
+        assert!(!has(&[connected(eight), disconnected(eight), connected(eight)]));
+        assert!(has(&[connected(eight), connected(eight)]), "another program of its node");
+        assert!(has(&[connected(four), disconnected(four), connected(eight)]), "it may have written");
     }
 }

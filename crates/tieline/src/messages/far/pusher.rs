@@ -4,8 +4,8 @@
 //! It is started when it is first needed, and ends when it has had nothing to do for a while. Programs that
 //! make calls mostly put everything themselves before it looks.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use shm::process::SignalsBlocked;
 
@@ -24,6 +24,8 @@ const STACK_BYTES: usize = 256 << 10;
 pub(super) struct Pusher {
     state: Mutex<State>,
     came: Condvar,
+    /// When the queue has ended.
+    ended: OnceLock<Instant>,
 }
 
 #[derive(Debug, Default)]
@@ -35,6 +37,16 @@ struct State {
 impl Pusher {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The queue ends.
+    pub(super) fn end(&self) {
+        self.ended.get_or_init(Instant::now);
+    }
+
+    /// When it has ended, if it has.
+    pub(super) fn ended(&self) -> Option<Instant> {
+        self.ended.get().copied()
     }
 
     /// Something of a pair is to be put. If no thread can be started, the program's next call does it.

@@ -17,10 +17,12 @@
 //! Nothing that the other side can write is trusted: a word is loaded once, checked, and then used.
 
 #[cfg(test)]
+mod scribbled;
+#[cfg(test)]
 mod tests;
 
 use message_queue::lane::{Found, LaneError, RECORD_BYTES};
-use shm::region::{Region, RegionOptions};
+use shm::region::{Region, RegionOptions, Reserve};
 use shm::window::Window;
 
 use super::forms::{CREDIT_AT, RING_AT, TAIL_AT, form_bytes, read, store};
@@ -39,6 +41,11 @@ const PUT_BYTES: u64 = 64 << 10;
 /// Least and most bytes of a ring.
 const LEAST_BYTES: u64 = 4 << 10;
 const MOST_BYTES: u64 = 1 << 30;
+
+/// The longest ring of a peer, unless this side has a longer one itself.
+const OF_PEER_MOST_BYTES: u64 = 64 << 20;
+/// Memory for the mirror of a longer one is only taken as records are composed in it.
+const RESERVED_MOST_BYTES: usize = 1 << 20;
 
 /// Nothing more goes to the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +68,11 @@ impl Ring {
     pub(super) fn new(bytes: u64) -> Option<Self> {
         let is_one = bytes.is_power_of_two() && (LEAST_BYTES..=MOST_BYTES).contains(&bytes);
         is_one.then_some(Self { bytes })
+    }
+
+    /// That of a peer, of which this side has a mirror: a length that this side may be made to use.
+    pub(super) fn of_peer(bytes: u64, own: Self) -> Option<Self> {
+        Self::new(bytes).filter(|ring| ring.bytes <= own.bytes.max(OF_PEER_MOST_BYTES))
     }
 
     pub(super) fn bytes(self) -> usize {
@@ -113,7 +125,8 @@ impl Outgoing {
     /// The sending end of a peer's ring. `key` is that of the peer's memory, `own_key` that of the own one.
     pub(super) fn new(ring: Ring, key: u64, own_key: u64) -> shm::Result<Self> {
         let len = ring.bytes() + 2 * form_bytes(1);
-        let mirror = Region::create(&RegionOptions::new("tieline-far", len))?;
+        let reserve = if len > RESERVED_MOST_BYTES { Reserve::Lazy } else { Reserve::Eager };
+        let mirror = Region::create(&RegionOptions { reserve, ..RegionOptions::new("tieline-far", len) })?;
         let (tail, put, told, wants_room, read, taken, told_taken) = (0, 0, None, false, 0, 0, 0);
         Ok(Self { ring, mirror, key, own_key, tail, put, told, wants_room, read, taken, told_taken })
     }

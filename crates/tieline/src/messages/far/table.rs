@@ -1,6 +1,9 @@
 //! Which queues of other hosts are known, and how far this one is with each.
 
-use std::collections::HashMap;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -11,11 +14,20 @@ use proto::ids::{NodeId, SegmentId};
 use super::forms::{Hello, read_welcome};
 use super::job::Job;
 use super::pair::{Own, Pair, is_usable};
+use super::workers::{Worker, Workers};
 use crate::remote::RemoteSegment;
+
+/// Strangers that are answered at a time. Requests of others stay in the port until then: each look at the
+/// table goes through those that wait.
+const STRANGERS_MAX: usize = 128;
+/// Queues of one node that make themselves known, and are there: each takes a segment, of which a program has
+/// so many and no more.
+const OF_NODE_MAX: usize = 1024;
 
 /// A queue of another host.
 #[derive(Debug)]
 pub(super) struct Peer {
+    /// Where it is: as the managers say if it was found by its port, else as it says itself.
     pub(super) node: NodeId,
     /// Its port, until both have met.
     pub(super) contact: Option<Arc<RemoteSegment>>,
@@ -24,6 +36,8 @@ pub(super) struct Peer {
     came: Option<Hello>,
     /// Whether this queue wants to exchange messages with it.
     pub(super) is_asked: bool,
+    /// It made itself known, and was not looked for.
+    is_stranger: bool,
     /// It is not asked again before.
     not_before: Option<Instant>,
 }
@@ -50,10 +64,19 @@ pub(super) struct Asked {
     pub(super) own: Own,
     /// When the request is repeated.
     pub(super) again_at: Instant,
-    /// Until the one after that.
-    pub(super) pause: Duration,
+    /// Until the ones after that.
+    pub(super) pauses: Pauses,
     /// An answer is not used before: an attempt has failed.
     pub(super) not_before: Instant,
+}
+
+/// How long is waited until a request is left once more.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pauses {
+    /// After one that was left.
+    pub(super) left: Duration,
+    /// After one for which there was no room.
+    pub(super) no_room: Duration,
 }
 
 /// A request that is to be answered.
@@ -69,7 +92,18 @@ pub(super) struct Owing {
 
 impl Peer {
     fn new(node: NodeId, contact: Option<Arc<RemoteSegment>>, step: Step) -> Self {
-        Self { node, contact, step, came: None, is_asked: false, not_before: None }
+        let is_stranger = contact.is_none();
+        Self { node, contact, step, came: None, is_asked: false, is_stranger, not_before: None }
+    }
+
+    /// Whether it takes memory of this program without having been looked for.
+    fn is_live_stranger(&self) -> bool {
+        self.is_stranger
+            && match &self.step {
+                Step::Met(pair) => pair.strong_count() > 0,
+                Step::Gone => false,
+                _ => true,
+            }
     }
 
     /// Whether it is still there, as far as is known.
@@ -102,11 +136,47 @@ pub(super) struct Table {
     peers: HashMap<Name, Peer>,
     /// Those for whom something may become due.
     waiting: Vec<Name>,
+    /// Strangers that are being answered.
+    strangers: HashSet<Name>,
+    /// How many strangers of each node are there; some of them may be gone.
+    of_node: HashMap<NodeId, usize>,
+    /// Queues of this host: no queue of another one has their names.
+    near: HashSet<Name>,
+}
+
+/// A name that is known already, as that of another queue: whoever says that it is its own may want the
+/// messages that are meant for that one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OtherOwner {
+    /// A queue of this host.
+    Here,
+    /// One of that node.
+    Node(NodeId),
 }
 
 impl Table {
     pub(super) fn get(&self, name: &Name) -> Option<&Peer> {
         self.peers.get(name)
+    }
+
+    /// Who has a name that a port of a node has told: nobody yet, or the queue of that node.
+    pub(super) fn check_owner(&self, name: &Name, node: NodeId) -> Result<(), OtherOwner> {
+        if self.near.contains(name) {
+            return Err(OtherOwner::Here);
+        }
+        match self.peers.get(name) {
+            Some(peer) if peer.node != node => Err(OtherOwner::Node(peer.node)),
+            _ => Ok(()),
+        }
+    }
+
+    /// A name is that of a queue of this host.
+    pub(super) fn found_here(&mut self, name: Name) -> Result<(), OtherOwner> {
+        if let Some(peer) = self.peers.get(&name) {
+            return Err(OtherOwner::Node(peer.node));
+        }
+        self.near.insert(name);
+        Ok(())
     }
 
     /// A port was connected. Returns a connection that is not needed.
@@ -115,18 +185,18 @@ impl Table {
         name: Name,
         node: NodeId,
         contact: Arc<RemoteSegment>,
-    ) -> Option<Arc<RemoteSegment>> {
+    ) -> Result<Option<Arc<RemoteSegment>>, OtherOwner> {
+        self.check_owner(&name, node)?;
         let Some(peer) = self.peers.get_mut(&name) else {
             self.peers.insert(name, Peer::new(node, Some(contact), Step::Found));
-            return None;
+            return Ok(None);
         };
         let is_wanted = !matches!(peer.step, Step::Met(_) | Step::Gone);
         let is_better = peer.contact.as_ref().is_none_or(|contact| !is_usable(contact));
         if !is_wanted || !is_better {
-            return Some(contact);
+            return Ok(Some(contact));
         }
-        peer.node = node;
-        peer.contact.replace(contact)
+        Ok(peer.contact.replace(contact))
     }
 
     /// Whether a request is to be left at a peer; not if both have met, or are about to.
@@ -146,7 +216,10 @@ impl Table {
     /// Sets how far this queue is with a peer. If the peer is known no more, nothing happens.
     pub(super) fn set(&mut self, name: &Name, step: Step) {
         let Some(peer) = self.peers.get_mut(name) else { return };
-        let is_waiting = matches!(step, Step::Asked(_) | Step::Owing(_));
+        let is_waiting = matches!(step, Step::Asked(_) | Step::Owing(_) | Step::Met(_));
+        if matches!(step, Step::Found | Step::Met(_) | Step::Gone) {
+            self.strangers.remove(name);
+        }
         peer.step = step;
         self.waiting.retain(|other| other != name);
         if is_waiting {
@@ -183,18 +256,49 @@ impl Table {
     pub(super) fn give_up(&mut self, name: &Name) {
         self.set(name, Step::Found);
         if self.peers.get(name).is_some_and(|peer| peer.contact.is_none() && !peer.is_asked) {
-            self.peers.remove(name);
+            let node = self.peers.remove(name).map(|peer| peer.node);
+            if let Some(count) = node.and_then(|node| self.of_node.get_mut(&node)) {
+                *count = count.saturating_sub(1);
+            }
         }
     }
 
-    /// A peer has left a request here. No more than `peers_max` make themselves known.
+    /// Strangers that are being answered.
+    #[cfg(test)]
+    pub(super) fn answered(&self) -> usize {
+        self.strangers.len()
+    }
+
+    /// Whether a request can be taken now: one of a stranger, if few others are answered.
+    pub(super) fn has_room_for(&self, name: &Name) -> bool {
+        self.strangers.len() < STRANGERS_MAX || self.peers.contains_key(name)
+    }
+
+    /// Whether one more queue of a node may make itself known.
+    fn may_come_from(&mut self, node: NodeId) -> bool {
+        let count = self.of_node.entry(node).or_default();
+        if *count >= OF_NODE_MAX {
+            // Those that are gone are not counted any more.
+            let of_it = |peer: &&Peer| peer.node == node && peer.is_live_stranger();
+            *count = self.peers.values().filter(of_it).count();
+        }
+        *count < OF_NODE_MAX
+    }
+
+    /// A peer has left a request here. No more than `peers_max` make themselves known, and none with the name
+    /// of a queue that is elsewhere.
     pub(super) fn hello(&mut self, hello: &Hello, own_name: &Name, peers_max: usize, now: Instant) {
         let name = hello.from;
+        if self.check_owner(&name, hello.node).is_err() {
+            return;
+        }
         let owing = |own, at, failures| Step::Owing(Owing { hello: *hello, own, at, failures });
         let count = self.peers.len();
         let Some(peer) = self.peers.get_mut(&name) else {
-            if count < peers_max {
+            if count < peers_max && self.may_come_from(hello.node) {
                 self.peers.insert(name, Peer::new(hello.node, None, Step::Found));
+                *self.of_node.entry(hello.node).or_default() += 1;
+                self.strangers.insert(name);
                 self.set(&name, owing(None, now, 0));
             }
             return;
@@ -209,9 +313,17 @@ impl Table {
             Step::Asked(asked) if own_name.bytes() < name.bytes() => Step::Asked(asked),
             Step::Asked(asked) => owing(Some(asked.own), now, 0),
             Step::Owing(Owing { own, at, failures, .. }) => owing(own, at, failures),
-            known @ (Step::Met(_) | Step::Gone) => known,
+            known @ (Step::Met(_) | Step::Gone) => {
+                peer.step = known;
+                return;
+            }
         };
         self.set(&name, step);
+    }
+
+    /// What was to be done for a peer that was met could not be begun.
+    pub(super) fn seal_later(&mut self, name: Name) {
+        self.waiting.push(name);
     }
 
     /// Whether something may become due.
@@ -223,84 +335,46 @@ impl Table {
         match self.peers.get(name).map(|peer| &peer.step) {
             Some(Step::Asked(asked)) => asked.is_due(now),
             Some(Step::Owing(owing)) => now >= owing.at,
+            // Once the peer is connected, nobody else is to be.
+            Some(Step::Met(pair)) => pair.upgrade().is_none_or(|pair| pair.is_met()),
             _ => false,
         }
     }
 
-    /// Whether something is due.
-    pub(super) fn is_any_due(&self, now: Instant) -> bool {
-        self.waiting.iter().any(|name| self.is_due(name, now))
+    /// Of a peer for whom something is due: which node its thread may wait for, and whether it only answers.
+    fn worker(&self, name: &Name) -> Option<Worker> {
+        let peer = self.peers.get(name)?;
+        Some(Worker { node: peer.node, answers: matches!(peer.step, Step::Owing(_)) })
     }
 
-    /// The next that is due, which a thread is to do: the peer is at work from then on.
-    pub(super) fn next_due(&mut self, now: Instant) -> Option<Job> {
-        let name = *self.waiting.iter().find(|name| self.is_due(name, now))?;
+    fn find_due(&self, now: Instant, workers: &Workers) -> Option<Name> {
+        let may_begin = |name: &Name| self.worker(name).is_some_and(|worker| workers.may_begin(worker));
+        self.waiting.iter().find(|name| self.is_due(name, now) && may_begin(name)).copied()
+    }
+
+    /// Whether something is due that a thread may begin with.
+    pub(super) fn is_any_due(&self, now: Instant, workers: &Workers) -> bool {
+        self.find_due(now, workers).is_some()
+    }
+
+    /// The next that is due, which a thread is to do: the peer is at work from then on, unless both have met.
+    pub(super) fn next_due(&mut self, now: Instant, workers: &Workers) -> Option<(Job, Worker)> {
+        let name = self.find_due(now, workers)?;
+        let worker = self.worker(&name)?;
         let peer = self.peers.get_mut(&name)?;
         let job = match std::mem::replace(&mut peer.step, Step::AtWork) {
             Step::Asked(asked) => match asked.answer() {
                 Some(segment) if now >= asked.not_before => Job::Complete { name, segment, own: asked.own },
-                _ => Job::Repeat { name, own: asked.own, pause: asked.pause },
+                _ => Job::Repeat { name, own: asked.own, pauses: asked.pauses },
             },
             Step::Owing(owing) => Job::Answer(owing),
+            Step::Met(pair) => {
+                peer.step = Step::Met(Weak::clone(&pair));
+                Job::Seal { name, pair, node: worker.node }
+            }
             _ => return None,
         };
         self.waiting.retain(|other| *other != name);
-        Some(job)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn hello(from: Name, to: Name, key: u64) -> Hello {
-        Hello { from, to, node: NodeId::new(4).unwrap(), segment: SegmentId(1), key }
-    }
-
-    #[test]
-    fn strangers_are_answered_once_and_only_so_many() {
-        let (own, now, mut table) = (Name::new().unwrap(), Instant::now(), Table::default());
-        let names = [(); 3].map(|()| Name::new().unwrap());
-        for name in names {
-            table.hello(&hello(name, own, 1), &own, 2, now);
-        }
-        assert!(table.get(&names[2]).is_none() && table.is_any_due(now));
-        // A second request of the same one takes the place of the first.
-        table.hello(&hello(names[0], own, 2), &own, 2, now);
-        let mut keys = Vec::new();
-        while let Some(Job::Answer(owing)) = table.next_due(now) {
-            keys.push(owing.hello.key);
-        }
-        keys.sort_unstable();
-        assert_eq!((keys, table.is_any_waiting()), (vec![1, 2], false));
-        // While a thread is at it, a further one waits.
-        table.hello(&hello(names[1], own, 3), &own, 2, now);
-        assert!(!table.is_any_due(now) && table.get(&names[1]).is_some_and(Peer::is_there));
-        table.set_after_work(&names[1], Step::Found, &own, now);
-        assert!(matches!(table.next_due(now), Some(Job::Answer(owing)) if owing.hello.key == 3));
-        // Once both have met, requests are late ones.
-        assert!(table.met(&names[1], Weak::new()).is_none());
-        table.hello(&hello(names[1], own, 4), &own, 2, now);
-        assert!(!table.is_any_due(now) && !table.get(&names[1]).is_some_and(Peer::is_there));
-    }
-
-    #[test]
-    fn who_is_not_known_or_gone_is_not_asked_and_who_failed_later() {
-        let (own, now, mut table) = (Name::new().unwrap(), Instant::now(), Table::default());
-        let name = Name::new().unwrap();
-        assert_eq!(table.may_ask(&name, now), Err(NotAsked::Nobody));
-        table.hello(&hello(name, own, 1), &own, 9, now);
-        assert_eq!(table.may_ask(&name, now), Ok(false), "it is about to be met");
-        table.put_off(&name, &own, now, Duration::from_millis(10));
-        assert_eq!(table.may_ask(&name, now), Err(NotAsked::NotNow));
-        assert_eq!(table.may_ask(&name, now + Duration::from_millis(10)), Err(NotAsked::Nobody), "no port");
-        table.set(&name, Step::Gone);
-        assert_eq!(table.may_ask(&name, now), Err(NotAsked::Nobody));
-        // A stranger that could not be met leaves nothing behind.
-        let stranger = Name::new().unwrap();
-        table.hello(&hello(stranger, own, 1), &own, 9, now);
-        assert!(table.next_due(now).is_some());
-        table.give_up(&stranger);
-        assert!(table.get(&stranger).is_none());
+        Some((job, worker))
     }
 }

@@ -15,7 +15,7 @@ const KEYS: [u64; 2] = [0x1111, 0x2222];
 const RING_BYTES: usize = 4096;
 
 /// A way to a peer's memory.
-struct Way<'a> {
+pub(super) struct Way<'a> {
     memory: &'a Region,
     /// How many puts can be begun.
     room: Cell<usize>,
@@ -26,7 +26,7 @@ struct Way<'a> {
 }
 
 impl<'a> Way<'a> {
-    fn new(memory: &'a Region) -> Self {
+    pub(super) fn new(memory: &'a Region) -> Self {
         let (late, waits, is_gone) = (RefCell::default(), Cell::new(false), Cell::new(false));
         Self { memory, room: Cell::new(usize::MAX), late, waits, is_gone }
     }
@@ -60,7 +60,7 @@ impl Carrier for Way<'_> {
     }
 }
 
-fn memory() -> [Region; 2] {
+pub(super) fn memory() -> [Region; 2] {
     [(); 2].map(|()| Region::create(&RegionOptions::new("ring", RING_AT + RING_BYTES)).unwrap())
 }
 
@@ -75,7 +75,7 @@ fn back() -> Outgoing {
     Outgoing::new(Ring::new(RING_BYTES as u64).unwrap(), KEYS[0], KEYS[1]).unwrap()
 }
 
-fn message(nth: usize, len: usize) -> Vec<u8> {
+pub(super) fn message(nth: usize, len: usize) -> Vec<u8> {
     (0..len).map(|at| (at * 7 + nth * 31) as u8).collect()
 }
 
