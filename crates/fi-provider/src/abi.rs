@@ -115,6 +115,44 @@ pub(crate) struct fid_cntr {
 }
 
 #[repr(C)]
+pub(crate) struct fi_wait_attr {
+    pub(crate) wait_obj: u32,
+    pub(crate) flags: u64,
+}
+
+#[repr(C)]
+pub(crate) struct fi_ops_wait {
+    pub(crate) size: usize,
+    pub(crate) wait: unsafe extern "C" fn(waitset: *mut fid_wait, timeout: c_int) -> c_int,
+}
+
+#[repr(C)]
+pub(crate) struct fid_wait {
+    pub(crate) fid: fid,
+    pub(crate) ops: *mut fi_ops_wait,
+}
+
+#[repr(C)]
+pub(crate) struct fi_poll_attr {
+    pub(crate) flags: u64,
+}
+
+#[repr(C)]
+pub(crate) struct fi_ops_poll {
+    pub(crate) size: usize,
+    pub(crate) poll:
+        unsafe extern "C" fn(set: *mut fid_poll, context: *mut *mut c_void, count: c_int) -> c_int,
+    pub(crate) poll_add: unsafe extern "C" fn(set: *mut fid_poll, event_fid: *mut fid, flags: u64) -> c_int,
+    pub(crate) poll_del: unsafe extern "C" fn(set: *mut fid_poll, event_fid: *mut fid, flags: u64) -> c_int,
+}
+
+#[repr(C)]
+pub(crate) struct fid_poll {
+    pub(crate) fid: fid,
+    pub(crate) ops: *mut fi_ops_poll,
+}
+
+#[repr(C)]
 pub(crate) struct fi_ops_eq {
     pub(crate) size: usize,
     pub(crate) read: unsafe extern "C" fn(*mut fid_eq, *mut u32, *mut c_void, usize, u64) -> isize,
@@ -134,6 +172,8 @@ const _: () = {
     assert!(size_of::<fi_msg_atomic>() == 72);
     assert!(size_of::<fi_provider>() == 72 && size_of::<fi_msg>() == 48 && size_of::<fi_msg_tagged>() == 64);
     assert!(size_of::<fi_cq_tagged_entry>() == 48 && size_of::<fi_ops_cntr>() == 64);
+    assert!(size_of::<fid_wait>() == 32 && size_of::<fid_poll>() == 32 && size_of::<fi_wait_attr>() == 16);
+    assert!(size_of::<fi_ops_wait>() == 16 && size_of::<fi_ops_poll>() == 32);
     assert!(size_of::<fid_cntr>() == 32 && size_of::<fid_eq>() == 32 && size_of::<fi_ops_eq>() == 48);
 };
 
@@ -146,6 +186,8 @@ pub(crate) const FI_CLASS_MR: usize = 12;
 pub(crate) const FI_CLASS_EQ: usize = 13;
 pub(crate) const FI_CLASS_CQ: usize = 14;
 pub(crate) const FI_CLASS_CNTR: usize = 15;
+pub(crate) const FI_CLASS_WAIT: usize = 16;
+pub(crate) const FI_CLASS_POLL: usize = 17;
 
 // Capabilities and flags.
 pub(crate) const FI_MULTI_RECV: u64 = 1 << 16;
@@ -173,6 +215,7 @@ pub(crate) const FI_CQ_FORMAT_UNSPEC: u32 = 0;
 pub(crate) const FI_CQ_FORMAT_CONTEXT: u32 = 1;
 pub(crate) const FI_CQ_FORMAT_MSG: u32 = 2;
 pub(crate) const FI_CQ_FORMAT_TAGGED: u32 = 4;
+pub(crate) const FI_WAIT_SET: u32 = 2;
 pub(crate) const FI_WAIT_YIELD: u32 = 5;
 
 pub(crate) const FI_OPT_ENDPOINT: c_int = 0;

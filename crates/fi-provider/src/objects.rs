@@ -16,9 +16,12 @@ pub(crate) mod eq;
 pub(crate) mod fabric;
 mod mr;
 mod msg;
+mod poll_set;
 mod remote;
 mod rma;
 mod tagged;
+mod wait_set;
+mod waiting;
 
 use std::sync::Arc;
 

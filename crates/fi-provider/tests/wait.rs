@@ -9,24 +9,9 @@ use std::time::{Duration, Instant};
 
 use fabric_sys::abi::*;
 use fabric_sys::constants::*;
-use program::{Counter, Entry, Program, counter, send};
+use program::{Counter, Entry, Program, Shared, Waits, counter, send};
 
 const FOREVER: i32 = -1;
-
-/// What a thread of a test may have besides its own.
-struct Shared<T>(T);
-
-// SAFETY: the domains of the tests may be used by several threads at once, which is libfabric's default.
-unsafe impl<T> Send for Shared<T> {}
-// SAFETY: likewise.
-unsafe impl<T> Sync for Shared<T> {}
-
-impl<T> Shared<T> {
-    /// Closures capture all of it, by this.
-    fn get(&self) -> &T {
-        &self.0
-    }
-}
 
 /// `fi_cq_sread`: one completion, or a negative number.
 fn sread(cq: *mut fid_cq, timeout: i32) -> Result<Entry, isize> {
@@ -140,23 +125,17 @@ fn what_another_thread_does_ends_a_wait() {
     drop(counter);
 }
 
-/// `fi_trywait`.
 fn trywait(program: &Program) -> i32 {
-    let mut fids = [program.cq.cast::<fid>()];
-    // SAFETY: an array of one object.
-    unsafe { (*(*program.fabric).ops).trywait.unwrap()(program.fabric, fids.as_mut_ptr(), 1) }
+    program::trywait(program, program.cq.cast())
 }
 
 fn descriptor(program: &Program) -> Result<i32, i32> {
-    let (cq, mut fd) = (program.cq.cast::<fid>(), -1_i32);
-    // SAFETY: a queue, and a place for the descriptor.
-    let got = unsafe { (*(*cq).ops).control.unwrap()(cq, FI_GETWAIT, (&raw mut fd).cast()) };
-    if got == 0 { Ok(fd) } else { Err(got) }
+    program::descriptor(program.cq.cast())
 }
 
 #[test]
 fn a_descriptor_becomes_readable_when_something_comes() {
-    let mut programs = [Program::new(), Program::waiting(FI_WAIT_FD)];
+    let mut programs = [Program::new(), Program::waiting(Waits::FD)];
     Program::make_known(&programs);
     let fd = descriptor(&programs[1]).unwrap();
     assert_eq!(descriptor(&programs[0]), Err(-FI_ENOSYS));
@@ -180,9 +159,7 @@ fn a_descriptor_becomes_readable_when_something_comes() {
                             programs[0].progress();
                         }
                     }
-                    let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-                    // SAFETY: one structure.
-                    assert_eq!(unsafe { libc::poll(&raw mut poll, 1, 60_000) }, 1, "nobody has woken it");
+                    program::wait_readable(fd);
                 }
                 again => assert_eq!(again, -FI_EAGAIN),
             }

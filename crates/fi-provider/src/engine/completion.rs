@@ -41,6 +41,8 @@ pub(crate) struct Queue {
     /// Wakes who waits for it.
     pub(crate) bell: Arc<Bell>,
     is_bell_wanted: bool,
+    /// Poll sets that it is in.
+    pub(crate) sets: u32,
 }
 
 impl Queue {
@@ -89,9 +91,48 @@ pub(crate) struct Counter {
     /// Wakes who waits for it.
     pub(crate) bell: Arc<Bell>,
     is_bell_wanted: bool,
+    /// What of both the program itself has added, which is no event: wraps around.
+    of_program: u64,
+    /// Its values, as the program last read them, or was told that they have changed.
+    shown: (u64, u64),
 }
 
 impl Counter {
+    /// The program changes it.
+    pub(crate) fn set(&mut self, good: u64) {
+        self.of_program = self.of_program.wrapping_add(good.wrapping_sub(self.good));
+        self.good = good;
+    }
+
+    /// How many operations ended, whatever the program has made of the values: wraps around.
+    pub(crate) fn events(&self) -> u64 {
+        self.good.wrapping_add(self.bad).wrapping_sub(self.of_program)
+    }
+
+    /// Its value, which the program is shown.
+    pub(crate) fn show(&mut self) -> u64 {
+        self.shown.0 = self.good;
+        self.good
+    }
+
+    /// The same of failed operations.
+    pub(crate) fn show_bad(&mut self) -> u64 {
+        self.shown.1 = self.bad;
+        self.bad
+    }
+
+    /// Whether one of its values is not what the program was shown.
+    pub(crate) fn has_news(&self) -> bool {
+        self.shown != (self.good, self.bad)
+    }
+
+    /// The program is told that it has changed, and reads both values.
+    pub(crate) fn take_news(&mut self) -> bool {
+        let has_news = self.has_news();
+        self.shown = (self.good, self.bad);
+        has_news
+    }
+
     /// An operation has ended.
     #[inline]
     pub(crate) fn count(&mut self, is_good: bool) {

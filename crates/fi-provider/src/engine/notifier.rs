@@ -1,5 +1,5 @@
-//! A descriptor that becomes readable when a queue may have something: for programs that wait for several
-//! things at once in a call of the kernel.
+//! A descriptor that becomes readable when a queue, a counter or a wait set may have something: for programs
+//! that wait for several things at once in a call of the kernel.
 //!
 //! Peers do not know of it. So a thread sleeps in place of the program, on the words that peers and this
 //! process's threads change, and writes to the descriptor when it is woken; it touches nothing else. It
@@ -19,8 +19,7 @@ use rustix::io::{Errno, read, write};
 use shm::doorbell::Sleep;
 use shm::process::SignalsBlocked;
 
-use super::state::{Shared, State};
-use super::wait::{Awaited, Bell};
+use super::wait::{self, Bell, Member};
 
 /// Stack of the thread, which calls little.
 const STACK_BYTES: usize = 64 << 10;
@@ -54,20 +53,21 @@ impl Board {
     }
 }
 
-/// The descriptor of a queue, and the thread that writes to it.
+/// The descriptor, and the thread that writes to it.
 #[derive(Debug)]
 pub(crate) struct Notifier {
     event: Arc<OwnedFd>,
     board: Arc<Board>,
-    bell: Arc<Bell>,
+    /// Wakes the thread when it is to end.
+    bell: Bell,
     /// How long the next sleep is.
     limit: Mutex<Duration>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Notifier {
-    /// One for the queue of this bell.
-    pub(crate) fn new(bell: Arc<Bell>) -> Result<Self, Errno> {
+    /// A new one.
+    pub(crate) fn new() -> Result<Self, Errno> {
         let event = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let board = Arc::new(Board::default());
         let (of_thread, written) = (Arc::clone(&board), Arc::clone(&event));
@@ -78,7 +78,8 @@ impl Notifier {
             .spawn(move || run(&of_thread, &written))
             .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::AGAIN))?;
         drop(signals);
-        Ok(Self { event, board, bell, limit: Mutex::new(FIRST), thread: Some(thread) })
+        let (bell, limit) = (Bell::default(), Mutex::new(FIRST));
+        Ok(Self { event, board, bell, limit, thread: Some(thread) })
     }
 
     /// The descriptor, which stays this one's.
@@ -86,33 +87,28 @@ impl Notifier {
         self.event.as_raw_fd()
     }
 
-    /// The program is about to wait for the descriptor, after progress: whether it may, as nothing is there
-    /// for which the descriptor would not become readable.
-    pub(crate) fn try_wait(
-        &self,
-        state: &mut State,
-        queue: u32,
-        is_over: impl FnOnce(&Shared) -> bool,
-    ) -> bool {
+    /// The program is about to wait for the descriptor: whether it may, as nothing of the members is there
+    /// after a turn of progress for which the descriptor would not become readable.
+    pub(crate) fn try_wait(&self, members: &[Member]) -> bool {
         // What is written behind this is for this wait, or in vain.
         let _ = read(&*self.event, &mut [0_u8; 8]);
         let mut limit = self.limit.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.bell.take_signal() {
+        if members.iter().any(Member::take_news) {
+            *limit = FIRST;
             return false;
         }
-        state.watch(Awaited::Queue(queue));
-        let (alarm, length) = match state.fall_asleep(Awaited::Queue(queue), &Sleep::new(), true, is_over) {
-            Ok(alarm) => {
+        members.iter().for_each(|member| member.domain.lock().watch(member.awaited));
+        let mut alarm = Alarm::default();
+        self.bell.join(&mut alarm);
+        let length = match wait::fall_asleep(members, &mut alarm, &Sleep::new(), true) {
+            Armed::Asleep => {
                 let length = *limit;
                 *limit = (length * 2).min(LONGEST);
-                (alarm, length)
+                length
             }
-            Err(Armed::Restless) => {
-                let mut alarm = Alarm::default();
-                self.bell.join(&mut alarm);
-                (alarm, FIRST)
-            }
-            Err(_) => {
+            // Where nobody wakes, it is looked again soon.
+            Armed::Restless => FIRST,
+            Armed::Awake => {
                 *limit = FIRST;
                 return false;
             }

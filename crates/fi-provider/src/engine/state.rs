@@ -5,7 +5,7 @@
 
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fabric_sys::abi::fi_addr_t;
 use fabric_sys::constants::FI_ADDR_NOTAVAIL;
@@ -16,7 +16,7 @@ use super::memory::{Memory, Naming};
 use super::name::{Name, Names, PeerId};
 use super::own_progress::OwnProgress;
 use super::slab::Slab;
-use super::wait::Awaited;
+use super::wait::{Awaited, Bell};
 
 /// A domain.
 #[derive(Debug)]
@@ -104,6 +104,14 @@ impl State {
             if let Some(endpoint) = self.endpoints.get_mut(*number) {
                 endpoint.progress(&mut self.shared);
             }
+        }
+    }
+
+    /// Lets what is awaited come.
+    pub(crate) fn progress_for(&mut self, awaited: Awaited) {
+        match awaited {
+            Awaited::Queue(queue) => self.progress(queue),
+            Awaited::Counter(_) => self.progress_all(),
         }
     }
 
@@ -227,6 +235,31 @@ impl Vector {
 }
 
 impl Shared {
+    /// Whether the program would find something now: a completion, or another value of a counter than it was
+    /// shown. Of what is there no more it finds that.
+    pub(crate) fn has_news(&self, awaited: Awaited) -> bool {
+        match awaited {
+            Awaited::Queue(number) => self.queues.get(number).is_none_or(|queue| !queue.is_empty()),
+            Awaited::Counter(number) => self.counters.get(number).is_none_or(Counter::has_news),
+        }
+    }
+
+    /// The same for a program that is told so, and reads all then.
+    pub(crate) fn take_news(&mut self, awaited: Awaited) -> bool {
+        match awaited {
+            Awaited::Queue(_) => self.has_news(awaited),
+            Awaited::Counter(number) => self.counters.get_mut(number).is_none_or(Counter::take_news),
+        }
+    }
+
+    /// What is rung when something comes.
+    pub(crate) fn bell(&self, awaited: Awaited) -> Option<&Arc<Bell>> {
+        match awaited {
+            Awaited::Queue(number) => self.queues.get(number).map(|queue| &queue.bell),
+            Awaited::Counter(number) => self.counters.get(number).map(|counter| &counter.bell),
+        }
+    }
+
     /// A counter is used by an end point or a registration from now on.
     pub(crate) fn bind(&mut self, counter: u32) {
         if let Some(counter) = self.counters.get_mut(counter) {

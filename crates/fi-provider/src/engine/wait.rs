@@ -49,7 +49,7 @@ impl Bell {
 }
 
 /// What is waited for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Awaited {
     /// Completions of this queue.
     Queue(u32),
@@ -58,36 +58,35 @@ pub(crate) enum Awaited {
 }
 
 impl State {
-    /// Has peers and threads of this process wake whoever waits for this. `Err` if it cannot sleep; what the
-    /// alarm has then is not enough to wake it. Of a sleep that does not `last`, [`State::wake_up`] is to be
-    /// called in any case.
+    /// Has peers and threads of this process wake whoever waits for this, by the alarm. If it cannot sleep,
+    /// what the alarm has then is not enough to wake it. Of a sleep that does not `last`, [`State::wake_up`]
+    /// is to be called in any case.
     pub(crate) fn fall_asleep(
         &mut self,
+        alarm: &mut Alarm,
         awaited: Awaited,
-        sleep: &Sleep,
-        lasts: bool,
+        (sleep, lasts): (&Sleep, bool),
         is_over: impl FnOnce(&Shared) -> bool,
-    ) -> Result<Alarm, Armed> {
-        let mut alarm = Alarm::default();
+    ) -> Armed {
         let bell = match awaited {
             Awaited::Queue(number) => self.shared.queues.get_mut(number).map(|queue| queue.bell_wanted()),
             Awaited::Counter(number) => {
                 self.shared.counters.get_mut(number).map(|counter| counter.bell_wanted())
             }
         };
-        let Some(bell) = bell else { return Err(Armed::Awake) };
-        bell.join(&mut alarm);
+        let Some(bell) = bell else { return Armed::Awake };
+        bell.join(alarm);
         let is_signalled = bell.is_signalled.load(Ordering::SeqCst);
         if is_signalled || is_over(&self.shared) {
-            return Err(Armed::Awake);
+            return Armed::Awake;
         }
         let mut armed = Armed::Asleep;
         self.each(awaited, |endpoint, _| {
             if armed == Armed::Asleep {
-                armed = endpoint.arm(&mut alarm, sleep, lasts);
+                armed = endpoint.arm(alarm, sleep, lasts);
             }
         });
-        if armed == Armed::Asleep { Ok(alarm) } else { Err(armed) }
+        armed
     }
 
     /// The sleep has ended.
@@ -101,14 +100,16 @@ impl State {
     }
 }
 
+/// Sleeps if that is all right: whether it could, or need not.
+fn may_sleep(alarm: &Alarm, armed: Armed, limit: Duration) -> bool {
+    if armed == Armed::Asleep { alarm.sleep(limit) } else { armed == Armed::Awake }
+}
+
 /// Sleeps until there may be something, for `limit` at most: whether it could.
 fn sleep(domain: &Domain, awaited: Awaited, limit: Duration, is_over: impl FnOnce(&Shared) -> bool) -> bool {
-    let sleep = Sleep::new();
-    let asleep = domain.lock().fall_asleep(awaited, &sleep, false, is_over);
-    let could = match asleep {
-        Ok(alarm) => alarm.sleep(limit),
-        Err(armed) => armed == Armed::Awake,
-    };
+    let (sleep, mut alarm) = (Sleep::new(), Alarm::default());
+    let armed = domain.lock().fall_asleep(&mut alarm, awaited, (&sleep, false), is_over);
+    let could = may_sleep(&alarm, armed, limit);
     domain.lock().wake_up(awaited, &sleep);
     could
 }
@@ -143,6 +144,71 @@ pub(crate) fn wait<R>(
     };
     *learnt() = patience;
     result
+}
+
+/// One of several things that are waited for at once.
+#[derive(Clone, Debug)]
+pub(crate) struct Member {
+    pub(crate) domain: Arc<Domain>,
+    pub(crate) awaited: Awaited,
+}
+
+impl Member {
+    pub(crate) fn is(&self, domain: &Arc<Domain>, awaited: Awaited) -> bool {
+        Arc::ptr_eq(&self.domain, domain) && self.awaited == awaited
+    }
+
+    /// Whether something has come after a turn of progress, or a signal: the program is told.
+    pub(crate) fn take_news(&self) -> bool {
+        let mut state = self.domain.lock();
+        state.progress_for(self.awaited);
+        let is_signalled = state.shared.bell(self.awaited).is_some_and(|bell| bell.take_signal());
+        state.shared.take_news(self.awaited) || is_signalled
+    }
+
+    /// As [`State::fall_asleep`].
+    pub(crate) fn fall_asleep(&self, alarm: &mut Alarm, sleep: &Sleep, lasts: bool) -> Armed {
+        let is_over = |shared: &Shared| shared.has_news(self.awaited);
+        self.domain.lock().fall_asleep(alarm, self.awaited, (sleep, lasts), is_over)
+    }
+}
+
+/// The same for all of them, as far as all can sleep.
+pub(crate) fn fall_asleep(members: &[Member], alarm: &mut Alarm, sleep: &Sleep, lasts: bool) -> Armed {
+    let each = members.iter().map(|member| member.fall_asleep(alarm, sleep, lasts));
+    each.into_iter().find(|armed| *armed != Armed::Asleep).unwrap_or(Armed::Asleep)
+}
+
+/// Waits until something has come of one of `members`, who may change meanwhile: whether it has. Times are as
+/// in [`wait`].
+pub(crate) fn wait_any(members: impl Fn() -> Vec<Member>, learnt: &Mutex<Patience>, timeout: c_int) -> bool {
+    let limit = u64::try_from(timeout).ok().map(Duration::from_millis);
+    let learnt = || learnt.lock().unwrap_or_else(PoisonError::into_inner);
+    let (mut waiting, mut patience) = (Waiting::new(limit), *learnt());
+    let has_come = loop {
+        let all = members();
+        if all.iter().any(Member::take_news) {
+            waiting.went_on(&mut patience);
+            break true;
+        }
+        if limit == Some(Duration::ZERO) {
+            break false;
+        }
+        let sleep = |limit| {
+            let (sleep, mut alarm) = (Sleep::new(), Alarm::default());
+            let armed = fall_asleep(&all, &mut alarm, &sleep, false);
+            let could = may_sleep(&alarm, armed, limit);
+            all.iter().for_each(|member| member.domain.lock().wake_up(member.awaited, &sleep));
+            could
+        };
+        match waiting.pause(&mut patience, sleep) {
+            Ok(true) => all.iter().for_each(|member| member.domain.lock().watch(member.awaited)),
+            Ok(false) => {}
+            Err(_) => break false,
+        }
+    };
+    *learnt() = patience;
+    has_come
 }
 
 #[cfg(test)]

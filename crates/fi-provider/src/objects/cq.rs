@@ -5,22 +5,19 @@ use std::sync::Arc;
 use fabric_sys::abi::{
     fi_addr_t, fi_cq_attr, fi_cq_data_entry, fi_cq_err_entry, fi_ops, fi_ops_cq, fid, fid_cq, fid_domain,
 };
-use fabric_sys::constants::{
-    FI_CQ_FORMAT_DATA, FI_EAGAIN, FI_EAVAIL, FI_EINVAL, FI_ENOSYS, FI_GETWAIT, FI_WAIT_FD, FI_WAIT_NONE,
-    FI_WAIT_UNSPEC,
-};
+use fabric_sys::constants::{FI_CQ_FORMAT_DATA, FI_EAGAIN, FI_EAVAIL, FI_EINVAL};
 use libc::{c_char, c_int, c_void};
 
 use super::Object;
+use super::waiting::WaitObject;
 use crate::abi::{
     FI_CLASS_CQ, FI_CQ_FORMAT_CONTEXT, FI_CQ_FORMAT_MSG, FI_CQ_FORMAT_TAGGED, FI_CQ_FORMAT_UNSPEC, FI_EBUSY,
-    FI_WAIT_YIELD, fi_cq_tagged_entry,
+    fi_cq_tagged_entry,
 };
 use crate::absent::Table;
 use crate::engine::completion::{Completion, Queue};
-use crate::engine::notifier::Notifier;
 use crate::engine::state::{Domain, Shared};
-use crate::engine::wait::{self, Awaited, Bell};
+use crate::engine::wait::{self, Awaited, Bell, Member};
 use crate::trace::{Op, count};
 
 static OPS: Table<fi_ops> = Table(super::ops(close, None, Some(control)));
@@ -44,8 +41,7 @@ struct QueueObject {
     entry_bytes: usize,
     /// Wakes who waits for it.
     bell: Arc<Bell>,
-    /// If the program wants to wait for a descriptor.
-    notifier: Option<Notifier>,
+    wait_object: WaitObject,
 }
 
 impl QueueObject {
@@ -67,6 +63,16 @@ pub(super) unsafe fn number(fid: *mut fid) -> u32 {
     unsafe { QueueObject::of(fid.cast()) }.number
 }
 
+/// A queue as one of several things that are waited for.
+///
+/// # Safety
+/// A queue of the program's.
+pub(super) unsafe fn member(fid: *mut fid) -> Member {
+    // SAFETY: by the caller's word.
+    let object = unsafe { QueueObject::of(fid.cast()) };
+    Member { domain: Arc::clone(&object.domain), awaited: Awaited::Queue(object.number) }
+}
+
 /// `fi_cq_open(3)`.
 pub(crate) unsafe extern "C" fn open(
     domain: *mut fid_domain,
@@ -78,9 +84,6 @@ pub(crate) unsafe extern "C" fn open(
     // SAFETY: a domain of the program's, and its attributes.
     let (object, attr) = unsafe { (Object::of(domain), attr.as_mut()) };
     let Some(attr) = attr else { return -FI_EINVAL };
-    if !matches!(attr.wait_obj, FI_WAIT_NONE | FI_WAIT_UNSPEC | FI_WAIT_YIELD | FI_WAIT_FD) {
-        return -FI_ENOSYS;
-    }
     let entry_bytes = match attr.format {
         FI_CQ_FORMAT_CONTEXT => 8,
         FI_CQ_FORMAT_MSG => 24,
@@ -93,15 +96,17 @@ pub(crate) unsafe extern "C" fn open(
     };
     let queue = Queue::default();
     let bell = Arc::clone(&queue.bell);
-    let notifier = match (attr.wait_obj == FI_WAIT_FD).then(|| Notifier::new(Arc::clone(&bell))).transpose() {
-        Ok(notifier) => notifier,
-        Err(errno) => return -errno.raw_os_error(),
+    // SAFETY: the program's attributes.
+    let wait_object = match unsafe { WaitObject::new(attr.wait_obj, attr.wait_set.cast()) } {
+        Ok(wait_object) => wait_object,
+        Err(error) => return error,
     };
     let number = object.domain.lock().shared.queues.insert(queue);
     let fid = fid { fclass: FI_CLASS_CQ, context, ops: OPS.pointer() };
     let c = fid_cq { fid, ops: CQ_OPS.pointer() };
     let domain = Arc::clone(&object.domain);
-    let made = Box::new(QueueObject { c, domain, number, entry_bytes, bell, notifier });
+    wait_object.open(&domain, Awaited::Queue(number));
+    let made = Box::new(QueueObject { c, domain, number, entry_bytes, bell, wait_object });
     // SAFETY: the program's place for the pointer.
     unsafe { *cq = Box::into_raw(made).cast() };
     0
@@ -111,11 +116,13 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     // SAFETY: a queue of the program's.
     let object = unsafe { QueueObject::of(fid.cast()) };
     let mut state = object.domain.lock();
-    if state.is_polled(object.number) {
+    let is_in_set = state.shared.queues.get(object.number).is_some_and(|queue| queue.sets > 0);
+    if state.is_polled(object.number) || is_in_set {
         return -FI_EBUSY;
     }
     state.shared.queues.remove(object.number);
     drop(state);
+    object.wait_object.close(&object.domain, Awaited::Queue(object.number));
     // SAFETY: made by `open`, and used no more.
     drop(unsafe { Box::from_raw(fid.cast::<QueueObject>()) });
     0
@@ -230,13 +237,8 @@ unsafe fn wait(
     let awaited = Awaited::Queue(object.number);
     // SAFETY: the program's arguments.
     let look = || Some(unsafe { read_into(cq, buf, len, sources) }).filter(|got| *got != NOTHING);
-    let is_over = |shared: &Shared| has_any(shared, object.number);
+    let is_over = |shared: &Shared| shared.has_news(awaited);
     wait::wait(&object.domain, awaited, &object.bell, timeout, look, is_over).unwrap_or(NOTHING)
-}
-
-/// Whether a queue has completions.
-fn has_any(shared: &Shared, number: u32) -> bool {
-    shared.queues.get(number).is_none_or(|queue| !queue.is_empty())
 }
 
 /// Ends a wait for completions: `fi_cq_signal(3)`. From any thread, also of a domain that is used by one at a
@@ -249,16 +251,8 @@ unsafe extern "C" fn signal(cq: *mut fid_cq) -> c_int {
 }
 
 unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
-    // SAFETY: a queue of the program's.
-    let object = unsafe { QueueObject::of(fid.cast()) };
-    match &object.notifier {
-        Some(notifier) if command == FI_GETWAIT && !arg.is_null() => {
-            // SAFETY: with this command the program passes a place for a descriptor.
-            unsafe { *arg.cast::<c_int>() = notifier.descriptor() };
-            0
-        }
-        _ => -FI_ENOSYS,
-    }
+    // SAFETY: a queue of the program's, and its argument.
+    unsafe { QueueObject::of(fid.cast()).wait_object.control(command, arg) }
 }
 
 /// Whether the program may wait for the descriptor of a queue now: `fi_trywait` in fi_poll(3).
@@ -266,14 +260,9 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
 /// # Safety
 /// A queue of the program's.
 pub(super) unsafe fn try_wait(fid: *mut fid) -> c_int {
-    count(Op::Trywait);
     // SAFETY: by the caller's word.
     let object = unsafe { QueueObject::of(fid.cast()) };
-    let Some(notifier) = &object.notifier else { return -FI_EINVAL };
-    let mut state = object.domain.lock();
-    state.progress(object.number);
-    let is_over = |shared: &Shared| has_any(shared, object.number);
-    if notifier.try_wait(&mut state, object.number, is_over) { 0 } else { -FI_EAGAIN }
+    object.wait_object.try_wait(&object.domain, Awaited::Queue(object.number))
 }
 
 unsafe extern "C" fn sread(

@@ -6,7 +6,7 @@ use fabric_sys::abi::{fi_info, fi_ops, fi_ops_domain, fi_ops_mr, fid, fid_domain
 use fabric_sys::constants::{FI_ENOSYS, FI_MR_PROV_KEY, FI_MR_VIRT_ADDR, FI_PROGRESS_AUTO};
 use libc::{c_int, c_void};
 
-use super::{Object, atomic, av, cntr, cq, ep, mr};
+use super::{Object, atomic, av, cntr, cq, ep, mr, poll_set};
 use crate::abi::{FI_CLASS_DOMAIN, FI_EBUSY, FI_THREAD_DOMAIN};
 use crate::absent::{ABSENT, Table};
 use crate::engine::memory::Naming;
@@ -22,7 +22,7 @@ static DOMAIN_OPS: Table<fi_ops_domain> = Table(fi_ops_domain {
     endpoint: Some(ep::open),
     scalable_ep: ABSENT,
     cntr_open: cntr::open as *const c_void,
-    poll_open: ABSENT,
+    poll_open: poll_set::open as *const c_void,
     stx_ctx: ABSENT,
     srx_ctx: ABSENT,
     query_atomic: Some(atomic::query),

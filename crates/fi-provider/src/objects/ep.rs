@@ -11,12 +11,12 @@ use fabric_sys::constants::{
 use libc::{c_int, c_void};
 use message_queue::{Buffers, Want};
 
-use super::{Object, atomic, av, cq, msg, ops, rma, tagged};
+use super::{Object, atomic, av, cntr, cq, msg, ops, rma, tagged};
 use crate::abi::{
     FI_CLAIM, FI_CLASS_AV, FI_CLASS_CNTR, FI_CLASS_CQ, FI_CLASS_EP, FI_DIRECTED_RECV, FI_DISCARD,
     FI_EBADFLAGS, FI_EMSGSIZE, FI_ENOAV, FI_ENOENT, FI_EOPBADSTATE, FI_INJECT_COMPLETE, FI_MORE,
     FI_MULTI_RECV, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, FI_PEEK, FI_REMOTE_CQ_DATA,
-    FI_SELECTIVE_COMPLETION, FI_TRANSMIT_COMPLETE, fid_cntr,
+    FI_SELECTIVE_COMPLETION, FI_TRANSMIT_COMPLETE,
 };
 use crate::absent::{ABSENT, Table};
 use crate::engine::endpoint::{Bound, EAGER_MAX_BYTES, Endpoint, ReceiveRequest, SendRequest, Wishes};
@@ -155,7 +155,7 @@ unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, flags: u64) -> c_int {
         }
         FI_CLASS_CNTR => {
             // SAFETY: a counter, as its class says.
-            let number = unsafe { Object::of(other.cast::<fid_cntr>()) }.number;
+            let number = unsafe { cntr::number(other) };
             let places = [
                 (FI_SEND, &mut endpoint.send_counter),
                 (FI_RECV, &mut endpoint.receive_counter),

@@ -4,8 +4,8 @@ use fabric_sys::abi::{fi_fabric_attr, fi_ops, fi_ops_fabric, fid, fid_fabric};
 use fabric_sys::constants::FI_ENOSYS;
 use libc::{c_int, c_void};
 
-use super::{cq, domain, eq};
-use crate::abi::{FI_CLASS_CQ, FI_CLASS_FABRIC};
+use super::{cntr, cq, domain, eq, wait_set};
+use crate::abi::{FI_CLASS_CNTR, FI_CLASS_CQ, FI_CLASS_FABRIC, FI_CLASS_WAIT};
 use crate::absent::{ABSENT, Table};
 use crate::trace::{Op, count};
 
@@ -15,7 +15,7 @@ static FABRIC_OPS: Table<fi_ops_fabric> = Table(fi_ops_fabric {
     domain: Some(domain::open),
     passive_ep: ABSENT,
     eq_open: eq::open as *const c_void,
-    wait_open: ABSENT,
+    wait_open: wait_set::open as *const c_void,
     trywait: Some(trywait),
     domain2: domain::open2 as *const c_void,
 });
@@ -42,8 +42,8 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     0
 }
 
-/// Whether the program may wait for the descriptors of all of these objects: queues of completions, because
-/// others have none.
+/// Whether the program may wait for the descriptors of all of these objects: queues of completions, counters
+/// and wait sets, because others have none.
 unsafe extern "C" fn trywait(_: *mut fid_fabric, fids: *mut *mut fid, count: c_int) -> c_int {
     for at in 0..usize::try_from(count).unwrap_or(0) {
         // SAFETY: the program's array has so many objects.
@@ -51,11 +51,15 @@ unsafe extern "C" fn trywait(_: *mut fid_fabric, fids: *mut *mut fid, count: c_i
             let fid = *fids.add(at);
             (fid, (*fid).fclass)
         };
-        if class != FI_CLASS_CQ {
-            return -FI_ENOSYS;
-        }
-        // SAFETY: a queue of the program's, as its class says.
-        let may_wait = unsafe { cq::try_wait(fid) };
+        // SAFETY: objects of the program's, of the class that they say.
+        let may_wait = unsafe {
+            match class {
+                FI_CLASS_CQ => cq::try_wait(fid),
+                FI_CLASS_CNTR => cntr::try_wait(fid),
+                FI_CLASS_WAIT => wait_set::try_wait(fid),
+                _ => -FI_ENOSYS,
+            }
+        };
         if may_wait != 0 {
             return may_wait;
         }

@@ -10,8 +10,8 @@ use fabric_sys::constants::{
 };
 use libc::{c_int, c_void, iovec};
 
-use super::Object;
-use crate::abi::{FI_CLASS_CNTR, FI_CLASS_DOMAIN, FI_CLASS_EP, FI_CLASS_MR, FI_EBUSY, fid_cntr};
+use super::{Object, cntr};
+use crate::abi::{FI_CLASS_CNTR, FI_CLASS_DOMAIN, FI_CLASS_EP, FI_CLASS_MR, FI_EBUSY};
 use crate::absent::Table;
 use crate::trace::{Op, count};
 
@@ -132,7 +132,7 @@ unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, flags: u64) -> c_int {
         FI_CLASS_EP => 0,
         FI_CLASS_CNTR => {
             // SAFETY: a counter, as its class says.
-            let number = unsafe { Object::of(other.cast::<fid_cntr>()) }.number;
+            let number = unsafe { cntr::number(other) };
             let shared = &mut object.domain.lock().shared;
             let Some(counters) = shared.memory.counters(object.number) else { return -FI_EINVAL };
             let mut changes = Vec::new();

@@ -12,6 +12,23 @@ use fabric_sys::constants::*;
 
 pub(crate) const FI_DIRECTED_RECV: u64 = 1 << 59;
 pub(crate) const FI_CQ_FORMAT_TAGGED: u32 = 4;
+pub(crate) const FI_WAIT_SET: u32 = 2;
+/// What the programs give their queues and counters as contexts.
+pub(crate) const QUEUE: usize = 11;
+pub(crate) const COUNTER: usize = 12;
+
+/// How a program waits for a queue or a counter: the kind of its wait object, and the set if it is one.
+#[derive(Clone, Copy)]
+pub(crate) struct Waits(pub(crate) u32, pub(crate) *mut fid);
+
+impl Waits {
+    pub(crate) const NOT: Self = Self(0, null_mut());
+    pub(crate) const FD: Self = Self(FI_WAIT_FD, null_mut());
+
+    pub(crate) fn in_set(set: *mut fid) -> Self {
+        Self(FI_WAIT_SET, set)
+    }
+}
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -62,18 +79,33 @@ pub(crate) struct Counter(*mut CounterObject);
 
 /// A new counter in the program's domain.
 pub(crate) fn counter(program: &Program) -> Counter {
-    Counter::new(program.domain)
+    Counter::new(program.domain, Waits::NOT)
+}
+
+/// `struct fi_cntr_attr`.
+#[repr(C)]
+struct CounterAttr {
+    events: u32,
+    wait_obj: u32,
+    wait_set: *mut fid,
+    flags: u64,
 }
 
 impl Counter {
-    fn new(domain: *mut fid_domain) -> Self {
-        type Open =
-            unsafe extern "C" fn(*mut fid_domain, *mut c_void, *mut *mut CounterObject, *mut c_void) -> i32;
+    fn new(domain: *mut fid_domain, waits: Waits) -> Self {
+        type Open = unsafe extern "C" fn(
+            *mut fid_domain,
+            *mut CounterAttr,
+            *mut *mut CounterObject,
+            *mut c_void,
+        ) -> i32;
         let mut counter = null_mut();
+        let mut attr = CounterAttr { events: 0, wait_obj: waits.0, wait_set: waits.1, flags: 0 };
+        let context = std::ptr::without_provenance_mut(COUNTER);
         // SAFETY: the table is the provider's, and the member has this type.
         unsafe {
             let open: Open = std::mem::transmute((*(*domain).ops).cntr_open);
-            assert_eq!(open(domain, null_mut(), &raw mut counter, null_mut()), 0);
+            assert_eq!(open(domain, &raw mut attr, &raw mut counter, context), 0);
         }
         Self(counter)
     }
@@ -125,24 +157,29 @@ pub(crate) fn info(hints: *const fi_info) -> Result<*mut fi_info, i32> {
 
 impl Program {
     pub(crate) fn new() -> Self {
-        Self::with(null(), 0, false)
+        Self::with(null(), Waits::NOT, None)
     }
 
-    /// One whose queue has a wait object of this kind.
-    pub(crate) fn waiting(wait_obj: u32) -> Self {
-        Self::with(null(), wait_obj, false)
+    /// One whose queue has such a wait object.
+    pub(crate) fn waiting(waits: Waits) -> Self {
+        Self::with(null(), waits, None)
     }
 
     /// One that counts what it receives.
     pub(crate) fn counting() -> Self {
-        Self::with(null(), 0, true)
+        Self::with(null(), Waits::NOT, Some(Waits::NOT))
+    }
+
+    /// The same with such wait objects of its queue and its counter.
+    pub(crate) fn counting_with(of_queue: Waits, of_counter: Waits) -> Self {
+        Self::with(null(), of_queue, Some(of_counter))
     }
 
     /// One that needs no more than these capabilities.
     pub(crate) fn with_caps(caps: u64) -> Self {
         // SAFETY: all zeroes are hints that wish for nothing.
         let hints = fi_info { caps: caps | FI_DIRECTED_RECV, ..unsafe { std::mem::zeroed() } };
-        Self::with(&raw const hints, 0, false)
+        Self::with(&raw const hints, Waits::NOT, None)
     }
 
     /// One for which the provider makes progress by itself.
@@ -151,15 +188,18 @@ impl Program {
         let (mut domain_attr, mut hints) = unsafe { std::mem::zeroed::<(fi_domain_attr, fi_info)>() };
         domain_attr.data_progress = FI_PROGRESS_AUTO;
         hints.domain_attr = &raw mut domain_attr;
-        Self::with(&raw const hints, 0, false)
+        Self::with(&raw const hints, Waits::NOT, None)
     }
 
-    fn with(hints: *const fi_info, wait_obj: u32, counts: bool) -> Self {
+    fn with(hints: *const fi_info, waits: Waits, counts: Option<Waits>) -> Self {
         let info = info(hints).unwrap();
         let (mut fabric, mut domain, mut av, mut cq, mut ep) =
             (null_mut(), null_mut(), null_mut(), null_mut(), null_mut());
         let mut av_attr = fi_av_attr::zeroed();
-        let mut cq_attr = fi_cq_attr { format: FI_CQ_FORMAT_TAGGED, wait_obj, ..fi_cq_attr::zeroed() };
+        let (wait_obj, wait_set) = (waits.0, waits.1.cast());
+        let mut cq_attr =
+            fi_cq_attr { format: FI_CQ_FORMAT_TAGGED, wait_obj, wait_set, ..fi_cq_attr::zeroed() };
+        let context = std::ptr::without_provenance_mut(QUEUE);
         let mut name = [0; 32];
         let received;
         // SAFETY: the objects are used as the manual pages say.
@@ -172,15 +212,12 @@ impl Program {
                 (*(*domain).ops).av_open.unwrap()(domain, &raw mut av_attr, &raw mut av, null_mut()),
                 0
             );
-            assert_eq!(
-                (*(*domain).ops).cq_open.unwrap()(domain, &raw mut cq_attr, &raw mut cq, null_mut()),
-                0
-            );
+            assert_eq!((*(*domain).ops).cq_open.unwrap()(domain, &raw mut cq_attr, &raw mut cq, context), 0);
             assert_eq!((*(*domain).ops).endpoint.unwrap()(domain, info, &raw mut ep, null_mut()), 0);
             let ops = &*(*ep).fid.ops;
             assert_eq!(ops.bind.unwrap()(ep.cast(), av.cast(), 0), 0);
             assert_eq!(ops.bind.unwrap()(ep.cast(), cq.cast(), FI_SEND | FI_RECV), 0);
-            received = counts.then(|| Counter::new(domain));
+            received = counts.map(|waits| Counter::new(domain, waits));
             if let Some(counter) = &received {
                 assert_eq!(ops.bind.unwrap()(ep.cast(), counter.fid(), FI_RECV), 0);
             }
@@ -303,4 +340,40 @@ pub(crate) fn send<const N: usize>(
 
 pub(crate) fn bytes_of(seed: usize, len: usize) -> Vec<u8> {
     (0..len).map(|at| (at.wrapping_mul(31) ^ at >> 8 ^ seed.wrapping_mul(77)) as u8).collect()
+}
+
+/// `fi_trywait`.
+pub(crate) fn trywait(program: &Program, fid: *mut fid) -> i32 {
+    let mut fids = [fid];
+    // SAFETY: an array of one object.
+    unsafe { (*(*program.fabric).ops).trywait.unwrap()(program.fabric, fids.as_mut_ptr(), 1) }
+}
+
+/// The descriptor of a queue, a counter or a wait set.
+pub(crate) fn descriptor(fid: *mut fid) -> Result<i32, i32> {
+    let mut fd = -1_i32;
+    // SAFETY: an object of the provider's, and a place for the descriptor.
+    let got = unsafe { (*(*fid).ops).control.unwrap()(fid, FI_GETWAIT, (&raw mut fd).cast()) };
+    if got == 0 { Ok(fd) } else { Err(got) }
+}
+
+pub(crate) fn wait_readable(fd: i32) {
+    let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    // SAFETY: one structure.
+    assert_eq!(unsafe { libc::poll(&raw mut poll, 1, 60_000) }, 1, "nobody has woken it");
+}
+
+/// What a thread of a test may have besides its own.
+pub(crate) struct Shared<T>(pub(crate) T);
+
+// SAFETY: the domains of the tests may be used by several threads at once, which is libfabric's default.
+unsafe impl<T> Send for Shared<T> {}
+// SAFETY: likewise.
+unsafe impl<T> Sync for Shared<T> {}
+
+impl<T> Shared<T> {
+    /// Closures capture all of it, by this.
+    pub(crate) fn get(&self) -> &T {
+        &self.0
+    }
 }
