@@ -7,6 +7,7 @@ use tieline_tests::Watchdog;
 
 use crate::c;
 use crate::lab::{Host, Program, two_hosts, until};
+use crate::namespaces::Hosts;
 
 /// Around what goes in one record, in several, and in parts.
 const LENGTHS: &str = "0 1 8 48 4096 8191 8192 8193 65536 65537 1048576";
@@ -193,6 +194,60 @@ fn a_link_that_is_taken_down_keeps_messages_waiting() {
     std::thread::sleep(std::time::Duration::from_millis(300));
     first.tieline(&["link", "up", "4", "8"]);
     assert_eq!((a.0.line().unwrap(), b.0.line().unwrap()), ("same".to_owned(), "same".to_owned()));
+}
+
+/// A peer's puts are not what it meant, wherever they go: as if it scribbled over the memory of the pair.
+#[test]
+fn a_peer_whose_puts_are_corrupted_is_an_error_of_its_pair_alone() {
+    let watchdog = Watchdog::usual("messages from a peer whose puts are corrupted");
+    if let Err(error) = ofi::offers(&ofi::Wanted::default()) {
+        return println!("skipped: {error}");
+    }
+    let Some(hosts) = Hosts::up_with(2, &["--faults"]) else { return };
+    let reach = env!("CARGO_BIN_EXE_tieline-reach");
+    let queue = |host: &str, port: &str| hosts.program(host, reach, &["queue", port]).ready();
+    let link = |words: &[&str]| {
+        let (status, out, err) = hosts.tieline("host1", &[&["link"], words].concat());
+        assert_eq!(status, 0, "{out}{err}");
+    };
+    let (mut near, mut a, mut b) = (queue("host1", "2"), queue("host1", "1"), queue("host2", "1"));
+    a.must("peer 8 1", "new");
+    a.must("peer 4 2", "new");
+    near.must("peer 4 1", "new");
+    for round in 0..4 {
+        if round > 0 {
+            // The one of before is lost for good, though it is there.
+            let port = (10 + round).to_string();
+            b = queue("host2", &port);
+            a.must(&format!("peer 8 {port}"), "new");
+        }
+        b.must("peer 4 1", "new");
+        let to_b = if round == 0 { 0 } else { round + 1 };
+        both(
+            (&mut a, &format!("exchange {to_b} 1 2 1 8 100000"), "same"),
+            (&mut b, "exchange 0 2 1 1 8 100000", "same"),
+        );
+        link(&["degrade", "4", "8", "--corrupt", "30%", "--one-way"]);
+        b.0.say("until-gone 0").unwrap();
+        let said = a.ask(&format!("send-until-gone {to_b} 8"));
+        assert!(said.starts_with("PeerGone"), "{said}");
+        let said = b.0.line().unwrap();
+        assert!(said.starts_with("Some(PeerWrong { peer: 1"), "{said}");
+        // Both go on with others.
+        both(
+            (&mut a, "exchange 1 3 4 5 0 8 9000 300000", "same"),
+            (&mut near, "exchange 0 4 3 5 0 8 9000 300000", "same"),
+        );
+        link(&["clear", "4", "8"]);
+        watchdog.progress();
+    }
+    let mut c = queue("host2", "2");
+    c.must("peer 4 1", "new");
+    c.must("peer 8 13", "new");
+    a.must("peer 8 2", "new");
+    b.must("peer 8 2", "new");
+    both((&mut a, "exchange 5 5 6 3 8 300000", "same"), (&mut c, "exchange 0 6 5 3 8 300000", "same"));
+    both((&mut b, "exchange 1 7 8 3 8 300000", "same"), (&mut c, "exchange 1 8 7 3 8 300000", "same"));
 }
 
 #[test]

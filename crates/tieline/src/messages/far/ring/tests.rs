@@ -356,3 +356,23 @@ fn the_first_flush_tells_the_peer_that_this_side_is_there() {
     assert_eq!(read::<1>(&its.window(), TAIL_AT, KEYS[1]), Some([0]));
     assert!(inc.is_empty(&its.window()));
 }
+
+/// The other side says how long its ring is, and this side has a mirror of it.
+#[test]
+fn a_peer_does_not_choose_how_much_memory_this_side_takes() {
+    let ring = |bytes| Ring::new(bytes).unwrap();
+    let of_peer = |bytes, own| Ring::of_peer(bytes, ring(own)).is_some();
+    assert!(of_peer(4096, 1 << 18) && of_peer(64 << 20, 4096) && of_peer(1 << 30, 1 << 30));
+    assert!(!of_peer(128 << 20, 64 << 20) && !of_peer(1 << 30, 4096));
+    for bytes in [0, 1, 2048, 4097, u64::MAX, 1 << 31] {
+        assert!(!of_peer(bytes, 1 << 30), "{bytes}");
+    }
+    // What is announced costs nothing until it is used.
+    let allocated = |bytes| {
+        let outgoing = Outgoing::new(ring(bytes), KEYS[1], KEYS[0]).unwrap();
+        rustix::fs::fstat(outgoing.mirror.fd()).unwrap().st_blocks as u64 * 512
+    };
+    assert!(allocated(64 << 20) < 1 << 20);
+    // One of a usual length is there at once: a lack of memory is found now, and not in the middle of a send.
+    assert!(allocated(256 << 10) >= 256 << 10);
+}
