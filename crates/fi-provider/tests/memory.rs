@@ -242,23 +242,31 @@ fn a_comparison_decides_whether_memory_is_changed() {
 }
 
 #[test]
-fn a_registration_that_a_peer_reads_is_not_closed_before_it_has_read() {
-    let mut programs = Program::several::<2>();
-    let memory = Registered::new(&programs[1], 8 << 20, ALL, 9);
-    let mut back = vec![0xdd_u8; 8 << 20];
-    let into = back.as_mut_ptr();
-    // SAFETY: the memory lives until the completion.
-    begin(&mut programs, |p| unsafe {
-        fi_read(p[0].ep, into.cast(), 8 << 20, null_mut(), 1, 0, 9, context(1))
-    });
-    // The owner has begun to answer, and the reader takes nothing.
-    for _ in 0..50 {
-        programs[1].progress();
+fn a_registration_that_a_peer_does_not_read_is_closed_and_read_as_it_was() {
+    // The second is longer than what is copied for that.
+    for (len, is_copied) in [(8 << 20, true), (65 << 20, false)] {
+        let mut programs = Program::several::<2>();
+        let mut memory = Registered::new(&programs[1], len, ALL, 9);
+        let mut back = vec![0xdd_u8; len];
+        let into = back.as_mut_ptr();
+        // SAFETY: the memory lives until the completion.
+        begin(&mut programs, |p| unsafe {
+            fi_read(p[0].ep, into.cast(), len, null_mut(), 1, 0, 9, context(1))
+        });
+        // The owner has begun to answer, and the reader takes nothing.
+        for _ in 0..50 {
+            programs[1].progress();
+        }
+        assert_eq!(memory.close(), if is_copied { 0 } else { -libc::EBUSY });
+        if is_copied {
+            memory.bytes.fill(0x11);
+        }
+        until(&mut programs, |p| p[0].good.len() == 1);
+        assert_eq!(back.iter().position(|byte| *byte != 0), None);
+        if !is_copied {
+            until(&mut programs, |_| memory.close() == 0);
+        }
     }
-    assert_eq!(memory.close(), -libc::EBUSY);
-    until(&mut programs, |p| p[0].good.len() == 1);
-    assert_eq!(back.iter().position(|byte| *byte != 0), None);
-    until(&mut programs, |_| memory.close() == 0);
 }
 
 #[test]

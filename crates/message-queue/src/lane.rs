@@ -45,6 +45,12 @@ pub trait Outlet: Debug {
         false
     }
 
+    /// Whether the other side goes on and uses memory otherwise that it has offered. If not, what was read of
+    /// that before this call was read in time.
+    fn has_taken_back(&self) -> bool {
+        false
+    }
+
     /// Longest record that it takes, in bytes.
     fn max_record_bytes(&self) -> usize;
 
@@ -94,6 +100,10 @@ pub trait Inlet: Debug {
 
     /// Says to the other side that this one ends, and uses memory otherwise that it has offered.
     fn close(&self) {}
+
+    /// Says to the other side that this one uses memory otherwise that it has offered, and sends what the
+    /// other side asks for.
+    fn take_back(&self) {}
 
     /// The word that the other side changes when it rings, for who sleeps without this end; `None` if there
     /// is none, or it cannot be had now.

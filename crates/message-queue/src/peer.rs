@@ -175,11 +175,24 @@ impl<O: Outlet> Peer<O> {
 
     /// Copies `len` bytes out of its memory: what it has offered, and not taken back meanwhile.
     pub(crate) fn read(&self, into: &mut Buffers, address: u64, len: usize) -> Result<(), NotRead> {
+        if self.has_taken_back() {
+            return Err(NotRead::Forbidden);
+        }
         let read = match &self.process {
             Process::Readable(memory) => into.fill_by_reading(memory, address, len),
             _ => return Err(NotRead::Forbidden),
         };
-        if self.is_closed() { Err(NotRead::Ended) } else { read }
+        match read {
+            _ if self.is_closed() => Err(NotRead::Ended),
+            // Its program uses the memory otherwise by now: it sends what it was.
+            _ if self.has_taken_back() => Err(NotRead::Forbidden),
+            read => read,
+        }
+    }
+
+    /// Whether it is to be asked for what it has offered.
+    fn has_taken_back(&self) -> bool {
+        matches!(&self.way, Way::Open(outlet) if outlet.has_taken_back())
     }
 
     /// Whether it has closed its end point although it had offered memory that its program uses otherwise

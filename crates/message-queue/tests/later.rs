@@ -149,7 +149,7 @@ fn memory_that_was_lent_for_sends_that_wait_can_be_had_back() {
         assert!(matches!(a.send(&send, Buffers::Lent(piece), &mut told), Ok(Sent::Later)));
     }
     let mut asked = Vec::new();
-    a.copy_waiting(|user, len| {
+    a.copy_lent(|user, len| {
         asked.push((user, len));
         user != 2
     });
@@ -173,5 +173,61 @@ fn memory_that_was_lent_for_sends_that_wait_can_be_had_back() {
     for end in told {
         let is_lent = matches!(end.buffers, Buffers::Lent(_));
         assert_eq!((end.error, is_lent), (None, end.user == 2), "{}", end.user);
+    }
+}
+
+/// What a receiver knows of and has not fetched comes out of memory of the sender's own, also what it would
+/// have read by itself.
+#[test]
+fn memory_that_was_offered_is_taken_back() {
+    for (fetch, takes_back) in
+        [(Fetch::Read, false), (Fetch::Read, true), (Fetch::InParts, false), (Fetch::InParts, true)]
+    {
+        let settings = Settings { fetch, ..Settings::default() };
+        let (mut a, mut b) = (Endpoint::new(settings).unwrap(), Endpoint::new(settings).unwrap());
+        let (to_b, to_a) = (a.peer(b.name()), b.peer(a.name()));
+        let (mut told, mut told_b) = (Vec::new(), Vec::new());
+        let limit = Instant::now() + Duration::from_secs(60);
+        let receive = |tag| ReceiveRequest { space: Space::Tagged, want: Want::exactly(to_a, tag), user: 0 };
+        // The second is asked for in any case; of the first the receiver has an offer, or some parts.
+        for (tag, is_taken_back) in [(1, takes_back), (2, false)] {
+            let bytes: Vec<u8> = (0..400_000_u32).map(|at| (at * 7 + tag) as u8).collect();
+            let send = SendRequest::tagged(to_b, u64::from(tag));
+            let lent = Buffers::Lent(Piece::from(bytes.clone().leak()));
+            assert!(matches!(a.send(&send, lent, &mut told), Ok(Sent::Later)));
+            let is_known =
+                |b: &mut Endpoint| b.probe(Space::Tagged, &Want::exactly(to_a, u64::from(tag))).is_some();
+            while !is_known(&mut b) {
+                a.progress(&mut told);
+                b.progress(&mut told_b);
+                assert!(Instant::now() < limit, "it is not offered");
+            }
+            if fetch == Fetch::InParts {
+                b.receive(&receive(u64::from(tag)), vec![0; bytes.len()].into(), &mut told_b);
+                b.progress(&mut told_b);
+                a.progress(&mut told);
+            }
+            if is_taken_back {
+                let mut lengths = Vec::new();
+                a.copy_lent(|_, len| {
+                    lengths.push(len);
+                    true
+                });
+                assert_eq!(lengths, [bytes.len()]);
+            }
+            if fetch == Fetch::Read {
+                b.receive(&receive(u64::from(tag)), vec![0; bytes.len()].into(), &mut told_b);
+            }
+            while told_b.is_empty() || told.is_empty() {
+                a.progress(&mut told);
+                b.progress(&mut told_b);
+                assert!(Instant::now() < limit, "it does not come");
+            }
+            let (sent, received) = (told.remove(0), told_b.remove(0));
+            assert_eq!((sent.error, matches!(sent.buffers, Buffers::Owned(_))), (None, is_taken_back));
+            assert!(is_received(&received) && received.buffers.into_owned().unwrap() == bytes);
+        }
+        let read = if fetch == Fetch::Read && !takes_back { 2 } else { 0 };
+        assert_eq!((b.counters().read, b.counters().in_parts), (read, 2 - read), "{fetch:?} {takes_back}");
     }
 }

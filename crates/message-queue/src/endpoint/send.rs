@@ -6,7 +6,7 @@ use super::{Arrived, Body, Core, Endpoint, OWN, SendState, Sending, Space};
 use crate::buffers::{Buffers, Source};
 use crate::completion::{Completion, Ended, Sink};
 use crate::error::Error;
-use crate::lane::{LaneError, Outlet};
+use crate::lane::{Inlet, LaneError, Outlet};
 use crate::matching::{Envelope, PeerId};
 use crate::meet::{Meeting, NotAsked};
 use crate::peer::{Answers, Peer, Way};
@@ -203,18 +203,24 @@ impl<M: Meeting> Endpoint<M> {
         self.open_way(to, sink)
     }
 
-    /// Gives sends that have not begun memory of their own, so that the program's is needed no more: those
-    /// for which `wants` says so, which is told the program's word for the send and the message's length.
-    pub fn copy_waiting(&mut self, mut wants: impl FnMut(u64, usize) -> bool) {
-        let waits = |sending: &Sending| {
-            sending.state == SendState::Waiting && !matches!(sending.buffers, Buffers::Owned(_))
-        };
-        let all = self.core.sends.iter().filter(|(_, sending)| waits(sending)).map(|(number, _)| number);
+    /// Gives sends memory of their own, so that the program's is needed no more: those for which `wants` says
+    /// so, which is told the program's word for the send and the message's length. A peer that could read the
+    /// program's memory by itself is told not to, from then on, and asks.
+    pub fn copy_lent(&mut self, mut wants: impl FnMut(u64, usize) -> bool) {
+        let is_lent = |sending: &Sending| !matches!(sending.buffers, Buffers::Owned(_));
+        let all = self.core.sends.iter().filter(|(_, sending)| is_lent(sending)).map(|(number, _)| number);
         for number in all.collect::<Vec<_>>() {
-            if let Some(sending) = self.core.sends.get_mut(number)
-                && wants(sending.request.user, sending.buffers.len())
-            {
-                sending.buffers = Buffers::Owned(sending.buffers.to_vec());
+            let Some(sending) = self.core.sends.get_mut(number) else { continue };
+            let SendRequest { to, user, .. } = sending.request;
+            let is_known = to != OWN && matches!(sending.state, SendState::Out | SendState::InParts);
+            let inbox = self.inboxes.of(to).filter(|_| is_known);
+            // Whom nothing can be told may read it at any time.
+            if is_known && inbox.is_none() || !wants(user, sending.buffers.len()) {
+                continue;
+            }
+            sending.buffers = Buffers::Owned(sending.buffers.to_vec());
+            if let Some(inbox) = inbox {
+                inbox.inlet.take_back();
             }
         }
     }

@@ -34,6 +34,10 @@ impl Outlet for Box<Producer> {
         Producer::is_closed(self)
     }
 
+    fn has_taken_back(&self) -> bool {
+        Producer::has_taken_back(self)
+    }
+
     fn max_record_bytes(&self) -> usize {
         Producer::max_record_bytes(self)
     }
@@ -83,6 +87,10 @@ impl Inlet for Box<Consumer> {
 
     fn close(&self) {
         Consumer::close(self);
+    }
+
+    fn take_back(&self) {
+        Consumer::take_back(self);
     }
 
     fn signal(&self) -> Option<Signal> {

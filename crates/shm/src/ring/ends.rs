@@ -24,8 +24,8 @@ pub(super) mod word {
     pub(in crate::ring) const SIZE: usize = 1;
     /// A second size: payload bytes of a slot.
     pub(in crate::ring) const SLOT_BYTES: usize = 2;
-    /// Not 0 once the side that can write here has said that it ends.
-    pub(in crate::ring) const CLOSED: usize = 3;
+    /// What the side that can write here has said of itself: see [`super::ENDS`].
+    pub(in crate::ring) const SAID: usize = 3;
     /// Lines given back (consumer), or the next slot to be claimed.
     pub(in crate::ring) const COUNT: usize = 16;
     /// Doorbell: counts rings by the side that can write here.
@@ -37,7 +37,12 @@ pub(super) mod word {
 const _: () = assert!(word::ARMED * 8 + crate::layout::LINE_BYTES == HEAD_BYTES);
 const _: () = assert!((word::SIGNAL - word::COUNT) * 8 == crate::layout::LINE_BYTES);
 const _: () = assert!((word::ARMED - word::SIGNAL) * 8 == crate::layout::LINE_BYTES);
-const _: () = assert!(word::COUNT * 8 == crate::layout::LINE_BYTES && word::CLOSED < word::COUNT);
+const _: () = assert!(word::COUNT * 8 == crate::layout::LINE_BYTES && word::SAID < word::COUNT);
+
+/// A side has said that it ends.
+const ENDS: u32 = 1;
+/// It has said that it uses memory otherwise that the other side's process may read by itself.
+const TAKES_BACK: u32 = 2;
 
 /// Which region this is: letters in memory order, the last one the version of the layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,18 +151,36 @@ pub(super) fn waiter<'a>(ours: &'a Mapped, theirs: &'a Mapped) -> Waiter<'a> {
 
 /// Says to the other side that this one ends.
 pub(super) fn close(ours: &Mapped) {
+    say(ours, ENDS);
+}
+
+/// Says to the other side that it is to read no memory of this one's process by itself any more.
+pub(super) fn take_back(ours: &Mapped) {
+    say(ours, TAKES_BACK);
+}
+
+fn say(ours: &Mapped, what: u32) {
     // Sequentially consistent, as a whole fence: whatever this side does with its other memory from now on,
     // who has seen that sees this, too.
-    ours.head_u32(word::CLOSED).store(1, Ordering::SeqCst);
+    ours.head_u32(word::SAID).fetch_or(what, Ordering::SeqCst);
     fence(Ordering::SeqCst);
 }
 
-/// Whether the other side has said so.
+/// Whether the other side has said that it ends.
 pub(super) fn is_closed(theirs: &Mapped) -> bool {
-    // Pairs with the fence in `close`: what was read before this load may have been written after the close
+    has_said(theirs, ENDS)
+}
+
+/// Whether the other side has taken back what could be read of its process.
+pub(super) fn has_taken_back(theirs: &Mapped) -> bool {
+    has_said(theirs, TAKES_BACK)
+}
+
+fn has_said(theirs: &Mapped, what: u32) -> bool {
+    // Pairs with the fence in `say`: what was read before this load may have been written after that was said
     // only if the load sees it.
     fence(Ordering::SeqCst);
-    theirs.head_u32(word::CLOSED).load(Ordering::SeqCst) != 0
+    theirs.head_u32(word::SAID).load(Ordering::SeqCst) & what != 0
 }
 
 /// The word that the side of `theirs` changes when it rings.

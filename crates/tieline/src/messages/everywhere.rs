@@ -150,6 +150,13 @@ impl message_queue::lane::Outlet for Outlet {
         }
     }
 
+    fn has_taken_back(&self) -> bool {
+        match &self.0 {
+            Way::Near(outlet) => outlet.has_taken_back(),
+            Way::Far(outlet) => outlet.has_taken_back(),
+        }
+    }
+
     fn has_arrived(&mut self) -> bool {
         match &mut self.0 {
             Way::Near(outlet) => outlet.has_arrived(),
@@ -201,6 +208,13 @@ impl message_queue::lane::Inlet for Inlet {
         match &self.0 {
             Way::Near(inlet) => inlet.close(),
             Way::Far(inlet) => inlet.close(),
+        }
+    }
+
+    fn take_back(&self) {
+        match &self.0 {
+            Way::Near(inlet) => inlet.take_back(),
+            Way::Far(inlet) => inlet.take_back(),
         }
     }
 

@@ -123,7 +123,7 @@ impl MemoryLane {
     }
 
     /// A registration is to be closed: peers that have said that they write to it, and have not begun, are
-    /// refused; and what peers read of it and have not been told of is copied, within bounds.
+    /// refused; and what peers read of it and have not taken is copied, within bounds.
     pub(crate) fn leaves_region(&mut self, closing: u32, shared: &mut Shared) {
         let waiting = self.parts.iter().filter_map(|(_, part)| match part {
             Part::Arrival { region, posted, .. } if *region == Some(closing) => *posted,
@@ -144,7 +144,7 @@ impl MemoryLane {
             shared.memory.ends(closing);
             true
         };
-        inner.copy_waiting(|user, len| parts.get_mut(user as u32).is_some_and(|part| wants(part, len)));
+        inner.copy_lent(|user, len| parts.get_mut(user as u32).is_some_and(|part| wants(part, len)));
         for Unsent { buffers, part, .. } in unsent {
             if wants(part, buffers.len()) {
                 *buffers = Buffers::Owned(buffers.to_vec());

@@ -211,6 +211,12 @@ impl Consumer {
         ends::close(self.reader.own());
     }
 
+    /// Says to the producer that memory of this process, which the producer's process may read by itself, is
+    /// used otherwise from now on, though this end stays.
+    pub fn take_back(&self) {
+        ends::take_back(self.reader.own());
+    }
+
     /// This side's region: its descriptor, and all words that this side can write.
     #[must_use]
     pub fn region(&self) -> &Region {

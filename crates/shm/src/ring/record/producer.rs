@@ -212,6 +212,13 @@ impl Producer {
         ends::is_closed(self.writer.reader())
     }
 
+    /// Whether the consumer has taken back memory that this process may read
+    /// ([`super::Consumer::take_back`]). If not, what was read of it before this call was read in time.
+    #[must_use]
+    pub fn has_taken_back(&self) -> bool {
+        ends::has_taken_back(self.writer.reader())
+    }
+
     /// This side's region: its descriptor, and all words that this side can write.
     #[must_use]
     pub fn region(&self) -> &Region {
