@@ -27,6 +27,8 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 const PROBE: Duration = Duration::from_secs(2);
 /// How long a thread waits until a connection can be resumed. Then it tries again.
 pub(super) const RESUME: Duration = Duration::from_secs(1);
+/// How long a second connection of the peer's node may last until it is taken for that of another program.
+const SETTLE: Duration = Duration::from_secs(2);
 /// How long an answer to a request is tried.
 const ANSWER: Duration = Duration::from_secs(20);
 
@@ -80,19 +82,28 @@ pub(super) fn is_in_doubt(error: &Error) -> bool {
     matches!(error, Error::Link(LinkError::InDoubt { .. }))
 }
 
-/// Whether anybody but one program of a node is connected, or was, after such events.
-fn has_others(node: NodeId, events: impl Iterator<Item = SegmentEvent>) -> bool {
-    let (mut connections, mut is_of_others) = (0_i64, false);
-    for event in events {
+/// Who has connected to the memory for a peer.
+#[derive(Clone, Copy, Debug, Default)]
+struct Connected {
+    count: i64,
+    /// A program of another node than the peer's has, perhaps no more.
+    is_of_others: bool,
+}
+
+impl Connected {
+    fn note(&mut self, peers: NodeId, event: SegmentEvent) {
         match event {
-            SegmentEvent::Connected { node: of } => {
-                connections += 1;
-                is_of_others |= of != node;
+            SegmentEvent::Connected { node } => {
+                self.count += 1;
+                self.is_of_others |= node != peers;
             }
-            SegmentEvent::Disconnected { .. } => connections -= 1,
+            SegmentEvent::Disconnected { .. } => self.count -= 1,
         }
     }
-    is_of_others || connections > 1
+
+    fn has_others(self) -> bool {
+        self.is_of_others || self.count > 1
+    }
 }
 
 /// Whether what a segment was connected for is still there, as far as is known.
@@ -196,8 +207,18 @@ impl Pair {
     pub(super) fn seal(&self, node: NodeId) {
         // Without a manager it is sealed as soon as that would be needed: nobody can connect.
         let _ = self.own.withdraw(false);
-        let events = std::iter::from_fn(|| self.own.wait_event(Duration::ZERO).ok());
-        if has_others(node, events) {
+        let (mut connected, until) = (Connected::default(), Instant::now() + SETTLE);
+        loop {
+            while let Ok(event) = self.own.wait_event(Duration::ZERO) {
+                connected.note(node, event);
+            }
+            // An attempt of the peer that has failed ends a moment later.
+            if !connected.has_others() || connected.is_of_others || Instant::now() >= until {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        if connected.has_others() {
             self.is_open_to_others.store(true, Ordering::Relaxed);
         }
     }
@@ -395,7 +416,11 @@ mod tests {
         let [four, eight] = [4, 8].map(|node| NodeId::new(node).unwrap());
         let connected = |node| SegmentEvent::Connected { node };
         let disconnected = |node| SegmentEvent::Disconnected { node, died: false };
-        let has = |events: &[SegmentEvent]| has_others(eight, events.iter().copied());
+        let has = |events: &[SegmentEvent]| {
+            let mut all = Connected::default();
+            events.iter().for_each(|event| all.note(eight, *event));
+            all.has_others()
+        };
         assert!(!has(&[]) && !has(&[connected(eight)]));
         // The peer has tried twice.
         assert!(!has(&[connected(eight), disconnected(eight), connected(eight)]));
