@@ -12,7 +12,7 @@ pub const NAME_BYTES: usize = 32;
 
 /// The last character is raised when records mean something else than before: end points of both versions do
 /// not meet.
-const MAGIC: [u8; 4] = *b"tlm2";
+const MAGIC: [u8; 4] = *b"tlm3";
 /// The magic of the names of second end points. No program carries such a name, so none can be given in the
 /// place of the other.
 const SECOND: [u8; 4] = *b"tls2";
