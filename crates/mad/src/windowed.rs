@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
 
 use crate::header::{Mad, refusal};
-use crate::transport::{Address, MadTransport, TransportError};
+use crate::transport::{Address, MadTransport, Received, TransportError};
 use crate::values::{Class, Method, Status};
 
 /// A transport that took nothing and brought nothing for so long, and for all the time of a request, is held
@@ -104,6 +104,10 @@ pub struct Windowed<K> {
     tally: Tally,
     /// Since when the transport has had no room, and nothing came.
     full_since: Option<Duration>,
+    /// Requests and traps of others, for those who asked for them.
+    heard: VecDeque<Received>,
+    /// How many of those are kept at most.
+    most_heard: usize,
 }
 
 /// The part of the transaction's number that stays the sender's own on all transports; the upper half is the
@@ -132,7 +136,22 @@ impl<K> Windowed<K> {
             waiting: VecDeque::new(),
             tally: Tally::default(),
             full_since: None,
+            heard: VecDeque::new(),
+            most_heard: 0,
         }
+    }
+
+    /// The same, which keeps up to `most` requests and traps that others send: for a manager. Further ones
+    /// are dropped, as a port without room drops them: who sent them repeats them.
+    #[must_use]
+    pub fn hearing(mut self, most: usize) -> Self {
+        self.most_heard = most;
+        self
+    }
+
+    /// The next request or trap of another program or agent, oldest first.
+    pub fn heard(&mut self) -> Option<Received> {
+        self.heard.pop_front()
     }
 
     /// Asks, as soon as there is room. The response comes out of [`drive`](Self::drive).
@@ -169,7 +188,7 @@ impl<K> Windowed<K> {
             self.fill(transport)?;
             let mut came = 0;
             while let Some(received) = transport.receive(Duration::ZERO)? {
-                self.take(&received.mad, received.undelivered, transport.now(), done);
+                self.take(&received, transport.now(), done);
                 came += 1;
                 // Room was made: what waits goes out before the next is taken in, so that neither side runs
                 // dry.
@@ -191,7 +210,7 @@ impl<K> Windowed<K> {
                 next = next.max(now + PAUSE).min(until);
             }
             if let Some(received) = transport.receive(next.saturating_sub(now))? {
-                self.take(&received.mad, received.undelivered, transport.now(), done);
+                self.take(&received, transport.now(), done);
             }
         }
     }
@@ -233,8 +252,14 @@ impl<K> Windowed<K> {
         }
     }
 
-    fn take(&mut self, mad: &Mad, undelivered: bool, now: Duration, done: &mut Vec<Done<K>>) {
+    fn take(&mut self, received: &Received, now: Duration, done: &mut Vec<Done<K>>) {
+        let (mad, undelivered) = (&received.mad, received.undelivered);
         self.full_since = None;
+        // A request of somebody else may have the number of one in flight.
+        if !undelivered && !mad.header().method().is_response() && self.heard.len() < self.most_heard {
+            self.heard.push_back(*received);
+            return;
+        }
         let number = number(mad);
         let Some(flight) =
             self.flights.get_mut(&number).filter(|flight| answers(&flight.mad, mad, undelivered))

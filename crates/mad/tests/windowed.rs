@@ -129,3 +129,25 @@ fn answers_to_something_else_are_no_answers() {
         assert_eq!(client.tally().strays, 8);
     }
 }
+
+#[test]
+fn traps_of_others_are_kept_for_who_asks_for_them_and_no_more_than_that() {
+    let trap = |number: u32| {
+        let mut mad = Mad::new(mad::values::Class::SUBNET, Method::TRAP, mad::sm::attribute::NOTICE, 0);
+        // The number of a request in flight, too.
+        mad.header_mut().set_transaction(number.into());
+        Received { from: Address::management(mad::Lid(7)), mad, undelivered: false }
+    };
+    for (most, kept) in [(0, 0), (3, 3), (100, 5)] {
+        let mut transport = InProcess::new(Echo(|mad: &Mad| Some(answer(mad))));
+        (0..5).for_each(|number| transport.inject(Duration::from_nanos(number.into()), trap(number)));
+        let mut client = Windowed::starting_at(Limits::default(), 0).hearing(most);
+        (0..20).for_each(|key| client.ask(Address::DIRECTED, question(key), key));
+        let done = all(&mut transport, &mut client);
+        assert!(done.len() == 20 && done.iter().all(|done| done.outcome.answer().is_some()));
+        let heard: Vec<u64> =
+            std::iter::from_fn(|| client.heard()).map(|it| it.mad.header().transaction()).collect();
+        assert_eq!(heard, (0..kept).collect::<Vec<_>>());
+        assert_eq!(client.tally().strays, 5 - kept);
+    }
+}

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use topology::build::{FatTree, fat_tree};
+use topology::routing::check::between;
 use topology::routing::{Engine, Lids, Request, account, check, route};
 use topology::{Kind, PortIx};
 
@@ -40,6 +41,9 @@ fn main() {
             checked.lost_switches,
             checked.credit_loop.len()
         );
+        let begin = Instant::now();
+        let possible = between(&graph, &before.tables, &after.tables).len();
+        println!("  between the two in {:?}: possible loop {possible}", begin.elapsed());
         before = after;
     }
 }

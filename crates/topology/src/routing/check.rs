@@ -6,14 +6,16 @@
 //! networks", 1987); it is looked for among the routes between hosts, VL by VL.
 
 mod cycle;
+mod mixed;
 mod walk;
 
 use rayon::prelude::*;
 
-use super::tables::Tables;
+use super::tables::{NO_PATH, Tables};
 use super::view::View;
 use crate::{Graph, Kind, NodeIx, PortIx};
 use cycle::Waits;
+pub use mixed::between;
 use walk::Walker;
 
 /// Findings of each kind that are named; the rest is counted.

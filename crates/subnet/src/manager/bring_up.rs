@@ -1,0 +1,200 @@
+//! Brings a fabric up: LIDs and link parameters, tables, and then active links.
+
+use std::time::Duration;
+
+use mad::sm::{LIDS_PER_BLOCK, LinearTable, PortInfo, SwitchInfo};
+use mad::{Mad, MadTransport};
+use topology::routing::Tables;
+
+use super::{Failures, ManageError, Manager, Prepared, Subnet, Work, elapsed, how, keep};
+use crate::model::Model;
+use crate::report::{BroughtUp, NAMED, Sets};
+use crate::routes::{Routes, Stage};
+use crate::set::Subject;
+use crate::wanted::Step;
+
+/// A packet that is not delivered within the time that its switch allows is dropped (SwitchLifeTime); 20 and
+/// more is without limit, and then no longer than this is waited.
+const MOST_DRAIN: Duration = Duration::from_secs(1);
+
+impl Manager {
+    /// Brings the fabric up. `tell` gets the progress; `stop` ends it.
+    ///
+    /// The order: ports get their LIDs and parameters, and go to Armed, while the routes are computed; the
+    /// tables are written; then links go to Active. So no link carries packets before the tables are there.
+    /// Where links are active already, the tables are written in steps that have no loop in between.
+    ///
+    /// # Errors
+    /// No fabric, another manager, too few LIDs, no routes, or `stop` returned true. What single nodes refuse
+    /// is in the result.
+    pub fn bring_up<T: MadTransport + ?Sized>(
+        &mut self,
+        transport: &mut T,
+        tell: &mut dyn FnMut(&str),
+        stop: &dyn Fn() -> bool,
+    ) -> Result<BroughtUp, ManageError> {
+        let (begun, sent) = (transport.now(), self.asker.sent() + self.swept);
+        let Prepared { mut model, anomalies, mut seconds } = self.prepare(transport, tell, stop)?;
+        keep(self, &model)?;
+        let (mut sets, mut failures) = (Sets::default(), Failures::default());
+
+        tell("setting LIDs and link parameters, computing the forwarding tables (LFTs)");
+        let at = transport.now();
+        let (graph, lids, engine) = (model.graph.clone(), model.lids.clone(), self.options.engine);
+        let routes = std::thread::scope(|scope| {
+            let computed = scope.spawn(|| Routes::first(&graph, &lids, engine));
+            let armed = self.set_ports(transport, &mut model, Step::Arm, &mut sets, &mut failures, stop);
+            let routes = computed.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            armed.and(routes.map_err(ManageError::from))
+        })?;
+        self.set_switches(transport, &mut model, &mut sets, &mut failures, stop)?;
+        seconds.ports_and_routes = elapsed(transport, at);
+
+        tell("writing the forwarding tables (LFTs)");
+        let at = transport.now();
+        let (manner, steps) = how(&model, &routes);
+        self.write_tables(transport, &mut model, &steps, &mut sets, &mut failures, stop)?;
+        seconds.write_tables = elapsed(transport, at);
+
+        tell("activating the links");
+        let at = transport.now();
+        self.set_ports(transport, &mut model, Step::Activate, &mut sets, &mut failures, stop)?;
+        seconds.activate = elapsed(transport, at);
+
+        seconds.total = elapsed(transport, begun);
+        let (links, active_links) = model.links();
+        let findings: Vec<String> = anomalies.into_iter().chain(failures.named).collect();
+        let up = BroughtUp {
+            nodes: model.graph.node_count(),
+            switches: model.graph.count(topology::Kind::Switch),
+            lids: model.lids.iter().count(),
+            sm_lid: model.sm_lid().0,
+            links,
+            active_links,
+            engine: routes.engine.word(),
+            why: routes.why.clone(),
+            notes: routes.routing.notes.clone(),
+            lost_pairs: routes.checked.lost,
+            manner,
+            sets,
+            datagrams: self.asker.sent() + self.swept - sent,
+            seconds,
+            findings_in_all: findings.len() + failures.count.saturating_sub(NAMED),
+            findings: findings.into_iter().take(NAMED).collect(),
+            failed_sets: failures.count,
+        };
+        self.subnet = Some(Subnet { model, routes });
+        Ok(up)
+    }
+
+    /// Sets what ports lack in a step. The response of each is what the port has from then on.
+    pub(super) fn set_ports<T: MadTransport + ?Sized>(
+        &mut self,
+        transport: &mut T,
+        model: &mut Model,
+        step: Step,
+        counts: &mut Sets,
+        failures: &mut Failures,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<(), ManageError> {
+        let mut reported = Vec::new();
+        let mut good = |subject: Subject, mad: Option<&Mad>| {
+            if let (Subject::Port(port), Some(mad)) = (subject, mad) {
+                reported.push((port, *mad.data::<PortInfo>()));
+            }
+        };
+        let work = Work { good: &mut good, counts, failures };
+        let ended = self.send(transport, model, work, model.port_sets(step), stop);
+        for (port, info) in reported {
+            model.ports[port.index()] = Some(info);
+        }
+        ended
+    }
+
+    /// Sets the ends of the tables, and clears what switches remember of changed ports.
+    fn set_switches<T: MadTransport + ?Sized>(
+        &mut self,
+        transport: &mut T,
+        model: &mut Model,
+        counts: &mut Sets,
+        failures: &mut Failures,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<(), ManageError> {
+        let mut reported = Vec::new();
+        let mut good = |subject: Subject, mad: Option<&Mad>| {
+            if let (Subject::Switch(node), Some(mad)) = (subject, mad) {
+                reported.push((node, *mad.data::<SwitchInfo>()));
+            }
+        };
+        let work = Work { good: &mut good, counts, failures };
+        let ended = self.send(transport, model, work, model.switch_sets(), stop);
+        for (node, info) in reported {
+            model.nodes[node.index()].switch = Some(info);
+        }
+        ended
+    }
+
+    /// Writes tables step by step. A block counts as written when its switch has returned it.
+    pub(super) fn write_tables<T: MadTransport + ?Sized>(
+        &mut self,
+        transport: &mut T,
+        model: &mut Model,
+        steps: &[Stage],
+        counts: &mut Sets,
+        failures: &mut Failures,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<(), ManageError> {
+        for stage in steps {
+            if stage.after_drain {
+                self.drain(transport, model, stop)?;
+            }
+            let mut ended = Vec::new();
+            let mut good = |subject: Subject, mad: Option<&Mad>| {
+                if let Subject::Table(node, block) = subject {
+                    ended.push((node, block, mad.is_some_and(|mad| holds(&stage.tables, node, block, mad))));
+                }
+            };
+            let work = Work { good: &mut good, counts, failures };
+            let result = self.send(transport, model, work, model.written.to_write(&stage.tables), stop);
+            for (node, block, is_written) in ended {
+                let row = stage.tables.index_of(node);
+                let entries = row.and_then(|row| stage.tables.block(row, block.into()));
+                let entries = entries.filter(|_| is_written).and_then(|entries| entries.try_into().ok());
+                model.written.confirm(node, block, entries.as_ref());
+            }
+            result?;
+        }
+        Ok(())
+    }
+
+    /// Waits until no packet can be under way that went by former entries.
+    fn drain<T: MadTransport + ?Sized>(
+        &mut self,
+        transport: &mut T,
+        model: &Model,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<(), ManageError> {
+        let lives = model.nodes.iter().filter_map(|node| node.switch.as_ref()).map(SwitchInfo::life_time);
+        let life = match lives.max().unwrap_or(0) {
+            code @ 0..20 => Duration::from_nanos(4096 << code).min(MOST_DRAIN),
+            _ => MOST_DRAIN,
+        };
+        let until = transport.now() + life;
+        while transport.now() < until && !stop() {
+            let left = until.saturating_sub(transport.now());
+            if let Some(received) = transport.receive(left)? {
+                self.keep_for_later(received);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Did the switch return the block that was written?
+fn holds(tables: &Tables, node: topology::NodeIx, block: u16, mad: &Mad) -> bool {
+    let table: &LinearTable = mad.data();
+    let row = tables.index_of(node);
+    row.and_then(|row| tables.block(row, block.into())).is_some_and(|entries| {
+        (0..usize::from(LIDS_PER_BLOCK)).all(|at| table.port(at) == entries.get(at).copied())
+    })
+}

@@ -1,0 +1,277 @@
+//! What is known of the fabric: nodes, ports, cables that are down, LIDs, and what the switches' tables hold.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use fabric::sweep::{Found, NodeFacts};
+use mad::header::Path;
+use mad::sm::PortInfo;
+use mad::values::PortState;
+use mad::{Guid, Lid};
+use topology::routing::{Lids, Tables};
+use topology::{Graph, Kind, NodeIx, PortIx};
+
+use crate::set::{Block, Set};
+use crate::wanted::{self, Identity, Step};
+
+/// The tables that the switches hold, as far as they have confirmed it.
+#[derive(Debug, Clone)]
+pub struct Written {
+    /// Entry by entry; of a block that is not confirmed they mean nothing.
+    pub tables: Tables,
+    /// By row and block.
+    confirmed: Vec<bool>,
+    blocks: usize,
+}
+
+impl Written {
+    /// Of switches of which nothing is known.
+    #[must_use]
+    pub fn unknown(lids: &Arc<Lids>, switches: &[NodeIx]) -> Self {
+        let tables = Tables::empty(Arc::clone(lids), switches);
+        let blocks = tables.width() / topology::routing::tables::BLOCK;
+        Self { confirmed: vec![false; blocks * switches.len()], tables, blocks }
+    }
+
+    /// Blocks a table has.
+    #[must_use]
+    pub fn blocks(&self) -> usize {
+        self.blocks
+    }
+
+    /// A switch has, or has not, confirmed what a block of its table holds.
+    pub fn confirm(&mut self, node: NodeIx, block: u16, entries: Option<&Block>) {
+        let Some(row) = self.tables.index_of(node) else { return };
+        if usize::from(block) >= self.blocks {
+            return;
+        }
+        self.confirmed[row * self.blocks + usize::from(block)] = entries.is_some();
+        for (at, port) in entries.into_iter().flatten().enumerate() {
+            self.tables.set(node, block * entries.map_or(0, |all| all.len() as u16) + at as u16, *port);
+        }
+    }
+
+    /// Is every block confirmed?
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.confirmed.iter().all(|it| *it)
+    }
+
+    /// The blocks that have to be written so that the switches hold `target`: block by block, so that the
+    /// switches take turns.
+    pub fn to_write<'a>(&'a self, target: &'a Tables) -> impl Iterator<Item = Set> + 'a {
+        let switches = target.switches();
+        let is_new = move |row: usize, block: usize| {
+            let own = self.tables.index_of(switches[row]);
+            let known = own.is_some_and(|own| self.confirmed.get(own * self.blocks + block) == Some(&true));
+            !known || own.and_then(|own| self.tables.block(own, block)) != target.block(row, block)
+        };
+        (0..target.width() / topology::routing::tables::BLOCK).flat_map(move |block| {
+            (0..switches.len()).filter(move |row| is_new(*row, block)).filter_map(move |row| {
+                let entries: Block = target.block(row, block)?.try_into().ok()?;
+                Some(Set::Table(switches[row], block as u16, entries))
+            })
+        })
+    }
+}
+
+/// What is known.
+#[derive(Debug)]
+pub struct Model {
+    /// All cables that were found, those that are down meanwhile too: numbers of nodes and ports stay.
+    pub whole: Graph,
+    /// The cables that are up.
+    pub graph: Graph,
+    /// Cables that are down, by one of their ports (the lower).
+    pub down: BTreeSet<PortIx>,
+    /// What nodes report, by [`NodeIx`]; the first is where the manager stands.
+    pub nodes: Vec<NodeFacts>,
+    /// What ports report, by [`PortIx`].
+    pub ports: Vec<Option<PortInfo>>,
+    /// LIDs of the end ports.
+    pub lids: Arc<Lids>,
+    /// What the switches hold.
+    pub written: Written,
+    /// By [`NodeIx`]: the directed route to each node over cables that are up.
+    paths: Vec<Option<Path>>,
+}
+
+impl Model {
+    /// Of a sweep and the LIDs that were decided.
+    #[must_use]
+    pub fn new(found: Found, lids: Arc<Lids>) -> Self {
+        let switches: Vec<NodeIx> = found.graph.nodes_of(Kind::Switch).collect();
+        let mut model = Self {
+            graph: found.graph.clone(),
+            whole: found.graph,
+            down: BTreeSet::new(),
+            nodes: found.nodes,
+            ports: found.ports,
+            written: Written::unknown(&lids, &switches),
+            lids,
+            paths: Vec::new(),
+        };
+        model.paths = model.routes_out();
+        model
+    }
+
+    /// The port that the manager is behind.
+    #[must_use]
+    pub fn here(&self) -> Option<PortIx> {
+        let own = self.nodes.first()?.info.local_port();
+        let number = if self.graph.kind(NodeIx(0)) == Kind::Switch { 0 } else { own };
+        self.graph.port(NodeIx(0), number)
+    }
+
+    /// LID of the manager's port.
+    #[must_use]
+    pub fn sm_lid(&self) -> Lid {
+        Lid(self.here().and_then(|port| self.lids.base(port)).unwrap_or(0))
+    }
+
+    /// GUID of the manager's port.
+    #[must_use]
+    pub fn sm_guid(&self) -> Guid {
+        Guid(self.here().map_or(0, |port| self.graph.port_guid(port)))
+    }
+
+    /// The switch that has a LID.
+    #[must_use]
+    pub fn switch_of(&self, lid: Lid) -> Option<NodeIx> {
+        let node = self.graph.owner(self.lids.port(lid.0)?);
+        (self.graph.kind(node) == Kind::Switch).then_some(node)
+    }
+
+    /// Directed routes over cables that are up: the shortest, of these the one of lowest ports.
+    fn routes_out(&self) -> Vec<Option<Path>> {
+        let mut paths = vec![None; self.graph.node_count()];
+        let mut next = VecDeque::new();
+        if let Some(own) = paths.first_mut() {
+            *own = Some(Path::LOCAL);
+            next.push_back(NodeIx(0));
+        }
+        let here = self.here();
+        while let Some(node) = next.pop_front() {
+            let switch = self.graph.kind(node) == Kind::Switch;
+            let Some(path) = paths[node.index()] else { continue };
+            for (near, far) in self.graph.cabled(node).filter(|(near, _)| switch || Some(*near) == here) {
+                let there = self.graph.owner(far);
+                if paths[there.index()].is_none() {
+                    paths[there.index()] = path.then(self.graph.number(near));
+                    next.push_back(there);
+                }
+            }
+        }
+        paths
+    }
+
+    /// The directed route to a node; `None` if no cable leads there.
+    #[must_use]
+    pub fn path(&self, node: NodeIx) -> Option<Path> {
+        *self.paths.get(node.index())?
+    }
+
+    /// The directed route on which a port is set: a host's port is entered by itself, as a host with several
+    /// ports takes a Set only for the one by which it came.
+    #[must_use]
+    pub fn path_to(&self, port: PortIx) -> Option<Path> {
+        let node = self.graph.owner(port);
+        if node == NodeIx(0) || self.graph.kind(node) == Kind::Switch {
+            return self.path(node);
+        }
+        let far = self.graph.peer(port)?;
+        self.path(self.graph.owner(far))?.then(self.graph.number(far))
+    }
+
+    /// The directed route to the node behind a port of a switch, whether or not its cable is known.
+    #[must_use]
+    pub fn path_behind(&self, port: PortIx) -> Option<Path> {
+        self.path(self.graph.owner(port))?.then(self.graph.number(port))
+    }
+
+    /// Takes over which cables are down. Returns whether anything changed.
+    pub fn set_down(&mut self, down: BTreeSet<PortIx>) -> bool {
+        if down == self.down {
+            return false;
+        }
+        let cables: Vec<PortIx> = down.iter().copied().collect();
+        self.graph = self.whole.without(&cables, &[]);
+        self.down = down;
+        self.paths = self.routes_out();
+        true
+    }
+
+    /// A cable by the lower of its ports, as [`down`](Self::down) has it.
+    #[must_use]
+    pub fn cable(&self, port: PortIx) -> Option<PortIx> {
+        self.whole.peer(port).map(|far| port.min(far))
+    }
+
+    /// Ports with a cable that is up, and the own ports of switches that can be reached.
+    pub fn live_ports(&self) -> impl Iterator<Item = PortIx> + '_ {
+        self.graph.nodes().flat_map(move |node| {
+            let own = self.graph.port(node, 0).filter(|_| self.graph.kind(node) == Kind::Switch);
+            own.into_iter().chain(self.graph.cabled(node).map(|(near, _)| near))
+        })
+    }
+
+    /// What is to be set at a port in a step; `None` if nothing, or if the port did not report what it has.
+    #[must_use]
+    pub fn port_set(&self, port: PortIx, step: Step) -> Option<Set> {
+        let now = self.ports.get(port.index())?.as_ref()?;
+        let far = match self.graph.peer(port) {
+            Some(far) => Some(self.ports.get(far.index())?.as_ref()?),
+            None => None,
+        };
+        let identity = Identity { lid: self.lids.base(port).map(Lid), sm_lid: self.sm_lid() };
+        wanted::port(now, far, &identity, step).map(|info| Set::Port(port, info))
+    }
+
+    /// What is to be set at the ports of the fabric in a step.
+    pub fn port_sets(&self, step: Step) -> impl Iterator<Item = Set> + '_ {
+        self.live_ports().filter_map(move |port| self.port_set(port, step))
+    }
+
+    /// Switches whose tables end elsewhere than they are to, or that report a changed port.
+    pub fn switch_sets(&self) -> impl Iterator<Item = Set> + '_ {
+        let top = self.lids.top();
+        self.graph.nodes_of(Kind::Switch).filter_map(move |node| {
+            let now = self.nodes.get(node.index())?.switch.as_ref()?;
+            if now.linear_top() == top && !now.state_change() {
+                return None;
+            }
+            let mut info = *now;
+            info.set_linear_top(top);
+            Some(Set::Switch(node, info))
+        })
+    }
+
+    /// Is a link active at both ends?
+    #[must_use]
+    pub fn is_active(&self, port: PortIx) -> bool {
+        let active = |port: PortIx| {
+            self.ports
+                .get(port.index())
+                .and_then(Option::as_ref)
+                .is_some_and(|it| it.state() >= PortState::ACTIVE)
+        };
+        active(port) && self.graph.peer(port).is_some_and(active)
+    }
+
+    /// Links that are up, and how many of them are active at both ends.
+    #[must_use]
+    pub fn links(&self) -> (usize, usize) {
+        let (mut all, mut active) = (0, 0);
+        for (one, _) in self.graph.links() {
+            all += 1;
+            active += usize::from(self.is_active(one));
+        }
+        (all, active)
+    }
+
+    /// Does anything pass any link now? If not, tables may be written in any order.
+    #[must_use]
+    pub fn carries_traffic(&self) -> bool {
+        self.graph.links().any(|(one, _)| self.is_active(one))
+    }
+}

@@ -1,0 +1,185 @@
+//! Which tables, and in which steps they are written.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use topology::routing::check::between;
+use topology::routing::{
+    Changed, Checked, Choice, Engine, Lids, Measured, NO_PATH, Request, RouteError, Routing, Tables, check,
+    choose, route, route_measured,
+};
+use topology::{Graph, NodeIx, PortIx};
+
+/// Data VLs that routes may use. Which VL a pair of hosts is on they learn from subnet administration, which
+/// this manager does not have yet: all routes are free of credit loops on one VL, and so on any.
+const VLS: u8 = 1;
+
+/// Routes of a fabric.
+#[derive(Debug)]
+pub struct Routes {
+    /// By which engine.
+    pub engine: Engine,
+    /// Why by that one, in one line.
+    pub why: String,
+    /// Tables and plan.
+    pub routing: Routing,
+    /// What the checker says of the tables.
+    pub checked: Checked,
+    choice: Choice,
+}
+
+fn request<'a>(choice: &'a Choice, before: Option<&'a Routing>) -> Request<'a> {
+    let mut request = Request { vls: VLS, ..Request::by(choice.engine) };
+    request.grid = choice.grid.as_ref();
+    request.groups = choice.groups.as_ref();
+    request.plan = before.map(|before| &before.plan);
+    request.prior = before.map(|before| &before.tables);
+    request
+}
+
+impl Routes {
+    /// Of a fabric that was not routed before: by the engine that the recognised shape asks for, or by the
+    /// one that was asked for.
+    ///
+    /// # Errors
+    /// The engine refuses.
+    pub fn first(graph: &Graph, lids: &Arc<Lids>, asked: Option<Engine>) -> Result<Self, RouteError> {
+        let mut choice = choose(graph);
+        if let Some(engine) = asked {
+            let routing = route(graph, lids, &Request { engine, ..request(&choice, None) })?;
+            let checked = check(graph, &routing.tables);
+            choice.engine = engine;
+            return Ok(Self { engine, why: "requested".to_owned(), routing, checked, choice });
+        }
+        let Measured { engine, why, routing, checked, .. } =
+            route_measured(graph, lids, &request(&choice, None), &choice)?;
+        choice.engine = engine;
+        Ok(Self { engine, why, routing, checked, choice })
+    }
+
+    /// After a change of cables, by the same engine, plan and tables: what the change does not touch stays.
+    /// Entries for LIDs to which no cable leads any more stay as they are, too: no packet can arrive, and
+    /// when the port comes back they are right. If the checker does not pass the result, the fabric is routed
+    /// as for the first time.
+    ///
+    /// # Errors
+    /// The engine refuses.
+    pub fn again(&self, graph: &Graph) -> Result<Self, RouteError> {
+        let lids = Arc::clone(self.routing.tables.lids());
+        let mut routing = route(graph, &lids, &request(&self.choice, Some(&self.routing)))?;
+        keep_unreachable(graph, &self.routing.tables, &mut routing.tables);
+        let checked = check(graph, &routing.tables);
+        if checked.is_good() {
+            let (engine, why, choice) = (self.engine, self.why.clone(), self.choice.clone());
+            return Ok(Self { engine, why, routing, checked, choice });
+        }
+        let mut first = Self::first(graph, &lids, None)?;
+        first.why = format!("{}, routed anew as the repaired tables did not pass the check", first.why);
+        Ok(first)
+    }
+}
+
+/// Puts back the entries of LIDs whose port has no cable.
+fn keep_unreachable(graph: &Graph, before: &Tables, after: &mut Tables) {
+    let lids = Arc::clone(after.lids());
+    let lost: Vec<u16> = lids
+        .iter()
+        .filter(|(_, port)| {
+            let node = graph.owner(*port);
+            let switch = graph.kind(node) == topology::Kind::Switch;
+            if switch { graph.cabled(node).next().is_none() } else { graph.peer(*port).is_none() }
+        })
+        .map(|one| one.0)
+        .collect();
+    if lost.is_empty() {
+        return;
+    }
+    let switches: Vec<NodeIx> = after.switches().to_vec();
+    for switch in switches {
+        for lid in &lost {
+            let entry = before.port(switch, *lid).unwrap_or(NO_PATH);
+            after.set(switch, *lid, entry);
+        }
+    }
+}
+
+/// One step of a change of tables.
+#[derive(Debug, Clone)]
+pub struct Stage {
+    /// What the switches hold after it.
+    pub tables: Tables,
+    /// Before it, packets that go by former entries have to leave the fabric.
+    pub after_drain: bool,
+}
+
+/// How a change is carried out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Manner {
+    /// All at once: in whatever order the entries are written, there is no credit loop.
+    AtOnce,
+    /// Entries of ports whose cable is gone come last: until then they drop packets, as they did.
+    DeadLast,
+    /// Entries that lead to a cable that came back come first: when the others lead there, they are in place.
+    NewFirst,
+    /// All entries that change are emptied first: packets to their LIDs are dropped for that time.
+    Drained,
+    /// As before, but the former tables have a credit loop of their own, which emptying ends.
+    OldLoop,
+}
+
+/// The steps in which tables are written so that at no moment, packets under way included, there is a loop or
+/// a credit loop ([`between`]). `fresh` are cables that came back, by both their ports.
+#[must_use]
+pub fn stages(graph: &Graph, old: &Tables, new: &Tables, fresh: &BTreeSet<PortIx>) -> (Manner, Vec<Stage>) {
+    let step = |tables: Tables, after_drain| Stage { tables, after_drain };
+    if between(graph, old, new).is_empty() {
+        return (Manner::AtOnce, vec![step(new.clone(), false)]);
+    }
+    let cable = |switch, number| graph.port(switch, number).filter(|port| graph.peer(*port).is_some());
+    if let Some((held, dropping)) = without_dead(old, new, |switch, number| cable(switch, number).is_none())
+        && between(graph, old, &dropping).is_empty()
+        && between(graph, &dropping, new).is_empty()
+    {
+        return (Manner::DeadLast, vec![step(held, false), step(new.clone(), true)]);
+    }
+    if !fresh.is_empty() {
+        let mut first = old.clone();
+        for change in old.changes(new) {
+            if cable(change.switch, change.after).is_some_and(|port| fresh.contains(&port)) {
+                first.set(change.switch, change.lid, change.after);
+            }
+        }
+        if between(graph, old, &first).is_empty() && between(graph, &first, new).is_empty() {
+            return (Manner::NewFirst, vec![step(first, false), step(new.clone(), true)]);
+        }
+    }
+    let mut empty = old.clone();
+    for change in old.changes(new) {
+        empty.set(change.switch, change.lid, NO_PATH);
+    }
+    let manner = if between(graph, old, &empty).is_empty() { Manner::Drained } else { Manner::OldLoop };
+    (manner, vec![step(empty, false), step(new.clone(), true)])
+}
+
+/// The new tables with what goes by a dead cable left as it was, and the same with such entries empty, which
+/// is what they do; `None` if there are none.
+fn without_dead(
+    old: &Tables,
+    new: &Tables,
+    is_dead: impl Fn(NodeIx, u8) -> bool,
+) -> Option<(Tables, Tables)> {
+    let dead = |change: &Changed| {
+        change.before != NO_PATH && change.before != 0 && is_dead(change.switch, change.before)
+    };
+    let dead: Vec<Changed> = old.changes(new).filter(dead).collect();
+    if dead.is_empty() {
+        return None;
+    }
+    let (mut held, mut dropping) = (new.clone(), new.clone());
+    for change in dead {
+        held.set(change.switch, change.lid, change.before);
+        dropping.set(change.switch, change.lid, NO_PATH);
+    }
+    Some((held, dropping))
+}

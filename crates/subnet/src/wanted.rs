@@ -1,0 +1,117 @@
+//! The PortInfo that each port is to have, and the Set that gives it to it.
+
+use mad::Lid;
+use mad::sm::PortInfo;
+use mad::values::{Gid, PhysicalState, PortState};
+
+/// What a port gets, beside its link's parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Identity {
+    /// Its LID; `None` for an external port of a switch, which has none.
+    pub lid: Option<Lid>,
+    /// The LID of this manager.
+    pub sm_lid: Lid,
+}
+
+/// The step in which a link is brought up (InfiniBand Architecture Specification, volume 1, 7.2: Initialize,
+/// Armed, Active).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// LIDs and parameters, and from Initialize to Armed: packets are taken in, and none is sent.
+    Arm,
+    /// From Armed to Active.
+    Activate,
+}
+
+/// The PortInfo to be set at a port, or `None` if it has all that it is to have in this step. `far` is the
+/// other end of its cable. A switch's own port (number 0) has no link: `far` is `None`, and only its identity
+/// is set.
+///
+/// MTU and operational VLs are the least that both ends can (NeighborMTU, OperationalVLs; 14.2.5.6). They are
+/// set while the link is not active yet; of an active link only the identity is set, so that its packets go
+/// on. Fields for which zero means "no change" are zero: widths, speeds, the physical state and the default
+/// state of a link that is down.
+#[must_use]
+pub fn port(now: &PortInfo, far: Option<&PortInfo>, identity: &Identity, step: Step) -> Option<PortInfo> {
+    let mut to_be = *now;
+    to_be.set_management_key(0).set_key_protection(0).set_key_lease(0).set_mask_control(0);
+    to_be.set_sm_lid(identity.sm_lid).set_sm_service_level(0);
+    if let Some(lid) = identity.lid {
+        to_be.set_lid(lid);
+    }
+    if now.gid_prefix() == 0 {
+        to_be.set_gid_prefix(Gid::DEFAULT_PREFIX);
+    }
+    let mut state = PortState::NO_CHANGE;
+    if let Some(far) = far {
+        if matches!(now.state(), PortState::INITIALIZE | PortState::ARMED) {
+            let least = |one: u8, other: u8| if other == 0 { one } else { one.min(other) };
+            to_be.set_neighbor_mtu(least(now.mtu_capacity(), far.mtu_capacity()));
+            to_be.set_operational_vls(least(now.vl_capacity(), far.vl_capacity()));
+        }
+        state = match (step, now.state()) {
+            (Step::Arm, PortState::INITIALIZE) => PortState::ARMED,
+            (Step::Activate, PortState::ARMED) => PortState::ACTIVE,
+            _ => PortState::NO_CHANGE,
+        };
+    }
+    if to_be == *now && state == PortState::NO_CHANGE {
+        return None;
+    }
+    to_be.set_state(state).set_physical_state(PhysicalState::NO_CHANGE).set_down_default(0);
+    to_be.set_width_enabled(0).set_speed_enabled(0).set_speed_ext_enabled(0).set_speed_ext2_enabled(0);
+    to_be.set_client_reregister(false);
+    Some(to_be)
+}
+
+/// Bytes of an MTU as PortInfo codes it: 1 is 256; `None` of a code that is none.
+#[must_use]
+pub fn mtu_bytes(code: u8) -> Option<u32> {
+    (1..=5).contains(&code).then(|| 128 << code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(state: PortState, mtu: u8, vls: u8) -> PortInfo {
+        let mut info = PortInfo::default();
+        info.set_state(state).set_physical_state(PhysicalState::LINK_UP);
+        info.set_mtu_capacity(mtu).set_neighbor_mtu(1).set_vl_capacity(vls).set_operational_vls(1);
+        info.set_width_enabled(3).set_speed_enabled(7).set_speed_ext_enabled(3).set_down_default(2);
+        info
+    }
+
+    const ME: Identity = Identity { lid: Some(Lid(9)), sm_lid: Lid(4) };
+
+    #[test]
+    fn a_link_gets_what_both_ends_can_and_goes_up_in_two_steps() {
+        let (mut near, far) = (at(PortState::INITIALIZE, 5, 4), at(PortState::INITIALIZE, 4, 5));
+        let arm = port(&near, Some(&far), &ME, Step::Arm).unwrap();
+        assert_eq!((arm.neighbor_mtu(), arm.operational_vls(), arm.state()), (4, 4, PortState::ARMED));
+        assert_eq!((arm.lid(), arm.sm_lid(), arm.gid_prefix()), (Lid(9), Lid(4), Gid::DEFAULT_PREFIX));
+        let untouched =
+            (arm.width_enabled(), arm.speed_enabled(), arm.speed_ext_enabled(), arm.down_default());
+        assert_eq!(untouched, (0, 0, 0, 0));
+        near.set_neighbor_mtu(4).set_operational_vls(4).set_lid(Lid(9)).set_sm_lid(Lid(4));
+        near.set_gid_prefix(Gid::DEFAULT_PREFIX).set_state(PortState::ARMED);
+        assert_eq!(port(&near, Some(&far), &ME, Step::Arm), None);
+        assert_eq!(port(&near, Some(&far), &ME, Step::Activate).unwrap().state(), PortState::ACTIVE);
+        near.set_state(PortState::ACTIVE);
+        assert_eq!(port(&near, Some(&far), &ME, Step::Activate), None);
+        // Another manager's LID is set without touching the link.
+        let other = Identity { lid: None, sm_lid: Lid(5) };
+        let moved = port(&near, Some(&far), &other, Step::Arm).unwrap();
+        assert_eq!((moved.state(), moved.lid(), moved.neighbor_mtu()), (PortState::NO_CHANGE, Lid(9), 4));
+    }
+
+    #[test]
+    fn a_link_that_is_down_is_never_made_active() {
+        let down = at(PortState::DOWN, 5, 4);
+        for step in [Step::Arm, Step::Activate] {
+            assert_eq!(port(&down, Some(&down), &ME, step).unwrap().state(), PortState::NO_CHANGE);
+        }
+        assert_eq!(mtu_bytes(5), Some(4096));
+        assert_eq!((mtu_bytes(0), mtu_bytes(6)), (None, None));
+    }
+}
