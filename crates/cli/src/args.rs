@@ -215,7 +215,7 @@ pub(crate) enum Command {
                             processor, not measured), or a file."
     )]
     Tune(Tune),
-    /// Observe, check and route switched fabrics (InfiniBand)
+    /// Observe, check, route and manage switched fabrics (InfiniBand)
     #[command(
         after_help = "Examples:\n  tieline fabric                         # check the fabric that this machine is connected to\n  \
                             tieline fabric generate net.toml fattree 8 2\n  tieline fabric route net.toml\n  \

@@ -1,9 +1,10 @@
 //! A subnet manager: brings a switched fabric up, and repairs its routes after a fault.
 //!
-//! What it is for: [`Manager`] sweeps a fabric, gives its ports LIDs ([`record`] keeps them by GUID), computes
-//! forwarding tables with the engines of `topology`, writes what differs, and makes the links active. Then it
-//! hears traps, looks for changes at an interval, and after a change writes only the entries that differ.
-//! [`Manager::plan`] lists what it would set ([`set::Set`]), and sends nothing but requests to read.
+//! What it is for: [`Manager`] sweeps a fabric, gives its ports LIDs ([`record`] keeps them by GUID),
+//! computes forwarding tables with the engines of `topology`, writes what differs, and makes the links
+//! active. Then it hears traps, looks for changes at an interval, and after a change writes only the entries
+//! that differ. [`Manager::plan`] lists what it would set ([`set::Set`]), and sends nothing but requests to
+//! read.
 //!
 //! What it must never do: set anything while another manager is master; make a link active before its tables
 //! are written; write entries in an order in which a packet can be caught in a loop, or a credit loop can

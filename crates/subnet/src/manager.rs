@@ -9,6 +9,7 @@ use mad::sm::{SmInfo, capability};
 use mad::values::SmState;
 use mad::windowed::{Limits, Outcome};
 use mad::{Mad, MadTransport, Received, TransportError};
+use topology::routing::check::Dependencies;
 use topology::routing::{Engine, LidsError, RouteError, Tables};
 use topology::{Graph, NodeIx};
 
@@ -100,6 +101,8 @@ pub enum ManageError {
 struct Subnet {
     model: Model,
     routes: Routes,
+    /// Of the tables that the switches hold: computed when there is time, for the next change.
+    held: Dependencies,
 }
 
 /// A subnet manager. All datagrams go through the transport that its methods are given.
@@ -359,11 +362,14 @@ fn elapsed<T: MadTransport + ?Sized>(transport: &T, since: Duration) -> f64 {
 /// The steps in which the routes are written: with care only if anything passes the fabric.
 fn how(model: &Model, routes: &Routes) -> (Manner, Vec<Stage>) {
     let target = &routes.routing.tables;
-    if model.carries_traffic() {
-        stages(&model.graph, &model.written.tables, target, &BTreeSet::new())
-    } else {
-        (Manner::AtOnce, vec![Stage { tables: target.clone(), after_drain: false }])
-    }
+    let held = &model.written.tables;
+    let careful = model.carries_traffic().then(|| {
+        let dependencies = Dependencies::of(&model.graph, held);
+        stages(&model.graph, &dependencies, held, target, &BTreeSet::new())
+    });
+    // Engines leave a credit loop only where they were asked for by name: then it is the user's.
+    let at_once = || (Manner::AtOnce, vec![Stage { tables: target.clone(), after_drain: false }]);
+    careful.flatten().unwrap_or_else(at_once)
 }
 
 /// What switches were found to hold, as far as they use it: entries beyond a switch's last are not known.

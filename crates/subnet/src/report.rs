@@ -82,6 +82,9 @@ pub struct BroughtUp {
     pub notes: Vec<String>,
     /// Pairs of a switch with CAs and a LID of a CA that have no route though cables lead there.
     pub lost_pairs: u64,
+    /// Ports of a credit loop that the routes have, as an engine without care for them was asked for by name;
+    /// 0 if there is none.
+    pub credit_loop: usize,
     /// In which steps the tables were written.
     pub manner: Manner,
     /// What was sent.
@@ -127,7 +130,7 @@ pub struct Repaired {
     pub findings: Vec<String>,
     /// Sets that were refused or not answered.
     pub failed_sets: usize,
-    /// Seconds from when the change was heard of until the last Set was answered.
+    /// Seconds from when the manager began to look at the change until the last Set was answered.
     pub seconds: f64,
 }
 
@@ -137,6 +140,7 @@ impl BroughtUp {
     pub fn is_good(&self) -> bool {
         self.failed_sets == 0
             && self.lost_pairs == 0
+            && self.credit_loop == 0
             && self.active_links == self.links
             && self.findings.is_empty()
     }
@@ -158,6 +162,12 @@ impl BroughtUp {
         self.notes.iter().for_each(|note| words.push_str(&format!("  note: {note}\n")));
         if self.lost_pairs > 0 {
             words.push_str(&format!("{} without a route\n", counted(self.lost_pairs, "pair")));
+        }
+        if self.credit_loop > 0 {
+            words.push_str(&format!(
+                "the routes have a credit loop over {}: take the engine auto\n",
+                counted(self.credit_loop, "port")
+            ));
         }
         words.push_str(&format!("LFTs: {}\n", manner(self.manner)));
         words.push_str(&format!("Sets: {}; {} in all\n", self.sets.words(), counted(self.datagrams, "MAD")));

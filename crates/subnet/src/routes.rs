@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use topology::routing::check::between;
+use topology::routing::check::{Dependencies, check_lids};
 use topology::routing::{
     Changed, Checked, Choice, Engine, Lids, Measured, NO_PATH, Request, RouteError, Routing, Tables, check,
     choose, route, route_measured,
@@ -59,8 +59,11 @@ impl Routes {
 
     /// After a change of cables, by the same engine, plan and tables: what the change does not touch stays.
     /// Entries for LIDs to which no cable leads any more stay as they are, too: no packet can arrive, and
-    /// when the port comes back they are right. If the checker does not pass the result, the fabric is routed
-    /// as for the first time.
+    /// when the port comes back they are right. If the checker does not pass the routes that changed, the
+    /// fabric is routed as for the first time.
+    ///
+    /// The checker follows the routes whose entries changed. Credit loops are looked for by [`stages`], which
+    /// covers the result, too.
     ///
     /// # Errors
     /// The engine refuses.
@@ -68,12 +71,24 @@ impl Routes {
         let lids = Arc::clone(self.routing.tables.lids());
         let mut routing = route(graph, &lids, &request(&self.choice, Some(&self.routing)))?;
         keep_unreachable(graph, &self.routing.tables, &mut routing.tables);
-        let checked = check(graph, &routing.tables);
+        let mut changed = vec![false; routing.tables.width()];
+        for change in self.routing.tables.changes(&routing.tables) {
+            changed[usize::from(change.lid)] = true;
+        }
+        let checked = check_lids(graph, &routing.tables, |lid| changed.get(usize::from(lid)) == Some(&true));
         if checked.is_good() {
             let (engine, why, choice) = (self.engine, self.why.clone(), self.choice.clone());
             return Ok(Self { engine, why, routing, checked, choice });
         }
-        let mut first = Self::first(graph, &lids, None)?;
+        Self::anew(graph, &lids)
+    }
+
+    /// As for the first time, after a repair that the checker did not pass.
+    ///
+    /// # Errors
+    /// The engine refuses.
+    pub fn anew(graph: &Graph, lids: &Arc<Lids>) -> Result<Self, RouteError> {
+        let mut first = Self::first(graph, lids, None)?;
         first.why = format!("{}, routed anew as the repaired tables did not pass the check", first.why);
         Ok(first)
     }
@@ -129,19 +144,28 @@ pub enum Manner {
 }
 
 /// The steps in which tables are written so that at no moment, packets under way included, there is a loop or
-/// a credit loop ([`between`]). `fresh` are cables that came back, by both their ports.
+/// a credit loop ([`Dependencies::between`]). `held` are the dependencies of the old tables; `fresh` are
+/// cables that came back, by both their ports. `None`: the new tables have a loop themselves.
 #[must_use]
-pub fn stages(graph: &Graph, old: &Tables, new: &Tables, fresh: &BTreeSet<PortIx>) -> (Manner, Vec<Stage>) {
+pub fn stages(
+    graph: &Graph,
+    held: &Dependencies,
+    old: &Tables,
+    new: &Tables,
+    fresh: &BTreeSet<PortIx>,
+) -> Option<(Manner, Vec<Stage>)> {
     let step = |tables: Tables, after_drain| Stage { tables, after_drain };
-    if between(graph, old, new).is_empty() {
-        return (Manner::AtOnce, vec![step(new.clone(), false)]);
+    let from_old = |to: &Tables| held.between(graph, old, to).is_empty();
+    let to_new = |from: &Tables| Dependencies::of(graph, new).between(graph, new, from).is_empty();
+    if from_old(new) {
+        return Some((Manner::AtOnce, vec![step(new.clone(), false)]));
     }
     let cable = |switch, number| graph.port(switch, number).filter(|port| graph.peer(*port).is_some());
-    if let Some((held, dropping)) = without_dead(old, new, |switch, number| cable(switch, number).is_none())
-        && between(graph, old, &dropping).is_empty()
-        && between(graph, &dropping, new).is_empty()
+    if let Some((kept, dropping)) = without_dead(old, new, |switch, number| cable(switch, number).is_none())
+        && from_old(&dropping)
+        && to_new(&dropping)
     {
-        return (Manner::DeadLast, vec![step(held, false), step(new.clone(), true)]);
+        return Some((Manner::DeadLast, vec![step(kept, false), step(new.clone(), true)]));
     }
     if !fresh.is_empty() {
         let mut first = old.clone();
@@ -150,16 +174,16 @@ pub fn stages(graph: &Graph, old: &Tables, new: &Tables, fresh: &BTreeSet<PortIx
                 first.set(change.switch, change.lid, change.after);
             }
         }
-        if between(graph, old, &first).is_empty() && between(graph, &first, new).is_empty() {
-            return (Manner::NewFirst, vec![step(first, false), step(new.clone(), true)]);
+        if from_old(&first) && to_new(&first) {
+            return Some((Manner::NewFirst, vec![step(first, false), step(new.clone(), true)]));
         }
     }
     let mut empty = old.clone();
     for change in old.changes(new) {
         empty.set(change.switch, change.lid, NO_PATH);
     }
-    let manner = if between(graph, old, &empty).is_empty() { Manner::Drained } else { Manner::OldLoop };
-    (manner, vec![step(empty, false), step(new.clone(), true)])
+    let manner = if from_old(&empty) { Manner::Drained } else { Manner::OldLoop };
+    to_new(&empty).then(|| (manner, vec![step(empty, false), step(new.clone(), true)]))
 }
 
 /// The new tables with what goes by a dead cable left as it was, and the same with such entries empty, which

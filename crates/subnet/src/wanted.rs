@@ -34,7 +34,8 @@ pub enum Step {
 #[must_use]
 pub fn port(now: &PortInfo, far: Option<&PortInfo>, identity: &Identity, step: Step) -> Option<PortInfo> {
     let mut to_be = *now;
-    to_be.set_management_key(0).set_key_protection(0).set_key_lease(0).set_mask_control(0);
+    // Without a key its lease has no meaning, and is left as it is.
+    to_be.set_management_key(0).set_key_protection(0).set_mask_control(0);
     to_be.set_sm_lid(identity.sm_lid).set_sm_service_level(0);
     if let Some(lid) = identity.lid {
         to_be.set_lid(lid);

@@ -38,6 +38,18 @@ pub(crate) enum FabricAction {
                             (set a counter); counters, port NODE PORT (print); lose NODE PORT N (drop N of 1000 MADs at this port); describe NODE \
                             TEXT (set the NodeDescription); clients; quit.")]
     Serve(Serve),
+    /// Manage a fabric as its subnet manager (SM): set LIDs, forwarding tables (LFTs) and link states,
+    /// then repair routes after faults, until Ctrl-C
+    #[command(
+        after_help = "Examples:\n  tieline fabric serve net.toml --name lab --bare     # a fabric without an SM, in another terminal\n  \
+                            tieline fabric manage --ibsim lab --plan-only     # list every Set; send none\n  \
+                            tieline fabric manage --ibsim lab --once     # bring it up, and end\n  \
+                            tieline fabric manage --ibsim lab --state lids.txt     # stay, and repair after faults\n\n\
+                            Not there yet: subnet administration (path records, multicast groups), so CAs find no paths by asking; partitions, SL-to-VL \
+                            maps and VL arbitration stay as they are; M_Key and LMC are set to 0; handover between SMs: it refuses to start beside a \
+                            master, and tells other SMs that it is master. Tried on simulators only: with --umad it needs --plan-only."
+    )]
+    Manage(Manage),
     /// Compute forwarding tables (LFTs), check them and measure their quality; sets nothing in a
     /// live fabric
     #[command(
@@ -185,6 +197,34 @@ pub(crate) struct Serve {
     /// them; until an SM runs, `observe` finds none of them
     #[arg(long)]
     pub bare: bool,
+}
+
+/// `fabric manage`.
+#[derive(Debug, Args)]
+pub(crate) struct Manage {
+    /// The live fabric.
+    #[command(flatten)]
+    pub live: Live,
+    /// List every Set that would be sent, in order, and send none
+    #[arg(long, conflicts_with = "once")]
+    pub plan_only: bool,
+    /// End after the fabric is brought up
+    #[arg(long)]
+    pub once: bool,
+    /// Keep the LIDs of all port GUIDs in this file, so that they stay the same over restarts [default:
+    /// ports keep the LIDs that they have]
+    #[arg(long, value_name = "FILE")]
+    pub state: Option<PathBuf>,
+    /// Routing engine: auto, minhop, updown, fattree, balanced, layered, grid or dragonfly; or OpenSM's names
+    /// updn, ftree, dfsssp, dor, torus-2QoS
+    #[arg(long, value_name = "ENGINE", default_value = "auto")]
+    pub engine: String,
+    /// Priority that other SMs are told, 0 to 15
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=15))]
+    pub priority: u8,
+    /// Ask all switches at this interval, in seconds, whether a port changed, beside the traps that they send
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=86_400), conflicts_with_all = ["once", "plan_only"])]
+    pub sweep: u32,
 }
 
 /// A fabric from a file or live, for commands that need no counters.

@@ -9,7 +9,7 @@ use clap::{Arg, Command, CommandFactory};
 use super::{Cli, exit_help};
 
 /// Common options that a command never uses; `meaning` refuses them with the reason.
-const MEANINGLESS: [(&[&str], &[&str]); 36] = [
+const MEANINGLESS: [(&[&str], &[&str]); 37] = [
     (&["up"], &["node"]),
     (&["down"], &["node"]),
     (&["on"], &["node"]),
@@ -38,6 +38,7 @@ const MEANINGLESS: [(&[&str], &[&str]); 36] = [
     (&["fabric"], &["node", "cluster", "runtime_dir"]),
     (&["fabric", "observe"], &["node", "cluster", "runtime_dir"]),
     (&["fabric", "serve"], &["node", "cluster", "runtime_dir"]),
+    (&["fabric", "manage"], &["node", "cluster", "runtime_dir"]),
     (&["fabric", "route"], &["node", "cluster", "runtime_dir"]),
     (&["fabric", "quality"], &["node", "cluster", "runtime_dir"]),
     (&["fabric", "check"], &["node", "cluster", "runtime_dir"]),

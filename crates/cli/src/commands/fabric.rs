@@ -2,6 +2,7 @@
 
 mod dump;
 mod files;
+mod manage;
 mod observe;
 mod serve;
 mod shown;
@@ -33,6 +34,7 @@ fn act(arguments: &Fabric, output: Shown) -> Outcome {
         None => observe::run(&arguments.observe, output),
         Some(FabricAction::Observe(arguments)) => observe::run(arguments, output),
         Some(FabricAction::Serve(arguments)) => serve::run(arguments, output),
+        Some(FabricAction::Manage(arguments)) => manage::run(arguments, output),
         Some(FabricAction::Route(arguments)) => what_if::route(arguments, output),
         Some(FabricAction::Quality(arguments)) => what_if::quality(arguments, output),
         Some(FabricAction::Check(arguments)) => what_if::check(arguments, output),

@@ -5,12 +5,13 @@ use std::time::Duration;
 use mad::sm::{LIDS_PER_BLOCK, LinearTable, PortInfo, SwitchInfo};
 use mad::{Mad, MadTransport};
 use topology::routing::Tables;
+use topology::routing::check::Dependencies;
 
 use super::{Failures, ManageError, Manager, Prepared, Subnet, Work, elapsed, how, keep};
 use crate::model::Model;
 use crate::report::{BroughtUp, NAMED, Sets};
 use crate::routes::{Routes, Stage};
-use crate::set::Subject;
+use crate::set::{Set, Subject};
 use crate::wanted::Step;
 
 /// A packet that is not delivered within the time that its switch allows is dropped (SwitchLifeTime); 20 and
@@ -75,6 +76,7 @@ impl Manager {
             why: routes.why.clone(),
             notes: routes.routing.notes.clone(),
             lost_pairs: routes.checked.lost,
+            credit_loop: routes.checked.credit_loop.len(),
             manner,
             sets,
             datagrams: self.asker.sent() + self.swept - sent,
@@ -83,7 +85,8 @@ impl Manager {
             findings: findings.into_iter().take(NAMED).collect(),
             failed_sets: failures.count,
         };
-        self.subnet = Some(Subnet { model, routes });
+        let held = Dependencies::of(&model.graph, &model.written.tables);
+        self.subnet = Some(Subnet { model, routes, held });
         Ok(up)
     }
 
@@ -155,7 +158,10 @@ impl Manager {
                 }
             };
             let work = Work { good: &mut good, counts, failures };
-            let result = self.send(transport, model, work, model.written.to_write(&stage.tables), stop);
+            // A switch to which no cable leads keeps what it has: what it lacks is written when it is back.
+            let reached = |set: &Set| matches!(set, Set::Table(node, ..) if model.path(*node).is_some());
+            let sets = model.written.to_write(&stage.tables).filter(reached);
+            let result = self.send(transport, model, work, sets, stop);
             for (node, block, is_written) in ended {
                 let row = stage.tables.index_of(node);
                 let entries = row.and_then(|row| stage.tables.block(row, block.into()));

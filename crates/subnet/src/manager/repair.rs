@@ -5,13 +5,15 @@ use std::collections::{BTreeSet, HashMap};
 use mad::sm::{NodeInfo, PortInfo, SwitchInfo};
 use mad::windowed::Outcome;
 use mad::{Lid, Mad, MadTransport};
+use topology::routing::Engine;
+use topology::routing::check::Dependencies;
 use topology::{Kind, NodeIx, PortIx};
 
 use super::{Failures, ManageError, Manager, Subnet, Work, elapsed, why, words};
 use crate::change::{Change, is_same_peer, of_port};
 use crate::model::Model;
 use crate::report::{Repaired, Sets};
-use crate::routes::{Manner, stages};
+use crate::routes::{Manner, Routes, Stage, stages};
 use crate::set::{Set, Subject};
 use crate::wanted::Step;
 
@@ -52,17 +54,31 @@ impl Manager {
         let before = subnet.routes.routing.tables.clone();
         let Course { mut sets, mut failures, down, up } = course;
         let mut manner = Manner::AtOnce;
-        if !down.is_empty() || !up.is_empty() || !subnet.model.written.is_whole() {
-            let routes = subnet.routes.again(&subnet.model.graph)?;
-            let model = &mut subnet.model;
+        let is_changed = !down.is_empty() || !up.is_empty() || !subnet.model.written.is_whole();
+        if is_changed {
+            let mut routes = subnet.routes.again(&subnet.model.graph)?;
+            let Subnet { model, held, .. } = subnet;
             // A link that came back is made active first: no entry leads to it yet, or one that is right.
             self.set_ports(transport, model, Step::Arm, &mut sets, &mut failures, stop)?;
             self.set_ports(transport, model, Step::Activate, &mut sets, &mut failures, stop)?;
             let fresh = up.iter().flat_map(|port| [Some(*port), model.graph.peer(*port)]).flatten().collect();
+            let steps_to = |routes: &Routes| {
+                stages(&model.graph, held, &model.written.tables, &routes.routing.tables, &fresh)
+            };
+            let mut course = steps_to(&routes);
+            if course.is_none() && routes.engine != Engine::MinHop {
+                routes = Routes::anew(&model.graph, &model.lids)?;
+                course = steps_to(&routes);
+            }
+            let at_once = || vec![Stage { tables: routes.routing.tables.clone(), after_drain: false }];
             let steps;
-            (manner, steps) = stages(&model.graph, &model.written.tables, &routes.routing.tables, &fresh);
+            (manner, steps) = course.unwrap_or_else(|| (Manner::AtOnce, at_once()));
             self.write_tables(transport, model, &steps, &mut sets, &mut failures, stop)?;
             subnet.routes = routes;
+        }
+        let seconds = elapsed(transport, begun);
+        if is_changed {
+            subnet.held = Dependencies::of(&subnet.model.graph, &subnet.model.written.tables);
         }
         let model = &subnet.model;
         let (mut entries, mut changed) = (0, BTreeSet::new());
@@ -86,7 +102,7 @@ impl Manager {
             active_links,
             findings: failures.named,
             failed_sets: failures.count,
-            seconds: elapsed(transport, begun),
+            seconds,
         }))
     }
 

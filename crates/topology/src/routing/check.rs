@@ -15,7 +15,7 @@ use super::tables::{NO_PATH, Tables};
 use super::view::View;
 use crate::{Graph, Kind, NodeIx, PortIx};
 use cycle::Waits;
-pub use mixed::between;
+pub use mixed::{Dependencies, between};
 use walk::Walker;
 
 /// Findings of each kind that are named; the rest is counted.
@@ -98,9 +98,15 @@ impl Checked {
 /// Checks tables against a graph.
 #[must_use]
 pub fn check(graph: &Graph, tables: &Tables) -> Checked {
+    check_lids(graph, tables, |_| true)
+}
+
+/// Checks the routes to some LIDs. A credit loop is only looked for among these.
+#[must_use]
+pub fn check_lids(graph: &Graph, tables: &Tables, is_wanted: impl Fn(u16) -> bool) -> Checked {
     let view = View::of(graph);
     let components = view.components();
-    let ends: Vec<(u16, PortIx)> = tables.lids().iter().collect();
+    let ends: Vec<(u16, PortIx)> = tables.lids().iter().filter(|(lid, _)| is_wanted(*lid)).collect();
     let walker = Walker { graph, view: &view, tables, components: &components };
     // LIDs go in blocks: their entries are side by side in every table.
     let blocks: Vec<&[(u16, PortIx)]> = ends.chunk_by(|a, b| a.0 / 64 == b.0 / 64).collect();

@@ -54,11 +54,11 @@ fn refused(error: WhatIfError, place: &str, engine: &str) -> Failure {
     }
 }
 
-fn options(engine: &Engine) -> Result<RouteOptions, Failure> {
-    let known = RoutingEngine::of_word(&engine.engine);
-    if known.is_none() && engine.engine != "auto" {
+/// The engine of a word; `None` is the one that fits.
+pub(super) fn engine(named: &str) -> Result<Option<RoutingEngine>, Failure> {
+    let known = RoutingEngine::of_word(named);
+    if known.is_none() && named != "auto" {
         let words = ENGINES.map(|one| one.word()).join(", ");
-        let named = &engine.engine;
         let near = NEAREST.iter().find(|known| known.0.eq_ignore_ascii_case(named));
         return Err(usage(match near {
             Some((_, near)) => {
@@ -69,8 +69,12 @@ fn options(engine: &Engine) -> Result<RouteOptions, Failure> {
             ),
         }));
     }
-    let vls = engine.vls.unwrap_or(0);
-    Ok(RouteOptions { engine: known, roots: engine.root.clone(), vls, operational: 0, lmc: engine.lmc })
+    Ok(known)
+}
+
+fn options(options: &Engine) -> Result<RouteOptions, Failure> {
+    let (known, vls) = (engine(&options.engine)?, options.vls.unwrap_or(0));
+    Ok(RouteOptions { engine: known, roots: options.root.clone(), vls, operational: 0, lmc: options.lmc })
 }
 
 /// Completes options with the VLs that a fabric operates, and returns the warning, as a line, if they ask for

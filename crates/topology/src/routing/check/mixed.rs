@@ -8,33 +8,57 @@ use super::{NO_PATH, Tables, Waiting};
 use crate::routing::view::{END, View};
 use crate::{Graph, Kind, PortIx};
 
-/// A credit loop that is possible while one set of tables is turned into the other, in whatever order the
-/// entries are written, with the packets that are under way counted; empty if there is none.
-///
-/// For each LID a switch may forward by its old entry or by its new one. What can wait for what is the union
-/// over all such choices, from every switch with hosts on. If that has no cycle, then neither has any state
-/// in between: a forwarding loop would be a cycle of it, too. It is more than what really happens, so a cycle
-/// here is a reason to drain the entries concerned first, and no proof of a deadlock.
-///
-/// All traffic is taken to be on the same VLs everywhere. Then VLs cannot add a cycle: one over ports and VLs
-/// would be one over the ports. The cables are those of `graph`: what was sent to one that is gone is gone.
+/// What can wait for what by the routes of some tables, kept for asking about changes of them.
+#[derive(Debug, Clone)]
+pub struct Dependencies {
+    waits: Option<Waits>,
+}
+
+impl Dependencies {
+    /// Of tables, from every switch with hosts on to all hosts' LIDs.
+    #[must_use]
+    pub fn of(graph: &Graph, tables: &Tables) -> Self {
+        let view = View::of(graph);
+        let lids: Vec<usize> = (0..tables.width()).collect();
+        Self { waits: Mixed::of(graph, &view, tables, tables).all(&lids) }
+    }
+
+    /// A credit loop that is possible while the tables, `old`, are turned into others, in whatever order the
+    /// entries are written, with the packets that are under way counted; empty if there is none. Only the
+    /// LIDs whose entries differ are walked over.
+    ///
+    /// For each LID a switch may forward by its old entry or by its new one. What can wait for what is the
+    /// union over all such choices, from every switch with hosts on. If that has no cycle, then neither has
+    /// any state in between: a forwarding loop would be a cycle of it, too. It is more than what really
+    /// happens, so a cycle here is a reason to drain the entries concerned first, and no proof of a deadlock.
+    ///
+    /// All traffic is taken to be on the same VLs everywhere. Then VLs cannot add a cycle: one over ports and
+    /// VLs would be one over the ports. The cables are those of `graph`, which has the nodes and ports that
+    /// it had: what was sent to a cable that is gone is gone.
+    #[must_use]
+    pub fn between(&self, graph: &Graph, old: &Tables, new: &Tables) -> Vec<Waiting> {
+        let view = View::of(graph);
+        let mut lids: Vec<usize> = old.changes(new).map(|change| usize::from(change.lid)).collect();
+        lids.sort_unstable();
+        lids.dedup();
+        let mixed = Mixed::of(graph, &view, old, new).all(&lids);
+        let waits = match (&self.waits, mixed) {
+            (Some(own), Some(mut mixed)) => {
+                mixed.add(own);
+                mixed
+            }
+            (Some(own), None) => own.clone(),
+            (None, Some(mixed)) => mixed,
+            (None, None) => return Vec::new(),
+        };
+        waits.cycle(graph, &view)
+    }
+}
+
+/// As [`Dependencies::between`], for those who ask once.
 #[must_use]
 pub fn between(graph: &Graph, old: &Tables, new: &Tables) -> Vec<Waiting> {
-    let view = View::of(graph);
-    let top = old.width().max(new.width());
-    let blocks: Vec<usize> = (0..top.div_ceil(super::super::tables::BLOCK)).collect();
-    let parts = rayon::current_num_threads().max(1) * 2;
-    let each = blocks.len().div_ceil(parts).max(1);
-    let walker = Mixed { graph, view: &view, old, new, rows: rows(&view, old), new_rows: rows(&view, new) };
-    let found: Vec<Waits> = blocks.par_chunks(each).map(|blocks| walker.walk(blocks)).collect();
-    let mut all: Option<Waits> = None;
-    for part in found {
-        match &mut all {
-            Some(all) => all.add(&part),
-            None => all = Some(part),
-        }
-    }
-    all.map(|waits| waits.cycle(graph, &view)).unwrap_or_default()
+    Dependencies::of(graph, old).between(graph, old, new)
 }
 
 /// Per switch of the view, the row of the tables; `None` where they have none.
@@ -51,15 +75,29 @@ struct Mixed<'a> {
     new_rows: Vec<Option<usize>>,
 }
 
-impl Mixed<'_> {
-    fn walk(&self, blocks: &[usize]) -> Waits {
+impl<'a> Mixed<'a> {
+    fn of(graph: &'a Graph, view: &'a View, old: &'a Tables, new: &'a Tables) -> Self {
+        Self { graph, view, old, new, rows: rows(view, old), new_rows: rows(view, new) }
+    }
+
+    /// Over some LIDs; `None` if there are none.
+    fn all(&self, lids: &[usize]) -> Option<Waits> {
+        let parts = rayon::current_num_threads().max(1) * 2;
+        let each = lids.len().div_ceil(parts).max(1);
+        let found: Vec<Waits> = lids.par_chunks(each).map(|lids| self.walk(lids)).collect();
+        found.into_iter().reduce(|mut all, part| {
+            all.add(&part);
+            all
+        })
+    }
+
+    fn walk(&self, lids: &[usize]) -> Waits {
         let switches = self.view.switch_count();
         let mut waits = Waits::new(self.view, 1);
         let mut seen = vec![u32::MAX; switches];
         let mut next = Vec::new();
         let sources: Vec<usize> = (0..switches).filter(|sw| self.view.hosts(*sw) > 0).collect();
-        let per_block = super::super::tables::BLOCK;
-        for lid in blocks.iter().flat_map(|block| block * per_block..(block + 1) * per_block) {
+        for &lid in lids {
             // Only traffic between hosts fills buffers; the routes to switches carry management.
             if !self.is_host(lid) {
                 continue;
