@@ -1,5 +1,6 @@
 //! Which tables, and in which steps they are written.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -120,9 +121,9 @@ fn keep_unreachable(graph: &Graph, before: &Tables, after: &mut Tables) {
 
 /// One step of a change of tables.
 #[derive(Debug, Clone)]
-pub struct Stage {
+pub struct Stage<'a> {
     /// What the switches hold after it.
-    pub tables: Tables,
+    pub tables: Cow<'a, Tables>,
     /// Before it, packets that go by former entries have to leave the fabric.
     pub after_drain: bool,
 }
@@ -147,35 +148,36 @@ pub enum Manner {
 /// a credit loop ([`Dependencies::between`]). `held` are the dependencies of the old tables; `fresh` are
 /// cables that came back, by both their ports. `None`: the new tables have a loop themselves.
 #[must_use]
-pub fn stages(
+pub fn stages<'a>(
     graph: &Graph,
     held: &Dependencies,
     old: &Tables,
-    new: &Tables,
+    new: &'a Tables,
     fresh: &BTreeSet<PortIx>,
-) -> Option<(Manner, Vec<Stage>)> {
-    let step = |tables: Tables, after_drain| Stage { tables, after_drain };
+) -> Option<(Manner, Vec<Stage<'a>>)> {
+    let first = |tables: Tables| Stage { tables: Cow::Owned(tables), after_drain: false };
+    let last = |after_drain| Stage { tables: Cow::Borrowed(new), after_drain };
     let from_old = |to: &Tables| held.between(graph, old, to).is_empty();
     let to_new = |from: &Tables| Dependencies::of(graph, new).between(graph, new, from).is_empty();
     if from_old(new) {
-        return Some((Manner::AtOnce, vec![step(new.clone(), false)]));
+        return Some((Manner::AtOnce, vec![last(false)]));
     }
     let cable = |switch, number| graph.port(switch, number).filter(|port| graph.peer(*port).is_some());
     if let Some((kept, dropping)) = without_dead(old, new, |switch, number| cable(switch, number).is_none())
         && from_old(&dropping)
         && to_new(&dropping)
     {
-        return Some((Manner::DeadLast, vec![step(kept, false), step(new.clone(), true)]));
+        return Some((Manner::DeadLast, vec![first(kept), last(true)]));
     }
     if !fresh.is_empty() {
-        let mut first = old.clone();
+        let mut fresh_first = old.clone();
         for change in old.changes(new) {
             if cable(change.switch, change.after).is_some_and(|port| fresh.contains(&port)) {
-                first.set(change.switch, change.lid, change.after);
+                fresh_first.set(change.switch, change.lid, change.after);
             }
         }
-        if from_old(&first) && to_new(&first) {
-            return Some((Manner::NewFirst, vec![step(first, false), step(new.clone(), true)]));
+        if from_old(&fresh_first) && to_new(&fresh_first) {
+            return Some((Manner::NewFirst, vec![first(fresh_first), last(true)]));
         }
     }
     let mut empty = old.clone();
@@ -183,7 +185,7 @@ pub fn stages(
         empty.set(change.switch, change.lid, NO_PATH);
     }
     let manner = if from_old(&empty) { Manner::Drained } else { Manner::OldLoop };
-    to_new(&empty).then(|| (manner, vec![step(empty, false), step(new.clone(), true)]))
+    to_new(&empty).then(|| (manner, vec![first(empty), last(true)]))
 }
 
 /// The new tables with what goes by a dead cable left as it was, and the same with such entries empty, which

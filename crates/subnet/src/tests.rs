@@ -7,15 +7,16 @@ use fabric::agents::{Agents, Carried};
 use mad::header::DATA_AT;
 use mad::in_process::{Fabric, InProcess};
 use mad::injure::{Harm, Injured};
-use mad::sm::{LIDS_PER_BLOCK, attribute};
-use mad::values::{Method, PortState};
+use mad::sm::{LIDS_PER_BLOCK, SmInfo, attribute};
+use mad::values::{Method, PortState, SmState};
 use mad::{Address, Lid, Mad, Received};
 use seeded_random::SplitMix64;
-use topology::build::{FatTree, fat_tree};
+use topology::build::{FatTree, Torus, fat_tree, hypercube, torus};
 use topology::routing::check::Fault;
 use topology::routing::{Lids, Tables, check};
-use topology::{Graph, Kind, NodeIx, PortIx};
+use topology::{Graph, Kind, LinkSpec, NodeIx, PortIx};
 
+use crate::routes::Manner;
 use crate::{BroughtUp, Event, Manager, Options, Repaired};
 
 /// A fabric with a manager at its first host, that counts Sets and checks every state of its tables.
@@ -28,6 +29,8 @@ struct Lab {
     watched: bool,
     /// The tables that the switches hold, as far as the Sets say: by NodeIx of the agents' graph.
     held: Tables,
+    /// What a program that manages behind another port responds to SMInfo.
+    other_manager: Option<SmState>,
     /// States in between that had a loop or credit loop.
     bad: Vec<String>,
     states: u64,
@@ -40,7 +43,16 @@ impl Lab {
         let lids = std::sync::Arc::new(Lids::assign(agents.graph(), 0, |_| None).unwrap());
         let switches: Vec<NodeIx> = agents.graph().nodes_of(Kind::Switch).collect();
         let held = Tables::empty(lids, &switches);
-        Self { agents, here, sets: BTreeMap::new(), watched: false, held, bad: Vec::new(), states: 0 }
+        Self {
+            agents,
+            here,
+            sets: BTreeMap::new(),
+            watched: false,
+            held,
+            other_manager: None,
+            bad: Vec::new(),
+            states: 0,
+        }
     }
 
     /// The LIDs and tables that the fabric really has, and the graph of cables that are in place.
@@ -68,6 +80,14 @@ impl Fabric for Lab {
         let header = mad.header();
         if header.method() == Method::SET {
             *self.sets.entry(header.attribute()).or_default() += 1;
+        }
+        if let (Carried::Arrived(_, lid, request), Some(state)) = (&carried, self.other_manager) {
+            let mut mad = **request;
+            mad.header_mut().set_method(Method::GET_RESPONSE);
+            mad.data_mut::<SmInfo>().set_state(state);
+            mad.smp_mut().header_mut().set_returning(true);
+            let from = Address { lid: *lid, ..*to };
+            back.push((Duration::from_micros(20), Received { from, mad, undelivered: false }));
         }
         if let Carried::Answered(lid, answer) = carried {
             if header.method() == Method::SET && header.attribute() == attribute::LINEAR_TABLE {
@@ -232,6 +252,7 @@ fn a_dead_cable_and_its_return_change_only_what_they_must() {
         let all = repairs(&events);
         assert_eq!(all[0].down.len(), 1, "{all:?}");
         assert!(all.iter().all(|one| one.is_good()), "{all:?}");
+        assert!(matches!(all[0].manner, Manner::AtOnce | Manner::DeadLast), "no packet is dropped: {all:?}");
         whole(&transport.fabric);
         let (_, after) = transport.fabric.real();
         let changed = before.changes(&after).count();
@@ -252,6 +273,8 @@ fn a_dead_cable_and_its_return_change_only_what_they_must() {
         assert!(transport.fabric.agents.relink(cable));
         let events = attend(&mut manager, &mut transport, 3);
         assert!(repairs(&events).iter().all(|one| one.is_good()));
+        let manner = repairs(&events)[0].manner;
+        assert!(matches!(manner, Manner::AtOnce | Manner::NewFirst), "no packet is dropped: {manner:?}");
         whole(&transport.fabric);
         assert_eq!(transport.fabric.real().1, before, "with the cable the former tables are back");
         assert_eq!(transport.fabric.sets[&attribute::PORT_INFO], 4, "two ends, Armed and Active");
@@ -271,8 +294,7 @@ fn a_switch_that_dies_and_comes_back_and_a_host_that_goes() {
     transport.fabric.watched = true;
     ports.iter().for_each(|port| assert!(transport.fabric.agents.unlink(*port)));
     let events = attend(&mut manager, &mut transport, 5);
-    let down: usize = repairs(&events).iter().map(|one| one.down.len()).sum();
-    assert_eq!(down, 8);
+    assert_eq!(repairs(&events)[0].down.len(), 8, "one repair for all cables: {events:?}");
     let last = repairs(&events)[repairs(&events).len() - 1];
     assert!(last.cut_off == 1 && last.is_good() && last.findings.is_empty(), "{last:?}");
     whole(&transport.fabric);
@@ -308,5 +330,76 @@ fn a_bad_network_only_takes_longer() {
         let up = manager.bring_up(&mut transport, &mut |_| (), &|| false).unwrap();
         assert_eq!((up.failed_sets, up.lost_pairs, up.active_links), (0, 0, up.links), "{up:?}");
         assert!(up.links > 0);
+    }
+}
+
+/// Stopped at any moment and started again, the manager ends with the same LIDs and tables, and then has
+/// nothing more to set.
+#[test]
+fn a_manager_that_is_killed_at_any_moment_continues_from_what_the_fabric_has() {
+    let graph = fat_tree(&FatTree::new(4, 3)).unwrap();
+    let mut whole_one = InProcess::new(Lab::new(graph.clone()));
+    brought_up(&mut whole_one, Options::default());
+    let wanted = whole_one.fabric.real().1;
+    let mut random = SplitMix64::new(100);
+    for _ in 0..100 {
+        let mut transport = InProcess::new(Lab::new(graph.clone()));
+        let steps = std::cell::Cell::new(random.next_u64() % 60);
+        let stop = || steps.replace(steps.get().saturating_sub(1)) == 0;
+        let mut manager = Manager::new(Options::default()).unwrap();
+        let killed = manager.bring_up(&mut transport, &mut |_| (), &stop).is_err();
+        let (_, up) = brought_up(&mut transport, Options::default());
+        assert!(up.is_good(), "killed: {killed}: {up:?}");
+        assert_eq!(transport.fabric.real().1, wanted);
+        assert_eq!(brought_up(&mut transport, Options::default()).1.sets.total(), 0);
+    }
+}
+
+/// Other shapes, in which several cables die one after the other: no state in between has a credit loop.
+#[test]
+fn a_torus_and_a_hypercube_are_repaired_without_a_credit_loop() {
+    let graphs = [torus(&Torus::new(&[4, 4], 1)).unwrap(), hypercube(4, 1, LinkSpec::EDR4X).unwrap()];
+    let mut random = SplitMix64::new(7);
+    for graph in graphs {
+        let mut transport = InProcess::new(Lab::new(graph.clone()));
+        let options = Options { light_sweep: Duration::from_secs(1), ..Options::default() };
+        let (mut manager, up) = brought_up(&mut transport, options);
+        assert!(up.is_good(), "{up:?}");
+        whole(&transport.fabric);
+        transport.fabric.watched = true;
+        let cables = between_switches(&graph);
+        for _ in 0..6 {
+            let cable = cables[random.next_u64() as usize % cables.len()];
+            for pull in [true, false] {
+                let agents = &mut transport.fabric.agents;
+                assert!(if pull { agents.unlink(cable) } else { agents.relink(cable) });
+                let events = attend(&mut manager, &mut transport, 4);
+                assert!(repairs(&events).iter().all(|one| one.is_good()), "{events:?}");
+                whole(&transport.fabric);
+            }
+        }
+        assert_eq!(transport.fabric.bad, Vec::<String>::new());
+    }
+}
+
+/// One who finds a master sets nothing; one in standby is none.
+#[test]
+fn beside_another_master_nothing_is_set() {
+    for (state, is_refused) in
+        [(SmState::MASTER, true), (SmState::DISCOVERING, true), (SmState::STANDBY, false)]
+    {
+        let mut lab = Lab::new(fat_tree(&FatTree::new(4, 2)).unwrap());
+        let other = lab.agents.place(lab.agents.node("host00005").unwrap()).unwrap();
+        lab.agents.set_is_sm(other, true);
+        lab.other_manager = Some(state);
+        let mut transport = InProcess::new(lab);
+        let mut manager = Manager::new(Options::default()).unwrap();
+        let result = manager.bring_up(&mut transport, &mut |_| (), &|| false);
+        assert_eq!(result.is_err(), is_refused, "{state}");
+        assert_eq!(transport.fabric.sets.is_empty(), is_refused);
+        if let Err(error) = result {
+            let said = error.to_string();
+            assert!(said.starts_with("another subnet manager is at host00005/1 (it is "), "{said}");
+        }
     }
 }

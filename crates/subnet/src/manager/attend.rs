@@ -35,11 +35,18 @@ pub enum Event {
 #[derive(Default)]
 struct Pending {
     since: Option<Duration>,
+    /// When the last of them was reported.
+    last: Duration,
     cause: String,
     switches: BTreeSet<NodeIx>,
 }
 
 impl Pending {
+    /// When they are to be looked at: when no further one came for `settle`, or ten times that have passed.
+    fn due(&self, settle: Duration) -> Option<Duration> {
+        self.since.map(|since| (self.last + settle).min(since + settle * 10))
+    }
+
     fn add(
         &mut self,
         now: Duration,
@@ -49,6 +56,7 @@ impl Pending {
         if self.since.is_none() {
             (self.since, self.cause) = (Some(now), cause());
         }
+        self.last = now;
         self.switches.extend(switches);
     }
 }
@@ -74,8 +82,13 @@ impl Manager {
     ) -> Result<(), ManageError> {
         let mut pending = Pending::default();
         let mut next_look = transport.now() + self.options.light_sweep;
+        // A port that changed between the sweep and the clearing of its switch's mark is found by none other.
+        let unsure = std::mem::take(&mut self.unsure);
+        if !unsure.is_empty() {
+            pending.add(transport.now(), || "a look after the bring-up".to_owned(), unsure);
+        }
         while !stop() && until.is_none_or(|until| transport.now() < until) {
-            let due = pending.since.map_or(next_look, |since| since + self.options.settle);
+            let due = pending.due(self.options.settle).unwrap_or(next_look);
             let wait = due.saturating_sub(transport.now()).min(TICK);
             let received = match self.later.pop_front().or_else(|| self.asker.heard()) {
                 Some(received) => Some(received),
@@ -94,7 +107,7 @@ impl Manager {
                     pending.add(now, || "light sweep".to_owned(), changed);
                 }
             }
-            if pending.since.is_some_and(|since| transport.now() >= since + self.options.settle) {
+            if pending.due(self.options.settle).is_some_and(|due| transport.now() >= due) {
                 let Pending { cause, switches, .. } = std::mem::take(&mut pending);
                 self.settle(transport, &cause, &switches, event, stop)?;
             }

@@ -7,7 +7,8 @@ use mad::{Mad, MadTransport};
 use topology::routing::Tables;
 use topology::routing::check::Dependencies;
 
-use super::{Failures, ManageError, Manager, Prepared, Subnet, Work, elapsed, how, keep};
+use super::prepare::{Prepared, keep};
+use super::{Failures, ManageError, Manager, Subnet, Work, elapsed, how};
 use crate::model::Model;
 use crate::report::{BroughtUp, NAMED, Sets};
 use crate::routes::{Routes, Stage};
@@ -39,6 +40,7 @@ impl Manager {
         keep(self, &model)?;
         let (mut sets, mut failures) = (Sets::default(), Failures::default());
 
+        self.unsure.clear();
         tell("setting LIDs and link parameters, computing the forwarding tables (LFTs)");
         let at = transport.now();
         let (graph, lids, engine) = (model.graph.clone(), model.lids.clone(), self.options.engine);
@@ -132,7 +134,10 @@ impl Manager {
         let work = Work { good: &mut good, counts, failures };
         let ended = self.send(transport, model, work, model.switch_sets(), stop);
         for (node, info) in reported {
-            model.nodes[node.index()].switch = Some(info);
+            let before = model.nodes[node.index()].switch.replace(info);
+            if before.is_some_and(|before| before.state_change()) {
+                self.unsure.insert(node);
+            }
         }
         ended
     }
@@ -142,7 +147,7 @@ impl Manager {
         &mut self,
         transport: &mut T,
         model: &mut Model,
-        steps: &[Stage],
+        steps: &[Stage<'_>],
         counts: &mut Sets,
         failures: &mut Failures,
         stop: &dyn Fn() -> bool,

@@ -1,5 +1,6 @@
 //! After a change: looks at the switches concerned, routes again, and writes what differs.
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 
 use mad::sm::{NodeInfo, PortInfo, SwitchInfo};
@@ -17,8 +18,9 @@ use crate::routes::{Manner, Routes, Stage, stages};
 use crate::set::{Set, Subject};
 use crate::wanted::Step;
 
-/// How often switches are asked that did not respond, by other routes after what the others reported.
-const ROUNDS: usize = 3;
+/// How often further switches are looked at after what the first ones reported, and those that did not
+/// respond are asked by another route.
+const ROUNDS: usize = 4;
 
 /// What is gathered on the way.
 #[derive(Default)]
@@ -30,9 +32,11 @@ struct Course {
 }
 
 /// What the ports of switches report, and of each switch that did not respond one request and why.
+#[derive(Default)]
 struct Reports {
     ports: Vec<(PortIx, PortInfo)>,
     silent: HashMap<NodeIx, (Subject, String)>,
+    heard: BTreeSet<NodeIx>,
 }
 
 impl Manager {
@@ -51,9 +55,8 @@ impl Manager {
         if let Some(what) = self.look(transport, subnet, switches, &mut course, stop)? {
             return Ok(Err(what));
         }
-        let before = subnet.routes.routing.tables.clone();
         let Course { mut sets, mut failures, down, up } = course;
-        let mut manner = Manner::AtOnce;
+        let (mut manner, mut entries, mut changed) = (Manner::AtOnce, 0, BTreeSet::new());
         let is_changed = !down.is_empty() || !up.is_empty() || !subnet.model.written.is_whole();
         if is_changed {
             let mut routes = subnet.routes.again(&subnet.model.graph)?;
@@ -62,18 +65,22 @@ impl Manager {
             self.set_ports(transport, model, Step::Arm, &mut sets, &mut failures, stop)?;
             self.set_ports(transport, model, Step::Activate, &mut sets, &mut failures, stop)?;
             let fresh = up.iter().flat_map(|port| [Some(*port), model.graph.peer(*port)]).flatten().collect();
-            let steps_to = |routes: &Routes| {
-                stages(&model.graph, held, &model.written.tables, &routes.routing.tables, &fresh)
-            };
-            let mut course = steps_to(&routes);
+            let mut course = steps_to(model, held, &routes, &fresh);
             if course.is_none() && routes.engine != Engine::MinHop {
+                drop(course);
                 routes = Routes::anew(&model.graph, &model.lids)?;
-                course = steps_to(&routes);
+                course = steps_to(model, held, &routes, &fresh);
             }
-            let at_once = || vec![Stage { tables: routes.routing.tables.clone(), after_drain: false }];
+            let at_once =
+                || vec![Stage { tables: Cow::Borrowed(&routes.routing.tables), after_drain: false }];
             let steps;
             (manner, steps) = course.unwrap_or_else(|| (Manner::AtOnce, at_once()));
+            for change in subnet.routes.routing.tables.changes(&routes.routing.tables) {
+                entries += 1;
+                changed.insert(change.switch);
+            }
             self.write_tables(transport, model, &steps, &mut sets, &mut failures, stop)?;
+            drop(steps);
             subnet.routes = routes;
         }
         let seconds = elapsed(transport, begun);
@@ -81,11 +88,6 @@ impl Manager {
             subnet.held = Dependencies::of(&subnet.model.graph, &subnet.model.written.tables);
         }
         let model = &subnet.model;
-        let (mut entries, mut changed) = (0, BTreeSet::new());
-        for change in before.changes(&subnet.routes.routing.tables) {
-            entries += 1;
-            changed.insert(change.switch);
-        }
         let place = |port: &PortIx| fabric::names::place(&model.whole, *port);
         let (links, active_links) = model.links();
         Ok(Ok(Repaired {
@@ -106,8 +108,9 @@ impl Manager {
         }))
     }
 
-    /// Reads the ports of switches, those that do not respond again by other routes, and takes over which
-    /// cables are up. What was not known before, in words.
+    /// Reads the ports of switches, and takes over which cables are up. Where a cable went down, the switch
+    /// at its other end is looked at, too; of one that does not respond, its neighbours: a switch that died
+    /// is known by all its cables then, and not by one after the other. What was not known before, in words.
     fn look<T: MadTransport + ?Sized>(
         &mut self,
         transport: &mut T,
@@ -117,17 +120,21 @@ impl Manager {
         stop: &dyn Fn() -> bool,
     ) -> Result<Option<String>, ManageError> {
         let model = &mut subnet.model;
-        let mut left = switches.clone();
-        for round in 1..=ROUNDS {
+        let (mut left, mut looked) = (switches.clone(), BTreeSet::new());
+        let mut silent = HashMap::new();
+        for _ in 0..ROUNDS {
             left.retain(|switch| model.path(*switch).is_some());
             if left.is_empty() {
                 break;
             }
-            self.clear(transport, model, &left, course, stop)?;
-            let Reports { ports, silent } = self.read_ports(transport, model, &left, stop)?;
-            let (mut down, mut up) = (model.down.clone(), Vec::new());
-            for (port, info) in ports {
-                match of_port(model, port, &info) {
+            let mut reports = self.clear(transport, model, &left, course, stop)?;
+            looked.append(&mut left);
+            self.read_ports(transport, model, &mut reports, stop)?;
+            let before = model.down.clone();
+            let mut up = Vec::new();
+            let mut down = before.clone();
+            for (port, info) in &reports.ports {
+                match of_port(model, *port, info) {
                     Some(Change::Down(cable)) => drop(down.insert(cable)),
                     Some(Change::Up(port)) => up.push(port),
                     Some(Change::New(port)) => {
@@ -136,31 +143,40 @@ impl Manager {
                     }
                     None => {}
                 }
-                model.ports[port.index()] = Some(info);
+                model.ports[port.index()] = Some(*info);
             }
-            course.down.extend(down.difference(&model.down));
             if let Some(what) = self.meet(transport, model, &up, stop)? {
                 return Ok(Some(what));
             }
-            for port in up {
-                let cable = model.cable(port).unwrap_or(port);
+            for cable in up.into_iter().filter_map(|port| model.cable(port)) {
                 down.remove(&cable);
                 course.up.insert(cable);
             }
+            let fell: Vec<PortIx> = down.difference(&before).copied().collect();
+            course.down.extend(&fell);
             let moved = model.set_down(down);
-            if silent.is_empty() || !moved || round == ROUNDS {
-                for (subject, reason) in silent.into_values() {
-                    course.failures.add(|| format!("{}: {reason}", words(&model.graph, subject)));
-                }
-                break;
+            let ends = fell.iter().flat_map(|port| [Some(*port), model.whole.peer(*port)]).flatten();
+            let silents = reports.silent.keys();
+            let around = silents.flat_map(|node| model.graph.cabled(*node)).map(|(_, far)| far);
+            let next = ends.chain(around).map(|port| model.whole.owner(port));
+            left.extend(next.filter(|it| model.whole.kind(*it) == Kind::Switch && !looked.contains(it)));
+            if moved {
+                // By another route it may respond.
+                left.extend(reports.silent.keys());
             }
-            left = silent.into_keys().collect();
+            reports.silent.iter().for_each(|(node, why)| drop(silent.insert(*node, why.clone())));
+            reports.heard.iter().for_each(|node| drop(silent.remove(node)));
+        }
+        for (node, (subject, reason)) in silent {
+            if model.path(node).is_some() {
+                course.failures.add(|| format!("{}: {reason}", words(&model.graph, subject)));
+            }
         }
         Ok(None)
     }
 
     /// Clears the switches' mark of a changed port, before the ports are read: a change after that sets it
-    /// again.
+    /// again. Who does not respond to this is not asked for its ports.
     fn clear<T: MadTransport + ?Sized>(
         &mut self,
         transport: &mut T,
@@ -168,45 +184,54 @@ impl Manager {
         switches: &BTreeSet<NodeIx>,
         course: &mut Course,
         stop: &dyn Fn() -> bool,
-    ) -> Result<(), ManageError> {
+    ) -> Result<Reports, ManageError> {
         let sets = switches.iter().filter_map(|switch| {
             let mut info: SwitchInfo = model.nodes.get(switch.index())?.switch?;
             info.set_linear_top(model.lids.top()).set_state_change(true);
             Some(Set::Switch(*switch, info))
         });
-        // Who does not respond to this does not respond to the question that follows either, which says so.
+        let mut reports = Reports::default();
+        let mut good = |subject: Subject, mad: Option<&Mad>| {
+            let Subject::Switch(node) = subject else { return };
+            match mad {
+                Some(_) => drop(reports.heard.insert(node)),
+                None => drop(reports.silent.insert(node, (subject, "not answered".to_owned()))),
+            }
+        };
         let mut failures = Failures::default();
-        let work = Work { good: &mut |_, _| (), counts: &mut course.sets, failures: &mut failures };
-        self.send(transport, model, work, sets, stop)
+        let work = Work { good: &mut good, counts: &mut course.sets, failures: &mut failures };
+        self.send(transport, model, work, sets, stop)?;
+        Ok(reports)
     }
 
-    /// The external ports of switches as they are now.
+    /// The external ports of the switches that were heard, as they are now.
     fn read_ports<T: MadTransport + ?Sized>(
         &mut self,
         transport: &mut T,
         model: &Model,
-        switches: &BTreeSet<NodeIx>,
+        reports: &mut Reports,
         stop: &dyn Fn() -> bool,
-    ) -> Result<Reports, ManageError> {
+    ) -> Result<(), ManageError> {
         let graph = &model.graph;
-        let mut reports = Reports { ports: Vec::new(), silent: HashMap::new() };
-        let ports = switches.iter().flat_map(|switch| graph.ports(*switch));
-        let requests = ports.filter(|port| graph.number(*port) > 0).filter_map(|port| {
+        let Reports { ports, silent, heard } = reports;
+        let asked: Vec<PortIx> = heard.iter().flat_map(|switch| graph.ports(*switch)).collect();
+        let requests = asked.into_iter().filter(|port| graph.number(*port) > 0).filter_map(|port| {
             let subject = Subject::Port(port);
             Some((subject, subject.get(graph, &model.path(graph.owner(port))?)))
         });
         let mut done = |subject: Subject, outcome: Outcome| {
             let Subject::Port(port) = subject else { return };
             match outcome {
-                Outcome::Answer(mad) => reports.ports.push((port, *mad.data::<PortInfo>())),
-                outcome => drop(reports.silent.insert(graph.owner(port), (subject, why(&outcome)))),
+                Outcome::Answer(mad) => ports.push((port, *mad.data::<PortInfo>())),
+                outcome => drop(silent.insert(graph.owner(port), (subject, why(&outcome)))),
             }
         };
         if !self.asker.all(transport, requests, &mut done, stop)? {
             return Err(ManageError::Stopped);
         }
-        reports.ports.sort_by_key(|one| one.0);
-        Ok(reports)
+        ports.sort_by_key(|one| one.0);
+        heard.retain(|node| !silent.contains_key(node));
+        Ok(())
     }
 
     /// Asks who is behind ports that came up. In words what is not as it was: another node, or a switch that
@@ -255,4 +280,14 @@ impl Manager {
         }
         Ok(what)
     }
+}
+
+/// The steps in which the switches come to the routes; `None`: the routes have a loop themselves.
+fn steps_to<'a>(
+    model: &Model,
+    held: &Dependencies,
+    routes: &'a Routes,
+    fresh: &BTreeSet<PortIx>,
+) -> Option<(Manner, Vec<Stage<'a>>)> {
+    stages(&model.graph, held, &model.written.tables, &routes.routing.tables, fresh)
 }
