@@ -60,6 +60,65 @@ pub enum FleetError {
         /// Why not, with what to do.
         why: String,
     },
+    /// The directory of kept connections cannot be used.
+    #[error(
+        "connections cannot be kept in {path}: {source}: see that only this user can write there, or leave out --keep"
+    )]
+    Kept {
+        /// The directory.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// Neither the command line nor the environment names hosts.
+    #[error(
+        "no hosts are given: name a file with --hosts FILE, hosts with --on HOSTS, or set HOSTS or HOSTS_FILE"
+    )]
+    NoneGiven,
+    /// A list of hosts is wrong.
+    #[error("{given}: {why}")]
+    Set {
+        /// The option or variable that gives it.
+        given: &'static str,
+        /// With what to do.
+        why: String,
+    },
+    /// A variable of the environment is wrong.
+    #[error("{name}={value} is not understood: {next}")]
+    Variable {
+        /// Its name.
+        name: &'static str,
+        /// Its value.
+        value: String,
+        /// What to do.
+        next: &'static str,
+    },
+    /// A local file cannot be read or written.
+    #[error("{path} cannot be {what}: {source}")]
+    Local {
+        /// The file.
+        path: PathBuf,
+        /// What was tried.
+        what: &'static str,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// A file does not belong to this run.
+    #[error("{path} is no state of this command on these hosts: name another file, or remove it")]
+    OtherRun {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A rule for hosts is wrong.
+    #[error("{path}, line {line}: {why}")]
+    Rule {
+        /// The file.
+        path: PathBuf,
+        /// Counted from 1.
+        line: usize,
+        /// With what to do.
+        why: String,
+    },
     /// The caller wants no more.
     #[error(
         "interrupted before all hosts were connected: `tieline up --hosts` continues, `tieline down --hosts` ends what runs"
@@ -70,6 +129,16 @@ pub enum FleetError {
 impl FleetError {
     /// Whether the user can correct it in the file or on the command line.
     pub fn is_usage(&self) -> bool {
-        matches!(self, Self::File { .. } | Self::Line { .. } | Self::NoHosts { .. })
+        matches!(
+            self,
+            Self::File { .. }
+                | Self::Line { .. }
+                | Self::NoHosts { .. }
+                | Self::NoneGiven
+                | Self::Set { .. }
+                | Self::Variable { .. }
+                | Self::OtherRun { .. }
+                | Self::Rule { .. }
+        )
     }
 }

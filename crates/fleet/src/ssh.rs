@@ -1,26 +1,18 @@
 //! Runs a command on a host, by the program `ssh`.
 
-use std::io::{Read, Write};
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
-
+use crate::children::{How, Input, Job, Limits, run_all};
+use crate::connections::Kept;
 use crate::error::{FleetError, Result};
 
-/// Until a connection stands.
-const CONNECT_S: u32 = 10;
-/// How often it is asked whether all that is to end.
-const LOOK: Duration = Duration::from_millis(20);
-/// Looks at a command that was killed.
-const LAST_LOOKS: u32 = 50;
-/// How long what a command has printed may take to come, once it has ended.
-const LAST_WORDS: Duration = Duration::from_millis(500);
+/// Until a connection stands, if nothing else is said.
+pub(crate) const CONNECT: Duration = Duration::from_secs(10);
+/// A host that says nothing for so long, so often, is gone. Without this a command on it would never end.
+const ALIVE: [&str; 2] = ["ServerAliveInterval=5", "ServerAliveCountMax=3"];
 /// More is no answer to any command that is run here.
-const OUTPUT_BYTES_MAX: usize = 4 << 20;
+const OUTPUT_BYTES_MAX: u64 = 4 << 20;
 /// Of a failure as much is shown.
 const WHY_CHARS_MAX: usize = 300;
 /// ssh's own failures, such as no connection.
@@ -35,6 +27,10 @@ pub struct Ssh {
     pub program: String,
     /// How long a command may take.
     pub limit: Duration,
+    /// How long a connection may take until it stands.
+    pub connect: Duration,
+    /// Where connections are kept for the next command; none: each command makes its own.
+    pub kept: Option<Kept>,
     /// Once it returns true, commands are ended.
     pub stop: fn() -> bool,
 }
@@ -42,7 +38,26 @@ pub struct Ssh {
 impl Ssh {
     /// The usual program.
     pub fn new(limit: Duration, stop: fn() -> bool) -> Self {
-        Self { program: "ssh".into(), limit, stop }
+        Self { program: "ssh".into(), limit, connect: CONNECT, kept: None, stop }
+    }
+
+    /// The program with its options, up to the host; the command is to follow. Only what these commands rely
+    /// on is set: all else is as the user has configured it.
+    pub(crate) fn command(&self, host: &str) -> Command {
+        let mut command = Command::new(&self.program);
+        // Nobody is there to answer a question.
+        command.args(["-T", "-o", "BatchMode=yes", "-o"]);
+        // ssh counts in whole seconds, and 0 stands for no limit.
+        command.arg(format!("ConnectTimeout={}", self.connect.as_secs().max(1)));
+        // What it says of itself is read: not less than errors, and not more.
+        for option in ALIVE.iter().chain(&["LogLevel=ERROR"]) {
+            command.args(["-o", option]);
+        }
+        if let Some(kept) = &self.kept {
+            command.args(kept.options());
+        }
+        command.args(["--", host]);
+        command
     }
 
     /// Runs a command on a host with this input: what it prints, if it ends with one of these exit statuses.
@@ -50,9 +65,7 @@ impl Ssh {
     /// # Errors
     /// There is no ssh; the host cannot be reached; the command fails or takes too long, or is ended.
     pub(crate) fn run(&self, host: &str, words: &[&str], input: &str, fine: &[i32]) -> Result<String> {
-        let mut command = Command::new(&self.program);
-        // Nobody is there to answer a question.
-        command.args(["-T", "-o", "BatchMode=yes", "-o", &format!("ConnectTimeout={CONNECT_S}"), "--", host]);
+        let mut command = self.command(host);
         command.arg(words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "));
         let ended = self.finish(command, input)?;
         match ended {
@@ -80,26 +93,33 @@ impl Ssh {
         Ok(name.unwrap_or(host).trim().to_owned())
     }
 
-    fn finish(&self, mut command: Command, input: &str) -> Result<Ended> {
-        // A group of its own, so that what it starts ends with it.
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-        let child = command.spawn();
-        let mut child =
-            child.map_err(|source| FleetError::NoSsh { program: self.program.clone(), source })?;
-        let pipes = Pipes::new(&mut child, input);
-        let until = Instant::now() + self.limit;
-        loop {
-            if let Ok(Some(status)) = child.try_wait() {
-                let (out, err) = pipes.all();
-                return Ok(Ended::With(status.code(), out, err));
-            }
-            let is_late = Instant::now() >= until;
-            if is_late || (self.stop)() {
-                end(&mut child);
-                return if is_late { Ok(Ended::TooLate) } else { Err(FleetError::Stopped) };
-            }
-            std::thread::sleep(LOOK);
-        }
+    fn finish(&self, command: Command, input: &str) -> Result<Ended> {
+        let input = Input::Bytes { bytes: input.as_bytes().to_vec(), stays_open: false };
+        let mut job = Some(Job { command, input, begins: None, ends: None });
+        let limits = Limits { at_once: 1, time: Some(self.limit), stop: self.stop };
+        let mut outcome = Err(FleetError::Stopped);
+        run_all(
+            &[0],
+            limits,
+            |_| job.take().ok_or_else(|| std::io::ErrorKind::NotFound.into()),
+            |_, mut ended| {
+                let text = |spool: &mut crate::spool::Spool| {
+                    String::from_utf8_lossy(&spool.first(OUTPUT_BYTES_MAX).unwrap_or_default()).into_owned()
+                };
+                let (out, err) = (text(&mut ended.out), text(&mut ended.err));
+                outcome = match ended.how {
+                    How::Exited(status) => Ok(Ended::With(status, out, err)),
+                    How::LeftOpen => Ok(Ended::With(Some(0), out, err)),
+                    How::TimedOut => Ok(Ended::TooLate),
+                    How::Stopped => Err(FleetError::Stopped),
+                    How::NotStarted(source) => {
+                        Err(FleetError::NoSsh { program: self.program.clone(), source })
+                    }
+                };
+            },
+            || {},
+        );
+        outcome
     }
 }
 
@@ -107,73 +127,6 @@ enum Ended {
     /// Status (none: a signal ended it), standard output, standard error.
     With(Option<i32>, String, String),
     TooLate,
-}
-
-/// Ends a command and what it has started in its group.
-fn end(child: &mut Child) {
-    let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
-    for _ in 0..LAST_LOOKS {
-        if !matches!(child.try_wait(), Ok(None)) {
-            return;
-        }
-        std::thread::sleep(LOOK);
-    }
-}
-
-/// What a command prints. Its pipes may outlive it: ssh leaves processes that share connections and hold them
-/// open.
-struct Pipes {
-    out: Arc<Mutex<Vec<u8>>>,
-    err: Arc<Mutex<Vec<u8>>>,
-    ended: Receiver<()>,
-}
-
-impl Pipes {
-    /// A thread for each: none of them is waited for without a limit.
-    fn new(child: &mut Child, input: &str) -> Self {
-        let (end, ended) = channel();
-        let (out, err) = (Arc::default(), Arc::default());
-        read(child.stdout.take(), &out, end.clone());
-        read(child.stderr.take(), &err, end);
-        if let Some(mut stdin) = child.stdin.take() {
-            let input = input.to_owned();
-            // What ends before it has read it, ends with an error of its own.
-            let write = move || drop(stdin.write_all(input.as_bytes()));
-            let _ = std::thread::Builder::new().name("ssh-input".into()).spawn(write);
-        }
-        Self { out, err, ended }
-    }
-
-    /// What has come, once the command has ended.
-    fn all(self) -> (String, String) {
-        let until = Instant::now() + LAST_WORDS;
-        for _ in 0..2 {
-            let left = until.saturating_duration_since(Instant::now());
-            if self.ended.recv_timeout(left).is_err() {
-                break;
-            }
-        }
-        let text = |bytes: &Mutex<Vec<u8>>| {
-            let bytes = bytes.lock().unwrap_or_else(PoisonError::into_inner);
-            String::from_utf8_lossy(&bytes).into_owned()
-        };
-        (text(&self.out), text(&self.err))
-    }
-}
-
-fn read(from: Option<impl Read + Send + 'static>, into: &Arc<Mutex<Vec<u8>>>, end: Sender<()>) {
-    let (Some(mut from), into) = (from, Arc::clone(into)) else { return };
-    let work = move || {
-        let mut piece = vec![0; 16 * 1024];
-        while let Ok(read @ 1..) = from.read(&mut piece) {
-            let mut all = into.lock().unwrap_or_else(PoisonError::into_inner);
-            // What is too much is read and dropped: the other end does not wait for it.
-            let room = OUTPUT_BYTES_MAX.saturating_sub(all.len()).min(read);
-            all.extend(piece.iter().take(room));
-        }
-        let _ = end.send(());
-    };
-    let _ = std::thread::Builder::new().name("ssh-output".into()).spawn(work);
 }
 
 fn on(host: &str, why: String) -> FleetError {
@@ -201,7 +154,7 @@ fn error_of(out: &str) -> Option<String> {
     Some(plain(value.get("error")?.as_str()?))
 }
 
-fn last_line(text: &str) -> Option<String> {
+pub(crate) fn last_line(text: &str) -> Option<String> {
     let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
     Some(plain(line.strip_prefix("tieline: ").unwrap_or(line)))
 }
@@ -211,7 +164,7 @@ fn plain(text: &str) -> String {
 }
 
 /// A word for the shell at the other end.
-fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,[]".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) && !word.contains(['[', ']']) {
         return word.to_owned();
@@ -221,6 +174,8 @@ fn quoted(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
 
     fn ssh(script: &str, limit: Duration) -> (tempfile::TempDir, Ssh) {
@@ -232,7 +187,7 @@ mod tests {
         std::fs::write(&path, script).unwrap();
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
         let program = path.to_str().unwrap().to_owned();
-        (folder, Ssh { program, limit, stop: || false })
+        (folder, Ssh { program, ..Ssh::new(limit, || false) })
     }
 
     fn run(script: &str, limit_ms: u64) -> std::result::Result<String, String> {
