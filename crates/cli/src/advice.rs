@@ -10,7 +10,7 @@ use node_client::runtime_dir::{DEFAULT_CLUSTER, ENV_CLUSTER};
 static CLUSTER: OnceLock<String> = OnceLock::new();
 
 /// Commands that belong to no cluster.
-const OF_NONE: [&str; 6] = ["clusters", "fabric", "run", "sockets", "tune", "help"];
+const OF_NONE: [&str; 7] = ["clusters", "fabric", "fleet", "run", "sockets", "tune", "help"];
 /// And of `bench`.
 const BENCH_OF_NONE: [&str; 5] = ["acceptance", "compare", "compare-builds", "limits", "thresholds"];
 /// How a command begins in a text.

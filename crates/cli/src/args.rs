@@ -4,6 +4,7 @@ mod bench;
 pub(crate) mod bench_tools;
 mod exit_help;
 pub(crate) mod fabric;
+mod fleet;
 mod help;
 mod hosts;
 pub(crate) mod link;
@@ -20,6 +21,7 @@ use clap::{Args, FromArgMatches, Parser, Subcommand};
 use tieline::NodeId;
 
 pub(crate) use bench::{Acceptance, Bench, Compare, CompareBuilds, Hosts, Limits, Scipp};
+pub(crate) use fleet::{FleetAction, FleetCopy, FleetFetch, FleetRun, FleetSelect, FleetVerify};
 pub(crate) use hosts::{ClusterAction, Init, Join, Leave, Renew};
 pub(crate) use node::NodeAction;
 pub(crate) use sockets::{Run, SocketsAction};
@@ -191,6 +193,18 @@ pub(crate) enum Command {
         /// The action.
         #[command(subcommand)]
         action: ClusterAction,
+    },
+    /// Run commands on many hosts over ssh, copy files to and from them, compare them
+    #[command(after_help = "Examples:\n  tieline fleet ping --hosts hosts.txt\n  \
+                            tieline fleet run --on 'node[001-128]' uptime\n  \
+                            tieline fleet copy --hosts hosts.txt /etc/hosts /etc/hosts\n  \
+                            tieline fleet verify --hosts hosts.txt\n\n\
+                            Your own ssh is used, with its configuration, keys, agent and known hosts. It asks nothing: what it would ask \
+                            is an error of that host, with the next step.")]
+    Fleet {
+        /// The action.
+        #[command(subcommand)]
+        action: FleetAction,
     },
     /// Run a program with the sockets library preloaded; the program's exit status is the command's
     #[command(after_help = "Examples:\n  tieline run -- curl -s http://localhost/\n  \

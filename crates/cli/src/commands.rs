@@ -13,6 +13,7 @@ mod clusters;
 pub(crate) mod conntest;
 mod diag;
 mod fabric;
+mod fleet;
 mod hosts;
 mod in_namespaces;
 mod link;
@@ -78,6 +79,7 @@ fn dispatch(cli: &Cli, output: Output) -> Outcome {
         Command::Verify(arguments) => verify::run(common, arguments, output),
         Command::Node { action } => node::run(common, action, output),
         Command::Cluster { action } => hosts::run(common, action, output),
+        Command::Fleet { action } => fleet::run(action, output),
         Command::Run(arguments) => run::run(common, arguments, output),
         Command::Sockets { action } => sockets::run(common, action, output),
         Command::Tune(arguments) => tune::run(common, arguments, output),

@@ -96,6 +96,11 @@ fn meaning(command: &Command) -> Meaning {
         },
         Command::Node { action } => of(of_node(action), Node::One),
         Command::Cluster { action } => of_cluster(action),
+        Command::Fleet { .. } => Meaning {
+            no_cluster: Some("hosts of a list belong to no cluster"),
+            no_runtime_dir: true,
+            ..of("fleet", Node::Nothing("name hosts with --on or --hosts"))
+        },
         Command::Run(_) => Meaning {
             no_cluster: Some(NO_CLUSTER_OF_SOCKETS),
             ..of("run", Node::Nothing("it needs no node"))

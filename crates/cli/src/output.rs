@@ -201,6 +201,17 @@ fn shown(text: &str) -> Cow<'_, str> {
     text.chars().map(|c| if may_be(c) { c } else { '?' }).collect::<String>().into()
 }
 
+/// What other programs have printed, as it is; on a terminal without characters that control it.
+pub(crate) fn print_foreign(bytes: &[u8]) -> std::io::Result<()> {
+    if !std::io::stdout().is_terminal() {
+        return print_bytes(bytes);
+    }
+    let may_be = |c: char| is_printable(c) || matches!(c, '\n' | '\t');
+    let text: String =
+        String::from_utf8_lossy(bytes).chars().map(|c| if may_be(c) { c } else { '?' }).collect();
+    print_bytes(text.as_bytes())
+}
+
 /// A result that is a file, not a text. A reader that has gone away is no error.
 pub(crate) fn print_bytes(bytes: &[u8]) -> std::io::Result<()> {
     is_open()?;

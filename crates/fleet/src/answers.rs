@@ -1,5 +1,6 @@
 //! Answers that are the same are one group.
 
+use crate::host_set::fold;
 use crate::remote::Answer;
 
 /// Hosts that gave the same answer.
@@ -31,4 +32,22 @@ pub fn grouped(answers: Vec<Answer>) -> Vec<Group> {
 fn is_same(one: &mut Answer, other: &mut Answer) -> bool {
     let kind = |answer: &Answer| answer.failure.as_ref().map(|failure| failure.kind);
     kind(one) == kind(other) && one.out.is_same(&mut other.out) && one.err.is_same(&mut other.err)
+}
+
+/// So much of an answer is compared line by line.
+const DIFF_BYTES: u64 = 1 << 20;
+/// Lines around a difference.
+const CONTEXT: usize = 2;
+
+/// What differs between the standard output of two groups, as `diff -u` shows it; of long ones between their
+/// first 1 MiB. Empty: nothing.
+///
+/// # Errors
+/// Output that lies in a temporary file cannot be read.
+pub fn difference(from: &mut Group, to: &mut Group) -> std::io::Result<String> {
+    let (one, other) = (from.answer.out.first(DIFF_BYTES)?, to.answer.out.first(DIFF_BYTES)?);
+    let (one, other) = (String::from_utf8_lossy(&one), String::from_utf8_lossy(&other));
+    let diff = similar::TextDiff::from_lines(&one, &other);
+    let names = [&from.hosts, &to.hosts].map(|hosts| fold(hosts.iter().map(String::as_str)));
+    Ok(diff.unified_diff().context_radius(CONTEXT).header(&names[0], &names[1]).to_string())
 }

@@ -104,7 +104,7 @@ pub enum FleetError {
         source: std::io::Error,
     },
     /// A file does not belong to this run.
-    #[error("{path} is no state of this command on these hosts: name another file, or remove it")]
+    #[error("{path} is no state of this command: name another file, or remove it")]
     OtherRun {
         /// The file.
         path: PathBuf,

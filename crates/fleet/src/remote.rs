@@ -87,7 +87,7 @@ impl Marks {
             "{{ exec 3<&0 </dev/null; printf '%s\\n' {word}; printf '%s\\n' {word} >&2\n\
              (trap '' HUP INT TERM; while read -r x <&3; do :; done; kill -TERM 0; sleep 1; kill -KILL 0) \
              >/dev/null 2>&1 & w=$!\n\
-             sh -c {command} 3<&-; s=$?; printf '%s %s\\n' {word} $s >&2; exec 2>/dev/null; kill -KILL $w; exit $s; }}\n"
+             (eval {command}) 3<&-; s=$?; printf '%s %s\\n' {word} $s >&2; exec 2>/dev/null; kill -KILL $w; exit $s; }}\n"
         )
     }
 
@@ -95,7 +95,7 @@ impl Marks {
     fn fed(&self, command: &str) -> String {
         let (word, command) = (&self.word, quoted(command));
         format!(
-            "printf \"%s\\n\" {word}; printf \"%s\\n\" {word} >&2; sh -c {command}; s=$?; \
+            "printf \"%s\\n\" {word}; printf \"%s\\n\" {word} >&2; (eval {command}); s=$?; \
              printf \"%s %s\\n\" {word} $s >&2; exit $s"
         )
     }

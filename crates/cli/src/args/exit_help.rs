@@ -41,6 +41,13 @@ pub(super) fn of(path: &[String]) -> Option<&'static str> {
             "the program's; 127 there is no such program, 126 it cannot be executed, 2 wrong usage, 4 the library is missing, the file \
              of --stats cannot be created, or --strict and the library cannot be preloaded."
         }
+        ["fleet", "close"] => DONE,
+        ["fleet", "verify"] => {
+            "0 no host deviates, 1 a host deviates or could not be examined, 2 wrong usage, list or rules, 4 could not run."
+        }
+        ["fleet", ..] => {
+            "0 all hosts did it, 1 a host did not, 2 wrong usage or list, 4 could not run or could not write."
+        }
         ["tune"] => "0 done, 3 measured but not stored, because the machine was busy, 4 could not run.",
         ["sockets", "stat"] => {
             "0 done, 2 wrong usage or a file that holds no statistics, 4 there is no such process, or could not run."

@@ -9,7 +9,7 @@ use clap::{Arg, Command, CommandFactory};
 use super::{Cli, exit_help};
 
 /// Common options that a command never uses; `meaning` refuses them with the reason.
-const MEANINGLESS: [(&[&str], &[&str]); 37] = [
+const MEANINGLESS: [(&[&str], &[&str]); 44] = [
     (&["up"], &["node"]),
     (&["down"], &["node"]),
     (&["on"], &["node"]),
@@ -28,6 +28,13 @@ const MEANINGLESS: [(&[&str], &[&str]); 37] = [
     (&["sockets"], &["node", "cluster"]),
     (&["sockets", "status"], &["node", "cluster"]),
     (&["sockets", "stat"], &["node", "cluster"]),
+    (&["fleet"], &["node", "cluster", "runtime_dir"]),
+    (&["fleet", "run"], &["node", "cluster", "runtime_dir"]),
+    (&["fleet", "ping"], &["node", "cluster", "runtime_dir"]),
+    (&["fleet", "copy"], &["node", "cluster", "runtime_dir"]),
+    (&["fleet", "fetch"], &["node", "cluster", "runtime_dir"]),
+    (&["fleet", "verify"], &["node", "cluster", "runtime_dir"]),
+    (&["fleet", "close"], &["node", "cluster", "runtime_dir"]),
     (&["bench", "compare"], &["node", "cluster", "runtime_dir"]),
     (&["bench", "compare-builds"], &["node", "cluster", "runtime_dir"]),
     (&["bench", "thresholds"], &["node", "cluster", "runtime_dir"]),
@@ -282,8 +289,11 @@ mod tests {
                     below(sub, &path, found);
                     continue;
                 }
+                let fleet = path.len() > 1 && path[0] == "fleet";
                 let fabric = path.len() > 1 && path[0] == "fabric";
                 let words = match sub.get_name() {
+                    "copy" if fleet => "a b",
+                    "fetch" | "run" if fleet => "a",
                     "serve" | "route" if fabric => "a.toml",
                     "drain" if fabric => "a.toml leaf",
                     "compare" | "diff" | "convert" | "draw" if fabric => "a.toml b.toml",

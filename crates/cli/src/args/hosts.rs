@@ -111,7 +111,7 @@ fn host(text: &str) -> Result<String, String> {
 /// Lives of a token, in seconds.
 const LIFE_S: std::ops::RangeInclusive<u64> = 1..=1_000_000;
 
-fn life(text: &str) -> Result<Duration, String> {
+pub(super) fn life(text: &str) -> Result<Duration, String> {
     let of = |unit: char, seconds: u64| {
         let number = text.strip_suffix(unit)?.parse::<u64>().ok()?;
         number.checked_mul(seconds).map(Duration::from_secs)

@@ -1,0 +1,184 @@
+//! `tieline fleet` as a user types it, against real ssh servers.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+#[allow(dead_code, reason = "shared with the tests of the library, which use all of it")]
+#[path = "../../fleet/tests/real/servers.rs"]
+mod servers;
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use servers::{Lab, kill, runs, until};
+
+/// A user's shell: `ssh` is the lab's.
+struct Shell<'a> {
+    lab: &'a Lab,
+}
+
+impl Shell<'_> {
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tieline-commands"));
+        let path = format!("{}:{}", self.lab.path("").display(), std::env::var("PATH").unwrap());
+        command.arg("fleet").args(words).env("PATH", path).env("XDG_RUNTIME_DIR", self.lab.path(""));
+        for name in ["HOSTS", "HOSTS_FILE", "FF_MAX_PARALLEL", "SLURM_JOB_NODELIST", "UPLOADS_DIR"] {
+            command.env_remove(name);
+        }
+        command.current_dir(self.lab.path("")).stdin(Stdio::null());
+        command
+    }
+
+    /// Exit status, standard output, standard error.
+    fn run(&self, words: &[&str]) -> (i32, String, String) {
+        let output = self.command(words).output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
+    }
+
+    fn json(&self, words: &[&str]) -> (i32, Value) {
+        let (status, out, err) = self.run(words);
+        (status, serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}{err}")))
+    }
+}
+
+#[test]
+fn the_same_answers_are_one_group_and_who_failed_is_listed() {
+    let Some(mut lab) = Lab::new() else { return };
+    for name in ["n1", "n2", "n3"] {
+        lab.server(name, "");
+    }
+    lab.server("odd", "SetEnv WHO=odd");
+    fs::write(lab.path("hosts"), "include more\nodd\n").unwrap();
+    fs::write(lab.path("more"), "group all = n[1-3]\n@all\n").unwrap();
+    let shell = Shell { lab: &lab };
+    let command = "printf 'one\\n%s\\nthree\\n' ${WHO:-two}";
+    let (status, out, err) = shell.run(&["run", "--hosts", "hosts", "--diff", command]);
+    assert_eq!(status, 0, "{out}{err}");
+    let wanted = "---- n[1-3] (3 hosts) ----\none\ntwo\nthree\n---- odd ----\n--- n[1-3]\n+++ odd\n@@ -1,3 +1,3 @@\n one\n-two\n+odd\n three\n";
+    assert_eq!(out, wanted);
+    let (status, out, _) = shell.run(&["run", "-f", "hosts", "-P", "-x", "n[2-3]", "echo $WHO; echo end"]);
+    let mut lines: Vec<&str> = out.lines().collect();
+    lines.sort_unstable();
+    assert_eq!((status, lines), (0, vec!["n1: ", "n1: end", "odd: end", "odd: odd"]));
+
+    // Some fail: the status, the list, the file; and the same command goes on with them.
+    let marker = lab.path("marker");
+    let command =
+        format!("test -e {} || test \"$WHO\" != odd || {{ echo no >&2; exit 7; }}", marker.display());
+    let words =
+        ["run", "-w", "n1,odd,nowhere.invalid", "--punch-list", "list", "--resume", "state", &command];
+    let (status, out, _) = shell.run(&words);
+    assert_eq!(status, 1, "{out}");
+    assert!(
+        out.contains("---- odd: exit status 7 ----\nno\n2 of 3 hosts failed:\n  odd: exit status 7\n"),
+        "{out}"
+    );
+    let list = fs::read_to_string(lab.path("list")).unwrap();
+    assert!(
+        list.starts_with("odd;exit-status;exit status 7\nnowhere.invalid;unknown-name;its name"),
+        "{list}"
+    );
+    fs::write(&marker, "").unwrap();
+    let (status, out, _) = shell.run(&words);
+    assert!(
+        status == 1 && out.contains("1 of 2 hosts failed, 1 had done it before:\n  nowhere.invalid: "),
+        "{out}"
+    );
+    let (status, _, err) = shell.run(&["run", "-w", "n1", "--resume", "state", "false"]);
+    assert!(status == 2 && err.contains("state is no state of this command"), "{err}");
+}
+
+#[test]
+fn json_has_each_host_with_its_status_and_output() {
+    let Some(mut lab) = Lab::new() else { return };
+    lab.server("n1", "");
+    let shell = Shell { lab: &lab };
+    let (status, report) = shell.json(&["run", "-w", "nowhere.invalid,n1", "--json", "echo hello; exit 3"]);
+    assert_eq!(
+        (status, &report["schema"], &report["complete"]),
+        (1, &"tieline.fleet/1".into(), &false.into())
+    );
+    let host = &report["hosts"][1];
+    assert_eq!(
+        (&host["host"], &host["status"], &host["stdout"]),
+        (&"n1".into(), &3.into(), &"hello\n".into())
+    );
+    assert_eq!(report["hosts"][0]["kind"], "unknown-name");
+    let (status, report) = shell.json(&["verify", "-w", "n1", "--json"]);
+    assert_eq!((status, &report["schema"]), (0, &"tieline.fleet-verify/1".into()));
+    assert!(report["hosts"][0]["facts"]["kernel"].is_string(), "{report}");
+    let (status, _, err) = shell.run(&["run", "--hosts", "gone", "true"]);
+    assert!(status == 2 && err.contains("gone cannot be read: No such file"), "{err}");
+    let (status, _, err) = shell.run(&["ping"]);
+    assert!(status == 2 && err.contains("no hosts are given: name a file with --hosts FILE"), "{err}");
+    let mut command = shell.command(&["ping"]);
+    let ended = command.env("HOSTS", "n1").env("FF_MAX_PARALLEL", "2").output().unwrap();
+    let out = String::from_utf8_lossy(&ended.stdout);
+    assert!(
+        ended.status.success() && out.starts_with("n1: ") && out.contains("ping: all 1 hosts done"),
+        "{out}"
+    );
+}
+
+#[test]
+fn output_that_is_no_text_is_in_files_as_it_is() {
+    let Some(mut lab) = Lab::new() else { return };
+    lab.server("n1", "");
+    let shell = Shell { lab: &lab };
+    let (status, out, err) =
+        shell.run(&["run", "-w", "n1", "--output-dir", "all", "printf '\\000\\377'; echo e >&2"]);
+    assert_eq!(status, 0, "{out}{err}");
+    assert_eq!(fs::read(lab.path("all/n1.out")).unwrap(), [0, 255]);
+    assert_eq!(fs::read(lab.path("all/n1.err")).unwrap(), b"e\n");
+    // 100 MB to a pipe.
+    let mut command = shell.command(&["run", "-w", "n1", "head -c 100000000 /dev/zero"]);
+    assert_eq!(command.output().unwrap().stdout.len(), "---- n1 ----\n".len() + 100_000_000 + 1);
+}
+
+#[test]
+fn connections_are_kept_and_closed() {
+    let Some(mut lab) = Lab::new() else { return };
+    lab.server("n1", "");
+    let shell = Shell { lab: &lab };
+    let keep = ["run", "-w", "n1", "--keep", "5m", "echo $SSH_CONNECTION"];
+    let (status, first, err) = shell.run(&keep);
+    assert_eq!(status, 0, "{first}{err}");
+    let folder = lab.path("tieline-fleet");
+    assert_eq!(fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700);
+    // The same connection: the port at this end is the same.
+    assert_eq!(shell.run(&keep).1, first);
+    assert_eq!(shell.run(&["close"]), (0, "1 connections closed\n".into(), String::new()));
+    assert!(!folder.exists());
+    assert_ne!(shell.run(&keep[..3].iter().chain(&keep[5..]).copied().collect::<Vec<_>>()).1, first);
+}
+
+#[test]
+fn ctrl_c_ends_the_command_on_all_hosts_and_each_ssh() {
+    let Some(mut lab) = Lab::new() else { return };
+    lab.server("n1", "");
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    lab.knows("silent", silent.local_addr().unwrap().port(), true);
+    let shell = Shell { lab: &lab };
+    let word = format!("{}.5", 200_000 + std::process::id());
+    // One text: so only the process on the host has the number as a word of its own.
+    let text = format!("sleep {word}");
+    let mut command = shell.command(&["run", "-w", "n1,silent", &text]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let pid = child.id();
+    until("the command", || runs(&word));
+    kill(pid, "INT");
+    let ended = child.wait_with_output().unwrap();
+    let out = String::from_utf8_lossy(&ended.stdout);
+    assert_eq!(ended.status.code(), Some(130), "{out}");
+    assert!(
+        out.contains(
+            "2 of 2 hosts failed:\n  n1,silent: the run was interrupted: run the same command again"
+        ),
+        "{out}"
+    );
+    until("the end of it there", || !runs(&word));
+    let config = lab.path("config").display().to_string();
+    until("the end of each ssh", || !runs(&config));
+}
