@@ -11,6 +11,11 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 use crate::spool::{Spool, find};
 
+/// A program that has not begun its work for so long does not keep others from being started: a host that
+/// does not answer delays nobody.
+const SLOW_START: Duration = Duration::from_secs(3);
+/// Times as many as the caller allows may run because of that.
+const SLOW_TIMES: usize = 2;
 /// How often it is asked whether all that is to end.
 const LOOK: Duration = Duration::from_millis(50);
 /// How long a program has to end by itself, once its input was closed: the other end of ssh ends its command.
@@ -88,7 +93,7 @@ pub(crate) fn run_all(
     let mut piece = vec![0; PIECE_BYTES];
     loop {
         let is_stopped = (limits.stop)();
-        while !is_stopped && running.len() < limits.at_once.max(1) {
+        while !is_stopped && has_room(&running, limits.at_once.max(1)) {
             let Some(number) = waiting.next() else { break };
             match job(number).and_then(Running::start) {
                 Ok(started) => running.push((number, started)),
@@ -117,6 +122,16 @@ pub(crate) fn run_all(
         }
         idle();
     }
+}
+
+/// Whether a further program may be started.
+fn has_room(running: &[(usize, Running)], at_once: usize) -> bool {
+    if running.len() < at_once {
+        return true;
+    }
+    let is_slow = |one: &Running| !one.out.has_begun() && one.began.elapsed() > SLOW_START;
+    running.len() < at_once.saturating_mul(SLOW_TIMES)
+        && running.iter().filter(|(_, one)| !is_slow(one)).count() < at_once
 }
 
 impl Ended {

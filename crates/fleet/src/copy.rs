@@ -64,8 +64,8 @@ impl Source {
         }
         let archive = archive(paths)?;
         let command = format!(
-            "d={}; {NO_OPTION} if [ ! -d \"$d\" ]; then echo \"$d is no directory: make it first\" >&2; exit 1; fi; \
-             exec tar -xf - -C \"$d\"",
+            "d={}; {NO_OPTION} if [ -d \"$d\" ]; then :; else echo \"$d is no directory: make it first\" >&2; \
+             exit 1; fi; exec tar -xf - -C \"$d\"",
             quoted(to)
         );
         Ok(Self { path: archive.path().into(), command, _archive: Some(archive) })

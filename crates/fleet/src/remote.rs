@@ -19,8 +19,8 @@ const END_BYTES: u64 = 4096;
 /// So much of what ssh says is read.
 const SAID_BYTES: u64 = 64 << 10;
 /// Descriptors of this process that one host takes: three pipes, one for its end, two files of its output,
-/// and two while it is started.
-const FDS_OF_A_HOST: u64 = 8;
+/// and two while it is started; for the hosts that are slow to answer again as many.
+const FDS_OF_A_HOST: u64 = 16;
 /// Descriptors for all else.
 const FDS_BESIDE: u64 = 64;
 
