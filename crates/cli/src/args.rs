@@ -21,7 +21,9 @@ use clap::{Args, FromArgMatches, Parser, Subcommand};
 use tieline::NodeId;
 
 pub(crate) use bench::{Acceptance, Bench, Compare, CompareBuilds, Hosts, Limits, Scipp};
-pub(crate) use fleet::{FleetAction, FleetCopy, FleetFetch, FleetRun, FleetSelect, FleetVerify};
+pub(crate) use fleet::{
+    FleetAction, FleetCopy, FleetFetch, FleetReport, FleetRun, FleetSelect, FleetSetup, FleetVerify,
+};
 pub(crate) use hosts::{ClusterAction, Init, Join, Leave, Renew};
 pub(crate) use node::NodeAction;
 pub(crate) use sockets::{Run, SocketsAction};

@@ -182,3 +182,17 @@ fn ctrl_c_ends_the_command_on_all_hosts_and_each_ssh() {
     let config = lab.path("config").display().to_string();
     until("the end of each ssh", || !runs(&config));
 }
+
+#[test]
+fn keys_are_set_up_at_a_terminal_alone() {
+    let Some(mut lab) = Lab::new() else { return };
+    lab.server("n1", "");
+    let shell = Shell { lab: &lab };
+    let (status, out, err) = shell.run(&["setup-ssh", "-w", "n1"]);
+    assert!(status == 0 && out.contains("setup-ssh: all 1 hosts done"), "{out}{err}");
+    fs::remove_file(lab.path("known_hosts")).unwrap();
+    let (status, out, err) = shell.run(&["setup-ssh", "-w", "n1"]);
+    assert_eq!(status, 4, "{out}{err}");
+    assert!(err.contains("n1 would ask for a password or a host key, and there is no terminal"), "{err}");
+    assert!(!lab.path("known_hosts").exists(), "nothing was changed");
+}

@@ -1,7 +1,6 @@
-//! Copies files to hosts, and fetches files from them, through the standard input and output of ssh.
+//! Copies files to hosts, through the standard input of ssh.
 
 use std::fs::File;
-use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -112,55 +111,10 @@ impl OnMany<'_> {
         let task = |_| Ok(Task { command: source.command.clone(), input: Some(File::open(&source.path)?) });
         self.tasks(hosts, task, |number, answer| each(number, in_words(answer)), idle);
     }
-
-    /// Fetches a file from each host into a directory of the host's name in `into`.
-    pub fn fetch(
-        &self,
-        hosts: &[String],
-        file: &str,
-        into: &Path,
-        mut each: impl FnMut(usize, Answer),
-        idle: impl FnMut(),
-    ) {
-        let command = format!(
-            "f={}; case $f in -*) f=./$f;; esac; if [ -d \"$f\" ]; then echo \"$f is a directory: fetch a file\" >&2; \
-             exit 1; fi; exec cat \"$f\"",
-            quoted(file.strip_prefix("~/").unwrap_or(file))
-        );
-        let name = Path::new(file).file_name().unwrap_or_default();
-        let stored = |number, answer: Answer| {
-            let mut answer = in_words(answer);
-            if answer.failure.is_none() {
-                let path = place_of(into, &answer.host).join(name);
-                answer.failure = store(&mut answer, &path).err().map(|error| {
-                    Failure::new(Kind::Here, format!("{} cannot be written here: {error}", path.display()))
-                });
-            }
-            each(number, answer);
-        };
-        self.run(hosts, &command, stored, idle);
-    }
-}
-
-/// The directory of a host: its name, as far as that is the name of a file.
-pub fn place_of(folder: &Path, host: &str) -> PathBuf {
-    let name = host.replace('/', "_");
-    folder.join(if name.starts_with('.') { format!("_{name}") } else { name })
-}
-
-/// Complete, or not at all.
-fn store(answer: &mut Answer, path: &Path) -> std::io::Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    std::fs::create_dir_all(folder)?;
-    let mut file =
-        tempfile::Builder::new().permissions(PermissionsExt::from_mode(0o644)).tempfile_in(folder)?;
-    answer.out.each_piece(|piece| file.write_all(piece))?;
-    file.persist(path)?;
-    Ok(())
 }
 
 /// A failure with what the command said of it.
-fn in_words(mut answer: Answer) -> Answer {
+pub(crate) fn in_words(mut answer: Answer) -> Answer {
     if let Some(Failure { kind: Kind::Status(_), why }) = &mut answer.failure
         && let Some(said) =
             last_line(&String::from_utf8_lossy(&answer.err.last(SAID_BYTES).unwrap_or_default()))

@@ -12,7 +12,7 @@ use crate::ssh::quoted;
 pub use rules::{Rules, read_rules};
 
 /// Prints the facts, on a host.
-const SCRIPT: &str = include_str!("facts.sh");
+pub(crate) const SCRIPT: &str = include_str!("facts.sh");
 /// More facts of one host are none.
 const FACTS_BYTES_MAX: u64 = 1 << 20;
 /// The fact with the host's clock, which is compared with this host's.

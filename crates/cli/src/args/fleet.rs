@@ -30,6 +30,17 @@ pub(crate) enum FleetAction {
     #[command(after_help = "Examples:\n  tieline fleet fetch --hosts hosts.txt /var/log/dmesg\n  \
                             tieline fleet fetch --on 'node[1-4]' --to results out.txt     # results/node1/out.txt and so on")]
     Fetch(FleetFetch),
+    /// Collect logs, facts and settings of each host for a problem report
+    #[command(after_help = "Examples:\n  tieline fleet report --hosts hosts.txt\n  \
+                            tieline fleet report --on node7 --to report-42     # report-42/node7/report.tar.gz\n\n\
+                            What the user may not read there is left out; `sudo` is not used. Command lines and environments are not collected.")]
+    Report(FleetReport),
+    /// Install your key on hosts that ask for a password; ssh asks for it, and for unknown host keys, at the
+    /// terminal
+    #[command(after_help = "Examples:\n  tieline fleet setup-ssh --hosts hosts.txt\n  \
+                            tieline fleet setup-ssh --on 'node[1-4]' --key ~/.ssh/id_ed25519.pub\n\n\
+                            Hosts that need nothing are left alone. A host whose key has changed is named and left alone, too.")]
+    SetupSsh(FleetSetup),
     /// Compare processors, memory, network adapters, limits, services, clocks and versions of the hosts
     #[command(after_help = "Examples:\n  tieline fleet verify --hosts hosts.txt\n  \
                             tieline fleet verify --hosts hosts.txt --rules rules.txt --services sshd,slurmd\n  \
@@ -124,6 +135,28 @@ pub(crate) struct FleetFetch {
     /// The file on the hosts
     #[arg(value_name = "FILE")]
     pub file: String,
+}
+
+/// `fleet report`.
+#[derive(Debug, Args)]
+pub(crate) struct FleetReport {
+    /// Hosts.
+    #[command(flatten)]
+    pub select: FleetSelect,
+    /// The directory here
+    #[arg(long, value_name = "DIR", default_value = "fleet-report")]
+    pub to: PathBuf,
+}
+
+/// `fleet setup-ssh`.
+#[derive(Debug, Args)]
+pub(crate) struct FleetSetup {
+    /// Hosts.
+    #[command(flatten)]
+    pub select: FleetSelect,
+    /// The public key that is installed [default: the one that `ssh-copy-id` chooses]
+    #[arg(long, value_name = "FILE")]
+    pub key: Option<PathBuf>,
 }
 
 /// `fleet verify`.

@@ -9,7 +9,7 @@ use clap::{Arg, Command, CommandFactory};
 use super::{Cli, exit_help};
 
 /// Common options that a command never uses; `meaning` refuses them with the reason.
-const MEANINGLESS: [(&[&str], &[&str]); 44] = [
+const MEANINGLESS: [(&[&str], &[&str]); 46] = [
     (&["up"], &["node"]),
     (&["down"], &["node"]),
     (&["on"], &["node"]),
@@ -34,6 +34,8 @@ const MEANINGLESS: [(&[&str], &[&str]); 44] = [
     (&["fleet", "copy"], &["node", "cluster", "runtime_dir"]),
     (&["fleet", "fetch"], &["node", "cluster", "runtime_dir"]),
     (&["fleet", "verify"], &["node", "cluster", "runtime_dir"]),
+    (&["fleet", "report"], &["node", "cluster", "runtime_dir"]),
+    (&["fleet", "setup-ssh"], &["node", "cluster", "runtime_dir"]),
     (&["fleet", "close"], &["node", "cluster", "runtime_dir"]),
     (&["bench", "compare"], &["node", "cluster", "runtime_dir"]),
     (&["bench", "compare-builds"], &["node", "cluster", "runtime_dir"]),

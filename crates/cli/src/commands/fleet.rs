@@ -1,5 +1,6 @@
 //! `tieline fleet`.
 
+mod setup;
 mod shown;
 mod verify;
 
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use ::fleet::{Answer, FleetError, Kept, OnMany, Selection, Source, Ssh, State, command_of};
 
-use crate::args::{FleetAction, FleetCopy, FleetFetch, FleetRun, FleetSelect};
+use crate::args::{FleetAction, FleetCopy, FleetFetch, FleetReport, FleetRun, FleetSelect};
 use crate::exit::{FAIL, Failure, Outcome, PASS};
 use crate::interrupt;
 use crate::output::Output;
@@ -28,6 +29,8 @@ pub(super) fn run(action: &FleetAction, output: Output) -> Outcome {
         FleetAction::Ping(select) => ping(select, output),
         FleetAction::Copy(arguments) => copy(arguments, output),
         FleetAction::Fetch(arguments) => fetch(arguments, output),
+        FleetAction::Report(arguments) => report(arguments, output),
+        FleetAction::SetupSsh(arguments) => setup::run(arguments, output),
         FleetAction::Verify(arguments) => verify::run(arguments, output),
         FleetAction::Close => {
             let closed = ::fleet::close("ssh")?;
@@ -169,6 +172,14 @@ fn fetch(arguments: &FleetFetch, output: Output) -> Outcome {
     let style = Style { silent: true, ..Style::of("fetch", file) };
     over(&arguments.select, &reach, style, output, |many, hosts, each, idle| {
         many.fetch(hosts, file, &into, each, idle);
+    })
+}
+
+fn report(arguments: &FleetReport, output: Output) -> Outcome {
+    let reach = Reach::new(&arguments.select)?;
+    let style = Style { silent: true, ..Style::of("report", "report.tar.gz") };
+    over(&arguments.select, &reach, style, output, |many, hosts, each, idle| {
+        many.report(hosts, &arguments.to, each, idle);
     })
 }
 

@@ -144,3 +144,19 @@ fn facts_of_hosts_are_collected_and_compared() {
     let with_rule: usize = all.deviations.iter().map(|one| one.hosts.len()).sum();
     assert_eq!(with_rule, 4, "{:?}", all.deviations);
 }
+
+#[test]
+fn a_report_of_each_host_is_an_archive() {
+    let Some(mut lab) = Lab::new() else { return };
+    let hosts = [lab.server("a", "")];
+    let into = lab.path("reports");
+    let answers = all(&hosts, |each| many(&lab.ssh()).report(&hosts, &into, each, || {}));
+    assert_eq!(answers[0].failure, None);
+    let tar = |words: &[&str]| {
+        let mut tar = std::process::Command::new("tar");
+        let output = tar.args(words).arg("-f").arg(into.join("a/report.tar.gz")).arg("report/facts").output();
+        String::from_utf8(output.unwrap().stdout).unwrap()
+    };
+    assert!(tar(&["-xzO"]).contains("\nkernel\t"), "{}", tar(&["-xzO"]));
+    assert_eq!(tar(&["-tz"]), "report/facts\n");
+}
