@@ -93,9 +93,11 @@ pub(crate) fn run_all(
     let mut piece = vec![0; PIECE_BYTES];
     loop {
         let is_stopped = (limits.stop)();
+        // Starting many programs takes a while, which is not given to the later ones in addition.
+        let turn = Instant::now();
         while !is_stopped && has_room(&running, limits.at_once.max(1)) {
             let Some(number) = waiting.next() else { break };
-            match job(number).and_then(Running::start) {
+            match job(number).and_then(|job| Running::start(job, turn)) {
                 Ok(started) => running.push((number, started)),
                 Err(error) => ended(number, Ended::not_begun(How::NotStarted(error))),
             }
@@ -158,6 +160,8 @@ struct Running {
     /// Its work was done at this moment.
     done_at: Option<Instant>,
     began: Instant,
+    /// From here on its time counts.
+    turn: Instant,
     /// Why it was told to end, and when it is killed.
     ending: Option<(How, Instant)>,
     exited: Option<Option<i32>>,
@@ -166,7 +170,7 @@ struct Running {
 }
 
 impl Running {
-    fn start(job: Job) -> std::io::Result<Self> {
+    fn start(job: Job, turn: Instant) -> std::io::Result<Self> {
         let Job { mut command, input, begins, ends } = job;
         // A group of its own: what it starts ends with it, and Ctrl-C of a terminal comes to the caller
         // alone.
@@ -214,6 +218,7 @@ impl Running {
             tail: Vec::new(),
             done_at: None,
             began: Instant::now(),
+            turn,
             ending: None,
             exited: None,
             is_ready: true,
@@ -222,7 +227,7 @@ impl Running {
 
     /// Tells a program to end whose time is over, and kills one that does not.
     fn hurry(&mut self, now: Instant, limits: Limits, is_stopped: bool) {
-        let is_late = limits.time.is_some_and(|time| now >= self.began + time);
+        let is_late = limits.time.is_some_and(|time| now >= self.turn + time);
         let is_left = self.done_at.is_some_and(|at| now >= at + LEFT_OPEN);
         match &self.ending {
             Some((_, until)) if now >= *until => kill(&mut self.child),
@@ -235,14 +240,15 @@ impl Running {
     }
 
     fn end(&mut self, how: How, now: Instant) {
-        // Where nothing at the other end watches its input, there is nothing to wait for.
-        let grace = if self.stdin.take().is_some() && self.stays_open { GRACE } else { Duration::ZERO };
+        // Where nothing at the other end watches its input, or has begun to, there is nothing to wait for.
+        let is_watched = self.stdin.take().is_some() && self.stays_open && self.out.has_begun();
+        let grace = if is_watched { GRACE } else { Duration::ZERO };
         self.ending = Some((how, now + grace));
     }
 
     /// Until when nothing is to be done for it.
     fn next_look(&self, limits: Limits) -> Option<Instant> {
-        let late = limits.time.map(|time| self.began + time);
+        let late = limits.time.map(|time| self.turn + time);
         let left = self.done_at.map(|at| at + LEFT_OPEN);
         match &self.ending {
             Some((_, until)) => Some(*until),
