@@ -96,7 +96,7 @@ impl Remote {
     }
 
     /// The node has further addresses: a rail that is cut is to be noticed sooner.
-    pub(crate) fn has_other_rails(&self) -> std::io::Result<()> {
+    pub(crate) fn give_up_sooner(&self) -> std::io::Result<()> {
         Ok(sockopt::set_tcp_user_timeout(&self.socket, UNACKNOWLEDGED_OF_RAILS_MS)?)
     }
 

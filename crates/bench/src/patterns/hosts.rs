@@ -5,6 +5,7 @@
 
 use std::{
     fs,
+    os::unix::process::CommandExt,
     process::{Child, Command, Stdio},
     thread,
     time::{Duration, Instant},
@@ -80,7 +81,10 @@ impl Hosts {
 
     /// Takes the first host's end of a rail `down`, or `up`.
     pub fn set_rail(&self, rail: usize, state: &str) -> Result<()> {
-        self.0[0].ip(&["link", "set", &format!("eth{rail}"), state])
+        let interface = format!("eth{rail}");
+        let mut command = self.0[0].command("ip");
+        let next = "something else has taken the interface or its namespace away: run it again";
+        run(command.args(["link", "set", &interface, state]), "ip", "iproute2", next).map_err(absent)
     }
 
     /// A program on one of them, on one processor.
@@ -99,7 +103,8 @@ impl Namespace {
         run(&mut command, "unshare", "util-linux", "network namespaces need root, run this as root")
             .map_err(absent)?;
         let mut command = Command::new("unshare");
-        command.args(["--net", "cat"]).stdin(Stdio::piped()).stdout(Stdio::null());
+        // Not of this process's group: Ctrl-C would take the namespace away before what uses it has ended.
+        command.args(["--net", "cat"]).stdin(Stdio::piped()).stdout(Stdio::null()).process_group(0);
         let space = Self { holder: command.spawn().map_err(BenchError::io("unshare"))? };
         let began = Instant::now();
         while !space.is_apart() {
@@ -142,7 +147,8 @@ impl Drop for Namespace {
 
 /// Runs a short program to its end; the error is one line. `next` is what to do if it fails.
 fn run(command: &mut Command, program: &str, package: &str, next: &str) -> std::result::Result<(), String> {
-    let output = command.stdin(Stdio::null()).output();
+    // It is short: Ctrl-C ends the caller behind it.
+    let output = command.stdin(Stdio::null()).process_group(0).output();
     let output = output
         .map_err(|error| format!("`{program}` cannot be run ({error}): install the package {package}"))?;
     if output.status.success() {
@@ -175,6 +181,11 @@ mod tests {
         for (host, address) in ADDRESSES.iter().enumerate() {
             assert!(addresses(host).contains(address), "{}", addresses(host));
         }
+        // Ctrl-C, which comes to all of a group, does not take a namespace away from what uses it.
+        let group = |pid| rustix::process::getpgid(pid).unwrap();
+        let holders =
+            hosts.0.iter().map(|space| group(Some(rustix::process::Pid::from_child(&space.holder))));
+        assert!(holders.into_iter().all(|holders| holders != group(None)));
         let paths = hosts.0.each_ref().map(Namespace::path);
         drop(hosts);
         assert!(paths.iter().all(|path| fs::read_link(path).is_err()), "a holder is still there");

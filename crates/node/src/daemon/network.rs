@@ -132,7 +132,7 @@ impl Daemon {
                     let is_only = network.hosts.addresses(node).len() == 1;
                     let dial = |channel| {
                         let remote = Remote::dial(address, node, channel)?;
-                        if is_only { Ok(()) } else { remote.has_other_rails() }.map(|()| remote)
+                        if is_only { Ok(()) } else { remote.give_up_sooner() }.map(|()| remote)
                     };
                     let remote = channel
                         .map_err(|error| error.to_string())
