@@ -27,7 +27,7 @@ macro_rules! alone {
 
 alone! {
     life_cycle maps copy channels descriptors dma dma_gather cancel callbacks_end threads handles unsupported forked
-    closed_standard demolib forgotten limits
+    closed_standard demolib forgotten limits cancelled_thread
 }
 
 #[test]

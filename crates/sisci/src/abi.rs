@@ -18,17 +18,21 @@ macro_rules! export {
         $(#[$attribute])*
         // SAFETY: no other library of a program defines the API's names.
         #[unsafe(no_mangle)]
-        pub extern "C" fn $name($($argument: $type),*) $(-> $returned)? $body
+        pub extern "C-unwind" fn $name($($argument: $type),*) $(-> $returned)? {
+            #[inline(never)]
+            fn body($($argument: $type),*) $(-> $returned)? $body
+            $crate::abi::cancel::held_off(|| body($($argument),*))
+        }
 
         const _: () = {
             // SAFETY: as above.
             #[unsafe(export_name = concat!("_SISCI_PUBLIC_FUNC_ST_", stringify!($name)))]
-            extern "C" fn without_threads($($argument: $type),*) $(-> $returned)? {
+            extern "C-unwind" fn without_threads($($argument: $type),*) $(-> $returned)? {
                 $name($($argument),*)
             }
             // SAFETY: as above.
             #[unsafe(export_name = concat!("_SISCI_PUBLIC_FUNC_MT_", stringify!($name)))]
-            extern "C" fn with_threads($($argument: $type),*) $(-> $returned)? {
+            extern "C-unwind" fn with_threads($($argument: $type),*) $(-> $returned)? {
                 $name($($argument),*)
             }
         };
@@ -36,6 +40,7 @@ macro_rules! export {
 }
 
 pub mod blocks;
+mod cancel;
 pub mod channels;
 pub mod dma;
 pub mod information;

@@ -1,0 +1,52 @@
+//! Keeps `pthread_cancel` out of calls of this library. A thread that is cancelled in the middle of one, as
+//! programs do whose threads can be cancelled at any time, would be unwound through Rust code that holds
+//! locks; the C library ends the whole program where that code catches the exception. It is cancelled when
+//! the call ends.
+
+use std::ffi::c_int;
+use std::ptr::null_mut;
+
+// Of glibc.
+const ENABLED: c_int = 0;
+const DISABLED: c_int = 1;
+const DEFERRED: c_int = 0;
+const ASYNCHRONOUS: c_int = 1;
+
+// They unwind if the thread was cancelled meanwhile.
+unsafe extern "C-unwind" {
+    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+    fn pthread_setcanceltype(of: c_int, before: *mut c_int) -> c_int;
+    fn pthread_testcancel();
+}
+
+/// Runs the body of a call. Neither this function nor its caller may have anything to clean up: both are
+/// unwound, without a look at their tables, if the thread is cancelled before or behind the body.
+#[inline(always)]
+pub(crate) fn held_off<T: Copy>(body: impl FnOnce() -> T + Copy) -> T {
+    let (mut state, mut of) = (ENABLED, DEFERRED);
+    // The signal of a thread that cancels this one may be on its way: its handler looks at the type alone.
+    // SAFETY: the function is the C library's, and writes to a variable of this frame.
+    unsafe { pthread_setcanceltype(DEFERRED, &raw mut of) };
+    // SAFETY: as above.
+    unsafe { pthread_setcancelstate(DISABLED, &raw mut state) };
+    let value = body();
+    // SAFETY: as above. It does not unwind: the type is such that a thread ends in certain calls only.
+    unsafe { pthread_setcancelstate(state, null_mut()) };
+    if of == ASYNCHRONOUS {
+        at_any_time(state);
+    }
+    value
+}
+
+/// The thread can be cancelled at any time again. Where it was cancelled meanwhile it ends here, and not as
+/// its state is set: glibc 2.36 would give a thread that ends there no result.
+#[cold]
+#[inline(never)]
+fn at_any_time(state: c_int) {
+    if state == ENABLED {
+        // SAFETY: it may unwind, through frames that own nothing.
+        unsafe { pthread_testcancel() };
+    }
+    // SAFETY: as above.
+    unsafe { pthread_setcanceltype(ASYNCHRONOUS, null_mut()) };
+}
