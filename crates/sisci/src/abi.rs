@@ -12,16 +12,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::code::{Code, Result};
 use crate::last_error;
 
-/// Exports functions under their three names.
+/// Exports functions under their three names. `@held_off_briefly` is for those that take some nanoseconds
+/// and do not wait, unless another host is involved ([`cancel`]).
 macro_rules! export {
-    ($($(#[$attribute:meta])* fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $returned:ty)? $body:block)*) => {$(
+    (@$guard:ident $($(#[$attribute:meta])* fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $returned:ty)? $body:block)*) => {$(
         $(#[$attribute])*
         // SAFETY: no other library of a program defines the API's names.
         #[unsafe(no_mangle)]
         pub extern "C-unwind" fn $name($($argument: $type),*) $(-> $returned)? {
             #[inline(never)]
             fn body($($argument: $type),*) $(-> $returned)? $body
-            $crate::abi::cancel::held_off(|| body($($argument),*))
+            $crate::abi::cancel::$guard(|| body($($argument),*))
         }
 
         const _: () = {
@@ -37,6 +38,9 @@ macro_rules! export {
             }
         };
     )*};
+    ($($functions:tt)*) => {
+        export! { @held_off $($functions)* }
+    };
 }
 
 pub mod blocks;

@@ -35,6 +35,12 @@ const ENV_SHADOW: &str = "TIELINE_SISCI_SHADOW";
 /// as fast as they were.
 static IS_USED: AtomicBool = AtomicBool::new(false);
 
+/// Whether this process has ever connected to a segment of another host.
+pub(crate) fn is_used() -> bool {
+    // Relaxed: a thread that uses such a segment has got it after that was noted.
+    IS_USED.load(Ordering::Relaxed)
+}
+
 /// All that are connected, for flushes and interrupts, which name no segment. Ended ones are
 /// removed with the next new one.
 #[derive(Debug, Default)]
@@ -254,7 +260,7 @@ fn is_on(variable: &str) -> bool {
 /// node, or on all. Returns the first failure.
 pub(crate) fn settle_all(node: Option<u32>) -> Result<()> {
     group::send_all();
-    if !IS_USED.load(Ordering::Relaxed) {
+    if !is_used() {
         return Ok(());
     }
     let is_meant = |far: &&Arc<FarSegment>| node.is_none_or(|node| far.segment.node().get() == node);
@@ -268,7 +274,7 @@ pub(crate) fn settle_all(node: Option<u32>) -> Result<()> {
 
 /// SCIMemWrite to an address of a map of such a segment. Nothing for other addresses.
 pub(crate) fn write_through(to: usize, source: Window<'_>) -> Option<Result<()>> {
-    if !IS_USED.load(Ordering::Relaxed) {
+    if !is_used() {
         return None;
     }
     let living = Library::get().ok()?.far_segments.living();

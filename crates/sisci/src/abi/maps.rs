@@ -75,6 +75,10 @@ export! {
     fn SCIRemoveSequence(sequence: Handle<Sequence>, _flags: u32, error: Out<Code>) {
         call("SCIRemoveSequence", error, (), || sequence::remove(sequence))
     }
+}
+
+export! {
+    @held_off_briefly
 
     fn SCIStartSequence(sequence: Handle<Sequence>, _flags: u32, error: Out<Code>) -> u32 {
         call("SCIStartSequence", error, Status::NotRetriable as u32, || Ok(sequence::start(sequence)? as u32))
@@ -141,7 +145,9 @@ export! {
             copy::memcpy(Handle::NULL, memory.expose_provenance(), map, offset as usize, size as usize, flags)
         })
     }
+}
 
+export! {
     fn SCITransferBlock(
         source: Handle<Map>, source_offset: u32, destination: Handle<Map>, destination_offset: u32, size: u32,
         _flags: u32, error: Out<Code>,
