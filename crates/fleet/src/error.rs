@@ -94,7 +94,7 @@ pub enum FleetError {
         next: &'static str,
     },
     /// A local file cannot be read or written.
-    #[error("{path} cannot be {what}: {source}")]
+    #[error("{path} cannot be {what}: {source}: correct its permissions or make room, or name another path")]
     Local {
         /// The file.
         path: PathBuf,

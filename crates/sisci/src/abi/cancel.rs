@@ -1,7 +1,6 @@
-//! Keeps `pthread_cancel` out of calls of this library. A thread that is cancelled in the middle of one, as
-//! programs do whose threads can be cancelled at any time, would be unwound through Rust code that holds
-//! locks; the C library ends the whole program where that code catches the exception. It is cancelled when
-//! the call ends.
+//! Keeps `pthread_cancel` out of calls of this library. A thread that was cancelled in the middle of one
+//! would be unwound through Rust code that holds locks, and the C library would end the whole program where
+//! that code catches panics. The thread is cancelled when the call ends.
 
 use std::ffi::c_int;
 use std::ptr::null_mut;
