@@ -44,7 +44,7 @@ pub(crate) struct Engine {
     pub(crate) events: Events,
     pub(crate) counters: Counters,
     /// Of waits for completions.
-    spin: Spin,
+    pub(crate) spin: Spin,
     pub(crate) sessions: RwLock<HashMap<u64, Arc<PeerState>>>,
     pub(crate) exported: RwLock<HashMap<u64, Arc<Region>>>,
     pub(crate) bells: RwLock<HashMap<u64, Arc<BellState>>>,
@@ -233,7 +233,7 @@ impl Engine {
             return Ok(slot);
         }
         self.slots.unclaim(slot);
-        Err(OfiError::Gone { peer: peer.name.clone(), reason: "another rail takes over".to_owned() })
+        Err(taken_over(peer))
     }
 
     /// Posts the operation of a claimed slot, again while the provider has no room. If it fails, the slot is
@@ -249,10 +249,21 @@ impl Engine {
         let mut posted = post();
         if posted == Posted::Again {
             self.counters.again.fetch_add(1, Ordering::Relaxed);
+            self.slots.waits(slot, true);
+            let mut is_held = false;
             self.wait_until(&self.spin, ASK_AGAIN, || {
-                posted = post();
-                posted != Posted::Again || peer.is_failed()
+                // Before it is posted: who holds the peer has seen the slot, or is seen here.
+                is_held = peer.is_held();
+                if !is_held {
+                    posted = post();
+                }
+                is_held || posted != Posted::Again || peer.is_failed()
             });
+            self.slots.waits(slot, false);
+            if is_held {
+                self.slots.unclaim(slot);
+                return Err(taken_over(peer));
+            }
         }
         let error = match posted {
             Posted::Yes => return Ok(()),
@@ -441,4 +452,9 @@ impl Engine {
         self.later_count.fetch_sub(1, Ordering::Relaxed);
         self.receive_again(slot);
     }
+}
+
+/// Why nothing is begun on a peer that is held.
+fn taken_over(peer: &PeerState) -> OfiError {
+    OfiError::Gone { peer: peer.name.clone(), reason: "another rail takes over".to_owned() }
 }

@@ -94,8 +94,13 @@ impl Rails {
     pub fn recovering(lanes: Vec<Arc<Peer>>, recover: Recover) -> Option<Self> {
         let first = Arc::clone(lanes.first()?);
         let is_possible = lanes.len() > 1;
+        let has_none = lanes.iter().all(|lane| lane.state.is_failed());
+        let why = first.failure().filter(|_| has_none);
         let rails = Self::of(lanes, first, is_possible.then_some(recover));
-        if is_possible {
+        if let Some(error) = why.filter(|_| is_possible) {
+            // None was ever there: it would be waited for in vain.
+            rails.0.end(error);
+        } else if is_possible {
             let (core, bell) = (Arc::downgrade(&rails.0), Arc::clone(&rails.0.keeper));
             let _quiet = SignalsBlocked::here();
             let thread = Builder::new().name("tieline-rails".to_owned());

@@ -8,7 +8,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use shm::sync::{AtomicU32, AtomicU64, Ordering};
+use shm::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crate::error::{OfiError, Result};
 use crate::message::Answer;
@@ -80,6 +80,8 @@ struct Slot {
     generation: AtomicU64,
     /// Of the peer whose operation it carries or carried.
     peer_number: AtomicU32,
+    /// The provider has not taken the operation yet.
+    is_waiting: AtomicBool,
     inner: Mutex<Inner>,
 }
 
@@ -103,6 +105,7 @@ impl Slots {
         let slot = || Slot {
             generation: AtomicU64::new(0),
             peer_number: AtomicU32::new(0),
+            is_waiting: AtomicBool::new(false),
             inner: Mutex::default(),
         };
         Self {
@@ -155,6 +158,11 @@ impl Slots {
         self.slots[slot].generation.fetch_add(1, Ordering::SeqCst);
         self.inner(slot).operation = Some((Arc::clone(peer), kind));
         Some(slot)
+    }
+
+    /// Whether the provider has no room yet for the operation of a claimed slot.
+    pub(crate) fn waits(&self, slot: usize, is_waiting: bool) {
+        self.slots[slot].is_waiting.store(is_waiting, Ordering::SeqCst);
     }
 
     /// Gives a slot back whose operation was never posted.
@@ -287,10 +295,19 @@ impl Slots {
         })
     }
 
-    /// Whether the peer has something under way that must not be done a second time.
+    /// Whether the peer has something under way that must not be done a second time, or will have.
     pub(crate) fn has_done_once(&self, peer: &PeerState) -> bool {
-        let slots =
-            self.under_way(peer).into_iter().enumerate().filter(|(_, generation)| generation.is_some());
+        self.has_once(peer, |_| true)
+    }
+
+    /// The same without what the provider has not taken yet: what follows may be.
+    pub(crate) fn has_posted_once(&self, peer: &PeerState) -> bool {
+        self.has_once(peer, |slot| !self.slots[slot].is_waiting.load(Ordering::SeqCst))
+    }
+
+    fn has_once(&self, peer: &PeerState, counts: impl Fn(usize) -> bool) -> bool {
+        let under_way = self.under_way(peer).into_iter().enumerate();
+        let slots = under_way.filter(|(slot, generation)| generation.is_some() && counts(*slot));
         // One that has ended since has no operation, or a later one, of whichever peer.
         let mut kinds = slots.filter_map(|(slot, _)| self.operation(slot));
         kinds.any(|(its, kind)| its.number == peer.number && kind.is_done_once())
@@ -464,6 +481,10 @@ mod tests {
             let slot = slots.claim(&mine, kind).unwrap();
             slots.claim(&other, Kind::Put).unwrap();
             assert_eq!((slots.has_done_once(&mine), mine.has_lost()), (is_once, false), "{kind:?}");
+            slots.waits(slot, true);
+            assert_eq!((slots.has_done_once(&mine), slots.has_posted_once(&mine)), (is_once, false));
+            slots.waits(slot, false);
+            assert_eq!(slots.has_posted_once(&mine), is_once, "{kind:?}");
             let failing = peer(1);
             let lost = slots.claim(&failing, kind).unwrap();
             slots.complete(lost, Err(error()));

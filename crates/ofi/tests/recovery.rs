@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use link::{RemoteMemory, Stores};
 use ofi::{
-    Bell, Endpoint, Exported, MemoryCard, OfiError, OfiMemory, Opened, OwnerRails, Peer, Rails, Recover,
-    Settings, Task, Wanted, random_u64,
+    ANSWER_WORDS, Bell, Endpoint, Exported, MemoryCard, OfiError, OfiMemory, Opened, OwnerRails, Peer, Rails,
+    Recover, Settings, Task, Wanted, random_u64,
 };
 use proto::ids::NodeId;
 use shm::region::{Region, RegionOptions};
@@ -81,8 +81,28 @@ fn link(rails: u8) -> Option<(Owner, Rails, Vec<MemoryCard>)> {
     link_with(rails, Settings::default())
 }
 
-/// With these settings of the importer.
+/// With these settings of the importer, whose questions nobody carries but the rails.
 fn link_with(rails: u8, settings: Settings) -> Option<(Owner, Rails, Vec<MemoryCard>)> {
+    link_and_ask(rails, settings, |_| Box::new(|_, _| None))
+}
+
+type Ask = Box<dyn Fn(&[u8], Duration) -> Option<[u64; ANSWER_WORDS]> + Send + Sync>;
+
+/// The owner is asked over no rail, too, as by way of the managers. What takes long on a busy machine ends
+/// no link.
+fn link_with_managers(rails: u8) -> Option<(Owner, Rails, Vec<MemoryCard>)> {
+    let settings = Settings { give_up_after: LIMIT, ..Settings::default() };
+    link_and_ask(rails, settings, |control| {
+        let control = Arc::clone(control);
+        Box::new(move |question, _| Some(control.answer(question)))
+    })
+}
+
+fn link_and_ask(
+    rails: u8,
+    settings: Settings,
+    ask: impl FnOnce(&Arc<OwnerRails>) -> Ask,
+) -> Option<(Owner, Rails, Vec<MemoryCard>)> {
     let importers = match (0..rails).map(|rail| end_with(rail, settings)).collect::<Result<Vec<_>, _>>() {
         Ok(importers) => importers,
         Err(error) => {
@@ -114,7 +134,7 @@ fn link_with(rails: u8, settings: Settings) -> Option<(Owner, Rails, Vec<MemoryC
         (Arc::clone(&owner.rails), Arc::clone(&owner.memory), Arc::clone(&owner.control));
     std::thread::spawn(move || serve(&tasks, &own, &memory, &control));
     lanes.iter().for_each(|lane: &Arc<Peer>| lane.responds_within(LIMIT).unwrap());
-    let open = Box::new(|rail: usize, _: &Endpoint| end(rail as u8));
+    let open = Box::new(move |rail: usize, _: &Endpoint| end_with(rail as u8, settings));
     let link = Rails::recovering(
         lanes,
         Recover {
@@ -123,7 +143,7 @@ fn link_with(rails: u8, settings: Settings) -> Option<(Owner, Rails, Vec<MemoryC
             open,
             outbox: None,
             tell: Box::new(|_| true),
-            ask: Box::new(|_, _| None),
+            ask: ask(&owner.control),
         },
     )
     .unwrap();
@@ -194,6 +214,107 @@ fn a_rail_whose_end_point_is_closed_under_transfers_costs_nothing_and_comes_back
     closes_under_transfers(2, true);
     closes_under_transfers(3, true);
     closes_under_transfers(2, false);
+}
+
+/// Closes the end points of all rails, one after the other.
+fn close_all(owner: &Owner, between: Duration) {
+    let count = owner.rails.lock().unwrap().len();
+    for rail in 0..count {
+        drop(owner.rails.lock().unwrap()[rail].take());
+        std::thread::sleep(between);
+    }
+}
+
+fn until_all_are_back(owner: &Owner, link: &Rails) {
+    let are_open = || owner.rails.lock().unwrap().iter().all(Option::is_some);
+    until("the rails come back", || are_open() && link.reduced().is_empty());
+}
+
+#[test]
+fn all_rails_at_once_cost_blocks_nothing_while_the_managers_carry_the_questions() {
+    for (rails, rounds) in [(2, 2), (3, 1_u64)] {
+        let Some((owner, link, cards)) = link_with_managers(rails) else { return };
+        for round in 0..rounds {
+            std::thread::scope(|scope| {
+                let owner = &owner;
+                scope.spawn(move || {
+                    std::thread::sleep(Duration::from_micros(700 * round));
+                    close_all(owner, Duration::from_micros(300 * (round % 3)));
+                });
+                for put in 1..=8 {
+                    let block = bytes(8 * round + put);
+                    link.put(&cards, 0, &block).unwrap();
+                    link.barrier().unwrap();
+                    assert!(written(owner) == block, "round {round}: what was put is not there");
+                    let mut read = vec![0; BYTES];
+                    link.get(&cards, 0, &mut read).unwrap();
+                    assert!(read == block, "round {round}: what was got is something else");
+                }
+            });
+            link.put(&cards, 0, &bytes(round)).unwrap();
+            link.barrier().unwrap();
+            until_all_are_back(&owner, &link);
+        }
+        assert_eq!(link.failure().map(|error| error.to_string()), None);
+    }
+}
+
+/// Short puts under way are in doubt, once for each time; orders are carried out once.
+#[test]
+fn all_rails_at_once_leave_short_puts_in_doubt_and_orders_done_once() {
+    const ADDS: u64 = 1_000;
+    const ROUNDS: u64 = 2;
+    let Some((owner, link, cards)) = link_with_managers(2) else { return };
+    let link = Arc::new(link);
+    let memory = OfiMemory::over(Arc::clone(&link), NodeId::new(8).unwrap(), cards.clone()).unwrap();
+    let mut doubts = 0;
+    for round in 0..ROUNDS {
+        std::thread::scope(|scope| {
+            let owner = &owner;
+            scope.spawn(move || {
+                std::thread::sleep(Duration::from_micros(900 * round));
+                close_all(owner, Duration::ZERO);
+            });
+            for add in 0..ADDS {
+                let (mut done, was) = (link.put(&cards, 64, &add.to_ne_bytes()), round * ADDS + add);
+                let mut added = None;
+                while added.is_none() {
+                    done = done.and_then(|()| link.barrier());
+                    match std::mem::replace(&mut done, Ok(())) {
+                        Ok(()) => added = memory.fetch_add_u64(8, 1).ok(),
+                        Err(OfiError::InDoubt { .. }) => {
+                            doubts += 1;
+                            link.resume(LIMIT).unwrap();
+                            done = link.put(&cards, 64, &add.to_ne_bytes());
+                        }
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+                assert_eq!(added, Some(was));
+                assert_eq!(owner.memory.window().atomic_u64(64).unwrap().load(Ordering::SeqCst), add);
+            }
+        });
+        until_all_are_back(&owner, &link);
+    }
+    println!("{doubts} times in doubt");
+    assert_eq!((number(&owner), link.failure().map(|error| error.to_string())), (ROUNDS * ADDS, None));
+}
+
+/// Nobody says that the end points are closed: the link ends when it has waited for that.
+#[test]
+fn without_any_rail_and_without_managers_the_link_ends_with_the_reason() {
+    let settings = Settings { give_up_after: Duration::from_secs(1), ..Settings::default() };
+    let Some((owner, link, cards)) = link_with(2, settings) else { return };
+    close_all(&owner, Duration::ZERO);
+    let mut error = None;
+    until("the link ends", || {
+        // What is in doubt is told first.
+        error = link.put(&cards, 0, &[1]).and_then(|()| link.barrier()).err();
+        error.as_ref().is_some_and(|error| !matches!(error, OfiError::InDoubt { .. }))
+    });
+    let error = error.map(|error| error.to_string()).unwrap();
+    assert!(error.contains("the owner"), "{error}");
+    assert_eq!(link.failure().map(|error| error.to_string()), Some(error));
 }
 
 fn number(owner: &Owner) -> u64 {

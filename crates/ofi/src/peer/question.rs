@@ -1,11 +1,11 @@
 //! Requests to a peer that may be sent again over another rail: questions, and messages with numbers.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::error::{OfiError, Result};
 use crate::message::{ANSWER_WORDS, Answer, AtomicOp, Body, DATA_BYTES_MAX, MESSAGE_BYTES, Message, Width};
 use crate::peer::Peer;
-use crate::slots::Kind;
+use crate::slots::{Kind, timed_out};
 
 /// A question whether the peer responds that is under way.
 #[derive(Debug)]
@@ -14,6 +14,8 @@ pub(crate) struct Probe {
     generation: u64,
 }
 
+/// Between two looks while it is waited for an answer.
+const ASK_AGAIN: Duration = Duration::from_micros(200);
 const NO_DOORBELL: &str = "it has no such interrupt, as that may have been removed: connect again";
 const NO_MEMORY: &str =
     "it has no such memory, or no such word in it, as the segment may have been withdrawn: connect again";
@@ -34,13 +36,7 @@ impl Peer {
         question: &[u8],
         limit: Duration,
     ) -> Result<[u64; ANSWER_WORDS]> {
-        let len = question.len().min(DATA_BYTES_MAX) as u32;
-        let ask = |request| Body::Data { bell, request, len, number: 0 };
-        let slot = self.send(Kind::Question, ask, question)?;
-        let engine = &self.inside.engine;
-        let answer = engine.wait_for_answer(slot, &self.state, limit);
-        engine.slots.let_go(slot);
-        match answer? {
+        match self.answer_to(Some((bell, question)), limit)? {
             Some(Answer::Said(words)) => Ok(words),
             _ => Err(self.refused(Kind::Question, "what it is about is not there any more: connect again")),
         }
@@ -48,11 +44,28 @@ impl Peer {
 
     /// Whether the peer responds within that time. If not, it has failed.
     pub fn responds_within(&self, limit: Duration) -> Result<()> {
-        let engine = &self.inside.engine;
-        let slot = self.send(Kind::Question, nobody, &[])?;
-        engine.finish_within(slot, &self.state, Kind::Question, limit)?;
-        engine.slots.let_go(slot);
-        Ok(())
+        self.answer_to(None, limit).map(drop).map_err(|error| self.state.failed_by(error))
+    }
+
+    /// Asks, and waits for at most that long, also until the provider takes the question: it may take nothing
+    /// for a peer that is gone.
+    fn answer_to(&self, question: Option<(u64, &[u8])>, limit: Duration) -> Result<Option<Answer>> {
+        let (engine, started) = (&self.inside.engine, Instant::now());
+        let (mut probe, mut outcome) = (None, None);
+        engine.wait_until(&engine.spin, ASK_AGAIN, || {
+            probe = probe.take().or_else(|| self.begin_probe(question));
+            outcome = probe.as_ref().and_then(|probe: &Probe| engine.slots.outcome(probe.slot));
+            outcome.is_some() || self.state.is_failed() || started.elapsed() >= limit
+        });
+        if let Some(probe) = &probe {
+            self.end_probe(probe);
+        }
+        if let Some(answer) = outcome {
+            return answer;
+        }
+        self.state.check()?;
+        let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+        Err(timed_out(&self.state, Kind::Question, limit_ms, "the peer did not respond"))
     }
 
     /// The error of memory that the peer does not have, or not any more.
@@ -91,18 +104,21 @@ impl Peer {
 
     /// Asks whether the peer responds, without waiting, a doorbell that answers if one is given; `None`: it
     /// cannot be asked now.
-    pub(crate) fn begin_probe(&self, question: Option<(u64, Vec<u8>)>) -> Option<Probe> {
+    pub(crate) fn begin_probe(&self, question: Option<(u64, &[u8])>) -> Option<Probe> {
         let (engine, peer) = (&self.inside.engine, &self.state);
         let slot = engine.slots.claim(peer, Kind::Question)?;
         let request = engine.slots.request(slot);
         let (body, data) = match question {
-            Some((bell, data)) => (Body::Data { bell, request, len: data.len() as u32, number: 0 }, data),
-            None => (nobody(request), Vec::new()),
+            Some((bell, data)) => {
+                let data = &data[..data.len().min(DATA_BYTES_MAX)];
+                (Body::Data { bell, request, len: data.len() as u32, number: 0 }, data)
+            }
+            None => (nobody(request), &[][..]),
         };
         let message = Message { session: peer.session, body };
         let written = engine.port.slot(slot).and_then(|memory| {
             memory.put(0, &message.encode())?;
-            Ok(memory.put(MESSAGE_BYTES, &data)?)
+            Ok(memory.put(MESSAGE_BYTES, data)?)
         });
         if peer.check().and(written).is_err() {
             engine.slots.unclaim(slot);

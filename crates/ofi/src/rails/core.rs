@@ -150,6 +150,8 @@ pub(super) struct State {
     pub(super) recovery: Recovery,
     /// The rail that all goes over but long blocks.
     pub(super) lead: usize,
+    /// The last one that has failed, and the number of its end point.
+    pub(super) lost_lead: Option<(usize, u32)>,
     /// In their order.
     pub(super) again: Vec<Again>,
     /// The number of the next block.
@@ -159,6 +161,8 @@ pub(super) struct State {
     /// Of the decisions: time that the keeper has seen pass. A process that stood still finds nothing late
     /// when it goes on.
     pub(super) clock: Duration,
+    /// Not before then the owner is asked again over no rail.
+    pub(super) ask_owner_at: Duration,
 }
 
 impl State {
@@ -209,7 +213,7 @@ impl Core {
             longest_pause_ms: LONGEST_PAUSE_MS,
         };
         let mut recovery = Recovery::new(lanes.len(), limits, 0);
-        // Where none responds, the first one is taken as it is, and what goes over it says why.
+        // Where none responds, the link has ended, see `Rails::recovering`.
         let lead = match &recover {
             Some(_) => lanes.iter().position(|peer| !peer.state.is_failed()).unwrap_or(0),
             None => 0,
@@ -227,10 +231,12 @@ impl Core {
         let state = State {
             recovery,
             lead,
+            lost_lead: None,
             again: Vec::new(),
             next_block: 1,
             next_turn: 0,
             clock: Duration::ZERO,
+            ask_owner_at: Duration::ZERO,
             lanes,
         };
         let has_orders = recover.as_ref().is_some_and(|recover| recover.outbox.is_none());

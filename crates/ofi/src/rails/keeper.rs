@@ -181,7 +181,8 @@ impl Core {
     }
 
     fn keep(&self, since: Duration, slept: Duration) {
-        match self.notice(since, slept) {
+        let are_dead = self.are_rails_silent() && self.owner_answers();
+        match self.notice(since, slept, are_dead) {
             Ok(actions) => self.carry_out(actions),
             Err(error) => drop(self.end(error)),
         }
@@ -190,8 +191,9 @@ impl Core {
         self.open_again();
     }
 
-    /// Looks for rails that have failed; an error ends the link.
-    fn notice(&self, since: Duration, slept: Duration) -> Result<Vec<Action>> {
+    /// Looks for rails that have failed; an error ends the link. `are_dead`: none responds, and that is not
+    /// the owner's.
+    fn notice(&self, since: Duration, slept: Duration, are_dead: bool) -> Result<Vec<Action>> {
         let now_ns = self.now_ns();
         let least = self.first.inside.engine.settings.rail_silence;
         let mut state = self.state();
@@ -223,11 +225,14 @@ impl Core {
                 "it confirmed nothing while another rail did"
             } else if have_no_response[nth] {
                 "it did not respond while another rail did"
+            } else if are_dead && lane.is_doubtful(*clock, self.long_silence()) {
+                "it did not respond while its owner did"
             } else {
                 continue;
             };
-            // Nothing is lost yet: what is under way may end.
-            if nth == lead && !lane.peer.state.is_failed() && Self::is_in_use(&lane.peer) {
+            // Nothing is lost yet: what is under way may end, unless the link is about to end without it.
+            let may_end = !lane.peer.state.is_failed() && !are_dead;
+            if nth == lead && may_end && Self::is_in_use(&lane.peer) {
                 continue;
             }
             actions.extend(recovery.failed(nth, lane.generation, why, now_ms));
@@ -238,7 +243,7 @@ impl Core {
         }
         actions.extend(recovery.tick(now_ms));
         if recovery.generation_if_up(lead).is_none() {
-            self.move_lead(&mut state)?;
+            self.move_lead(&mut state);
         }
         Ok(actions)
     }
@@ -246,7 +251,10 @@ impl Core {
     fn carry_out(&self, actions: Vec<Action>) {
         for action in actions {
             match action {
-                Action::PeerFailed => drop(self.end(self.none_confirms())),
+                Action::PeerFailed => {
+                    let why = self.lead_peer().failure();
+                    self.end(why.unwrap_or_else(|| self.none_confirms()));
+                }
                 Action::AskToClose { rail, generation, .. } => {
                     let mut state = self.state();
                     let lane = &mut state.lanes[rail];
@@ -324,6 +332,14 @@ impl Core {
             Err(error) if is_doubtful => Err(error),
             Err(error) => over_no_rail().ok_or(error),
         }
+    }
+
+    /// Whether the owner answers by way of the managers.
+    fn owner_answers(&self) -> bool {
+        // About an end point that is not there: any answer will do.
+        let question = Question::Part { rail: u8::MAX, generation: u32::MAX, nth: 0 };
+        let recover = self.recover.as_ref();
+        recover.and_then(|recover| (recover.ask)(&question.encode(), ANSWER_LIMIT)).is_some()
     }
 
     /// Nothing lands there any more: what was not confirmed is sent again.
@@ -406,8 +422,9 @@ impl Core {
 
     /// Asks for new end points, and uses those that are there and respond.
     fn open_again(&self) {
-        // It may take a while until one responds, or does not: what is to be sent again comes first.
-        if !self.state().again.is_empty() {
+        // It may take a while until one responds, or does not: what is to be sent again comes first, if there
+        // is a rail for it.
+        if self.has_again_and_a_rail() {
             return;
         }
         for nth in 0..self.count {
@@ -442,6 +459,12 @@ impl Core {
             // To close its end point takes a while: not behind the lock.
             drop(old);
         }
+    }
+
+    fn has_again_and_a_rail(&self) -> bool {
+        let state = self.state();
+        let is_up = |nth: usize| state.recovery.generation_if_up(nth).is_some();
+        !state.again.is_empty() && (0..self.count).any(is_up)
     }
 
     /// `None`: the owner needs longer, or does not answer.

@@ -151,28 +151,29 @@ impl Core {
 
     /// The same of a rail that has not failed. If so, it may be used again.
     pub(super) fn is_in_use(peer: &Peer) -> bool {
-        let is_in_use = peer.inside.engine.slots.has_done_once(&peer.state) || Self::is_in_doubt(peer);
+        let is_in_use = peer.inside.engine.slots.has_posted_once(&peer.state) || Self::is_in_doubt(peer);
         if is_in_use {
             peer.state.hold(false);
         }
         is_in_use
     }
 
-    /// The rail that carries all but long blocks is not used any more: another one takes over, or the link
-    /// ends with this error. If something was under way there that must not be done a second time, the link
-    /// is suspended.
-    pub(super) fn move_lead(&self, state: &mut State) -> Result<()> {
-        let (nth, old) = (state.lead, Arc::clone(&state.lanes[state.lead].peer));
-        let other = (0..self.count).find(|nth| state.recovery.generation_if_up(*nth).is_some());
-        let Some(other) = other else {
-            return Err(old.failure().unwrap_or_else(|| self.none_confirms()));
-        };
-        if Self::is_in_doubt(&old) {
-            self.suspension.begin(nth, state.lanes[nth].generation);
+    /// The rail that carries all but long blocks is not used any more: another one takes over, or, where none
+    /// is left, the first one that is open again. If something was under way there that must not be done a
+    /// second time, the link is suspended.
+    pub(super) fn move_lead(&self, state: &mut State) {
+        let (nth, generation) = (state.lead, state.lanes[state.lead].generation);
+        // Once for each end point: it is looked for a rail until there is one.
+        if state.lost_lead.replace((nth, generation)) != Some((nth, generation)) {
+            let old = Arc::clone(&state.lanes[nth].peer);
+            if Self::is_in_doubt(&old) {
+                self.suspension.begin(nth, generation);
+            }
+            self.has_moved.store(true, Ordering::SeqCst);
         }
-        state.lead = other;
-        self.has_moved.store(true, Ordering::SeqCst);
-        Ok(())
+        if let Some(other) = (0..self.count).find(|nth| state.recovery.generation_if_up(*nth).is_some()) {
+            state.lead = other;
+        }
     }
 
     pub(super) fn locked(&self) -> std::sync::MutexGuard<'_, State> {

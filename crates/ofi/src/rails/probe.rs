@@ -2,7 +2,7 @@
 //! continues.
 //!
 //! That it does not respond says nothing about a rail by itself: the owner may be stopped. It does if the
-//! peer responds over another one. Where messages have numbers ([`outbox`](super::outbox)), it is asked more
+//! peer responds over another one, or, where none has responded for long, by way of the managers. Where messages have numbers ([`outbox`](super::outbox)), it is asked more
 //! often while one is open, and an answer is late sooner: to take another rail costs nothing there.
 
 use std::time::Duration;
@@ -11,9 +11,12 @@ use super::core::{Asked, Core, Lane, State};
 use super::outbox::Outbox;
 use crate::error::OfiError;
 use crate::message::Answer;
+use crate::peer::{Peer, Probe};
 
 /// How often it is asked while nothing goes over a rail, and how long an answer may take.
 pub(super) const PERIOD: Duration = Duration::from_secs(1);
+/// See [`Core::long_silence`].
+const LONG_SILENCE: Duration = Duration::from_secs(3);
 
 impl Core {
     /// Asks, and looks for answers: the rails over which the peer does not respond, while it does over
@@ -51,6 +54,26 @@ impl Core {
         Ok((0..self.count).map(is_dead).collect())
     }
 
+    /// How long all rails may be silent before the owner is asked over none, so that there is time to open one
+    /// again before the link ends.
+    pub(super) fn long_silence(&self) -> Duration {
+        LONG_SILENCE.min(self.first.inside.engine.settings.give_up_after / 3)
+    }
+
+    /// Whether that time is over for all rails that are used; `true` once a period.
+    pub(super) fn are_rails_silent(&self) -> bool {
+        let mut state = self.state();
+        let (now, limit) = (state.clock, self.long_silence());
+        let is_up = |nth: usize| state.recovery.generation_if_up(nth).is_some();
+        let mut up = (0..self.count).filter(|nth| is_up(*nth)).map(|nth| &state.lanes[nth]).peekable();
+        let are_silent = up.peek().is_some() && up.all(|lane| lane.is_doubtful(now, limit));
+        let is_due = are_silent && now >= state.ask_owner_at;
+        if is_due {
+            state.ask_owner_at = now + PERIOD;
+        }
+        is_due
+    }
+
     /// Whether an answer is waited for.
     pub(super) fn is_probing(state: &State) -> bool {
         state.lanes.iter().any(|lane| lane.asked.is_some())
@@ -62,7 +85,7 @@ impl Lane {
     fn look_for_response(&mut self, now: Duration, outbox: Option<&Outbox>) -> Result<bool, OfiError> {
         let Some(asked) = &mut self.asked else { return Ok(false) };
         if asked.probe.is_none() {
-            asked.probe = self.peer.begin_probe(outbox.map(|outbox| (self.bell, outbox.question())));
+            asked.probe = begin(&self.peer, self.bell, outbox);
         }
         let Some(answer) = asked.probe.as_ref().and_then(|probe| self.peer.response(probe)) else {
             return Ok(false);
@@ -101,7 +124,7 @@ impl Lane {
 
     fn ask_if_idle(&mut self, now: Duration, outbox: Option<&Outbox>) {
         let slots = &self.peer.inside.engine.slots;
-        if self.bytes() == 0 && !slots.has_done_once(&self.peer.state) {
+        if self.bytes() == 0 && !slots.has_posted_once(&self.peer.state) {
             self.ask_after(now, PERIOD, outbox);
         }
     }
@@ -109,8 +132,13 @@ impl Lane {
     fn ask_after(&mut self, now: Duration, pause: Duration, outbox: Option<&Outbox>) {
         let is_due = self.responded.is_none_or(|at| now - at >= pause);
         if is_due && self.asked.is_none() && !self.peer.state.is_failed() {
-            let probe = self.peer.begin_probe(outbox.map(|outbox| (self.bell, outbox.question())));
+            let probe = begin(&self.peer, self.bell, outbox);
             self.asked = Some(Asked { probe, at: now });
         }
     }
+}
+
+fn begin(peer: &Peer, bell: u64, outbox: Option<&Outbox>) -> Option<Probe> {
+    let question = outbox.map(Outbox::question);
+    peer.begin_probe(question.as_deref().map(|question| (bell, question)))
 }

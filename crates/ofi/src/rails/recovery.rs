@@ -41,20 +41,21 @@ pub(crate) struct Limits {
 /// What is to be done.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Action {
-    /// Ask the receiver over another rail to close this end point.
+    /// Ask the receiver over another rail to close this end point; `over` is `rail` where no rail is left that
+    /// could carry the question: then it goes by way of the managers.
     AskToClose { rail: usize, generation: u32, over: usize },
     /// Begin this chunk again on any rail that may take it, before chunks of later blocks.
     SendAgain(Chunk),
     /// Ask the receiver over any rail for a new end point of this rail.
     Open { rail: usize, generation: u32 },
-    /// No rail is left: all that follows fails.
+    /// No rail was left for too long: all that follows fails.
     PeerFailed,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Phase {
     Up,
-    /// The receiver was asked over that rail to close it.
+    /// The receiver was asked over that rail to close it; over this one itself: by way of the managers.
     Closing {
         over: usize,
         asked_ms: u64,
@@ -85,6 +86,8 @@ struct Rail {
 pub(crate) struct Recovery {
     limits: Limits,
     rails: Vec<Rail>,
+    /// Since when no rail is used.
+    none_since_ms: Option<u64>,
     is_peer_failed: bool,
 }
 
@@ -98,7 +101,7 @@ impl Recovery {
             pause_ms: limits.pause_ms,
             reduced: None,
         };
-        Self { limits, rails: vec![rail; rails], is_peer_failed: false }
+        Self { limits, rails: vec![rail; rails], none_since_ms: None, is_peer_failed: false }
     }
 
     /// A rail did not respond when the link was made: nothing was begun on it, so it needs no closing, and is
@@ -180,15 +183,17 @@ impl Recovery {
         self.ask_again(rail, now_ms)
     }
 
-    /// For all whose question went over a rail that is not up any more: over one that is.
+    /// For all whose question went over a rail that is not up any more: over one that is. If none is, the
+    /// managers carry the questions, until a rail is open again.
     fn ask_again(&mut self, failed: usize, now_ms: u64) -> Vec<Action> {
-        let Some(over) = (0..self.rails.len()).find(|rail| self.rails[*rail].phase == Phase::Up) else {
-            self.is_peer_failed = true;
-            return vec![Action::PeerFailed];
-        };
+        let other = (0..self.rails.len()).find(|rail| self.rails[*rail].phase == Phase::Up);
+        if other.is_none() {
+            self.none_since_ms.get_or_insert(now_ms);
+        }
         let mut actions = Vec::new();
         for (rail, its) in self.rails.iter_mut().enumerate() {
             if matches!(its.phase, Phase::Closing { over, .. } if over == failed) {
+                let over = other.unwrap_or(rail);
                 its.phase = Phase::Closing { over, asked_ms: now_ms };
                 actions.push(Action::AskToClose { rail, generation: its.generation, over });
             }
@@ -213,6 +218,13 @@ impl Recovery {
         let its = &mut self.rails[rail];
         if matches!(its.phase, Phase::Opening { .. }) && its.generation == generation {
             (its.phase, its.progress_ms, its.reduced) = (Phase::Up, now_ms, None);
+            self.none_since_ms = None;
+            // From here on this rail carries the questions that the managers have carried.
+            for (nth, its) in self.rails.iter_mut().enumerate() {
+                if matches!(its.phase, Phase::Closing { over, .. } if over == nth) {
+                    its.phase = Phase::Closing { over: rail, asked_ms: now_ms };
+                }
+            }
         }
     }
 
@@ -253,6 +265,10 @@ impl Recovery {
         let mut actions = Vec::new();
         let silence_ms = self.limits.silence_ms;
         let is_long = |since_ms: u64| now_ms.saturating_sub(since_ms) >= silence_ms;
+        if !self.is_peer_failed && self.none_since_ms.is_some_and(is_long) {
+            self.is_peer_failed = true;
+            return vec![Action::PeerFailed];
+        }
         for rail in 0..self.rails.len() {
             let its = &mut self.rails[rail];
             match its.phase {

@@ -122,9 +122,32 @@ fn silence_with_work_is_a_failure_and_without_work_it_is_none() {
     let ask = |rail| Action::AskToClose { rail, generation: 0, over: 1 };
     assert_eq!(asked, [ask(0), ask(2)]);
     assert_eq!(link.reduced(0), Some((10_200, "it did not respond")));
-    // And then nobody is left.
-    assert_eq!(link.tick(10_300), [Action::PeerFailed]);
-    assert!(link.is_peer_failed() && link.closed(2, 0, 10_301).is_empty() && link.tick(99_999).is_empty());
+    // And then none is left: the managers are asked, for as long.
+    let asked = link.tick(10_300);
+    let ask = |rail| Action::AskToClose { rail, generation: 0, over: rail };
+    assert_eq!(asked, [ask(0), ask(1), ask(2)]);
+    assert!(link.tick(10_399).is_empty() && !link.is_peer_failed());
+    assert_eq!(link.tick(10_400), [Action::PeerFailed]);
+    assert!(link.is_peer_failed() && link.closed(2, 0, 10_401).is_empty() && link.tick(99_999).is_empty());
+}
+
+#[test]
+fn while_no_rail_is_left_the_managers_carry_the_questions_until_one_is_open_again() {
+    let mut link = Recovery::new(2, LIMITS, 0);
+    link.begun(0, chunk(1, 0), 0);
+    assert_eq!(link.failed(1, 0, "reset", 0), [Action::AskToClose { rail: 1, generation: 0, over: 0 }]);
+    let ask = |rail| Action::AskToClose { rail, generation: 0, over: rail };
+    assert_eq!(link.failed(0, 0, "reset", 10), [ask(0), ask(1)]);
+    assert!(link.closed(1, 0, 20).is_empty());
+    assert_eq!(link.tick(70), [Action::Open { rail: 1, generation: 1 }]);
+    link.opened(1, 1, 80);
+    assert_eq!((link.generation_if_up(0), link.generation_if_up(1)), (None, Some(1)));
+    // The link has a rail: the time until it ends begins anew with each loss of the last one.
+    assert!(link.tick(179).is_empty());
+    assert_eq!(link.closed(0, 0, 179), [Action::SendAgain(chunk(1, 0))]);
+    assert_eq!(link.failed(1, 1, "reset", 180), [Action::AskToClose { rail: 1, generation: 1, over: 1 }]);
+    assert!(!link.tick(279).contains(&Action::PeerFailed));
+    assert_eq!(link.tick(280), [Action::PeerFailed]);
 }
 
 /// A message about an end point.
@@ -186,6 +209,8 @@ struct World {
     /// What the sender knows to have landed.
     done: Vec<Chunk>,
     has_ended: bool,
+    /// There was a moment without any rail.
+    was_without: bool,
     errors_left: u32,
     pauses_left: u32,
 }
@@ -216,6 +241,7 @@ impl World {
             latest: 0,
             done: Vec::new(),
             has_ended: false,
+            was_without: false,
             errors_left: errors,
             pauses_left: 2,
         }
@@ -299,7 +325,12 @@ impl World {
                 }
             }
             Said::NotOpened { rail, generation } => self.sender.not_opened(rail, generation, self.now_ms),
-            Said::IsOpen { rail, generation } => self.sender.opened(rail, generation, self.now_ms),
+            Said::IsOpen { rail, generation } => {
+                self.sender.opened(rail, generation, self.now_ms);
+                if self.sender.generation_if_up(self.lead).is_none() {
+                    self.lead = rail;
+                }
+            }
         }
     }
 
@@ -391,6 +422,8 @@ impl World {
                         after.said.retain(|said| !matches!(said, Said::Close { over, .. } if *over == rail));
                     }
                     let actions = after.sender.failed(rail, generation, "an error", self.now_ms);
+                    after.was_without |=
+                        !(0..self.open.len()).any(|rail| after.sender.generation_if_up(rail).is_some());
                     after.carry_out(actions, conduct);
                     all.push(after);
                 }
@@ -407,9 +440,11 @@ impl World {
             after.hear(said, conduct);
             all.push(after);
         }
-        if self.pauses_left > 0 {
+        // Time passes while nothing else can happen, too: without any rail until the link ends.
+        let has_none = !(0..self.open.len()).any(|rail| self.sender.generation_if_up(rail).is_some());
+        if self.pauses_left > 0 || has_none && all.is_empty() {
             let mut after = self.clone();
-            after.pauses_left -= 1;
+            after.pauses_left = after.pauses_left.saturating_sub(1);
             after.now_ms += 60;
             let actions = after.sender.tick(after.now_ms);
             after.carry_out(actions, conduct);
@@ -437,7 +472,7 @@ fn search(
     let start = World::new(rails, blocks, chunks, errors, word);
     let mut seen = HashSet::from([start.clone()]);
     let mut open = vec![start];
-    let (mut has_recovered, mut has_resumed) = (false, false);
+    let (mut has_recovered, mut has_resumed, mut has_returned) = (false, false, false);
     while let Some(world) = open.pop() {
         let next = world.next(conduct)?;
         if next.is_empty() && !world.has_ended && conduct == Conduct::Right {
@@ -445,9 +480,12 @@ fn search(
         }
         has_recovered |= world.is_done(blocks) && world.errors_left < errors;
         has_resumed |= world.is_done(blocks) && world.attempt > 0;
+        has_returned |= world.is_done(blocks) && world.was_without;
         open.extend(next.into_iter().filter(|next| seen.insert(next.clone())));
     }
     assert!(has_recovered || conduct != Conduct::Right, "nothing ever gets through");
+    let may_be_without = errors as usize >= rails && conduct == Conduct::Right;
+    assert!(has_returned || !may_be_without, "no link that was without any rail goes on");
     assert!(has_resumed || word.is_none() || conduct != Conduct::Right, "nothing is ever resumed");
     Some(seen.len())
 }
