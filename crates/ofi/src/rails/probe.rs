@@ -2,8 +2,9 @@
 //! continues.
 //!
 //! That it does not respond says nothing about a rail by itself: the owner may be stopped. It does if the
-//! peer responds over another one, or, where none has responded for long, by way of the managers. Where messages have numbers ([`outbox`](super::outbox)), it is asked more
-//! often while one is open, and an answer is late sooner: to take another rail costs nothing there.
+//! peer responds over another one, or, where none has responded for long, by way of the managers. Where
+//! messages have numbers ([`outbox`](super::outbox)), it is asked more often while one is open, and an answer
+//! is late sooner: to take another rail costs nothing there.
 
 use std::time::Duration;
 
@@ -54,7 +55,7 @@ impl Core {
         Ok((0..self.count).map(is_dead).collect())
     }
 
-    /// How long all rails may be silent before the owner is asked over none, so that there is time to open one
+    /// How long all rails may be silent before the owner is asked over none: then there is time to open one
     /// again before the link ends.
     pub(super) fn long_silence(&self) -> Duration {
         LONG_SILENCE.min(self.first.inside.engine.settings.give_up_after / 3)

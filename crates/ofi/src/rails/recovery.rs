@@ -41,8 +41,8 @@ pub(crate) struct Limits {
 /// What is to be done.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Action {
-    /// Ask the receiver over another rail to close this end point; `over` is `rail` where no rail is left that
-    /// could carry the question: then it goes by way of the managers.
+    /// Ask the receiver over another rail to close this end point; `over` is `rail` where no rail is left to
+    /// carry the question: then it goes by way of the managers.
     AskToClose { rail: usize, generation: u32, over: usize },
     /// Begin this chunk again on any rail that may take it, before chunks of later blocks.
     SendAgain(Chunk),
