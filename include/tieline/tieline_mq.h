@@ -8,6 +8,9 @@
  *
  * Memory that is given to an operation belongs to it until the operation has ended: do not read, write or free
  * it before.
+ *
+ * No function is a cancellation point of pthread_cancel(). A thread that can be cancelled at any time is cancelled
+ * when its call returns.
  */
 #ifndef TIELINE_MQ_H
 #define TIELINE_MQ_H

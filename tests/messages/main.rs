@@ -99,6 +99,14 @@ fn each_function_does_what_the_header_says() {
     assert_eq!(must(&mut program(&cluster, &all, &["4", "8"])), "all done\n");
 }
 
+#[test]
+fn a_cancelled_thread_ends_behind_its_call_and_the_queue_works_on() {
+    let _watchdog = Watchdog::usual("cancelled threads");
+    let cluster = Cluster::up(2).unwrap();
+    let cancelled = compile("tests/messages/c/cancelled_thread.c");
+    assert_eq!(must(&mut program(&cluster, &cancelled, &["4", "8"])), "all cancelled\n");
+}
+
 /// What each member of a group prints.
 fn group(members: usize, more: &[&str]) -> Vec<String> {
     let cluster = Cluster::up(1).unwrap();

@@ -8,6 +8,7 @@ mod hints;
 
 use std::ffi::CStr;
 
+use cancellation::no_points;
 use fabric_sys::abi::{fi_domain_attr, fi_ep_attr, fi_fabric_attr, fi_info, fi_rx_attr, fi_tx_attr};
 use fabric_sys::constants::{
     FI_ATOMIC, FI_AV_TABLE, FI_ENODATA, FI_ENOMEM, FI_EP_RDM, FI_LOCAL_COMM, FI_MSG, FI_ORDER_SAS,
@@ -83,6 +84,7 @@ pub unsafe extern "C" fn getinfo(
     hints: *const fi_info,
     info: *mut *mut fi_info,
 ) -> c_int {
+    let _no_points = no_points();
     count(Op::Getinfo);
     // Names of machines and ports mean nothing here: a program gets the addresses of others from them, and
     // its own is chosen for it, whatever it would like (`FI_SOURCE`).

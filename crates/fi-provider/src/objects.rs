@@ -5,6 +5,11 @@
 //! it got from this provider and has not closed, and pointers that may be used as the manual page of the
 //! function says; memory of an operation until its completion has been read or the end point closed. Nothing
 //! that a program passes beyond that (flags, lengths, numbers) is trusted.
+//!
+//! A thread of the program may be cancelled, but in none of these functions: sends, receives and reads of
+//! completions make no call in which it would be (crate `message-queue` keeps to that), the others are made
+//! with [`cancellation::no_points`]. A thread that can be cancelled at any time must not call libfabric, as
+//! POSIX says of all functions that do not say otherwise.
 
 mod atomic;
 pub(crate) mod av;

@@ -24,8 +24,22 @@ pub use requests::*;
 use types::{In, Out};
 pub use types::{tieline_mq_counters, tieline_mq_options, tieline_mq_status};
 
+/// Runs the body of a function, in which its thread is not cancelled. The functions of C have nothing to clean
+/// up, as [`cancellation::held_off`] needs it.
+#[inline(always)]
+fn call(name: &str, body: impl FnOnce() -> Result<Code> + Copy) -> u32 {
+    cancellation::held_off(|| run(name, body))
+}
+
+/// The same of a function of which each nanosecond counts: what it does seldom, and all that leads to other
+/// hosts, is kept from cancellation below, in crates `message-queue` and `tieline`.
+#[inline(always)]
+fn brief(name: &str, body: impl FnOnce() -> Result<Code> + Copy) -> u32 {
+    cancellation::at_points_only(|| run(name, body))
+}
+
 /// Runs the body of a function, and keeps what went wrong.
-fn call(name: &str, body: impl FnOnce() -> Result<Code>) -> u32 {
+fn run(name: &str, body: impl FnOnce() -> Result<Code>) -> u32 {
     let result = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
         Err(Code::System
             .because("an error of the library itself: report it with what it printed on standard error"))
@@ -60,7 +74,7 @@ pub extern "C" fn tieline_mq_code_text(code: i32) -> *const c_char {
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn tieline_mq_open(options: In<tieline_mq_options>, queue: Out<*mut Queue>) -> u32 {
+pub extern "C-unwind" fn tieline_mq_open(options: In<tieline_mq_options>, queue: Out<*mut Queue>) -> u32 {
     call("tieline_mq_open", || {
         queue.needed("queue")?;
         let options: Options = options.options()?;
@@ -70,7 +84,7 @@ pub extern "C" fn tieline_mq_open(options: In<tieline_mq_options>, queue: Out<*m
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn tieline_mq_close(queue: Out<Queue>, timeout_ms: i64) -> u32 {
+pub extern "C-unwind" fn tieline_mq_close(queue: Out<Queue>, timeout_ms: i64) -> u32 {
     call("tieline_mq_close", || {
         if let Some(queue) = queue.take_back()? {
             queue.close(bounded(timeout_ms))?;
@@ -80,7 +94,7 @@ pub extern "C" fn tieline_mq_close(queue: Out<Queue>, timeout_ms: i64) -> u32 {
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn tieline_mq_address(queue: In<Queue>, node: Out<u32>, port: Out<u32>) -> u32 {
+pub extern "C-unwind" fn tieline_mq_address(queue: In<Queue>, node: Out<u32>, port: Out<u32>) -> u32 {
     call("tieline_mq_address", || {
         let address = queue.open()?.address()?;
         node.put(address.0);
@@ -90,7 +104,7 @@ pub extern "C" fn tieline_mq_address(queue: In<Queue>, node: Out<u32>, port: Out
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn tieline_mq_peer(
+pub extern "C-unwind" fn tieline_mq_peer(
     queue: In<Queue>,
     node: u32,
     port: u32,
@@ -105,7 +119,10 @@ pub extern "C" fn tieline_mq_peer(
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn tieline_mq_get_counters(queue: In<Queue>, counters: Out<tieline_mq_counters>) -> u32 {
+pub extern "C-unwind" fn tieline_mq_get_counters(
+    queue: In<Queue>,
+    counters: Out<tieline_mq_counters>,
+) -> u32 {
     call("tieline_mq_get_counters", || {
         let now = queue.open()?.with(|queue| Ok(queue.counters()))?;
         counters.put_counters(&now)?;

@@ -8,12 +8,14 @@ use crate::rust::{Kind, lex};
 use crate::tree::Tree;
 
 const RULE: &str = "unsafe";
-/// Packages whose purpose it is: shared memory, functions that C programs call, those that are called in
-/// place of the C library's, a program without one, libfabric's binary interface, functions that libfabric
-/// calls, and, each in one module that the crate's root allows and no other: calls as C programs make them,
-/// the kernel's device for management datagrams, the objects of libfabric.
-const MAY_BE_UNSAFE: [&str; 10] = [
+/// Packages whose purpose it is: shared memory, functions that C programs call, whether their threads can be
+/// cancelled, those that are called in place of the C library's, a program without one, libfabric's binary
+/// interface, functions that libfabric calls, and, each in one module that the crate's root allows and no
+/// other: calls as C programs make them, the kernel's device for management datagrams, the objects of
+/// libfabric.
+const MAY_BE_UNSAFE: [&str; 11] = [
     "crates/shm",
+    "crates/cancellation",
     "crates/sisci",
     "crates/messages-c",
     "crates/sockets",

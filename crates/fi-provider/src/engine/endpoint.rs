@@ -7,6 +7,7 @@ mod told;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use cancellation::no_points;
 use fabric_sys::constants::{FI_EAGAIN, FI_EINVAL};
 use libc::c_int;
 use message_queue::endpoint::{Claimed, Mode, Posted, ReceiveRequest as Receive, SendRequest as Send, Sent};
@@ -170,6 +171,7 @@ impl Endpoint {
     /// What carries operations on memory, which is made if it is not there yet.
     fn memory(&mut self) -> Result<&mut MemoryLane, Errno> {
         if self.memory.is_none() {
+            let _no_points = no_points();
             let made = MemoryLane::new(self.name, self.wishes.is_target, self.reports())?;
             self.memory = Some(Box::new(made));
         }

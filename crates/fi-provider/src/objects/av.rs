@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use cancellation::no_points;
 use fabric_sys::abi::{fi_addr_t, fi_av_attr, fi_ops, fi_ops_av, fid, fid_av, fid_domain};
 use fabric_sys::constants::{FI_ADDR_NOTAVAIL, FI_EINVAL, FI_ENOSYS, FI_ETOOSMALL};
 use libc::{c_char, c_int, c_void};
@@ -33,6 +34,7 @@ pub(crate) unsafe extern "C" fn open(
     av: *mut *mut fid_av,
     context: *mut c_void,
 ) -> c_int {
+    let _no_points = no_points();
     count(Op::AvOpen);
     // SAFETY: a domain of the program's, and its attributes.
     let (object, attr) = unsafe { (Object::of(domain), attr.as_ref()) };
@@ -63,6 +65,7 @@ unsafe extern "C" fn insert(
     flags: u64,
     context: *mut c_void,
 ) -> c_int {
+    let _no_points = no_points();
     count(Op::AvInsert);
     if flags & !(FI_SYNC_ERR | crate::abi::FI_MORE) != 0 {
         return -crate::abi::FI_EBADFLAGS;

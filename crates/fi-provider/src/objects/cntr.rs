@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use cancellation::no_points;
 use fabric_sys::abi::{fi_ops, fid, fid_domain};
 use fabric_sys::constants::{FI_EAVAIL, FI_ETIMEDOUT, FI_WAIT_NONE};
 use libc::{c_int, c_void};
@@ -63,6 +64,7 @@ pub(crate) unsafe extern "C" fn open(
     cntr: *mut *mut fid_cntr,
     context: *mut c_void,
 ) -> c_int {
+    let _no_points = no_points();
     count(Op::CntrOpen);
     // SAFETY: a domain of the program's, and attributes or null.
     let (object, attr) = unsafe { (Object::of(domain), attr.as_ref()) };
@@ -85,6 +87,7 @@ pub(crate) unsafe extern "C" fn open(
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
+    let _no_points = no_points();
     // SAFETY: a counter of the program's.
     let object = unsafe { CounterObject::of(fid.cast()) };
     let mut state = object.domain.lock();
@@ -100,6 +103,7 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
 }
 
 unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
+    let _no_points = no_points();
     // SAFETY: a counter of the program's, and its argument.
     unsafe { CounterObject::of(fid.cast()).wait_object.control(command, arg) }
 }
@@ -176,6 +180,7 @@ unsafe extern "C" fn seterr(cntr: *mut fid_cntr, value: u64) -> c_int {
 }
 
 unsafe extern "C" fn wait(cntr: *mut fid_cntr, threshold: u64, timeout: c_int) -> c_int {
+    let _no_points = no_points();
     count(Op::CntrWait);
     // SAFETY: the program's counter.
     let object = unsafe { CounterObject::of(cntr) };

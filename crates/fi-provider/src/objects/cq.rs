@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use cancellation::no_points;
 use fabric_sys::abi::{
     fi_addr_t, fi_cq_attr, fi_cq_data_entry, fi_cq_err_entry, fi_ops, fi_ops_cq, fid, fid_cq, fid_domain,
 };
@@ -80,6 +81,7 @@ pub(crate) unsafe extern "C" fn open(
     cq: *mut *mut fid_cq,
     context: *mut c_void,
 ) -> c_int {
+    let _no_points = no_points();
     count(Op::CqOpen);
     // SAFETY: a domain of the program's, and its attributes.
     let (object, attr) = unsafe { (Object::of(domain), attr.as_mut()) };
@@ -113,6 +115,7 @@ pub(crate) unsafe extern "C" fn open(
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
+    let _no_points = no_points();
     // SAFETY: a queue of the program's.
     let object = unsafe { QueueObject::of(fid.cast()) };
     let mut state = object.domain.lock();
@@ -251,6 +254,7 @@ unsafe extern "C" fn signal(cq: *mut fid_cq) -> c_int {
 }
 
 unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
+    let _no_points = no_points();
     // SAFETY: a queue of the program's, and its argument.
     unsafe { QueueObject::of(fid.cast()).wait_object.control(command, arg) }
 }
@@ -272,6 +276,7 @@ unsafe extern "C" fn sread(
     _cond: *const c_void,
     timeout: c_int,
 ) -> isize {
+    let _no_points = no_points();
     // SAFETY: the program's arguments.
     unsafe { wait(cq, buf, len, std::ptr::null_mut(), timeout) }
 }
@@ -284,6 +289,7 @@ unsafe extern "C" fn sreadfrom(
     _cond: *const c_void,
     timeout: c_int,
 ) -> isize {
+    let _no_points = no_points();
     // SAFETY: the program's arguments.
     unsafe { wait(cq, buf, len, sources, timeout) }
 }

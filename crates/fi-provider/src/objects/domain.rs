@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use cancellation::no_points;
 use fabric_sys::abi::{fi_info, fi_ops, fi_ops_domain, fi_ops_mr, fid, fid_domain, fid_fabric};
 use fabric_sys::constants::{FI_ENOSYS, FI_MR_PROV_KEY, FI_MR_VIRT_ADDR, FI_PROGRESS_AUTO};
 use libc::{c_int, c_void};
@@ -43,6 +44,7 @@ pub(crate) unsafe extern "C" fn open(
     domain: *mut *mut fid_domain,
     context: *mut c_void,
 ) -> c_int {
+    let _no_points = no_points();
     count(Op::Domain);
     // SAFETY: what `fi_getinfo` has told the program, which it may have changed: null or structures.
     let attr = unsafe { info.as_ref().and_then(|info| info.domain_attr.as_ref()) };
@@ -81,6 +83,7 @@ pub(crate) unsafe extern "C" fn open2(
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
+    let _no_points = no_points();
     let pointer = fid.cast::<fid_domain>();
     // SAFETY: a domain of the program's.
     let object = unsafe { Object::of(pointer) };

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use cancellation::no_points;
 use fabric_sys::abi::{fi_addr_t, fi_info, fi_ops, fi_ops_cm, fi_ops_ep, fid, fid_domain, fid_ep};
 use fabric_sys::constants::{
     FI_ADDR_UNSPEC, FI_COMPLETION, FI_DELIVERY_COMPLETE, FI_EINVAL, FI_ENABLE, FI_ENOMEM, FI_ENOSYS,
@@ -65,6 +66,7 @@ pub(crate) unsafe extern "C" fn open(
     ep: *mut *mut fid_ep,
     context: *mut c_void,
 ) -> c_int {
+    let _no_points = no_points();
     count(Op::Endpoint);
     // SAFETY: a domain of the program's, and what `fi_getinfo` has told it, which it may have changed.
     let (object, info) = unsafe { (Object::of(domain), info.as_ref()) };
@@ -115,6 +117,7 @@ pub(crate) unsafe extern "C" fn open2(
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
+    let _no_points = no_points();
     // SAFETY: an end point of the program's, which it uses no more.
     let object = unsafe { Object::take_back(fid.cast::<fid_ep>()) };
     let mut state = object.domain.lock();
@@ -182,6 +185,7 @@ unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, flags: u64) -> c_int {
 }
 
 unsafe extern "C" fn control(fid: *mut fid, command: c_int, _: *mut c_void) -> c_int {
+    let _no_points = no_points();
     if command != FI_ENABLE {
         return -FI_ENOSYS;
     }

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use cancellation::no_points;
 use fabric_sys::abi::{fi_ops, fid, fid_fabric};
 use fabric_sys::constants::FI_EAGAIN;
 use libc::{c_int, c_void};
@@ -51,6 +52,7 @@ unsafe extern "C" fn sread(
     timeout: c_int,
     _: u64,
 ) -> isize {
+    let _no_points = no_points();
     // For ever, if the program wants that: it waits for what will not come.
     let longest = u64::try_from(timeout).map_or(Duration::MAX, Duration::from_millis);
     std::thread::sleep(longest);

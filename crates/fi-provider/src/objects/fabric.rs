@@ -1,5 +1,6 @@
 //! `fid_fabric`: the network.
 
+use cancellation::no_points;
 use fabric_sys::abi::{fi_fabric_attr, fi_ops, fi_ops_fabric, fid, fid_fabric};
 use fabric_sys::constants::FI_ENOSYS;
 use libc::{c_int, c_void};
@@ -45,6 +46,7 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
 /// Whether the program may wait for the descriptors of all of these objects: queues of completions, counters
 /// and wait sets, because others have none.
 unsafe extern "C" fn trywait(_: *mut fid_fabric, fids: *mut *mut fid, count: c_int) -> c_int {
+    let _no_points = no_points();
     for at in 0..usize::try_from(count).unwrap_or(0) {
         // SAFETY: the program's array has so many objects.
         let (fid, class) = unsafe {

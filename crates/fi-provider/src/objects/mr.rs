@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use cancellation::no_points;
 use fabric_sys::abi::{fi_mr_attr, fi_ops, fid, fid_domain, fid_mr};
 use fabric_sys::constants::{
     FI_EINVAL, FI_ENABLE, FI_ENOSYS, FI_READ, FI_RECV, FI_REMOTE_READ, FI_REMOTE_WRITE, FI_SEND, FI_WRITE,
@@ -158,6 +159,7 @@ unsafe extern "C" fn control(_: *mut fid, command: c_int, _: *mut c_void) -> c_i
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
+    let _no_points = no_points();
     let pointer = fid.cast::<fid_mr>();
     // SAFETY: a registration of the program's.
     let object = unsafe { Object::of(pointer) };

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use cancellation::no_points;
 use fabric_sys::abi::{fi_ops, fid, fid_domain};
 use fabric_sys::constants::FI_EINVAL;
 use libc::{c_int, c_void};
@@ -48,6 +49,7 @@ pub(super) unsafe extern "C" fn open(
     attr: *mut fi_poll_attr,
     set: *mut *mut fid_poll,
 ) -> c_int {
+    let _no_points = no_points();
     count(Op::PollOpen);
     // SAFETY: a domain of the program's, and attributes or null.
     let (object, attr) = unsafe { (Object::of(domain), attr.as_ref()) };
@@ -63,6 +65,7 @@ pub(super) unsafe extern "C" fn open(
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
+    let _no_points = no_points();
     // SAFETY: a poll set of the program's.
     let object = unsafe { SetObject::of(fid.cast()) };
     if !object.entries.lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
@@ -102,6 +105,7 @@ fn count_sets(state: &mut State, awaited: Awaited, is_more: bool) {
 }
 
 unsafe extern "C" fn add(set: *mut fid_poll, other: *mut fid, flags: u64) -> c_int {
+    let _no_points = no_points();
     // SAFETY: a poll set and an object of the program's.
     let (object, member, context) = unsafe { (SetObject::of(set), member(other), (*other).context) };
     let Some(Member { domain, awaited }) = member else { return -FI_EINVAL };
@@ -117,6 +121,7 @@ unsafe extern "C" fn add(set: *mut fid_poll, other: *mut fid, flags: u64) -> c_i
 }
 
 unsafe extern "C" fn remove(set: *mut fid_poll, other: *mut fid, flags: u64) -> c_int {
+    let _no_points = no_points();
     // SAFETY: a poll set and an object of the program's.
     let (object, member) = unsafe { (SetObject::of(set), member(other)) };
     let Some(Member { domain, awaited }) = member else { return -FI_EINVAL };
@@ -133,6 +138,7 @@ unsafe extern "C" fn remove(set: *mut fid_poll, other: *mut fid, flags: u64) -> 
 /// Tells the contexts of queues that have completions, and of counters of which operations have ended since
 /// the program was last told.
 unsafe extern "C" fn poll(set: *mut fid_poll, contexts: *mut *mut c_void, room: c_int) -> c_int {
+    let _no_points = no_points();
     count(Op::Poll);
     // SAFETY: a poll set of the program's.
     let object = unsafe { SetObject::of(set) };

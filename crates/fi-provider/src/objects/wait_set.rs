@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use cancellation::no_points;
 use fabric_sys::abi::{fi_ops, fid, fid_fabric};
 use fabric_sys::constants::{
     FI_EAGAIN, FI_EINVAL, FI_ENOSYS, FI_ETIMEDOUT, FI_GETWAIT, FI_WAIT_FD, FI_WAIT_UNSPEC,
@@ -63,6 +64,7 @@ pub(super) unsafe extern "C" fn open(
     attr: *mut fi_wait_attr,
     set: *mut *mut fid_wait,
 ) -> c_int {
+    let _no_points = no_points();
     count(Op::WaitOpen);
     // SAFETY: attributes of the program's, or null.
     let Some(attr) = (unsafe { attr.as_ref() }) else { return -FI_EINVAL };
@@ -86,6 +88,7 @@ pub(super) unsafe extern "C" fn open(
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
+    let _no_points = no_points();
     // SAFETY: a wait set of the program's.
     if !unsafe { inside(fid.cast()) }.members().is_empty() {
         return -FI_EBUSY;
@@ -96,6 +99,7 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
 }
 
 unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
+    let _no_points = no_points();
     // SAFETY: a wait set of the program's.
     let set = unsafe { inside(fid.cast()) };
     match &set.notifier {
@@ -110,6 +114,7 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
 
 /// Waits until a queue of the set has a completion, or a counter another value than the program was shown.
 unsafe extern "C" fn wait(set: *mut fid_wait, timeout: c_int) -> c_int {
+    let _no_points = no_points();
     count(Op::Wait);
     // SAFETY: a wait set of the program's.
     let set = unsafe { inside(set) };

@@ -4,6 +4,8 @@
 //! any more, and what was under way ends at once ([`Core::lose`]); receives that only its messages could end
 //! do so when its lane has been emptied.
 
+use cancellation::without_points;
+
 use super::progress::is_over;
 use super::{Core, Endpoint, OWN, Parts, Receive, SendState, Sending, Space, Target};
 use crate::buffers::Buffers;
@@ -21,6 +23,10 @@ impl<M: Meeting> Endpoint<M> {
     /// and then.
     #[cold]
     pub fn watch(&mut self, sink: &mut impl Sink) {
+        without_points(|| self.watch_next(sink));
+    }
+
+    fn watch_next(&mut self, sink: &mut impl Sink) {
         let count = self.core.peers.len();
         for _ in 0..count {
             self.next_watched = (self.next_watched + 1) % count;
@@ -102,7 +108,8 @@ impl<O: Outlet> Core<O> {
         if matches!(peer.way, Way::Lost(_)) {
             return;
         }
-        peer.way = Way::Lost(error);
+        // The memory of the lane is closed by that.
+        without_points(|| peer.way = Way::Lost(error));
         (peer.backlog, peer.waiting, peer.streams) = Default::default();
         self.is_any_lost = true;
         self.changes += 1;

@@ -1,7 +1,11 @@
 //! Progress: what has arrived is taken out of the lanes, and what waited for room is put in.
+//!
+//! The thread that makes progress may be one of a C program that is cancelled. What is done for most messages
+//! makes no call in which that would happen, and the rest is done [`without_points`].
 
 use std::time::{Duration, Instant};
 
+use cancellation::without_points;
 use shm::doorbell::Sleep;
 
 use super::Endpoint;
@@ -27,7 +31,7 @@ impl<M: Meeting> Endpoint<M> {
     #[inline]
     pub fn progress(&mut self, sink: &mut impl Sink) -> bool {
         if self.meeting.has_arrivals() {
-            self.take_arrivals(sink);
+            without_points(|| self.take_arrivals(sink));
         }
         let core = &mut self.core;
         let mut is_any = self.inboxes.turn(|inbox| {
@@ -70,12 +74,12 @@ impl<M: Meeting> Endpoint<M> {
             taken > 0
         });
         if self.core.is_any_lost {
-            self.drop_lost(sink);
+            without_points(|| self.drop_lost(sink));
         }
         // The way to a peer that needs an answer came before what it needs one for, and this may be the last
         // turn for long.
         if is_any && self.meeting.has_arrivals() {
-            self.take_arrivals(sink);
+            without_points(|| self.take_arrivals(sink));
         }
         is_any |= self.pump_if_busy(sink);
         self.turns = self.turns.wrapping_add(1);
@@ -185,7 +189,7 @@ impl<M: Meeting> Endpoint<M> {
     /// Sends what waits for room: whether anything went out.
     #[inline]
     pub(super) fn pump_if_busy(&mut self, sink: &mut impl Sink) -> bool {
-        !self.core.busy.is_empty() && self.pump_all(sink)
+        !self.core.busy.is_empty() && without_points(|| self.pump_all(sink))
     }
 
     #[cold]

@@ -1,6 +1,8 @@
 //! Sending: eager through the ring if the message is short, else by a rendezvous; a message to the end point
 //! itself needs neither.
 
+use cancellation::without_points;
+
 use super::arrive::Held;
 use super::{Arrived, Body, Core, Endpoint, OWN, SendState, Sending, Space};
 use crate::buffers::{Buffers, Source};
@@ -235,7 +237,7 @@ impl<M: Meeting> Endpoint<M> {
             Way::Lost(error) => return Err(*error),
             Way::Unknown => {}
         }
-        let asked = self.meeting.ask(&peer.name);
+        let asked = without_points(|| self.meeting.ask(&peer.name));
         if asked.is_ok() {
             peer.way = Way::Asked;
         }
@@ -250,7 +252,7 @@ impl<M: Meeting> Endpoint<M> {
         if matches!(peer.answers, Answers::Invited | Answers::Open) || matches!(peer.way, Way::Lost(_)) {
             return Ok(());
         }
-        let invited = self.meeting.invite(&peer.name);
+        let invited = without_points(|| self.meeting.invite(&peer.name));
         peer.answers = if invited.is_ok() { Answers::Invited } else { Answers::Needed };
         self.asked(id, invited, sink)
     }

@@ -213,7 +213,8 @@ impl Waiting {
         // From then on each turn gives way: others may need the processor.
         self.is_alone = waited >= patience.look_for() || patience.had_better_leave();
         if is_long {
-            std::thread::sleep((waited / SLEEP_PART).min(SLEEP_MAX).min(left));
+            let pause = (waited / SLEEP_PART).min(SLEEP_MAX).min(left);
+            cancellation::without_points(|| std::thread::sleep(pause));
             return Ok(true);
         }
         if self.is_alone {

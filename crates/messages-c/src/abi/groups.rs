@@ -13,7 +13,7 @@ use crate::code::{Code, Result};
 use crate::queue::Queue;
 
 #[unsafe(no_mangle)]
-pub extern "C" fn tieline_mq_group_create(
+pub extern "C-unwind" fn tieline_mq_group_create(
     queue: In<Queue>,
     peers: In<u32>,
     count: usize,
@@ -28,7 +28,7 @@ pub extern "C" fn tieline_mq_group_create(
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn tieline_mq_group_free(queue: In<Queue>, group: u64) -> u32 {
+pub extern "C-unwind" fn tieline_mq_group_free(queue: In<Queue>, group: u64) -> u32 {
     call("tieline_mq_group_free", || {
         queue.open()?.forget_group(group)?;
         Ok(Code::Ok)
@@ -36,14 +36,14 @@ pub extern "C" fn tieline_mq_group_free(queue: In<Queue>, group: u64) -> u32 {
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn tieline_mq_barrier(queue: In<Queue>, group: u64, timeout_ms: i64) -> u32 {
+pub extern "C-unwind" fn tieline_mq_barrier(queue: In<Queue>, group: u64, timeout_ms: i64) -> u32 {
     call("tieline_mq_barrier", || {
         queue.open()?.with_group(group, |group, queue| group.barrier(queue, limit(timeout_ms)))
     })
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn tieline_mq_broadcast(
+pub extern "C-unwind" fn tieline_mq_broadcast(
     queue: In<Queue>,
     group: u64,
     root: usize,
@@ -58,7 +58,7 @@ pub extern "C" fn tieline_mq_broadcast(
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn tieline_mq_reduce(
+pub extern "C-unwind" fn tieline_mq_reduce(
     queue: In<Queue>,
     group: u64,
     root: usize,
@@ -75,7 +75,7 @@ pub extern "C" fn tieline_mq_reduce(
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn tieline_mq_allreduce(
+pub extern "C-unwind" fn tieline_mq_allreduce(
     queue: In<Queue>,
     group: u64,
     values: *mut c_void,
@@ -91,7 +91,7 @@ pub extern "C" fn tieline_mq_allreduce(
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn tieline_mq_allgather(
+pub extern "C-unwind" fn tieline_mq_allgather(
     queue: In<Queue>,
     group: u64,
     mine: *const c_void,
@@ -108,7 +108,7 @@ pub extern "C" fn tieline_mq_allgather(
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn tieline_mq_alltoall(
+pub extern "C-unwind" fn tieline_mq_alltoall(
     queue: In<Queue>,
     group: u64,
     to: *const c_void,

@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use tieline::messages::{Buffers, Mode, Request};
 
 use super::types::{In, Iovec, Out, lent, memory, scattered, tieline_mq_status, want};
-use super::{call, limit};
+use super::{brief, limit};
 use crate::code::{Code, Result};
 use crate::queue::{Queue, tagged};
 
@@ -16,14 +16,14 @@ fn begin(queue: &Queue, peer: u32, tag: u64, mode: Mode, buffers: Buffers) -> Re
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn tieline_mq_send(
+pub extern "C-unwind" fn tieline_mq_send(
     queue: In<Queue>,
     peer: u32,
     tag: u64,
     bytes: *const c_void,
     length: usize,
 ) -> u32 {
-    call("tieline_mq_send", || {
+    brief("tieline_mq_send", || {
         let queue = queue.open()?;
         let request = begin(queue, peer, tag, Mode::Standard, lent(bytes, length)?)?;
         let status = queue.wait(request, None)?;
@@ -32,7 +32,7 @@ pub extern "C" fn tieline_mq_send(
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn tieline_mq_isend(
+pub extern "C-unwind" fn tieline_mq_isend(
     queue: In<Queue>,
     peer: u32,
     tag: u64,
@@ -40,7 +40,7 @@ pub extern "C" fn tieline_mq_isend(
     length: usize,
     request: Out<u64>,
 ) -> u32 {
-    call("tieline_mq_isend", || {
+    brief("tieline_mq_isend", || {
         request.needed("request")?;
         let begun = begin(queue.open()?, peer, tag, Mode::Standard, lent(bytes, length)?)?;
         request.put(begun.to_bits());
@@ -49,7 +49,7 @@ pub extern "C" fn tieline_mq_isend(
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn tieline_mq_issend(
+pub extern "C-unwind" fn tieline_mq_issend(
     queue: In<Queue>,
     peer: u32,
     tag: u64,
@@ -57,7 +57,7 @@ pub extern "C" fn tieline_mq_issend(
     length: usize,
     request: Out<u64>,
 ) -> u32 {
-    call("tieline_mq_issend", || {
+    brief("tieline_mq_issend", || {
         request.needed("request")?;
         let begun = begin(queue.open()?, peer, tag, Mode::Synchronous, lent(bytes, length)?)?;
         request.put(begun.to_bits());
@@ -66,7 +66,7 @@ pub extern "C" fn tieline_mq_issend(
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn tieline_mq_isendv(
+pub extern "C-unwind" fn tieline_mq_isendv(
     queue: In<Queue>,
     peer: u32,
     tag: u64,
@@ -74,7 +74,7 @@ pub extern "C" fn tieline_mq_isendv(
     count: usize,
     request: Out<u64>,
 ) -> u32 {
-    call("tieline_mq_isendv", || {
+    brief("tieline_mq_isendv", || {
         request.needed("request")?;
         let begun = begin(queue.open()?, peer, tag, Mode::Standard, scattered(pieces, count)?)?;
         request.put(begun.to_bits());
@@ -83,7 +83,7 @@ pub extern "C" fn tieline_mq_isendv(
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn tieline_mq_recv(
+pub extern "C-unwind" fn tieline_mq_recv(
     queue: In<Queue>,
     source: u32,
     tag: u64,
@@ -93,7 +93,7 @@ pub extern "C" fn tieline_mq_recv(
     timeout_ms: i64,
     status: Out<tieline_mq_status>,
 ) -> u32 {
-    call("tieline_mq_recv", || {
+    brief("tieline_mq_recv", || {
         let (queue, want) = (queue.open()?, want(source, tag, ignore));
         let found = queue.receive_direct(&want, memory(bytes.cast(), length, "bytes")?, timeout_ms != 0)?;
         match found {
@@ -104,7 +104,7 @@ pub extern "C" fn tieline_mq_recv(
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn tieline_mq_irecv(
+pub extern "C-unwind" fn tieline_mq_irecv(
     queue: In<Queue>,
     source: u32,
     tag: u64,
@@ -113,7 +113,7 @@ pub extern "C" fn tieline_mq_irecv(
     length: usize,
     request: Out<u64>,
 ) -> u32 {
-    call("tieline_mq_irecv", || {
+    brief("tieline_mq_irecv", || {
         request.needed("request")?;
         let buffers = lent(bytes, length)?;
         let begun = queue.open()?.with(|queue| Ok(queue.receive(want(source, tag, ignore), buffers)))?;
@@ -123,7 +123,7 @@ pub extern "C" fn tieline_mq_irecv(
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn tieline_mq_irecvv(
+pub extern "C-unwind" fn tieline_mq_irecvv(
     queue: In<Queue>,
     source: u32,
     tag: u64,
@@ -132,7 +132,7 @@ pub extern "C" fn tieline_mq_irecvv(
     count: usize,
     request: Out<u64>,
 ) -> u32 {
-    call("tieline_mq_irecvv", || {
+    brief("tieline_mq_irecvv", || {
         request.needed("request")?;
         let buffers = scattered(pieces, count)?;
         let begun = queue.open()?.with(|queue| Ok(queue.receive(want(source, tag, ignore), buffers)))?;
@@ -142,7 +142,7 @@ pub extern "C" fn tieline_mq_irecvv(
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn tieline_mq_probe(
+pub extern "C-unwind" fn tieline_mq_probe(
     queue: In<Queue>,
     source: u32,
     tag: u64,
@@ -150,14 +150,14 @@ pub extern "C" fn tieline_mq_probe(
     timeout_ms: i64,
     status: Out<tieline_mq_status>,
 ) -> u32 {
-    call("tieline_mq_probe", || {
+    brief("tieline_mq_probe", || {
         status.put_envelope(&queue.open()?.probe(&want(source, tag, ignore), limit(timeout_ms))?);
         Ok(Code::Ok)
     })
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn tieline_mq_mprobe(
+pub extern "C-unwind" fn tieline_mq_mprobe(
     queue: In<Queue>,
     source: u32,
     tag: u64,
@@ -166,7 +166,7 @@ pub extern "C" fn tieline_mq_mprobe(
     message: Out<u64>,
     status: Out<tieline_mq_status>,
 ) -> u32 {
-    call("tieline_mq_mprobe", || {
+    brief("tieline_mq_mprobe", || {
         message.needed("message")?;
         let (number, envelope) = queue.open()?.claim(&want(source, tag, ignore), limit(timeout_ms))?;
         message.put(number);
@@ -176,14 +176,14 @@ pub extern "C" fn tieline_mq_mprobe(
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn tieline_mq_imrecv(
+pub extern "C-unwind" fn tieline_mq_imrecv(
     queue: In<Queue>,
     message: u64,
     bytes: *mut c_void,
     length: usize,
     request: Out<u64>,
 ) -> u32 {
-    call("tieline_mq_imrecv", || {
+    brief("tieline_mq_imrecv", || {
         request.needed("request")?;
         let begun = queue.open()?.receive_claimed(message, lent(bytes, length)?)?;
         request.put(begun.to_bits());

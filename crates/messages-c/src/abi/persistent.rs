@@ -3,12 +3,12 @@
 use std::ffi::c_void;
 
 use super::types::{In, Out, lent, tieline_mq_status, want};
-use super::{call, limit};
+use super::{brief, call, limit};
 use crate::code::Code;
 use crate::queue::{Queue, persistent_receive, persistent_send};
 
 #[unsafe(no_mangle)]
-pub extern "C" fn tieline_mq_send_init(
+pub extern "C-unwind" fn tieline_mq_send_init(
     queue: In<Queue>,
     peer: u32,
     tag: u64,
@@ -25,7 +25,7 @@ pub extern "C" fn tieline_mq_send_init(
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn tieline_mq_recv_init(
+pub extern "C-unwind" fn tieline_mq_recv_init(
     queue: In<Queue>,
     source: u32,
     tag: u64,
@@ -43,21 +43,21 @@ pub extern "C" fn tieline_mq_recv_init(
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn tieline_mq_start(queue: In<Queue>, operation: u64) -> u32 {
-    call("tieline_mq_start", || {
+pub extern "C-unwind" fn tieline_mq_start(queue: In<Queue>, operation: u64) -> u32 {
+    brief("tieline_mq_start", || {
         queue.open()?.start(operation)?;
         Ok(Code::Ok)
     })
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn tieline_mq_complete(
+pub extern "C-unwind" fn tieline_mq_complete(
     queue: In<Queue>,
     operation: u64,
     timeout_ms: i64,
     status: Out<tieline_mq_status>,
 ) -> u32 {
-    call("tieline_mq_complete", || {
+    brief("tieline_mq_complete", || {
         let ended = queue.open()?.complete(operation, limit(timeout_ms));
         let (envelope, code) = match &ended {
             Ok(envelope) => (envelope.as_ref(), Code::Ok),
@@ -69,7 +69,7 @@ pub extern "C" fn tieline_mq_complete(
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn tieline_mq_stop(queue: In<Queue>, operation: u64) -> u32 {
+pub extern "C-unwind" fn tieline_mq_stop(queue: In<Queue>, operation: u64) -> u32 {
     call("tieline_mq_stop", || {
         queue.open()?.stop(operation)?;
         Ok(Code::Ok)
@@ -77,7 +77,7 @@ pub extern "C" fn tieline_mq_stop(queue: In<Queue>, operation: u64) -> u32 {
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn tieline_mq_free(queue: In<Queue>, operation: u64) -> u32 {
+pub extern "C-unwind" fn tieline_mq_free(queue: In<Queue>, operation: u64) -> u32 {
     call("tieline_mq_free", || {
         queue.open()?.forget(operation)?;
         Ok(Code::Ok)

@@ -20,6 +20,22 @@ pub struct In<T>(*const T);
 #[derive(Debug)]
 pub struct Out<T>(*mut T);
 
+impl<T> Clone for In<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for In<T> {}
+
+impl<T> Clone for Out<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Out<T> {}
+
 impl<T> In<T> {
     /// What it points to, for the length of the call.
     pub(super) fn get<'a>(self, name: &str) -> Result<&'a T> {

@@ -2,9 +2,13 @@
 //!
 //! Which of the two a name is for was decided when it was found: a name says nothing that could be trusted
 //! about where its queue is. Hosts in namespaces of one machine count as different ones.
+//!
+//! What goes to other hosts runs through a library, in whose calls a thread of a C program may be cancelled:
+//! so it is done [`without_points`].
 
 use std::sync::Arc;
 
+use cancellation::without_points;
 use message_queue::Name;
 use message_queue::lane::{Found, LaneError};
 use message_queue::meet::{Arrival, Datagrams, Meeting, NotAsked};
@@ -117,7 +121,7 @@ impl message_queue::lane::Outlet for Outlet {
     fn send(&mut self, len: usize, fill: impl FnOnce(&Window<'_>)) -> Result<(), LaneError> {
         match &mut self.0 {
             Way::Near(outlet) => outlet.send(len, fill),
-            Way::Far(outlet) => outlet.send(len, fill),
+            Way::Far(outlet) => without_points(|| outlet.send(len, fill)),
         }
     }
 
@@ -125,7 +129,7 @@ impl message_queue::lane::Outlet for Outlet {
     fn find_room(&mut self, bytes: usize) -> Result<(), LaneError> {
         match &mut self.0 {
             Way::Near(outlet) => outlet.find_room(bytes),
-            Way::Far(outlet) => outlet.find_room(bytes),
+            Way::Far(outlet) => without_points(|| outlet.find_room(bytes)),
         }
     }
 
@@ -160,7 +164,7 @@ impl message_queue::lane::Outlet for Outlet {
     fn has_arrived(&mut self) -> bool {
         match &mut self.0 {
             Way::Near(outlet) => outlet.has_arrived(),
-            Way::Far(outlet) => outlet.has_arrived(),
+            Way::Far(outlet) => without_points(|| outlet.has_arrived()),
         }
     }
 }
@@ -170,7 +174,7 @@ impl message_queue::lane::Inlet for Inlet {
     fn take_if<R>(&mut self, look: impl FnOnce(&Window<'_>) -> Option<R>) -> Result<Found<R>, LaneError> {
         match &mut self.0 {
             Way::Near(inlet) => inlet.take_if(look),
-            Way::Far(inlet) => inlet.take_if(look),
+            Way::Far(inlet) => without_points(|| inlet.take_if(look)),
         }
     }
 
