@@ -250,6 +250,52 @@ fn a_peer_whose_puts_are_corrupted_is_an_error_of_its_pair_alone() {
     both((&mut b, "exchange 1 7 8 3 8 300000", "same"), (&mut c, "exchange 1 8 7 3 8 300000", "same"));
 }
 
+/// Ways in which a program on another host breaks the protocol, and what is said of it.
+const ATTACKS: [(&str, &str); 16] = [
+    ("a length beyond the ring", "a record of an impossible length"),
+    ("a length beyond its end", "a record of an impossible length"),
+    ("an earlier record once more", "a record that is not in its place"),
+    ("a later record first", "a record that is not in its place"),
+    ("an end beyond the ring", "an impossible end of its records"),
+    ("an end before the last", "an impossible end of its records"),
+    ("an end between two grains", "an impossible end of its records"),
+    ("an unknown kind", "a record of no known kind"),
+    ("bits without a meaning", "a record of no known kind"),
+    ("the end of no send", "an end of a send that is not under way"),
+    ("a question for no message", "a question for a message that was not offered"),
+    ("a part of no message", "a part of a message that was not asked for"),
+    ("more of no message", "PeerWrong"),
+    ("the end of no parts", "the end of parts that are needed"),
+    ("a tag in place of an operation", "a tag in the place of an operation"),
+    ("a first part that is longer than all", "PeerWrong"),
+];
+
+/// It speaks the protocol well at first, so that what is refused is what it does then.
+#[test]
+fn a_program_that_breaks_the_protocol_is_an_error_of_its_pair_alone() {
+    let watchdog = Watchdog::usual("a hostile queue on another host");
+    let Some((first, second)) = two_hosts() else { return };
+    let (mut a, mut b) = two_queues(&first, &second);
+    both((&mut a, "exchange 0 1 2 1 8 100000", "same"), (&mut b, "exchange 0 2 1 1 8 100000", "same"));
+    for (nth, (how, said)) in ATTACKS.into_iter().enumerate() {
+        let hostile = second.program(&["hostile-queue", "4", "1"]);
+        a.0.say("adopt").unwrap();
+        let mut hostile = hostile.ready();
+        hostile.must(&format!("message {} 100", 1000 + nth), "done");
+        assert_eq!(a.0.line().unwrap(), format!("peer {} tag {} 100 bytes", nth + 1, 1000 + nth));
+        hostile.must(&format!("attack {how}"), "done");
+        let found = a.ask(&format!("until-gone {}", nth + 1));
+        assert!(found.starts_with("Some(PeerWrong {") && found.contains(said), "{how}: {found}");
+        // Others go on.
+        let (own, its) = (10 + 2 * nth, 11 + 2 * nth);
+        both(
+            (&mut a, &format!("exchange 0 {own} {its} 1 0 8 9000 100000"), "same"),
+            (&mut b, &format!("exchange 0 {its} {own} 1 0 8 9000 100000"), "same"),
+        );
+        watchdog.progress();
+    }
+}
+
 #[test]
 fn what_leads_nowhere_is_named() {
     let _watchdog = Watchdog::usual("a queue on a host without a link");
@@ -289,20 +335,55 @@ fn c_programs_exchange_messages_between_hosts() {
     }
 }
 
+/// What each of five members on three hosts prints.
+fn group(hosts: &Hosts, more: &[&str]) -> Vec<String> {
+    const MEMBERS: usize = 5;
+    let path = compiled("tests/messages/c/group.c");
+    let start = |rank: usize| {
+        let (host, rank) = (format!("host{}", rank % 3 + 1), rank.to_string());
+        let words = [&["4,8,12", &rank, "5"], more].concat();
+        hosts.program(&host, &path, &words)
+    };
+    let all: Vec<Program> = (0..MEMBERS).map(start).collect();
+    all.into_iter().map(|mut member| member.0.line().unwrap_or_default()).collect()
+}
+
+#[test]
+fn members_of_a_group_on_three_hosts_get_the_same() {
+    let watchdog = Watchdog::usual("groups on three hosts");
+    if !c::is_there("cc") {
+        return;
+    }
+    if let Err(error) = ofi::offers(&ofi::Wanted::default()) {
+        return println!("skipped: {error}");
+    }
+    let Some(hosts) = Hosts::up(3) else { return };
+    assert_eq!(group(&hosts, &[]), ["all equal"; 5]);
+    watchdog.progress();
+    // The last one ends in the middle, and says nothing.
+    assert_eq!(group(&hosts, &["fails"]), ["noticed", "noticed", "noticed", "noticed", ""]);
+}
+
 fn ping_pong() -> String {
+    compiled("examples/messages/ping_pong.c")
+}
+
+/// A C program, by its source.
+fn compiled(source: &str) -> String {
     let folder = std::env::current_exe().unwrap().parent().unwrap().to_owned();
     assert!(
         folder.join("libtieline_mq.so").is_file(),
         "libtieline_mq.so is not built: run `cargo build -p messages-c`"
     );
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("hosts-ping_pong");
+    let name = Path::new(source).file_stem().unwrap().to_str().unwrap();
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("hosts-{name}"));
     let top = c::top();
     c::must(
         Command::new("cc")
             .args(["-O1", "-std=c11", "-D_POSIX_C_SOURCE=200809L"])
             .arg("-I")
             .arg(top.join("include/tieline"))
-            .arg(top.join("examples/messages/ping_pong.c"))
+            .arg(top.join(source))
             .arg("-o")
             .arg(&program)
             .arg("-L")

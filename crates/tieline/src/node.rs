@@ -165,6 +165,12 @@ impl Node {
         RemoteSegment::connect(self, node, SegmentKey::Segment(id), timeout)
     }
 
+    /// Connects to the memory of a message queue's port, which has the queue's name and places for requests.
+    /// Queues do that themselves ([`crate::MessageQueue::peer_at`]): it is for tests that play other programs.
+    pub fn connect_port(&self, node: NodeId, port: PortNo, timeout: Duration) -> Result<RemoteSegment> {
+        RemoteSegment::connect(self, node, SegmentKey::Port(port), timeout)
+    }
+
     /// Creates an interrupt: a latched, counted signal from other programs to this one.
     pub fn create_interrupt(&self, options: &InterruptOptions) -> Result<Interrupt> {
         Interrupt::create(self, options)

@@ -1,5 +1,5 @@
-/* One member of a group: group NODE RANK MEMBERS [FAILS]. Ports are ranks + 1. With FAILS, the last member ends
- * in the middle, and the others expect that. */
+/* One member of a group: group NODE[,NODE…] RANK MEMBERS [FAILS]. Members are on the nodes in turn; ports are ranks
+ * + 1. With FAILS, the last member ends in the middle, and the others expect that. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,12 +25,15 @@ int main(int argc, char **argv) {
     tieline_mq_options options = TIELINE_MQ_OPTIONS_INIT;
     tieline_mq *queue, *shared;
     tieline_mq_group group;
-    uint32_t node = (uint32_t)atoi(argv[1]), peers[MOST];
-    options.node = node;
+    uint32_t nodes[MOST], peers[MOST];
+    size_t count = 0;
+    for (char *at = argv[1]; *at != '\0' && count < MOST; at += *at == ',') nodes[count++] = (uint32_t)strtoul(at, &at, 10);
+    CHECK(count > 0);
+    options.node = nodes[rank % count];
     options.port = (uint32_t)rank + 1;
     OK(tieline_mq_open(&options, &queue));
     for (size_t other = 0; other < members; other++) {
-        OK(tieline_mq_peer(queue, node, (uint32_t)other + 1, LIMIT, &peers[other]));
+        OK(tieline_mq_peer(queue, nodes[other % count], (uint32_t)other + 1, LIMIT, &peers[other]));
     }
     CHECK(tieline_mq_group_create(queue, peers, 0, 1, &group) == TIELINE_MQ_INVALID);
     OK(tieline_mq_group_create(queue, peers, members, 1, &group));

@@ -1,12 +1,14 @@
 //! Programs on two hosts, for tests: `own ID SIZE` owns an available segment, `reach NODE ID` is connected to
 //! it; `member GROUP SIZE` has a copy of a group, `group GROUP` writes to all copies. Those for interrupts
 //! have an interrupt, trigger one, or do so again and again ([`series`]). `queue PORT` has a message queue
-//! ([`messages`]).
+//! ([`messages`]), and `hostile-queue NODE PORT` meets one and breaks the protocol ([`hostile`]).
 //!
 //! Each says a line when it is ready, obeys lines on standard input, answers each with a line, and ends when
 //! that closes. What is written is a pattern, which the other end checks byte by byte.
 #![forbid(unsafe_code)]
 
+#[path = "reach/hostile.rs"]
+mod hostile;
 #[path = "reach/messages.rs"]
 mod messages;
 #[path = "reach/series.rs"]
@@ -103,6 +105,12 @@ fn main() -> Result<()> {
             let mut queue = messages::Queue::new(node.message_queue(port, &Settings::from_environment()?)?);
             say("ready")?;
             obey(|words| queue.obey(words))
+        }
+        ["hostile-queue", peer, port] => {
+            let (peer, port) = (peer.parse().map_err(anyhow::Error::msg)?, tieline::PortNo(port.parse()?));
+            let mut hostile = hostile::Hostile::meet(&node, peer, port)?;
+            say("ready")?;
+            obey(|words| hostile.obey(words))
         }
         [reach @ ("reach" | "reach-now"), peer, id] => {
             let (peer, id) = (peer.parse().map_err(anyhow::Error::msg)?, SegmentId(id.parse()?));

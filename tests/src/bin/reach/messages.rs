@@ -110,6 +110,16 @@ impl Queue {
                 let peer = self.peers.iter().position(|peer| *peer == envelope.source);
                 Ok(format!("peer {} {} bytes", peer.map_or(-1, |peer| peer as i64), envelope.len_bytes))
             }
+            // The same; its peer is known from then on, by the number that is returned.
+            ["adopt"] => {
+                let receive =
+                    queue.receive(Want { source: None, tag: 0, ignore: u64::MAX }, vec![0; 1 << 20]);
+                let status = queue.wait(receive, LIMIT)?;
+                let Some(envelope) = status.envelope else { bail!("{:?}", status.error) };
+                self.peers.push(envelope.source);
+                let (number, tag, len) = (self.peers.len() - 1, envelope.tag, envelope.len_bytes);
+                Ok(format!("peer {number} tag {tag} {len} bytes"))
+            }
             ["exchange", peer, own_seed, its_seed, times, rest @ ..] => {
                 exchange(queue, of(peer)?, (own_seed, its_seed), times.parse()?, &lengths(rest)?)
             }
