@@ -4,8 +4,30 @@ use anyhow::Result;
 
 use crate::room::Room;
 
-/// An executable that a case needs, and the Debian package that brings it.
+/// An executable that a case needs, and the Debian package that brings it: [`NO_PACKAGE`] if none does.
 pub(crate) type Need = (&'static str, &'static str);
+
+/// The package of a program that users build themselves: docs/mpi.md names its source.
+pub(crate) const NO_PACKAGE: &str = "";
+
+/// What a program runs over, if it does not run plain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Over {
+    /// The sockets library: it is started by `tieline run`.
+    Sockets,
+    /// The provider of libfabric: it is started with `FI_PROVIDER_PATH`.
+    Provider,
+}
+
+impl Over {
+    /// For people.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Sockets => "under the library",
+            Self::Provider => "over the provider",
+        }
+    }
+}
 
 /// One program, or a few that belong together.
 #[derive(Debug)]
@@ -14,6 +36,8 @@ pub(crate) struct Case {
     pub(crate) name: &'static str,
     /// What is tried.
     pub(crate) what: &'static str,
+    /// Over what, beside plain.
+    pub(crate) over: Over,
     /// Without these it cannot be tried.
     pub(crate) needs: &'static [Need],
     /// Starts what must run, in a room of its own.
@@ -34,5 +58,10 @@ pub(crate) trait Session {
     /// What `load` counts.
     fn unit(&self) -> &'static str {
         ""
+    }
+
+    /// How much of what `check` did is known to have gone over tieline, in words; `None` if nobody counts.
+    fn carried(&self) -> Option<String> {
+        None
     }
 }

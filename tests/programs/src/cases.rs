@@ -1,6 +1,7 @@
 //! All cases, in the order in which they run.
 
 mod databases;
+mod fabric;
 mod files;
 mod http;
 mod measuring;
@@ -33,6 +34,13 @@ pub(crate) const ALL: &[Case] = &[
     shells::STDIO,
     shells::INETD,
     shells::BASH,
+    fabric::FABTESTS,
+    fabric::OPENMPI,
+    fabric::OPENMPI_RMA,
+    fabric::NETPIPE,
+    fabric::HPCC,
+    fabric::IMB,
+    fabric::SHMEM,
 ];
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use bench::stats::paired::{Block, Centre, MIN_BLOCKS, PairedRatio, RESAMPLES};
 use serde::Serialize;
 
 use crate::{
-    case::{Case, Session},
+    case::{Case, NO_PACKAGE, Need, Session},
     room::{Mode, Room},
     running,
 };
@@ -38,6 +38,8 @@ pub(crate) struct Outcome {
     pub(crate) reason: Option<String>,
     /// Lines that were compared.
     pub(crate) lines: usize,
+    /// What is known to have gone over tieline.
+    pub(crate) carried: Option<String>,
     pub(crate) unit: &'static str,
     /// Ours is with the library, the reference is plain.
     pub(crate) speed: Option<PairedRatio>,
@@ -47,7 +49,8 @@ pub(crate) struct Outcome {
 impl Outcome {
     fn new(case: &Case, verdict: Verdict, reason: Option<String>) -> Self {
         let (name, what) = (case.name, case.what);
-        Self { name, what, verdict, reason, lines: 0, unit: "", speed: None, blocks: Vec::new() }
+        let carried = None;
+        Self { name, what, verdict, reason, lines: 0, carried, unit: "", speed: None, blocks: Vec::new() }
     }
 
     /// In one line.
@@ -58,6 +61,9 @@ impl Outcome {
             Verdict::NotTried => "not tried",
         };
         let mut line = format!("{verdict}: {} lines the same", self.lines);
+        if let Some(carried) = &self.carried {
+            line += &format!("; over tieline {carried}");
+        }
         if let Some(speed) = self.speed {
             let interval = speed
                 .shown_ratio_ci95()
@@ -87,7 +93,7 @@ enum Trouble {
 pub(crate) fn judge(case: &Case, tieline: &Path, blocks: u32, seconds: u32) -> Outcome {
     let missing = crate::report::missing(case);
     if !missing.is_empty() {
-        let reason = format!("missing here: {} (Debian: {})", names(&missing, 0), names(&missing, 1));
+        let reason = format!("missing here: {}", names(&missing));
         return Outcome::new(case, Verdict::NotTried, Some(reason));
     }
     let mut outcome = Outcome::new(case, Verdict::Pass, None);
@@ -99,26 +105,40 @@ pub(crate) fn judge(case: &Case, tieline: &Path, blocks: u32, seconds: u32) -> O
         }
         Err(Trouble::Library(error)) => {
             outcome.verdict = Verdict::Fail;
-            outcome.reason = Some(format!("under the library: {error:#}"));
+            outcome.reason = Some(format!("{}: {error:#}", case.over.name()));
         }
     }
     outcome
 }
 
-fn names(missing: &[crate::case::Need], which: usize) -> String {
-    missing.iter().map(|(program, package)| [*program, *package][which]).collect::<Vec<_>>().join(", ")
+/// Programs, and the Debian packages that bring them.
+fn names(missing: &[Need]) -> String {
+    let (built, packaged): (Vec<_>, Vec<_>) = missing.iter().partition(|(_, package)| *package == NO_PACKAGE);
+    let list = |needs: &[&Need], which: usize| {
+        needs.iter().map(|(program, package)| [*program, *package][which]).collect::<Vec<_>>().join(", ")
+    };
+    let mut all = Vec::new();
+    if !packaged.is_empty() {
+        all.push(format!("{} (Debian: {})", list(&packaged, 0), list(&packaged, 1)));
+    }
+    if !built.is_empty() {
+        let next = "no package has it: build it from its source, docs/mpi.md, and put it into PATH";
+        all.push(format!("{} ({next})", list(&built, 0)));
+    }
+    all.join("; ")
 }
 
 fn both(case: &Case, tieline: &Path, blocks: u32, seconds: u32, outcome: &mut Outcome) -> Tried<()> {
     let open = |mode| (case.open)(Room::new(mode)?).context("start");
     let mut plain = open(Mode::Plain).map_err(Trouble::Plain)?;
-    let mut library = open(Mode::Library(tieline.to_owned())).map_err(Trouble::Library)?;
+    let mut library = open(Mode::over(case.over, tieline)).map_err(Trouble::Library)?;
     let expected = plain.check().context("check").map_err(Trouble::Plain)?;
     let said = library.check().context("check").map_err(Trouble::Library)?;
     if let Some(difference) = difference(&expected, &said) {
         return Err(Trouble::Library(anyhow::anyhow!(difference)));
     }
     outcome.lines = expected.len();
+    outcome.carried = library.carried();
     outcome.unit = plain.unit();
     for number in 0..blocks {
         let block = block(number, &mut *plain, &mut *library, seconds)?;
@@ -163,6 +183,14 @@ fn difference(expected: &[String], said: &[String]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_missing_is_named_with_what_brings_it() {
+        let package = names(&[("a", "x"), ("b", "y")]);
+        assert_eq!(package, "a, b (Debian: x, y)");
+        let built = names(&[("a", "x"), ("c", NO_PACKAGE)]);
+        assert!(built.starts_with("a (Debian: x); c (no package has it: build it"), "{built}");
+    }
 
     fn lines(text: &str) -> Vec<String> {
         text.lines().map(str::to_owned).collect()

@@ -5,7 +5,7 @@ use std::{io::Write, path::Path};
 use anyhow::Result;
 
 use crate::{
-    case::{Case, Need},
+    case::{Case, NO_PACKAGE, Need},
     judge::{Outcome, Verdict},
 };
 
@@ -37,8 +37,12 @@ fn is_there(program: &str) -> bool {
 
 /// Debian packages that are missing for these cases.
 pub(crate) fn packages(cases: &[&Case]) -> Vec<&'static str> {
-    let mut packages: Vec<_> =
-        cases.iter().flat_map(|case| missing(case)).map(|(_, package)| package).collect();
+    let mut packages: Vec<_> = cases
+        .iter()
+        .flat_map(|case| missing(case))
+        .map(|(_, package)| package)
+        .filter(|package| *package != NO_PACKAGE)
+        .collect();
     packages.sort_unstable();
     packages.dedup();
     packages

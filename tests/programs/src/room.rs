@@ -12,7 +12,10 @@ use std::{
 use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 
-use crate::running::{self, Running, Said};
+use crate::{
+    case::Over,
+    running::{self, Running, Said},
+};
 
 /// Longest that one program may take.
 const PROGRAM_TIMEOUT: Duration = Duration::from_secs(90);
@@ -26,6 +29,18 @@ pub(crate) enum Mode {
     Plain,
     /// By `tieline run`, with the binary that stands here.
     Library(PathBuf),
+    /// With the provider of libfabric in this folder. It counts messages, and says how many at its end.
+    Provider(PathBuf),
+}
+
+impl Mode {
+    /// Over what a case is tried, with the binary that stands here; the provider lies beside it.
+    pub(crate) fn over(over: Over, tieline: &Path) -> Self {
+        match over {
+            Over::Sockets => Self::Library(tieline.to_owned()),
+            Over::Provider => Self::Provider(tieline.parent().unwrap_or(Path::new("/")).to_owned()),
+        }
+    }
 }
 
 /// A folder of its own, which everybody may enter: some servers change to another user.
@@ -56,6 +71,11 @@ impl Room {
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
+    }
+
+    /// Whether programs run over the provider of libfabric.
+    pub(crate) fn is_over_provider(&self) -> bool {
+        matches!(self.mode, Mode::Provider(_))
     }
 
     /// The path as text, for command lines and configuration files.
@@ -101,6 +121,11 @@ impl Room {
     fn command(&self, program: &str, arguments: &[&str]) -> Command {
         let mut command = match &self.mode {
             Mode::Plain => Command::new(program),
+            Mode::Provider(folder) => {
+                let mut command = Command::new(program);
+                command.env("FI_PROVIDER_PATH", folder).env("TIELINE_FI_TRACE", "1");
+                command
+            }
             Mode::Library(tieline) => {
                 let mut command = Command::new(tieline);
                 command.args(["run", "--", program]);

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 
 use super::script;
 use crate::{
-    case::{Case, Session},
+    case::{Case, Over, Session},
     room::Room,
     running::Running,
 };
@@ -17,6 +17,7 @@ const REDIS_REQUESTS: u32 = 60_000;
 pub(super) const REDIS: Case = Case {
     name: "redis",
     what: "redis-server, redis-cli, redis-benchmark with 50 clients",
+    over: Over::Sockets,
     needs: &[("redis-server", "redis-server"), ("redis-benchmark", "redis-tools")],
     open: |room| {
         let port = room.port()?;
@@ -82,6 +83,7 @@ impl Session for Redis {
 pub(super) const MEMCACHED: Case = Case {
     name: "memcached",
     what: "memcached with two threads, eight clients in Python",
+    over: Over::Sockets,
     needs: &[("memcached", "memcached"), script::PYTHON_NEEDED],
     open: |room| {
         let port = room.port()?;
@@ -100,6 +102,7 @@ pub(super) const MEMCACHED: Case = Case {
 pub(super) const POSTGRES: Case = Case {
     name: "postgres",
     what: "PostgreSQL over TCP, psql, pgbench -S with four clients",
+    over: Over::Sockets,
     needs: &[
         ("/usr/lib/postgresql/15/bin/postgres", "postgresql-15"),
         ("/usr/lib/postgresql/15/bin/pgbench", "postgresql-15"),

@@ -5,7 +5,7 @@ use std::time::Instant;
 use anyhow::Result;
 
 use crate::{
-    case::{Case, Session},
+    case::{Case, Over, Session},
     room::Room,
     running::Running,
 };
@@ -16,6 +16,7 @@ const STREAM_MB: u32 = 150;
 pub(super) const SSH: Case = Case {
     name: "ssh",
     what: "sshd and ssh: commands, exit statuses, a stream, a forwarded port",
+    over: Over::Sockets,
     needs: &[("/usr/sbin/sshd", "openssh-server"), ("ssh", "openssh-client")],
     open: |room| {
         let (keys, port) = (Keys::make(&room)?, room.port()?);
@@ -108,6 +109,7 @@ impl Session for Ssh {
 pub(super) const RSYNC: Case = Case {
     name: "rsync",
     what: "an rsync daemon: a tree, changes to it, its removal",
+    over: Over::Sockets,
     needs: &[("rsync", "rsync")],
     open: |room| {
         for number in 0..200_usize {

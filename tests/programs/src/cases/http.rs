@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use rustix::process::Signal;
 
 use crate::{
-    case::{Case, Need, Session},
+    case::{Case, Need, Over, Session},
     room::Room,
     running::Running,
 };
@@ -18,6 +18,7 @@ const FILES: [(&str, usize); 4] = [("empty", 0), ("small", 1024), ("middle", 100
 pub(super) const NGINX: Case = Case {
     name: "nginx",
     what: "nginx with two workers, sendfile and a reload; curl; wrk with 64 connections",
+    over: Over::Sockets,
     needs: &[NGINX_NEEDED, CURL_NEEDED, WRK_NEEDED],
     open: |room| Ok(Box::new(Nginx::start(room, false)?)),
 };
@@ -25,6 +26,7 @@ pub(super) const NGINX: Case = Case {
 pub(super) const NGINX_TLS: Case = Case {
     name: "nginx-tls",
     what: "the same over TLS",
+    over: Over::Sockets,
     needs: &[NGINX_NEEDED, CURL_NEEDED, WRK_NEEDED, ("openssl", "openssl")],
     open: |room| Ok(Box::new(Nginx::start(room, true)?)),
 };
@@ -32,6 +34,7 @@ pub(super) const NGINX_TLS: Case = Case {
 pub(super) const HAPROXY: Case = Case {
     name: "haproxy",
     what: "haproxy before nginx; curl; wrk with 64 connections",
+    over: Over::Sockets,
     needs: &[NGINX_NEEDED, CURL_NEEDED, WRK_NEEDED, ("haproxy", "haproxy")],
     open: |room| {
         let nginx = Nginx::start(room, false)?;
@@ -53,6 +56,7 @@ pub(super) const HAPROXY: Case = Case {
 pub(super) const CURL: Case = Case {
     name: "curl",
     what: "curl: ranges, uploads, many in parallel, refused and silent servers",
+    over: Over::Sockets,
     needs: &[NGINX_NEEDED, CURL_NEEDED],
     open: |room| Ok(Box::new(Curl(Nginx::start(room, false)?))),
 };

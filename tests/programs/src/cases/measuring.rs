@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 
 use crate::{
-    case::{Case, Session},
+    case::{Case, Over, Session},
     room::Room,
     running::{self, Running},
 };
@@ -11,6 +11,7 @@ use crate::{
 pub(super) const IPERF3: Case = Case {
     name: "iperf3",
     what: "iperf3, one stream in messages of 128 KiB",
+    over: Over::Sockets,
     needs: &[("iperf3", "iperf3")],
     open: |room| {
         let port = room.port()?;
@@ -75,6 +76,7 @@ impl Session for Iperf3 {
 pub(super) const SOCKPERF: Case = Case {
     name: "sockperf",
     what: "sockperf ping-pong over TCP, 14 bytes, data checked",
+    over: Over::Sockets,
     needs: &[("sockperf", "sockperf")],
     open: |room| {
         let port = room.port()?;

@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use super::script::Script;
 use crate::{
-    case::{Case, Session},
+    case::{Case, Over, Session},
     room::Room,
     running::Running,
 };
@@ -12,6 +12,7 @@ use crate::{
 pub(super) const MPICH: Case = Case {
     name: "mpich",
     what: "MPICH over the TCP of UCX or libfabric, two processes, no shared memory",
+    over: Over::Sockets,
     needs: &[("mpicc.mpich", "libmpich-dev"), ("mpirun.mpich", "mpich")],
     open: |room| {
         let program = compile(&room, "mpicc.mpich", &["-DWITHOUT_FINALIZE"])?;
@@ -30,6 +31,7 @@ pub(super) const MPICH: Case = Case {
 pub(super) const OPENMPI: Case = Case {
     name: "openmpi",
     what: "Open MPI over its TCP transport, two processes",
+    over: Over::Sockets,
     needs: &[("mpicc.openmpi", "libopenmpi-dev"), ("mpirun.openmpi", "openmpi-bin")],
     open: |room| {
         let program = compile(&room, "mpicc.openmpi", &[])?;
@@ -53,6 +55,7 @@ fn compile(room: &Room, compiler: &str, more: &[&str]) -> Result<String> {
 pub(super) const PVM: Case = Case {
     name: "pvm",
     what: "PVM: a daemon, four tasks, their sums",
+    over: Over::Sockets,
     needs: &[("pvmd", "pvm"), ("/usr/include/pvm3.h", "pvm-dev")],
     open: |mut room| {
         let (source, program) =

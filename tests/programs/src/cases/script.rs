@@ -4,7 +4,7 @@
 use anyhow::{Context, Result};
 
 use crate::{
-    case::{Case, Need, Session},
+    case::{Case, Need, Over, Session},
     room::Room,
     running::Running,
 };
@@ -81,6 +81,7 @@ impl Session for Script {
 pub(super) const PYTHON: Case = Case {
     name: "python",
     what: "Python: sockets, selectors, asyncio, multiprocessing, subprocess, passed descriptors",
+    over: Over::Sockets,
     needs: &[PYTHON_NEEDED],
     open: |room| {
         let text = include_str!("../../files/sockets.py");
@@ -91,6 +92,7 @@ pub(super) const PYTHON: Case = Case {
 pub(super) const NODE: Case = Case {
     name: "node",
     what: "Node.js: net, http, a child that is handed a connection",
+    over: Over::Sockets,
     needs: &[("node", "nodejs")],
     open: |room| {
         let path = room.file("sockets.js", include_str!("../../files/sockets.js"))?.display().to_string();
@@ -101,6 +103,7 @@ pub(super) const NODE: Case = Case {
 pub(super) const JAVA: Case = Case {
     name: "java",
     what: "Java: NIO selectors, blocking channels, sockets and timeouts",
+    over: Over::Sockets,
     needs: &[("java", "default-jre-headless"), ("javac", "default-jdk-headless")],
     open: |room| {
         let path = room.file("Sockets.java", include_str!("../../files/Sockets.java"))?.display().to_string();
@@ -113,6 +116,7 @@ pub(super) const JAVA: Case = Case {
 pub(super) const GO: Case = Case {
     name: "go",
     what: "Go, which asks the kernel itself: named by the launcher, and run plain",
+    over: Over::Sockets,
     needs: &[("go", "golang-go")],
     open: |room| {
         let path = room.file("sockets.go", include_str!("../../files/sockets.go"))?.display().to_string();

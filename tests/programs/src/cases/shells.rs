@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use super::script::Script;
 use crate::{
-    case::{Case, Session},
+    case::{Case, Over, Session},
     room::Room,
     running::Running,
 };
@@ -12,6 +12,7 @@ use crate::{
 pub(super) const STDIO: Case = Case {
     name: "stdio",
     what: "fdopen, fprintf, getline, dprintf, popen on sockets in C",
+    over: Over::Sockets,
     needs: &[("cc", "gcc")],
     open: |room| {
         let (source, program) =
@@ -24,6 +25,7 @@ pub(super) const STDIO: Case = Case {
 pub(super) const INETD: Case = Case {
     name: "inetd",
     what: "inetd: programs whose standard input and output are a connection",
+    over: Over::Sockets,
     needs: &[("/usr/sbin/inetd", "openbsd-inetd"), ("socat", "socat")],
     open: |room| Ok(Box::new(Inetd::start(room)?)),
 };
@@ -31,6 +33,7 @@ pub(super) const INETD: Case = Case {
 pub(super) const BASH: Case = Case {
     name: "bash",
     what: "bash's /dev/tcp, with inetd behind it",
+    over: Over::Sockets,
     needs: &[("/usr/sbin/inetd", "openbsd-inetd"), ("bash", "bash")],
     open: |room| Ok(Box::new(Bash(Inetd::start(room)?))),
 };
