@@ -78,7 +78,8 @@ typedef struct tieline_mq_options {
     uint32_t threads;               /* not 0: several threads use the queue at once; calls take a lock */
     uint32_t fetch;                 /* how long messages come: TIELINE_MQ_FETCH_... */
     size_t ring_bytes;              /* memory of the ring of one direction between two queues: 4 KiB to 1 GiB */
-    size_t eager_max_bytes;         /* longest message that is sent before its receiver asks for it */
+    size_t eager_max_bytes;         /* longest message that is sent before its receiver asks for it; default: 8 KiB,
+                                     * and longer ones that fit half of the ring where that is measured to cost less */
     size_t cut_bytes;               /* longest part of such a message in one record of the ring */
     size_t unexpected_messages;     /* messages that are kept before they are received, of all peers */
     size_t unexpected_bytes;        /* their bytes */

@@ -28,6 +28,7 @@ fn each_way_of_a_message_is_measured_by_its_size() {
         (&shown["settings"]["eager_max_bytes"], &shown["environment"]),
         (&8192.into(), &serde_json::json!([]))
     );
+    assert_eq!(shown["settings"]["measures_eager"], true);
     let Some(rows) = shown["measured"]["rows"].as_array() else {
         // One processor.
         assert!(shown["problem"].as_str().unwrap().contains("two processors"), "{shown}");
@@ -42,7 +43,7 @@ fn each_way_of_a_message_is_measured_by_its_size() {
     let (status, out, err) = run(&cluster, &[], &[("TIELINE_MQ_RING_BYTES", "65536")]);
     assert_eq!((status, err.as_str()), (0, ""));
     for line in [
-        "Eager messages     : up to 8 KiB\n",
+        "Eager messages     : up to 8 KiB; up to half of the ring where that is measured to cost less\n",
         "Ring of each peer  : 64 KiB (environment)\n",
         "Longer messages    : the faster way, measured",
     ] {
@@ -67,6 +68,7 @@ fn the_environment_is_shown_and_what_is_wrong_in_it_is_named() {
         (&shown["settings"]["eager_max_bytes"], &shown["settings"]["fetch"]),
         (&100.into(), &"in-parts".into())
     );
+    assert_eq!(shown["settings"]["measures_eager"], false);
     assert_eq!(shown["environment"], serde_json::json!(["TIELINE_MQ_EAGER_MAX_BYTES", "TIELINE_MQ_FETCH"]));
     for (more, variables, named) in [
         (

@@ -30,7 +30,7 @@ use crate::matching::{Envelope, Matcher, PeerId, Place};
 use crate::meet::{Datagrams, Meeting};
 use crate::name::{Name, Names};
 use crate::order::Order;
-use crate::peer::{Peer, Way};
+use crate::peer::{Peer, Trial, Way};
 use crate::settings::Settings;
 use crate::wire::{GROUP, PLAIN};
 use arrive::Held;
@@ -204,6 +204,8 @@ struct Sending {
     request: SendRequest,
     buffers: Buffers,
     state: SendState,
+    /// Of a message whose way is measured.
+    trial: Option<Trial>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -20,6 +20,8 @@ const AGAIN_EVERY: u32 = 64 * AGAIN;
 /// … or of so many, if it is slower by this factor.
 const SELDOM_EVERY: u32 = 1024 * AGAIN;
 const MUCH_SLOWER: u64 = 3;
+/// Where to know the cost costs something, one message of so many tells it.
+const SAMPLE_EVERY: u32 = 32;
 /// A mean below this counts as this where it bounds a sample: else one of 0 would stay.
 const LEAST_MEAN: u64 = 16;
 /// A time counts as at most so many times the mean: an interruption says nothing of the way.
@@ -106,6 +108,14 @@ impl Paths {
         if *messages % every < AGAIN { better.other() } else { better }
     }
 
+    /// Whether it is to be found out what the next message of this length costs on this way: of most it need
+    /// not be known.
+    pub(crate) fn wants_sample(&self, len: usize, path: Path) -> bool {
+        let Class { read, ring, messages } = &self.classes[class_of(len)];
+        let times = if path == Path::Read { read.times } else { ring.times };
+        times < TRIALS || messages % AGAIN_EVERY < AGAIN || messages.is_multiple_of(SAMPLE_EVERY)
+    }
+
     /// A message has come on this way, and took so many ticks.
     pub(crate) fn note(&mut self, path: Path, len: usize, ticks: u64) {
         let class = &mut self.classes[class_of(len)];
@@ -141,6 +151,20 @@ mod tests {
             paths.note(path, len, cost * len as u64 / 1024);
         }
         taken
+    }
+
+    #[test]
+    fn the_cost_is_asked_for_at_first_and_then_of_few() {
+        let (mut paths, len) = (Paths::default(), 12 << 10);
+        let mut asked = 0;
+        for _ in 0..400 {
+            let path = paths.choose(len);
+            if paths.wants_sample(len, path) {
+                asked += 1;
+                paths.note(path, len, if path == Path::Ring { 100 } else { 900 });
+            }
+        }
+        assert!((6..40).contains(&asked), "{asked}");
     }
 
     #[test]

@@ -34,6 +34,12 @@ pub(crate) struct Peer<O> {
     pub(crate) coming: Coming,
     /// Longest message that goes in one record.
     pub(crate) eager_max_bytes: usize,
+    /// Up to here longer ones may go so, too, if that is measured to cost less; 0 if they never do.
+    pub(crate) eager_longest_bytes: usize,
+    /// Whether they may.
+    measures_eager: bool,
+    /// What was learnt of them: [`Path::Ring`] is eager, [`Path::Read`] offered. Once there is one.
+    eager_paths: Option<Box<Paths>>,
     /// Longest part of such a message in one record.
     pub(crate) cut_bytes: usize,
     /// Of a message that it has begun to send in parts, and not ended: the number of these.
@@ -60,6 +66,17 @@ pub(crate) struct Coming {
     pub(crate) bytes: u64,
     /// When a part last came; 0: since the last look.
     pub(crate) moved_at: u64,
+}
+
+/// A message that may go eager and may be offered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Trial {
+    /// How it goes.
+    pub(crate) is_eager: bool,
+    /// Whether its receiver is to say that it has it, for the time that it took.
+    pub(crate) is_timed: bool,
+    /// When its record went out, in ticks; 0 before.
+    pub(crate) begun_at: u64,
 }
 
 /// The way to a peer.
@@ -130,7 +147,7 @@ pub(crate) struct Stream {
 
 impl<O: Outlet> Peer<O> {
     pub(crate) fn new(name: Name, settings: &Settings) -> Self {
-        let Settings { fetch, eager_max_bytes, cut_bytes, .. } = *settings;
+        let Settings { fetch, eager_max_bytes, measures_eager, cut_bytes, .. } = *settings;
         Self {
             name,
             way: Way::Unknown,
@@ -141,6 +158,9 @@ impl<O: Outlet> Peer<O> {
             paths: Paths::default(),
             coming: Coming::default(),
             eager_max_bytes,
+            eager_longest_bytes: 0,
+            measures_eager,
+            eager_paths: None,
             cut_bytes: cut_bytes.max(1),
             arriving: None,
             backlog: VecDeque::new(),
@@ -153,7 +173,28 @@ impl<O: Outlet> Peer<O> {
     pub(crate) fn open(&mut self, outlet: O) {
         let longest = outlet.max_record_bytes().saturating_sub(BEGINNING_BYTES);
         self.eager_max_bytes = self.eager_max_bytes.min(longest);
+        self.eager_longest_bytes = if self.measures_eager { longest } else { 0 };
         self.way = Way::Open(outlet);
+    }
+
+    /// How a message goes that may be eager and may be offered; `None` if its length decides.
+    pub(crate) fn trial(&mut self, len: usize) -> Option<Trial> {
+        if len <= self.eager_max_bytes || len > self.eager_longest_bytes {
+            return None;
+        }
+        let paths = self.eager_paths.get_or_insert_default();
+        let path = paths.choose(len);
+        // An offered one is answered in any case.
+        let is_timed = path == Path::Read || paths.wants_sample(len, path);
+        Some(Trial { is_eager: path == Path::Ring, is_timed, begun_at: 0 })
+    }
+
+    /// Its receiver has said that it has it.
+    pub(crate) fn note_trial(&mut self, trial: &Trial, len: usize, now: u64) {
+        if let Some(paths) = self.eager_paths.as_deref_mut().filter(|_| trial.begun_at != 0) {
+            let path = if trial.is_eager { Path::Ring } else { Path::Read };
+            paths.note(path, len, now.saturating_sub(trial.begun_at));
+        }
     }
 
     /// Whether messages of it may still come.

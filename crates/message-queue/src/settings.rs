@@ -43,6 +43,10 @@ pub struct Settings {
     /// Longest message that goes through the ring in one record (*eager*); a longer one is offered to the
     /// receiver, which fetches it (*rendezvous*). At most what a record of the ring takes.
     pub eager_max_bytes: usize,
+    /// Whether longer messages that a record of the ring takes go eager, too, where that is measured to cost
+    /// less: of each peer and class of sizes both ways are tried, and tried again now and then. A send of such
+    /// a message may end before its receiver makes progress, and may not.
+    pub measures_eager: bool,
     /// Longest part of an eager message in one record; a longer one has several, so that the receiver copies
     /// one while the sender writes the next.
     pub cut_bytes: usize,
@@ -142,6 +146,7 @@ impl Settings {
         let default = Self::default();
         let eager_max_bytes =
             bytes(EAGER_MAX_BYTES, default.eager_max_bytes, 0, usize::MAX, "a number of bytes")?;
+        let measures_eager = default.measures_eager && get(EAGER_MAX_BYTES).is_none();
         let expected = "a number of bytes from 4096 to 1073741824";
         let ring_bytes = bytes(RING_BYTES, default.ring_bytes, RING_LEAST_BYTES, RING_MOST_BYTES, expected)?;
         let fetch = match get(FETCH) {
@@ -157,7 +162,7 @@ impl Settings {
                 }
             },
         };
-        Ok(Self { ring_bytes, eager_max_bytes, fetch, ..default })
+        Ok(Self { ring_bytes, eager_max_bytes, measures_eager, fetch, ..default })
     }
 }
 
@@ -175,6 +180,7 @@ impl Default for Settings {
         Self {
             ring_bytes: 32 << 10,
             eager_max_bytes: 8 << 10,
+            measures_eager: true,
             cut_bytes: 8 << 10,
             fetch: Fetch::Measured,
             part_wait: Duration::from_micros(10),
@@ -200,7 +206,13 @@ mod tests {
         assert_eq!(of(&[]), Ok(default));
         assert_eq!(of(&[(EAGER_MAX_BYTES, ""), (FETCH, "")]), Ok(default));
         let changed = of(&[(EAGER_MAX_BYTES, "0"), (RING_BYTES, "65536"), (FETCH, "in-parts")]);
-        let wanted = Settings { eager_max_bytes: 0, ring_bytes: 64 << 10, fetch: Fetch::InParts, ..default };
+        let wanted = Settings {
+            eager_max_bytes: 0,
+            measures_eager: false,
+            ring_bytes: 64 << 10,
+            fetch: Fetch::InParts,
+            ..default
+        };
         assert_eq!(changed, Ok(wanted));
     }
 

@@ -36,9 +36,47 @@ fn end(queue: &mut MessageQueue, other: &mut MessageQueue, request: Request) -> 
     }
 }
 
+/// Between what is always eager and what never is, both ways are tried, and each byte comes.
+#[test]
+fn eager_messages_beyond_the_limit_are_tried_and_measured() {
+    const MESSAGES: u64 = 600;
+    let beyond = Settings::default().eager_max_bytes + 1000;
+    let run = |settings: Settings, len: usize| {
+        let (mut a, mut b, to_b, to_a) = two(settings);
+        std::thread::scope(|scope| {
+            let receiver = scope.spawn(move || {
+                for number in 0..MESSAGES {
+                    let receive = b.receive(Want::exactly(to_a, number), vec![0; len]);
+                    let bytes = b.wait(receive, LIMIT).unwrap().buffers.into_owned().unwrap();
+                    assert!(bytes.iter().all(|byte| *byte == number as u8), "message {number}");
+                }
+                // The last answers go out.
+                b.close(LIMIT.unwrap());
+            });
+            for number in 0..MESSAGES {
+                let send = a.send(to_b, number, vec![number as u8; len]).unwrap();
+                assert_eq!(a.wait(send, LIMIT).unwrap().error, None);
+            }
+            receiver.join().unwrap();
+        });
+        let sent = a.counters();
+        assert_eq!(sent.eager + sent.offered, MESSAGES);
+        [sent.eager, sent.offered]
+    };
+    let measured = Settings::default();
+    for fetch in Fetch::ALL {
+        let tried = run(Settings { fetch, ..measured }, beyond);
+        assert!(tried.iter().all(|count| *count >= 3), "{fetch:?}: {tried:?}");
+    }
+    assert_eq!(run(measured, beyond - 1000), [MESSAGES, 0]);
+    // What no record of the ring takes is offered, as is everything beyond a limit that was chosen.
+    assert_eq!(run(measured, measured.ring_bytes / 2), [0, MESSAGES]);
+    assert_eq!(run(Settings { measures_eager: false, ..measured }, beyond), [0, MESSAGES]);
+}
+
 #[test]
 fn each_way_of_a_message_is_taken_when_it_is_chosen() {
-    let default = Settings { fetch: Fetch::Read, ..Settings::default() };
+    let default = Settings { fetch: Fetch::Read, measures_eager: false, ..Settings::default() };
     let in_parts = Settings { fetch: Fetch::InParts, ..default };
     // Settings, length, and what is counted: eager, offered at the sender; read, in parts at the receiver.
     for (settings, len, counts) in [

@@ -38,6 +38,8 @@ struct Messages {
 #[derive(Serialize)]
 struct Shown {
     eager_max_bytes: usize,
+    /// Whether longer ones go so, too, where that is measured to cost less.
+    measures_eager: bool,
     cut_bytes: usize,
     ring_bytes: usize,
     fetch: &'static str,
@@ -52,6 +54,7 @@ impl Shown {
         let Settings { unexpected: all, unexpected_per_peer: of_peer, .. } = *settings;
         Self {
             eager_max_bytes: settings.eager_max_bytes,
+            measures_eager: settings.measures_eager,
             cut_bytes: settings.cut_bytes,
             ring_bytes: settings.rounded_ring_bytes(),
             fetch: settings.fetch.name(),
@@ -96,11 +99,16 @@ impl Messages {
         let kept = |bounds: Bounds| format!("{} messages, {}", bounds.messages, shown(bounds.bytes));
         let ring_bytes = settings.rounded_ring_bytes();
         let mut text = format!(
-            "Eager messages     : up to {}{}{}\nRing of each peer  : {}{}\nLonger messages    : {}{}\n\
+            "Eager messages     : up to {}{}{}{}\nRing of each peer  : {}{}\nLonger messages    : {}{}\n\
              Kept unexpected    : at most {}; of one peer {}\n",
             shown(settings.eager_max_bytes),
             from(EAGER_MAX_BYTES),
             if settings.eager_max_bytes < ring_bytes / 2 { "" } else { ", but less than half of the ring" },
+            if settings.measures_eager && settings.eager_max_bytes < ring_bytes / 2 {
+                "; up to half of the ring where that is measured to cost less"
+            } else {
+                ""
+            },
             shown(ring_bytes),
             from(RING_BYTES),
             match settings.fetch {

@@ -30,6 +30,7 @@ pub(super) fn settings() -> Settings {
     Settings {
         ring_bytes: RING_BYTES,
         eager_max_bytes: EAGER_MAX_BYTES,
+        measures_eager: false,
         fetch: fetch(),
         ..Settings::default()
     }

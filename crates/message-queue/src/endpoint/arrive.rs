@@ -1,5 +1,6 @@
 //! What to do with a record that a peer has sent.
 
+use shm::clock::now_ticks;
 use shm::window::Window;
 
 use super::{Arrived, Body, Core, Offer, Parts, Receive, SendState, Space, Target};
@@ -237,6 +238,9 @@ impl<O: Outlet> Core<O> {
             return self.stop(peer, head.id, stream.receive, sink);
         }
         if let Some(sending) = self.sends.remove(head.id) {
+            if let (Some(trial), Some(of)) = (&sending.trial, self.peers.get_mut(peer as usize)) {
+                of.note_trial(trial, sending.buffers.len(), now_ticks());
+            }
             self.sent(sending, None, sink);
         }
         Ok(())

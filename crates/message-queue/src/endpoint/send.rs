@@ -2,6 +2,7 @@
 //! itself needs neither.
 
 use cancellation::without_points;
+use shm::clock::now_ticks;
 
 use super::arrive::Held;
 use super::{Arrived, Body, Core, Endpoint, OWN, SendState, Sending, Space};
@@ -155,8 +156,10 @@ impl<M: Meeting> Endpoint<M> {
         }
         let buffers = std::mem::take(buffers);
         let core = &mut self.core;
-        let state = SendState::Waiting;
-        let number = core.sends.push(Sending { request: *request, buffers, state });
+        let (state, peer) = (SendState::Waiting, core.peers.get_mut(request.to as usize));
+        let trial =
+            peer.filter(|_| request.mode == Mode::Standard).and_then(|peer| peer.trial(buffers.len()));
+        let number = core.sends.push(Sending { request: *request, buffers, state, trial });
         let is_clear = core.peers.get(request.to as usize).is_some_and(|peer| peer.is_clear());
         let sent = if is_clear { core.out(number) } else { Err(LaneError::Full) };
         match sent {
@@ -298,14 +301,16 @@ impl<O: Outlet> Core<O> {
             }
             return Err(LaneError::Full);
         }
-        let len = sending.buffers.len();
-        if len <= peer.eager_max_bytes && request.mode == Mode::Standard {
+        let (len, begun_at) = (sending.buffers.len(), now_ticks());
+        let is_eager = sending.trial.map_or(len <= peer.eager_max_bytes, |trial| trial.is_eager);
+        let is_timed = sending.trial.is_some_and(|trial| trial.is_timed);
+        let ends_now = is_eager && request.mode == Mode::Standard && !is_timed;
+        if ends_now {
             peer.eager(&request, &sending.buffers)?;
             self.counters.eager += 1;
-        } else if len <= peer.eager_max_bytes {
+        } else if is_eager {
             let (flags, id) = match request.mode {
-                Mode::Standard => (0, 0),
-                Mode::Delivered => (TELL_TAKEN, number),
+                Mode::Standard | Mode::Delivered => (TELL_TAKEN, number),
                 Mode::Synchronous => (TELL_MATCHED, number),
             };
             let beginning = request.beginning(Kind::Eager, flags, id);
@@ -320,9 +325,12 @@ impl<O: Outlet> Core<O> {
             self.counters.offered += 1;
         }
         sending.state = SendState::Out;
+        if let Some(trial) = &mut sending.trial {
+            trial.begun_at = begun_at;
+        }
         // The peer's answer may lie behind a message that was left where it is.
         self.changes += 1;
-        Ok(len <= peer.eager_max_bytes && request.mode == Mode::Standard)
+        Ok(ends_now)
     }
 
     fn send_to_self(&mut self, request: &SendRequest, buffers: Buffers, sink: &mut impl Sink) -> Sent {
@@ -341,7 +349,8 @@ impl<O: Outlet> Core<O> {
             self.matcher(space).keep(envelope, Arrived { tell: None, body: Body::Held(held) });
             return Sent::Now(buffers);
         }
-        let number = self.sends.push(Sending { request: *request, buffers, state: SendState::Out });
+        let number =
+            self.sends.push(Sending { request: *request, buffers, state: SendState::Out, trial: None });
         debug_assert_eq!(self.sends.get(number).map(|sending| sending.request.user), Some(user));
         self.unexpected.add(OWN, 0);
         self.matcher(space).keep(envelope, Arrived { tell: None, body: Body::Own(number) });

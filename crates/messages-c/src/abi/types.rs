@@ -162,6 +162,7 @@ impl In<tieline_mq_options> {
                 *setting = value;
             }
         }
+        settings.measures_eager &= given.eager_max_bytes == 0;
         settings.fetch = match given.fetch {
             // As the environment says, if it does.
             0 => settings.fetch,
