@@ -4,6 +4,7 @@
 //! figure that could not be measured is listed as missing, with the reason, and counts as a
 //! failure.
 
+mod access;
 mod alone;
 pub mod catalogue;
 mod copies;

@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::judge::{Judged, Judgements};
 use crate::{
-    acceptance::catalogue::{self, Copies, Entry, Fabric, Kind, Messages, Ofi, Sisci, Sockets},
+    acceptance::catalogue::{self, Copies, Entry, Fabric, Kind, Memory, Messages, Ofi, Sisci, Sockets},
     patterns::programs::twins::Twin,
     quantity::{Dimension, Quantity},
     verdict::{Goal, Op},
@@ -233,6 +233,7 @@ fn builtin(entry: &Entry) -> Threshold {
         )
         | Kind::Ofi(Ofi { goal, .. })
         | Kind::Messages(Messages { goal, .. })
+        | Kind::Memory(Memory { goal, .. })
         | Kind::Sleeping { goal } => {
             ratio = bounds_of(goal);
             None

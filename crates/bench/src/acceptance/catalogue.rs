@@ -2,6 +2,7 @@
 
 use crate::{
     patterns::{
+        messages::Implementation,
         ofi,
         programs::{Load, twins::Twin},
     },
@@ -17,8 +18,8 @@ mod select;
 mod tests;
 
 use hosts::between_hosts;
-pub use kinds::{Beside, Copies, Entry, Fabric, Fabrics, Kind, Messages, Needs, Ofi, Sisci, Sockets};
-use messages::{MPICH, OPEN_MPI, UCX, above_line, beside_rival, over_provider};
+pub use kinds::{Beside, Copies, Entry, Fabric, Fabrics, Kind, Memory, Messages, Needs, Ofi, Sisci, Sockets};
+use messages::{MPICH, OPEN_MPI, UCX, above_line, access, beside_rival, beside_shm, over_provider};
 pub(crate) use select::is_within;
 pub use select::select;
 
@@ -91,7 +92,7 @@ const fn dma(id: &'static str, size_bytes: usize, cold: bool) -> Entry {
 const OWN_LINES_GOAL: Goal = Goal::at_most(1.10);
 
 /// All figures.
-pub const ALL: [Entry; 185] = [
+pub static ALL: [Entry; 191] = [
     entry(
         "scipp.half_rtt.4B",
         Needs::Pair,
@@ -422,6 +423,12 @@ pub const ALL: [Entry; 185] = [
     beside_rival("mq.oversubscribed.mpich", MPICH, messages::FOUR_PAIRS, Goal::at_most(1.0)),
     over_provider("ompi.half_rtt.8B", messages::ECHO_8B, Goal::at_most(1.0)),
     over_provider("ompi.bw.1MiB", messages::HOT_1MIB, Goal::at_least(1.1)),
+    access("access.put.8B.openmpi", true, Implementation::OpenMpi, Goal::at_most(1.0)),
+    access("access.get.8B.openmpi", false, Implementation::OpenMpi, Goal::at_most(1.0)),
+    access("access.put.8B.mpich", true, Implementation::Mpich, Goal::at_most(1.0)),
+    access("access.get.8B.mpich", false, Implementation::Mpich, Goal::at_most(1.0)),
+    beside_shm("fi.half_rtt.8B", messages::ECHO_8B, Goal::at_most(0.6)),
+    beside_shm("fi.bw.1MiB", messages::HOT_1MIB, Goal::at_least(1.2)),
     entry(
         "harness.overhead",
         Needs::Nothing,

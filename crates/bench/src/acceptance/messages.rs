@@ -10,7 +10,10 @@ use crate::{
     cpus,
     error::Result,
     figure::{Figure, ReferenceKind, Spec, Stat},
-    patterns::messages::{AboveLine, BesideRival, Implementation, Load, Mpi, Ours, OverProvider, Rival, Ucx},
+    patterns::messages::{
+        AboveLine, BesideRival, BesideShm, Fi, Implementation, Load, Mpi, Ours, OverProvider, Provider,
+        Rival, Ucx,
+    },
     pinned_pair,
     run::BlockPlan,
     verdict::Goal,
@@ -25,6 +28,7 @@ pub(super) fn measure(context: &mut Context<'_>, entry: &Entry, what: Messages) 
     match what.beside {
         Beside::Line => over_line(context, entry, what.load, what.goal, cpus),
         Beside::OpenMpiItself => over_provider(context, entry, what, cpus),
+        Beside::Shm => beside_shm(context, entry, what, cpus),
         Beside::Ucx | Beside::Mpi(_) => beside_rival(context, entry, what, cpus),
     }
 }
@@ -46,6 +50,23 @@ fn over_provider(
         spec.reference = "the same program over the transport that Open MPI chooses".to_owned();
         (spec.version, spec.argv) = (own.version(), own.argv(load, cpus));
         spec.notes.push(format!("ours: `{}` with FI_PROVIDER_PATH", over.argv(load, cpus).join(" ")));
+        spec.notes.push("both are started for each reading, and not counted while they start".to_owned());
+        spec
+    })
+}
+
+fn beside_shm(context: &mut Context<'_>, entry: &Entry, what: Messages, cpus: [usize; 2]) -> Result<Figure> {
+    let Messages { load, goal, .. } = what;
+    let waiter = context.progress.waiter();
+    let [ours, shm] = [Provider::Tieline, Provider::Shm].map(|provider| Fi::new(provider, cpus, &waiter));
+    let sides = BesideShm { ours: ours?, shm: shm?, load };
+    let plan = BlockPlan::against_rival(context.options.max_time * RIVAL_TIMES, context.options.seed);
+    context.paired(&plan, sides, load.count(), |_| {
+        let mut spec = spec(entry, load, goal, cpus);
+        spec.reference = "the same program over libfabric's provider shm".to_owned();
+        (spec.version, spec.argv) = (Fi::version(), Fi::argv(Provider::Shm, load, cpus));
+        let ours = Fi::argv(Provider::Tieline, load, cpus).join(" ");
+        spec.notes.push(format!("ours: `{ours}` with FI_PROVIDER_PATH"));
         spec.notes.push("both are started for each reading, and not counted while they start".to_owned());
         spec
     })

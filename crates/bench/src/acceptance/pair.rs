@@ -116,6 +116,7 @@ impl Pair {
             Kind::Spinning { goal } => self.spinning(context, entry, goal),
             Kind::Sleeping { goal } => self.sleeping(context, entry, goal),
             Kind::Connect { at_most } => self.connect(context, entry, at_most),
+            Kind::Memory(what) => super::access::measure(context, self, entry, what),
             Kind::Sisci(what) => super::sisci::measure(context, self, entry, what),
             Kind::Ring { .. }
             | Kind::Sockets(_)

@@ -1,7 +1,7 @@
 //! Messages between processes, through message queues and through rivals.
 //!
 //! Ours are processes that carry out orders, and sleep while a rival is measured. UCX is its own
-//! benchmark ([`ucx`]), MPI a program of ours ([`mpi`]); they are started for each reading. All have the
+//! benchmark ([`ucx`]), MPI a program of ours ([`mpi`]), as is libfabric ([`fi`]); they are started for each reading. All have the
 //! same two processors.
 
 use std::sync::Arc;
@@ -15,11 +15,13 @@ use crate::{
     timer::Timer,
 };
 
+mod fi;
 mod members;
 mod mpi;
 mod ucx;
 pub mod ways;
 
+pub use fi::{BesideShm, Fi, Provider};
 pub use members::{Members, number};
 pub use mpi::{Implementation, Mpi};
 pub use ucx::Ucx;

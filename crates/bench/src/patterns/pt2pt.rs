@@ -9,6 +9,8 @@ mod memory;
 mod report;
 mod runs;
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use runs::Running;
@@ -22,7 +24,7 @@ use crate::{
     env::{self, Env},
     error::{BenchError, Result},
     layout::table::size as shown,
-    progress::Progress,
+    progress::{Progress, Waiter},
     timer::Timer,
 };
 
@@ -202,6 +204,58 @@ pub struct Options {
     pub cpus: Option<[usize; 2]>,
     /// Command line, for the record.
     pub argv: Vec<String>,
+}
+
+/// An access to memory of another node, or of another rank of an MPI.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Access {
+    /// Whether bytes are put there, with a barrier or flush behind each put; else they are got.
+    pub is_put: bool,
+    /// How many.
+    pub size_bytes: usize,
+}
+
+impl Access {
+    /// Accesses of a reading.
+    pub const fn count(self) -> usize {
+        COUNT_MAX
+    }
+
+    /// What an MPI is told.
+    pub(super) fn order(self) -> String {
+        format!("{} {} {}", self.test().name(), self.size_bytes, self.count())
+    }
+
+    const fn test(self) -> Test {
+        if self.is_put { Test::Put } else { Test::Get }
+    }
+}
+
+/// Memory of one node that another one accesses.
+pub struct Accessed {
+    memory: memory::Memory,
+    access: Access,
+}
+
+impl Accessed {
+    /// On the nodes of `place`; bytes that are known were moved and compared.
+    ///
+    /// # Errors
+    /// A node or a segment is missing, or other bytes arrive.
+    pub fn new(place: &Where, access: Access, waiter: &Arc<dyn Waiter>) -> Result<Self> {
+        let mut memory = memory::Memory::start(place, access.size_bytes, waiter)?;
+        memory.prove(access.test(), access.size_bytes)?;
+        Ok(Self { memory, access })
+    }
+
+    /// The mean time of an access, in ns.
+    ///
+    /// # Errors
+    /// The memory is lost, or the run is to end.
+    pub fn reading_ns(&mut self) -> Result<f64> {
+        let Access { size_bytes, .. } = self.access;
+        self.memory.reading(self.access.test(), size_bytes, self.access.count(), 1)
+    }
 }
 
 /// From 1 byte to 4 MiB.

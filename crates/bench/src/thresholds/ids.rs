@@ -104,6 +104,7 @@ const fn dimension(kind: &Kind) -> Dimension {
         Kind::IdleCpu { .. } => Dimension::Processor,
         Kind::IdlePss { .. } | Kind::UpPss { .. } => Dimension::Memory,
         Kind::Scipp { .. }
+        | Kind::Memory(_)
         | Kind::Dma { .. }
         | Kind::Copies(Copies::TuneTime { .. } | Copies::TuneRepeat { .. })
         | Kind::Overhead { .. }

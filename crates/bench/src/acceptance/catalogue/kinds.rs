@@ -6,6 +6,7 @@ use crate::{
     patterns::{
         messages, ofi,
         programs::{Load, twins::Twin},
+        pt2pt::Access,
     },
     verdict::Goal,
 };
@@ -118,6 +119,19 @@ pub enum Beside {
     Mpi(messages::Implementation),
     /// Open MPI with its own transport, beside Open MPI over our provider of libfabric.
     OpenMpiItself,
+    /// Libfabric's provider `shm`, beside ours, both by a program of ours.
+    Shm,
+}
+
+/// Figures of accesses to memory of another node, beside those of an MPI to memory of another rank.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Memory {
+    /// What is measured.
+    pub access: Access,
+    /// Beside which MPI.
+    pub mpi: messages::Implementation,
+    /// The goal of the ratio.
+    pub goal: Goal,
 }
 
 /// Figures of message queues.
@@ -350,6 +364,8 @@ pub enum Kind {
     Sockets(Sockets),
     /// The link between hosts.
     Ofi(Ofi),
+    /// Accesses to memory of another node.
+    Memory(Memory),
     /// Message queues.
     Messages(Messages),
     /// Switched fabrics.

@@ -1,8 +1,11 @@
 //! The figures of message queues.
 
-use super::{Beside, Entry, Kind, Messages, Needs, entry};
+use super::{Beside, Entry, Kind, Memory, Messages, Needs, entry};
 use crate::{
-    patterns::messages::{Implementation, Load},
+    patterns::{
+        messages::{Implementation, Load},
+        pt2pt::Access,
+    },
     verdict::Goal,
 };
 
@@ -34,6 +37,15 @@ pub(super) const fn over_provider(id: &'static str, load: Load, goal: Goal) -> E
     entry(id, Needs::Nothing, what, Kind::Messages(Messages { load, beside: Beside::OpenMpiItself, goal }))
 }
 
+/// Our provider of libfabric by itself, beside libfabric's for one machine.
+pub(super) const fn beside_shm(id: &'static str, load: Load, goal: Goal) -> Entry {
+    let what = match load {
+        Load::Echo { .. } => "provider of libfabric: half round trip of tagged messages",
+        _ => "provider of libfabric: bandwidth of tagged messages in one direction",
+    };
+    entry(id, Needs::Nothing, what, Kind::Messages(Messages { load, beside: Beside::Shm, goal }))
+}
+
 /// Compared with a rival.
 pub(super) const fn beside_rival(id: &'static str, beside: Beside, load: Load, goal: Goal) -> Entry {
     let what = match load {
@@ -50,6 +62,17 @@ pub(super) const fn beside_rival(id: &'static str, beside: Beside, load: Load, g
         Load::Allreduce { .. } => "message queue: a sum of a word of each process, on two processors",
     };
     entry(id, Needs::Nothing, what, Kind::Messages(Messages { load, beside, goal }))
+}
+
+/// An access to memory of another node, beside one of an MPI.
+pub(super) const fn access(id: &'static str, is_put: bool, mpi: Implementation, goal: Goal) -> Entry {
+    let what = if is_put {
+        "put of 8 bytes into memory of another node, with a barrier behind each"
+    } else {
+        "get of 8 bytes out of memory of another node"
+    };
+    let access = Access { is_put, size_bytes: 8 };
+    entry(id, Needs::Pair, what, Kind::Memory(Memory { access, mpi, goal }))
 }
 
 /// Compared with one cache line there and back.

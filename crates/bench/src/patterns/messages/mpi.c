@@ -3,12 +3,14 @@
  *   mpi CPU0 CPU1 echo BYTES COUNT
  *   mpi CPU0 CPU1 stream BYTES COUNT WINDOW TAGS BUFFERS
  *   mpi CPU0 CPU1 allreduce BYTES COUNT
+ *   mpi CPU0 CPU1 put BYTES COUNT, or get
  *
  * Ranks take turns on the two processors. Rank 0 prints
  *   echo: half the time of a round trip in ns; of more than two ranks each even one does it with the next, and the
  *   mean of all is printed,
  *   stream: the time of all messages in ns until the receiver has confirmed the last one,
- *   allreduce: the mean time of a call in ns, over all ranks. */
+ *   allreduce: the mean time of a call in ns, over all ranks,
+ *   put, get: the mean time in ns of an access to memory of rank 1, which takes no part; a put counts with its flush. */
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <sched.h>
@@ -116,6 +118,42 @@ static double allreduce(int ranks, int length, long count) {
     return mean_of_all(seconds * 1e9 / (double)count, ranks);
 }
 
+static double access_memory(int rank, char *bytes, int length, long count, int is_put) {
+    char *memory;
+    MPI_Win window;
+    double began = 0;
+    long warm_up = count / WARM_UP_PART;
+    MPI_Win_allocate(length, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &window);
+    memset(memory, 2, (size_t)length);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0) {
+        MPI_Win_lock(MPI_LOCK_SHARED, 1, 0, window);
+        for (long round = 0; round < warm_up + count; round++) {
+            if (round == warm_up) {
+                began = MPI_Wtime();
+            }
+            if (is_put) {
+                MPI_Put(bytes, length, MPI_BYTE, 1, 0, length, MPI_BYTE, window);
+            } else {
+                MPI_Get(bytes, length, MPI_BYTE, 1, 0, length, MPI_BYTE, window);
+            }
+            MPI_Win_flush(1, window);
+        }
+        began = MPI_Wtime() - began;
+        /* What was put is 1, what was there is 2. */
+        memset(bytes, 0, (size_t)length);
+        MPI_Get(bytes, length, MPI_BYTE, 1, 0, length, MPI_BYTE, window);
+        MPI_Win_flush(1, window);
+        if (length > 0 && bytes[length - 1] != (is_put ? 1 : 2)) {
+            MPI_Abort(MPI_COMM_WORLD, 5);
+        }
+        MPI_Win_unlock(1, window);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Win_free(&window);
+    return began * 1e9 / (double)count;
+}
+
 static int argument(int argc, char **argv, int at, int otherwise) {
     return at < argc ? atoi(argv[at]) : otherwise;
 }
@@ -148,6 +186,8 @@ int main(int argc, char **argv) {
         ns = echo(rank, ranks, stream.bytes, stream.length, stream.count);
     } else if (strcmp(argv[3], "allreduce") == 0) {
         ns = allreduce(ranks, stream.length, stream.count);
+    } else if (strcmp(argv[3], "put") == 0 || strcmp(argv[3], "get") == 0) {
+        ns = access_memory(rank, stream.bytes, stream.length, stream.count, strcmp(argv[3], "put") == 0);
     } else {
         ns = time_of_stream(rank, &stream);
     }

@@ -10,7 +10,10 @@ use std::{
 use super::Load;
 use crate::{
     error::{BenchError, Result},
-    patterns::programs::{Room, Running, find},
+    patterns::{
+        programs::{Room, Running, find},
+        pt2pt::Access,
+    },
     progress::Waiter,
 };
 
@@ -91,17 +94,32 @@ impl Implementation {
     }
 
     fn arguments(self, program: &str, load: Load, cpus: [usize; 2]) -> Vec<String> {
-        let shape = format!("{} {}", load.size_bytes(), load.count());
-        let order = match load {
-            Load::Echo { .. } | Load::Pairs { .. } => format!("echo {shape}"),
-            Load::Allreduce { .. } => format!("allreduce {shape}"),
-            Load::Rate { .. } | Load::Stream { .. } => {
-                format!("stream {shape} {} {} {}", load.window(), load.tags(), load.buffers())
-            }
-        };
-        let own = format!("{} {program} {} {} {order}", load.processes(), cpus[0], cpus[1]);
+        self.arguments_of(program, load.processes(), &order(load), cpus)
+    }
+
+    /// The command line with which memory is accessed so often.
+    pub fn access_argv(self, access: Access, cpus: [usize; 2]) -> Vec<String> {
+        let launcher = self.programs()[1].0.to_owned();
+        let arguments = self.arguments_of("mpi", 2, &access.order(), cpus);
+        std::iter::once(launcher).chain(arguments).collect()
+    }
+
+    fn arguments_of(self, program: &str, processes: u64, order: &str, cpus: [usize; 2]) -> Vec<String> {
+        let own = format!("{processes} {program} {} {} {order}", cpus[0], cpus[1]);
         let options = self.options().iter().map(|option| (*option).to_owned());
         options.chain(own.split(' ').map(ToOwned::to_owned)).collect()
+    }
+}
+
+/// What the program is told to do.
+pub(super) fn order(load: Load) -> String {
+    let shape = format!("{} {}", load.size_bytes(), load.count());
+    match load {
+        Load::Echo { .. } | Load::Pairs { .. } => format!("echo {shape}"),
+        Load::Allreduce { .. } => format!("allreduce {shape}"),
+        Load::Rate { .. } | Load::Stream { .. } => {
+            format!("stream {shape} {} {} {}", load.window(), load.tags(), load.buffers())
+        }
     }
 }
 
@@ -131,14 +149,27 @@ impl Mpi {
             _ => None,
         };
         let room = Room::new()?;
-        let program = compile(&compiler, room.path())?;
+        let program = compile(&compiler, room.path(), ("mpi", SOURCE), &[], "this MPI")?;
         Ok(Self { implementation, launcher, program, providers, cpus, waiter: Arc::clone(waiter), room })
     }
 
     pub(super) fn reading(&self, load: Load) -> Result<f64> {
+        self.ns(load.processes(), &order(load)).map(|ns| load.of_ns(ns))
+    }
+
+    /// The time of an access to memory of the other rank, in ns.
+    ///
+    /// # Errors
+    /// A rank fails, or takes too long.
+    pub fn access_ns(&self, access: Access) -> Result<f64> {
+        self.ns(2, &access.order())
+    }
+
+    /// What rank 0 prints.
+    fn ns(&self, processes: u64, order: &str) -> Result<f64> {
         let mut command = Command::new(&self.launcher);
         let program = self.program.display().to_string();
-        command.args(self.implementation.arguments(&program, load, self.cpus));
+        command.args(self.implementation.arguments_of(&program, processes, order, self.cpus));
         // Root is refused else.
         command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
         if let Some(folder) = &self.providers {
@@ -150,12 +181,12 @@ impl Mpi {
         let ns = said.lines().rev().find_map(|line| line.trim().parse().ok()).filter(|ns: &f64| *ns > 0.0);
         let nothing =
             || BenchError::OtherEnd { what: super::WHAT, reason: format!("{name} printed no time: {said}") };
-        ns.map(|ns| load.of_ns(ns)).ok_or_else(nothing)
+        ns.ok_or_else(nothing)
     }
 }
 
 /// The folder of the provider: beside this program, or in the same installation.
-fn providers() -> Result<PathBuf> {
+pub(super) fn providers() -> Result<PathBuf> {
     let own = std::env::current_exe().map_err(BenchError::io("the path of this program"))?;
     let folder = own.parent().unwrap_or(Path::new("/"));
     let mut places = vec![folder.to_owned()];
@@ -172,19 +203,27 @@ fn providers() -> Result<PathBuf> {
         .ok_or_else(|| BenchError::Absent { what: super::WHAT, reason: reason() })
 }
 
-fn compile(compiler: &Path, room: &Path) -> Result<PathBuf> {
-    let (source, program) = (room.join("mpi.c"), room.join("mpi"));
-    std::fs::write(&source, SOURCE).map_err(BenchError::io(source.display().to_string()))?;
+/// Compiles a program of ours; `what` has to be installed for that.
+pub(super) fn compile(
+    compiler: &Path,
+    room: &Path,
+    (name, text): (&str, &str),
+    libraries: &[&str],
+    what: &str,
+) -> Result<PathBuf> {
+    let (source, program) = (room.join(name).with_extension("c"), room.join(name));
+    std::fs::write(&source, text).map_err(BenchError::io(source.display().to_string()))?;
     let output = Command::new(compiler)
         .args(["-O2", "-o"])
         .args([&program, &source])
+        .args(libraries)
         .output()
         .map_err(BenchError::io(compiler.display().to_string()))?;
     if output.status.success() {
         return Ok(program);
     }
     let reason = format!(
-        "{} does not compile an MPI program: {}: install the packages of this MPI again",
+        "{} does not compile {name}.c: {}: install the packages of {what} again",
         compiler.display(),
         String::from_utf8_lossy(&output.stderr).lines().next().unwrap_or("no reason given")
     );
@@ -206,5 +245,8 @@ mod tests {
         assert_eq!(line, "mpirun.mpich -bind-to none -np 2 mpi 0 1 stream 1048576 512 4 1 256");
         let line = Implementation::Mpich.argv(Load::Allreduce { members: 8 }, [0, 1]).join(" ");
         assert_eq!(line, "mpirun.mpich -bind-to none -np 8 mpi 0 1 allreduce 8 1000");
+        let get = Access { is_put: false, size_bytes: 8 };
+        let line = Implementation::Mpich.access_argv(get, [0, 1]).join(" ");
+        assert_eq!(line, "mpirun.mpich -bind-to none -np 2 mpi 0 1 get 8 200000");
     }
 }
