@@ -80,8 +80,8 @@ pub fn no_points() -> NoPoints {
 impl Drop for NoPoints {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: the function is the C library's. It does not unwind: the thread is cancelled in certain calls
-        // only, and this is none of them.
+        // SAFETY: the function is the C library's. It does not unwind: the thread is cancelled in certain
+        // calls only, and this is none of them.
         unsafe { pthread_setcancelstate(self.0, null_mut()) };
     }
 }

@@ -23,7 +23,8 @@ unsafe extern "C-unwind" {
 /// How far the thread has come.
 static STEP: AtomicU32 = AtomicU32::new(0);
 
-/// Objects that are made, used and closed: meetings, messages by each way, waits that sleep, a peer that ends.
+/// Objects that are made, used and closed: meetings, messages by each way, waits that sleep, a peer that
+/// ends.
 fn all_calls() {
     let mut programs = [Program::counting(), Program::waiting(Waits::FD)];
     Program::make_known(&programs);

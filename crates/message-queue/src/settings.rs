@@ -44,8 +44,8 @@ pub struct Settings {
     /// receiver, which fetches it (*rendezvous*). At most what a record of the ring takes.
     pub eager_max_bytes: usize,
     /// Whether longer messages that a record of the ring takes go eager, too, where that is measured to cost
-    /// less: of each peer and class of sizes both ways are tried, and tried again now and then. A send of such
-    /// a message may end before its receiver makes progress, and may not.
+    /// less: of each peer and class of sizes both ways are tried, and tried again now and then. A send of
+    /// such a message may end before its receiver makes progress, and may not.
     pub measures_eager: bool,
     /// Longest part of an eager message in one record; a longer one has several, so that the receiver copies
     /// one while the sender writes the next.

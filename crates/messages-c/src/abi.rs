@@ -24,8 +24,8 @@ pub use requests::*;
 use types::{In, Out};
 pub use types::{tieline_mq_counters, tieline_mq_options, tieline_mq_status};
 
-/// Runs the body of a function, in which its thread is not cancelled. The functions of C have nothing to clean
-/// up, as [`cancellation::held_off`] needs it.
+/// Runs the body of a function, in which its thread is not cancelled. The functions of C have nothing to
+/// clean up, as [`cancellation::held_off`] needs it.
 #[inline(always)]
 fn call(name: &str, body: impl FnOnce() -> Result<Code> + Copy) -> u32 {
     cancellation::held_off(|| run(name, body))

@@ -166,7 +166,8 @@ impl Node {
     }
 
     /// Connects to the memory of a message queue's port, which has the queue's name and places for requests.
-    /// Queues do that themselves ([`crate::MessageQueue::peer_at`]): it is for tests that play other programs.
+    /// Queues do that themselves ([`crate::MessageQueue::peer_at`]): it is for tests that play other
+    /// programs.
     pub fn connect_port(&self, node: NodeId, port: PortNo, timeout: Duration) -> Result<RemoteSegment> {
         RemoteSegment::connect(self, node, SegmentKey::Port(port), timeout)
     }

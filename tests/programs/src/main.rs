@@ -1,5 +1,5 @@
-//! Programs that nobody here wrote, run plain, and under `tieline run` or over the libfabric provider: the same
-//! results, and about the same speed.
+//! Programs that nobody here wrote, run plain, and under `tieline run` or over the libfabric provider: the
+//! same results, and about the same speed.
 //!
 //! What it is for: `./run test-programs`. Each case opens twice, once plain and once over tieline, with
 //! servers of its own on loopback; what both say is compared word for word, then loads alternate in blocks

@@ -1,8 +1,8 @@
 //! Messages between processes, through message queues and through rivals.
 //!
-//! Ours are processes that carry out orders, and sleep while a rival is measured. UCX is its own
-//! benchmark ([`ucx`]), MPI a program of ours ([`mpi`]), as is libfabric ([`fi`]); they are started for each reading. All have the
-//! same two processors.
+//! Ours are processes that carry out orders, and sleep while a rival is measured. UCX is its own benchmark
+//! ([`ucx`]), MPI a program of ours ([`mpi`]), as is libfabric ([`fi`]); they are started for each reading.
+//! All have the same two processors.
 
 use std::sync::Arc;
 

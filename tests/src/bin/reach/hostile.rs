@@ -1,8 +1,8 @@
-//! A program that speaks the protocol of message queues between hosts by hand, and breaks it in one way of its
-//! choice (crates/tieline/src/messages/far/forms.rs and ring.rs, crates/message-queue/src/wire.rs).
+//! A program that speaks the protocol of message queues between hosts by hand, and breaks it in one way of
+//! its choice (crates/tieline/src/messages/far/forms.rs and ring.rs, crates/message-queue/src/wire.rs).
 //!
-//! It meets a queue as another queue would: memory with a header, a request in the queue's port, the answer in
-//! its own memory, and the ring in the memory that the answer names. Then it writes whatever it is told.
+//! It meets a queue as another queue would: memory with a header, a request in the queue's port, the answer
+//! in its own memory, and the ring in the memory that the answer names. Then it writes whatever it is told.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
-//! libfabric by itself: a program of our own (`fi.c` beside this file) that sends and receives tagged messages
-//! through the provider that it is told.
+//! libfabric by itself: a program of our own (`fi.c` beside this file) that sends and receives tagged
+//! messages through the provider that it is told.
 
 use std::{path::PathBuf, process::Command, sync::Arc, time::Duration};
 

@@ -45,8 +45,8 @@ const TESTS: &[&[&str]] = &[
     &["fi_unmap_mem", "-I", "20"],
 ];
 
-/// Those that libfabric's `tcp` lacks something for, or that do not listen at the port that they are told: they
-/// must come to their end over tieline all the same.
+/// Those that libfabric's `tcp` lacks something for, or that do not listen at the port that they are told:
+/// they must come to their end over tieline all the same.
 const NOT_PLAIN: [&str; 5] =
     ["fi_rdm_rma_event", "fi_multi_mr", "fi_multi_recv", "fi_unexpected_msg", "fi_unmap_mem"];
 
