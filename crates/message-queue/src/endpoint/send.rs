@@ -301,7 +301,8 @@ impl<O: Outlet> Core<O> {
             }
             return Err(LaneError::Full);
         }
-        let (len, begun_at) = (sending.buffers.len(), now_ticks());
+        let len = sending.buffers.len();
+        let begun_at = if sending.trial.is_some() { now_ticks() } else { 0 };
         let is_eager = sending.trial.map_or(len <= peer.eager_max_bytes, |trial| trial.is_eager);
         let is_timed = sending.trial.is_some_and(|trial| trial.is_timed);
         let ends_now = is_eager && request.mode == Mode::Standard && !is_timed;
