@@ -277,7 +277,10 @@ fn beside(own: &[u8]) -> Vec<Text> {
     let places = [
         (folder, "/", LIBRARY),
         (folder.and_then(parent), "/lib64/", LIBRARY),
+        // In packages of Debian, whose programs are in /usr/bin.
+        (folder.and_then(parent), "/lib/tieline/", LIBRARY),
         (folder.and_then(|folder| folder.strip_suffix(b"/libexec/tieline")), "/lib64/", LIBRARY),
+        (folder.and_then(|folder| folder.strip_suffix(b"/libexec/tieline")), "/lib/tieline/", LIBRARY),
         (folder, "/", BUILT),
     ];
     let path = |(folder, between, name): (Option<&[u8]>, &str, &str)| {

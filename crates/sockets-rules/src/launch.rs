@@ -139,6 +139,13 @@ mod tests {
         let found = std::fs::canonicalize(path).unwrap();
         assert_eq!(library(None, &own).unwrap(), found);
         assert_eq!(library(None, &[folder.path().join("bin/x")]).unwrap(), found);
+        // Where a package has it.
+        std::fs::create_dir_all(folder.path().join("lib/tieline")).unwrap();
+        let packaged = folder.path().join("lib/tieline").join(LIBRARY);
+        std::fs::rename(&found, &packaged).unwrap();
+        let found = std::fs::canonicalize(packaged).unwrap();
+        assert_eq!(library(None, &own).unwrap(), found);
+        assert_eq!(library(None, &[folder.path().join("bin/x")]).unwrap(), found);
         assert!(matches!(
             library(Some(OsStr::new("/nowhere/l.so")), &own),
             Err(LaunchError::NoLibrary { .. })
