@@ -22,7 +22,8 @@ use tieline::NodeId;
 
 pub(crate) use bench::{Acceptance, Bench, Compare, CompareBuilds, Hosts, Limits, Scipp};
 pub(crate) use fleet::{
-    FleetAction, FleetCopy, FleetFetch, FleetReport, FleetRun, FleetSelect, FleetSetup, FleetVerify,
+    FleetAction, FleetCopy, FleetFetch, FleetInstall, FleetMenu, FleetReboot, FleetReport, FleetRun,
+    FleetSelect, FleetSetup, FleetVerify,
 };
 pub(crate) use hosts::{ClusterAction, Init, Join, Leave, Renew};
 pub(crate) use node::NodeAction;
@@ -61,6 +62,11 @@ pub(crate) fn parse<W: Into<OsString> + Clone>(
     let parsed = parsed
         .and_then(|matches| Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command)));
     parsed.map_err(|error| wrong::mended(error, &mut command, &words))
+}
+
+/// The command line as it is declared, with its help complete.
+pub(crate) fn command() -> clap::Command {
+    help::command()
 }
 
 /// Options that all commands take. The environment fills in those that are not given: see

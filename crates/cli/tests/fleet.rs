@@ -196,3 +196,82 @@ fn keys_are_set_up_at_a_terminal_alone() {
     assert!(err.contains("n1 would ask for a password or a host key, and there is no terminal"), "{err}");
     assert!(!lab.path("known_hosts").exists(), "nothing was changed");
 }
+
+#[test]
+fn software_is_installed_and_hosts_reboot_only_when_asked_for() {
+    let Some(mut lab) = Lab::new() else { return };
+    lab.server("n1", "");
+    let shell = Shell { lab: &lab };
+    let (status, _, err) = shell.run(&["install", "-w", "n1", "gone.deb"]);
+    assert!(status == 4 && err.contains("gone.deb cannot be read: No such file"), "{status} {err}");
+    fs::write(lab.path("text"), "no archive").unwrap();
+    let (status, _, err) = shell.run(&["install", "-w", "n1", "text"]);
+    assert!(
+        status == 2 && err.contains("text cannot be installed: it is no tarball that tar can read"),
+        "{err}"
+    );
+    // A tarball, twice.
+    let prefix = lab.path("opt");
+    let place = lab.path("stage").join(prefix.strip_prefix("/").unwrap());
+    fs::create_dir_all(place.join("bin")).unwrap();
+    fs::create_dir_all(place.join("share/doc/tieline")).unwrap();
+    fs::write(place.join("share/doc/tieline/installed-files"), "").unwrap();
+    fs::write(place.join("bin/tieline"), "#!/bin/sh\necho tieline 7\n").unwrap();
+    fs::set_permissions(place.join("bin/tieline"), fs::Permissions::from_mode(0o755)).unwrap();
+    let tar =
+        Command::new("tar").current_dir(lab.path("")).args(["-C", "stage", "-czf", "t.tgz", "."]).status();
+    assert!(tar.unwrap().success());
+    let (status, out, err) = shell.run(&["install", "-w", "n1", "--dry-run", "t.tgz"]);
+    let wanted = format!(
+        "---- n1 ----\n2 files would be installed under {} (now: none)\ninstall: all 1 hosts done\n",
+        prefix.display()
+    );
+    assert_eq!((status, out.as_str()), (0, wanted.as_str()), "{err}");
+    let (status, report) = shell.json(&["upgrade", "-w", "n1", "t.tgz", "--json"]);
+    assert_eq!(
+        (status, &report["command"], &report["hosts"][0]["status"]),
+        (1, &"upgrade".into(), &1.into())
+    );
+    assert!(
+        report["hosts"][0]["error"].as_str().unwrap().contains("`tieline fleet install` installs this one"),
+        "{report}"
+    );
+    let (status, out, _) = shell.run(&["install", "-w", "n1", "t.tgz"]);
+    assert!(
+        status == 0 && out.contains(&format!("tieline 7 under {} (before: none)", prefix.display())),
+        "{out}"
+    );
+    // Nobody was asked.
+    let (status, out, err) = shell.run(&["reboot", "-w", "n1"]);
+    assert!(
+        status == 2
+            && out.is_empty()
+            && err.contains("n1 would be rebooted, and there is no terminal to ask at: add --yes"),
+        "{err}"
+    );
+}
+
+#[test]
+fn a_menu_runs_the_commands_that_it_prints() {
+    let Some(mut lab) = Lab::new() else { return };
+    lab.server("n1", "");
+    let shell = Shell { lab: &lab };
+    let choices = lab.path("choices");
+    fs::write(&choices, "99\n5\n\nh\nn1\n5\necho \"it's\" here\n1\nq\n1\n").unwrap();
+    let mut command = shell.command(&["menu"]);
+    let output = command.stdin(fs::File::open(&choices).unwrap()).output().unwrap();
+    let out = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{out}");
+    for wanted in [
+        "`99` is not in the list: type a number from 1 to 11, h or q\n",
+        "Hosts: as HOSTS or HOSTS_FILE say\n",
+        "Hosts: --on n1\n",
+        "$ tieline fleet run --on n1 'echo \"it'\\''s\" here'\n---- n1 ----\nit's here\n",
+        "$ tieline fleet ping --on n1\nn1: ",
+    ] {
+        assert!(out.contains(wanted), "{wanted}: {out}");
+    }
+    assert_eq!(out.matches("$ tieline fleet").count(), 2, "an answer that is missing runs nothing: {out}");
+    let (status, _, err) = shell.run(&["menu", "--json"]);
+    assert!(status == 2 && err.contains("leave out --json"), "{err}");
+}

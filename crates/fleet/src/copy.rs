@@ -72,7 +72,7 @@ impl Source {
 }
 
 /// An archive of files and directories by their names alone, made once for all hosts.
-fn archive(paths: &[PathBuf]) -> Result<tempfile::NamedTempFile> {
+pub(crate) fn archive(paths: &[PathBuf]) -> Result<tempfile::NamedTempFile> {
     let here = |source| FleetError::Local { path: std::env::temp_dir(), what: "written", source };
     let archive = tempfile::NamedTempFile::new().map_err(here)?;
     let mut tar = Command::new("tar");

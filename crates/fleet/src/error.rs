@@ -103,6 +103,14 @@ pub enum FleetError {
         /// Why not.
         source: std::io::Error,
     },
+    /// A file is not what is installed on hosts.
+    #[error("{path} cannot be installed: {why}")]
+    Parcel {
+        /// The file.
+        path: PathBuf,
+        /// With what to do.
+        why: String,
+    },
     /// A file does not belong to this run.
     #[error("{path} is no state of this command: name another file, or remove it")]
     OtherRun {
@@ -138,6 +146,7 @@ impl FleetError {
                 | Self::Set { .. }
                 | Self::Variable { .. }
                 | Self::OtherRun { .. }
+                | Self::Parcel { .. }
                 | Self::Rule { .. }
         )
     }

@@ -41,7 +41,7 @@ pub(super) fn of(path: &[String]) -> Option<&'static str> {
             "the program's; 127 there is no such program, 126 it cannot be executed, 2 wrong usage, 4 the library is missing, the file \
              of --stats cannot be created, or --strict and the library cannot be preloaded."
         }
-        ["fleet", "close"] => DONE,
+        ["fleet", "close" | "menu"] => DONE,
         ["fleet", "verify"] => {
             "0 no host deviates, 1 a host deviates or could not be examined, 2 wrong usage, list or rules, 4 could not run."
         }

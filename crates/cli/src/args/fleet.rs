@@ -41,6 +41,26 @@ pub(crate) enum FleetAction {
                             tieline fleet setup-ssh --on 'node[1-4]' --key ~/.ssh/id_ed25519.pub\n\n\
                             Hosts that need nothing are left alone. A host whose key has changed is named and left alone, too.")]
     SetupSsh(FleetSetup),
+    /// Install packages, or a tarball of an installation, on each host
+    #[command(after_help = "Examples:\n  tieline fleet install --hosts hosts.txt target/packages/*.deb\n  \
+                            tieline fleet install --on 'root@node[1-16]' --dry-run tieline.tar.gz     # what would be done\n\n\
+                            The user is root on the hosts, or `sudo` asks for no password there. Packages go through apt-get, or dpkg where \
+                            there is none. A tarball is made by `DESTDIR=$PWD/stage ./run install; tar -C stage -czf tieline.tar.gz .`")]
+    Install(FleetInstall),
+    /// Install another version on hosts that have one; packages that a host does not have are left out there
+    #[command(after_help = "Examples:\n  tieline fleet upgrade --hosts hosts.txt target/packages/*.deb\n  \
+                            tieline fleet upgrade --on 'node[1-16]' --downgrade old/*.deb     # back to an older version\n\n\
+                            Services of packages are started again, and programs stay attached to their nodes.")]
+    Upgrade(FleetInstall),
+    /// Reboot each host, and wait until it is back
+    #[command(after_help = "Examples:\n  tieline fleet reboot --on 'node[1-16]'\n  \
+                            tieline fleet reboot --hosts hosts.txt --yes --within 15m     # asks nothing\n\n\
+                            A host is back when it answers with another boot than before.")]
+    Reboot(FleetReboot),
+    /// Choose these commands from a list
+    #[command(after_help = "Examples:\n  tieline fleet menu --hosts hosts.txt\n\n\
+                            Each choice prints the command that it runs, so that it can be repeated without the list.")]
+    Menu(FleetMenu),
     /// Compare processors, memory, network adapters, limits, services, clocks and versions of the hosts
     #[command(after_help = "Examples:\n  tieline fleet verify --hosts hosts.txt\n  \
                             tieline fleet verify --hosts hosts.txt --rules rules.txt --services sshd,slurmd\n  \
@@ -157,6 +177,48 @@ pub(crate) struct FleetSetup {
     /// The public key that is installed [default: the one that `ssh-copy-id` chooses]
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
+}
+
+/// `fleet install` and `fleet upgrade`.
+#[derive(Debug, Args)]
+pub(crate) struct FleetInstall {
+    /// Hosts.
+    #[command(flatten)]
+    pub select: FleetSelect,
+    /// Change nothing: say what would be installed on each host
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Also install a version that is older than the one there
+    #[arg(long)]
+    pub downgrade: bool,
+    /// Packages (.deb), or one tarball
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+}
+
+/// `fleet reboot`.
+#[derive(Debug, Args)]
+pub(crate) struct FleetReboot {
+    /// Hosts.
+    #[command(flatten)]
+    pub select: FleetSelect,
+    /// Do not ask first
+    #[arg(long, short)]
+    pub yes: bool,
+    /// How long hosts may take until they are back
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = super::hosts::life)]
+    pub within: Duration,
+}
+
+/// `fleet menu`.
+#[derive(Debug, Args)]
+pub(crate) struct FleetMenu {
+    /// File of hosts [env: HOSTS_FILE]
+    #[arg(long, short = 'f', value_name = "FILE")]
+    pub hosts: Option<PathBuf>,
+    /// Hosts and groups [env: HOSTS]
+    #[arg(long, short = 'w', value_name = "HOSTS")]
+    pub on: Option<String>,
 }
 
 /// `fleet verify`.

@@ -9,7 +9,7 @@ use clap::{Arg, Command, CommandFactory};
 use super::{Cli, exit_help};
 
 /// Common options that a command never uses; `meaning` refuses them with the reason.
-const MEANINGLESS: [(&[&str], &[&str]); 46] = [
+const MEANINGLESS: [(&[&str], &[&str]); 50] = [
     (&["up"], &["node"]),
     (&["down"], &["node"]),
     (&["on"], &["node"]),
@@ -36,6 +36,10 @@ const MEANINGLESS: [(&[&str], &[&str]); 46] = [
     (&["fleet", "verify"], &["node", "cluster", "runtime_dir"]),
     (&["fleet", "report"], &["node", "cluster", "runtime_dir"]),
     (&["fleet", "setup-ssh"], &["node", "cluster", "runtime_dir"]),
+    (&["fleet", "install"], &["node", "cluster", "runtime_dir"]),
+    (&["fleet", "upgrade"], &["node", "cluster", "runtime_dir"]),
+    (&["fleet", "reboot"], &["node", "cluster", "runtime_dir"]),
+    (&["fleet", "menu"], &["node", "cluster", "runtime_dir"]),
     (&["fleet", "close"], &["node", "cluster", "runtime_dir"]),
     (&["bench", "compare"], &["node", "cluster", "runtime_dir"]),
     (&["bench", "compare-builds"], &["node", "cluster", "runtime_dir"]),
@@ -295,7 +299,7 @@ mod tests {
                 let fabric = path.len() > 1 && path[0] == "fabric";
                 let words = match sub.get_name() {
                     "copy" if fleet => "a b",
-                    "fetch" | "run" if fleet => "a",
+                    "fetch" | "run" | "install" | "upgrade" if fleet => "a",
                     "serve" | "route" if fabric => "a.toml",
                     "drain" if fabric => "a.toml leaf",
                     "compare" | "diff" | "convert" | "draw" if fabric => "a.toml b.toml",

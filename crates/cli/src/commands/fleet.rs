@@ -1,5 +1,7 @@
 //! `tieline fleet`.
 
+mod install;
+mod menu;
 mod setup;
 mod shown;
 mod verify;
@@ -31,6 +33,10 @@ pub(super) fn run(action: &FleetAction, output: Output) -> Outcome {
         FleetAction::Fetch(arguments) => fetch(arguments, output),
         FleetAction::Report(arguments) => report(arguments, output),
         FleetAction::SetupSsh(arguments) => setup::run(arguments, output),
+        FleetAction::Install(arguments) => install::install(arguments, false, output),
+        FleetAction::Upgrade(arguments) => install::install(arguments, true, output),
+        FleetAction::Reboot(arguments) => install::reboot(arguments, output),
+        FleetAction::Menu(arguments) => menu::run(arguments, output),
         FleetAction::Verify(arguments) => verify::run(arguments, output),
         FleetAction::Close => {
             let closed = ::fleet::close("ssh")?;
