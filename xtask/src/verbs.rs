@@ -6,6 +6,7 @@
 pub mod checks;
 pub mod compare;
 pub mod install;
+pub mod package;
 pub mod programs;
 pub mod release;
 pub mod soak;
@@ -91,6 +92,7 @@ pub fn run(verb: &str, options: &[&str], target: &Path) -> Outcome {
         ("compare", _) => compare::run(options, target),
         ("soak", _) => soak::run(options, target),
         ("test-programs", _) => programs::run(options, target),
+        ("package", _) => package::run(options, target),
         ("install", _) => install::install(options, target),
         ("uninstall", _) => install::uninstall(options),
         _ => misused(format!("unknown verb '{verb}'")),

@@ -18,6 +18,7 @@ mod exit;
 mod interrupt;
 mod meaning;
 mod output;
+mod pages;
 mod status_of;
 mod terminal;
 
@@ -37,6 +38,9 @@ fn main() -> ExitCode {
     if let Some(status) = node::relay::is_relay(&words) {
         // A manager has started it, which forwards connections between other hosts.
         return ExitCode::from(status);
+    }
+    if let Some(status) = pages::asked(&words) {
+        return status;
     }
     let called = words.first().and_then(|name| classic::called(name));
     let arguments = classic::translate(words);

@@ -13,7 +13,7 @@ use super::{Outcome, found, is_executable, release, say};
 use place::{Place, Written};
 
 /// Classic names of the one binary.
-const CLASSIC: [&str; 11] = [
+pub(super) const CLASSIC: [&str; 11] = [
     "scipp",
     "query",
     "dis_diag",
@@ -96,7 +96,7 @@ pub fn uninstall(options: &[&str]) -> Outcome {
 }
 
 /// The files of a folder of the clone whose names end so, in the order of their names.
-fn files(folder: &Path, end: &str) -> Outcome<Vec<PathBuf>> {
+pub(super) fn files(folder: &Path, end: &str) -> Outcome<Vec<PathBuf>> {
     let read = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let mut found = Vec::new();
     for entry in fs::read_dir(read)? {

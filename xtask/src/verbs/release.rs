@@ -6,7 +6,8 @@ use std::process::Command;
 use super::{Outcome, must};
 
 /// The crates whose programs and libraries are installed.
-const PACKAGES: [&str; 7] = ["cli", "sisci", "ofi", "fabric-sys", "collectives", "messages-c", "fi-provider"];
+pub const PACKAGES: [&str; 7] =
+    ["cli", "sisci", "ofi", "fabric-sys", "collectives", "messages-c", "fi-provider"];
 /// The provider of libfabric, which loads files whose names end with `-fi.so`; and what cargo names it.
 pub const PROVIDER: [&str; 2] = ["libtieline-fi.so", "libtieline_fi.so"];
 /// Programs of theirs that only measurements start.
