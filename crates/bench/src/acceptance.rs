@@ -9,6 +9,7 @@ mod alone;
 pub mod catalogue;
 mod copies;
 mod fabric;
+mod fleet;
 mod managers;
 mod messages;
 mod ofi;

@@ -11,6 +11,7 @@ pub mod connect;
 pub mod copies;
 pub mod dma;
 pub mod dma_bench;
+pub mod fleet;
 pub mod hosts;
 pub mod interrupt;
 pub mod intr_bench;

@@ -232,6 +232,7 @@ fn builtin(entry: &Entry) -> Threshold {
             ),
         )
         | Kind::Ofi(Ofi { goal, .. })
+        | Kind::Fleet { goal, .. }
         | Kind::Messages(Messages { goal, .. })
         | Kind::Memory(Memory { goal, .. })
         | Kind::Sleeping { goal } => {

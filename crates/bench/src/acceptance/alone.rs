@@ -4,7 +4,7 @@
 use super::{
     Context,
     catalogue::{Entry, Kind},
-    copies, messages, ofi, sockets,
+    copies, fleet, messages, ofi, sockets,
 };
 use crate::{
     cpus,
@@ -50,6 +50,10 @@ pub(super) fn measure(context: &mut Context<'_>, entries: &[Entry]) {
             Kind::Messages(what) => {
                 context.tell(entry.id);
                 messages::measure(context, entry, what)
+            }
+            Kind::Fleet { load, goal } => {
+                context.tell(entry.id);
+                fleet::measure(context, entry, load, goal)
             }
             _ => continue,
         };

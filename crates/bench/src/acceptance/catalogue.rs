@@ -10,6 +10,7 @@ use crate::{
 };
 
 mod clusters;
+mod fleet;
 mod hosts;
 mod kinds;
 mod messages;
@@ -92,7 +93,7 @@ const fn dma(id: &'static str, size_bytes: usize, cold: bool) -> Entry {
 const OWN_LINES_GOAL: Goal = Goal::at_most(1.10);
 
 /// All figures.
-pub static ALL: [Entry; 191] = [
+pub static ALL: [Entry; 196] = [
     entry(
         "scipp.half_rtt.4B",
         Needs::Pair,
@@ -448,6 +449,11 @@ pub static ALL: [Entry; 191] = [
     clusters::HOSTS_VERIFY_16,
     clusters::HOSTS_UP,
     clusters::HOSTS_UP_PSS,
+    fleet::RUN,
+    fleet::RUN_CLUSH,
+    fleet::WARM,
+    fleet::DEAD,
+    fleet::COPY,
     fabric(
         "route.fattree.11664",
         "LFTs of a fat tree of 11,664 hosts, computed and checked",

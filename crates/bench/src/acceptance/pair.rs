@@ -122,6 +122,7 @@ impl Pair {
             | Kind::Sockets(_)
             | Kind::Ofi(_)
             | Kind::Messages(_)
+            | Kind::Fleet { .. }
             | Kind::Fabric(_)
             | Kind::Overhead { .. }
             | Kind::Load { .. }

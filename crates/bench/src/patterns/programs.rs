@@ -212,7 +212,7 @@ fn statistics_path(room: &Room, whose: &str) -> PathBuf {
 }
 
 /// The path of a program: by the caller's PATH, or in the folders for administrators.
-pub(super) fn find((program, package): (&'static str, &'static str)) -> Result<PathBuf> {
+pub(in crate::patterns) fn find((program, package): (&'static str, &'static str)) -> Result<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut folders =
         std::env::split_paths(&path).chain(["/usr/sbin", "/sbin", "/usr/local/sbin"].map(PathBuf::from));

@@ -121,6 +121,7 @@ const fn dimension(kind: &Kind) -> Dimension {
         })
         | Kind::Ofi(Ofi { load: ofi::Load::Echo | ofi::Load::Put | ofi::Load::Urgent, .. })
         | Kind::Sockets(Sockets::Start { .. } | Sockets::Twin(Twin::Echo { .. } | Twin::EchoTail { .. }))
+        | Kind::Fleet { .. }
         | Kind::Verify { .. }
         | Kind::Up { .. } => Dimension::Time,
     }

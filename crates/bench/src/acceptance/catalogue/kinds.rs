@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     patterns::{
-        messages, ofi,
+        fleet, messages, ofi,
         programs::{Load, twins::Twin},
         pt2pt::Access,
     },
@@ -370,6 +370,13 @@ pub enum Kind {
     Messages(Messages),
     /// Switched fabrics.
     Fabric(Fabric),
+    /// Commands on many hosts.
+    Fleet {
+        /// What hosts do, and what it is compared with.
+        load: fleet::Load,
+        /// The goal of the ratio of times.
+        goal: Goal,
+    },
     /// Connect and map, in µs at most.
     Connect {
         /// The limit, in µs.

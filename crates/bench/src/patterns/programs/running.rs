@@ -39,10 +39,24 @@ pub(in crate::patterns) struct Running {
 impl Running {
     /// Starts it on one processor. Its output goes into files of this folder, which have its name.
     pub(in crate::patterns) fn start(
-        mut command: Command,
+        command: Command,
         name: &str,
         folder: &Path,
         cpu: usize,
+    ) -> Result<Self> {
+        Self::begin(command, name, folder, |command| on_cpu(cpu, || command.spawn()))
+    }
+
+    /// As [`Self::start`], on any processor.
+    pub(in crate::patterns) fn start_anywhere(command: Command, name: &str, folder: &Path) -> Result<Self> {
+        Self::begin(command, name, folder, Command::spawn)
+    }
+
+    fn begin(
+        mut command: Command,
+        name: &str,
+        folder: &Path,
+        spawn: impl FnOnce(&mut Command) -> std::io::Result<Child>,
     ) -> Result<Self> {
         let [out, err] = ["out", "err"].map(|kind| folder.join(format!("{name}.{kind}")));
         let file = |path: &Path| File::create(path).map_err(BenchError::io(path.display().to_string()));
@@ -50,7 +64,7 @@ impl Running {
         // In a process group of its own: Ctrl-C reaches only this process, which then ends the rest
         // of the group.
         command.process_group(0);
-        let child = on_cpu(cpu, || command.spawn()).map_err(BenchError::io(format!("starting {name}")))?;
+        let child = spawn(&mut command).map_err(BenchError::io(format!("starting {name}")))?;
         Ok(Self { child, name: name.to_owned(), out, err, is_reaped: false })
     }
 
@@ -59,8 +73,14 @@ impl Running {
     }
 
     /// Waits until it ends with success, and returns its standard output.
-    pub(in crate::patterns) fn finish(
+    pub(in crate::patterns) fn finish(self, at_most: Duration, waiter: &Arc<dyn Waiter>) -> Result<String> {
+        self.finish_with(0, at_most, waiter)
+    }
+
+    /// The same with this exit status.
+    pub(in crate::patterns) fn finish_with(
         mut self,
+        wanted: i32,
         at_most: Duration,
         waiter: &Arc<dyn Waiter>,
     ) -> Result<String> {
@@ -75,7 +95,7 @@ impl Running {
             }
         }
         let status = self.reap().map_err(BenchError::io(format!("waiting for {}", self.name)))?;
-        if !status.success() {
+        if status.code() != Some(wanted) {
             return Err(self.failed(&format!("ended with {status}: {}", self.complaint())));
         }
         Ok(self.said())
