@@ -187,7 +187,7 @@ mod tests {
         assert!(said.contains("it holds no installation of tieline: make it by"), "{said}");
         let text = other.path().join("text");
         std::fs::write(&text, "no archive").unwrap();
-        let said = Parcel::new(&[text.clone()]).unwrap_err().to_string();
+        let said = Parcel::new(std::slice::from_ref(&text)).unwrap_err().to_string();
         assert!(said.contains("it is no tarball that tar can read"), "{said}");
         let package = other.path().join("a.deb");
         std::fs::write(&package, "").unwrap();
