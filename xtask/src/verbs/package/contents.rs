@@ -176,6 +176,10 @@ fn manager(stage: &Stage<'_>) -> Outcome {
     Ok(())
 }
 
+/// What a manager that is not root's does without.
+const WITHOUT_RIGHTS: &str = "CapabilityBoundingSet=\nProtectClock=yes\nProtectHostname=yes\nProtectKernelLogs=yes\nRestrictRealtime=yes\n\
+                              RestrictSUIDSGID=yes\nSystemCallFilter=@system-service\nSystemCallErrorNumber=EPERM\n";
+
 /// The unit for a system that has the user `tieline`: what is installed without a package runs as root, whose
 /// own clusters are in `/run/tieline`.
 pub fn unit(text: &str) -> Outcome<String> {
@@ -188,6 +192,10 @@ pub fn unit(text: &str) -> Outcome<String> {
                 "Environment=TIELINE_RUNTIME_DIR=/run/tieline-service TIELINE_CONFIG=/etc/tieline/service\n",
             ),
             ("RuntimeDirectory=tieline\n", "RuntimeDirectory=tieline-service\n"),
+            (
+                "SystemCallArchitectures=native\n",
+                &format!("SystemCallArchitectures=native\n{WITHOUT_RIGHTS}"),
+            ),
             ("\n[Service]", "Documentation=man:tieline-node-run(1)\n\n[Service]"),
         ],
     )

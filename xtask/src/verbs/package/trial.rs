@@ -5,14 +5,25 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::super::{Outcome, cannot, say};
-use super::root::{Made, Root, must};
+use super::root::{Booted, Made, Root, must};
 use super::{Edition, NAMES, make};
 
 /// A version before any other.
 const EARLIER: &str = "0.0.1";
 /// What dpkg and the dynamic linker keep for themselves, and logs of the system.
-const OF_THE_SYSTEM: [&str; 9] =
-    ["/var/lib/dpkg", "/var/log", "/var/cache", "/etc/ld.so.cache", "/proc", "/sys", "/dev", "/run", "/tmp"];
+const OF_THE_SYSTEM: [&str; 11] = [
+    "/var/lib/dpkg",
+    "/var/log",
+    "/var/cache",
+    "/etc/ld.so.cache",
+    "/proc",
+    "/sys",
+    "/dev",
+    "/run",
+    "/tmp",
+    "/srv",
+    "/var/lib/systemd",
+];
 /// Files that hold all users, which programs write anew.
 const OF_USERS: [&str; 6] = ["passwd", "shadow", "group", "gshadow", "subuid", "subgid"];
 
@@ -25,9 +36,9 @@ pub(super) fn run(edition: &Edition, built: &Path, files: &[PathBuf], target: &P
     let before = listed(&root)?;
     let earlier =
         Edition { version: EARLIER.to_owned(), epoch_s: edition.epoch_s, origin: edition.origin.clone() };
-    let folder = root.path("/tmp/earlier");
+    let folder = root.path("/srv/earlier");
     let old = make(&earlier, built, &folder, true)?;
-    let new = root.path("/tmp/new");
+    let new = root.path("/srv/new");
     fs::create_dir_all(&new)?;
     for file in files {
         fs::copy(file, new.join(file.file_name().unwrap_or_default()))?;
@@ -57,7 +68,7 @@ impl Trial<'_> {
     fn install(&self, files: &[PathBuf], folder: &str, version: &str) -> Outcome {
         let names = files
             .iter()
-            .map(|file| format!("/tmp/{folder}/{}", file.file_name().unwrap_or_default().display()));
+            .map(|file| format!("/srv/{folder}/{}", file.file_name().unwrap_or_default().display()));
         let words = ["dpkg", "--install"].map(str::to_owned).into_iter().chain(names);
         must("dpkg --install", &self.root.run(words)?)?;
         let installed = self.sh("dpkg-query", "dpkg-query -W -f '${Package} ${Version} ${Status}\\n' tieline libtieline1 libtieline-dev tieline-sockets tieline-manager")?;
@@ -106,27 +117,44 @@ impl Trial<'_> {
         expect(&said, "libsisci.so => /lib/x86_64-linux-gnu/libsisci.so")
     }
 
-    /// The service, as its unit says: there is no service manager in a folder, so that the line that it would
-    /// start is started here by its user, with its environment.
+    /// The service, under a service manager of its own: who may attach, an upgrade while it runs, its removal.
     fn service(&self) -> Outcome {
         let unit = "/lib/systemd/system/tieline-node@.service";
-        self.sh(
-            "systemd-analyze verify",
-            &format!(
-                "cp {unit} /tmp/tieline-node@4.service; systemd-analyze --man=no verify /tmp/tieline-node@4.service"
-            ),
-        )?;
-        self.sh("systemctl enable", "systemctl enable tieline-node@4; test -L /etc/systemd/system/multi-user.target.wants/tieline-node@4.service")?;
-        let script = format!(
-            "usermod -a -G tieline someone; line=$(sed -n 's/^ExecStart=//p' {unit} | sed s/%i/4/); \
-             export $(sed -n 's/^Environment=//p' {unit}); install -d -o tieline -g tieline -m 711 $TIELINE_RUNTIME_DIR; \
-             runuser -u tieline -- $line & pid=$!; n=0; \
-             until su someone -c 'tieline query --brief'; do n=$((n + 1)); [ $n -lt 100 ] || exit 1; sleep 0.2; done; \
-             useradd stranger; if su stranger -c 'tieline query --brief'; then echo a stranger was let in; exit 1; fi; userdel stranger; \
-             kill $pid; wait $pid || true; ls $TIELINE_RUNTIME_DIR"
+        let verify = format!(
+            "cp {unit} /tmp/tieline-node@4.service; systemd-analyze --man=no verify /tmp/tieline-node@4.service; rm /tmp/tieline-node@4.service"
         );
-        let said = self.sh("the service", &script)?;
-        expect(&said, "4")
+        self.sh("systemd-analyze verify", &verify)?;
+        let system = match self.root.boot()? {
+            Booted::Up(system) => system,
+            Booted::Not(why) => {
+                say(&format!("the service was not started: {why}"));
+                return Ok(());
+            }
+        };
+        let sh = |what: &str, script: &str| must(what, &system.run(["sh", "-ec", script])?);
+        sh(
+            "systemctl enable",
+            "usermod -a -G tieline someone; useradd stranger; systemctl enable --now tieline-node@4",
+        )?;
+        let ask = "export TIELINE_RUNTIME_DIR=/run/tieline-service; runuser -u someone -- tieline query --brief; \
+                   if runuser -u stranger -- tieline query --brief; then echo a stranger was let in; exit 1; fi; \
+                   systemctl show -p User -p MainPID --value tieline-node@4";
+        let said = sh("the service", ask)?;
+        expect(&said, "4\n")?;
+        expect(&said, "\ntieline\n")?;
+        // A manager of another version takes the place of this one.
+        let names: Vec<String> = NAMES.iter().map(|name| format!("/srv/new/{name}_*.deb")).collect();
+        sh("an upgrade", &format!("dpkg --install {}; systemctl is-active tieline-node@4", names.join(" ")))?;
+        let later = sh("the service after an upgrade", ask)?;
+        if later == said {
+            return cannot(format!("the upgrade has not started the manager again: {later}"));
+        }
+        sh(
+            "dpkg --remove",
+            "dpkg --remove tieline-manager; ! systemctl is-active tieline-node@4; ! runuser -u someone -- env TIELINE_RUNTIME_DIR=/run/tieline-service tieline query --brief; userdel stranger",
+        )?;
+        sh("dpkg --install", "dpkg --install /srv/new/tieline-manager_*.deb")?;
+        Ok(())
     }
 
     /// Removed, the settings stay; purged, nothing does.
