@@ -117,7 +117,8 @@ impl Trial<'_> {
         expect(&said, "libsisci.so => /lib/x86_64-linux-gnu/libsisci.so")
     }
 
-    /// The service, under a service manager of its own: who may attach, an upgrade while it runs, its removal.
+    /// The service, under a service manager of its own: who may attach, an upgrade while it runs, its
+    /// removal.
     fn service(&self) -> Outcome {
         let unit = "/lib/systemd/system/tieline-node@.service";
         let verify = format!(
