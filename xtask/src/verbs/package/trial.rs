@@ -10,8 +10,9 @@ use super::{Edition, NAMES, make};
 
 /// A version before any other.
 const EARLIER: &str = "0.0.1";
-/// What dpkg and the dynamic linker keep for themselves, and logs of the system.
-const OF_THE_SYSTEM: [&str; 11] = [
+/// What apt, dpkg and the dynamic linker keep for themselves, and logs of the system.
+const OF_THE_SYSTEM: [&str; 12] = [
+    "/var/lib/apt",
     "/var/lib/dpkg",
     "/var/log",
     "/var/cache",
@@ -24,6 +25,8 @@ const OF_THE_SYSTEM: [&str; 11] = [
     "/srv",
     "/var/lib/systemd",
 ];
+/// What `tieline fleet` runs on hosts.
+const FLEET: &str = include_str!("../../../../crates/fleet/src/install.sh");
 /// Files that hold all users, which programs write anew.
 const OF_USERS: [&str; 6] = ["passwd", "shadow", "group", "gshadow", "subuid", "subgid"];
 
@@ -45,7 +48,7 @@ pub(super) fn run(edition: &Edition, built: &Path, files: &[PathBuf], target: &P
     }
     let trial = Trial { root, version: &edition.version };
     trial.install(&old, "earlier", EARLIER)?;
-    trial.settings_are_kept_by(|| trial.install(files, "new", trial.version))?;
+    trial.settings_are_kept_by(|| trial.upgrade())?;
     trial.first_command()?;
     trial.development()?;
     trial.service()?;
@@ -71,6 +74,22 @@ impl Trial<'_> {
             .map(|file| format!("/srv/{folder}/{}", file.file_name().unwrap_or_default().display()));
         let words = ["dpkg", "--install"].map(str::to_owned).into_iter().chain(names);
         must("dpkg --install", &self.root.run(words)?)?;
+        self.installed(version)
+    }
+
+    /// By what `tieline fleet upgrade` runs on a host, which has apt-get do it.
+    fn upgrade(&self) -> Outcome {
+        let script = format!("to=upgrade dry=$1 older=0\n{FLEET}");
+        fs::write(self.root.path("/srv/upgrade"), script)?;
+        let pack = "cd /srv/new; tar -cf ../new.tar *.deb; sh /srv/upgrade $0 <../new.tar";
+        let by = |dry: &str| must("the upgrade by fleet", &self.root.run(["sh", "-ec", pack, dry])?);
+        let version = self.version;
+        expect_line(&by("1")?, &format!("tieline {version} would be installed (now: {EARLIER})"))?;
+        expect_line(&by("0")?, &format!("tieline {version} (before: {EARLIER})"))?;
+        self.installed(version)
+    }
+
+    fn installed(&self, version: &str) -> Outcome {
         let installed = self.sh("dpkg-query", "dpkg-query -W -f '${Package} ${Version} ${Status}\\n' tieline libtieline1 libtieline-dev tieline-sockets tieline-manager")?;
         for name in NAMES {
             expect(&installed, &format!("{name} {version} install ok installed"))?;
@@ -141,8 +160,8 @@ impl Trial<'_> {
                    if runuser -u stranger -- tieline query --brief; then echo a stranger was let in; exit 1; fi; \
                    systemctl show -p User -p MainPID --value tieline-node@4";
         let said = sh("the service", ask)?;
-        expect(&said, "4\n")?;
-        expect(&said, "\ntieline\n")?;
+        expect_line(&said, "4")?;
+        expect_line(&said, "tieline")?;
         // A manager of another version takes the place of this one.
         let names: Vec<String> = NAMES.iter().map(|name| format!("/srv/new/{name}_*.deb")).collect();
         sh("an upgrade", &format!("dpkg --install {}; systemctl is-active tieline-node@4", names.join(" ")))?;
@@ -173,8 +192,9 @@ impl Trial<'_> {
         if !left.is_empty() {
             return cannot(format!("dpkg --purge has left: {left:?}"));
         }
+        // By whole lines: the home of such a user is /nonexistent.
         let users = self.sh("getent", "getent passwd tieline || getent group tieline || echo none")?;
-        expect(&users, "none")
+        expect_line(&users, "none")
     }
 
     fn left(&self, before: &BTreeSet<String>) -> Outcome<BTreeSet<String>> {
@@ -184,6 +204,14 @@ impl Trial<'_> {
 
 fn expect(said: &str, wanted: &str) -> Outcome {
     if said.contains(wanted) { Ok(()) } else { cannot(format!("`{wanted}` is not in: {said}")) }
+}
+
+fn expect_line(said: &str, wanted: &str) -> Outcome {
+    if said.lines().any(|line| line == wanted) {
+        Ok(())
+    } else {
+        cannot(format!("no line `{wanted}` is in: {said}"))
+    }
 }
 
 /// All paths of the root but those that the system writes for itself.
