@@ -12,6 +12,8 @@ use super::deb::said_by;
 /// What the trial needs in it, beside what every Debian has.
 const INCLUDED: &str = "adduser,gcc,libc6-dev,libfabric1,pkg-config,systemd";
 const ARCHIVE: &str = "debian-12.tar";
+/// The folder of a trial, with the number of its process behind this.
+const FOLDER: &str = "debian-";
 /// Until a service manager has started, or its processes have ended.
 const BOOT_LIMIT: Duration = Duration::from_secs(60);
 const BOOT_PAUSE: Duration = Duration::from_millis(200);
@@ -43,7 +45,8 @@ impl Root {
         {
             return Ok(Made::Not(why));
         }
-        let folder = archive.with_file_name(format!("debian-{}", std::process::id()));
+        remove_stale(&archive);
+        let folder = archive.with_file_name(format!("{FOLDER}{}", std::process::id()));
         fs::create_dir_all(&folder)?;
         let root = Self { folder };
         said_by(Command::new("tar").arg("-xpf").arg(&archive).arg("-C").arg(&root.folder))?;
@@ -103,7 +106,7 @@ impl Root {
     /// Starts the service manager in namespaces and a control group of its own. The settings of the kernel
     /// are read-only there.
     pub(super) fn boot(&self) -> Outcome<Booted> {
-        const BOOT: &str = "r=$0; echo $$ >\"$1/cgroup.procs\"; exec unshare --cgroup --mount --pid --fork --kill-child --ipc --uts --net \
+        const BOOT: &str = "r=$0; echo $$ >\"$1/cgroup.procs\"; exec setpriv --pdeathsig KILL unshare --cgroup --mount --pid --fork --kill-child --ipc --uts --net \
             --propagation private sh -ec '
             mount -o bind \"$0\" \"$0\"; cd \"$0\"
             mount -t proc proc proc; mount -o bind,ro proc/sys proc/sys
@@ -186,6 +189,18 @@ impl Drop for Root {
     fn drop(&mut self) {
         // Nothing is mounted in it here: that was in namespaces that have ended.
         let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Removes what trials have left that were ended by force.
+fn remove_stale(archive: &Path) {
+    let beside = archive.parent().and_then(|folder| fs::read_dir(folder).ok());
+    for path in beside.into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path())) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let pid = name.strip_prefix(FOLDER).and_then(|pid| pid.parse::<u32>().ok());
+        if pid.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {
+            let _ = fs::remove_dir_all(path);
+        }
     }
 }
 
