@@ -140,6 +140,13 @@ impl Agents {
         }
     }
 
+    /// The port by which a switch sends to a LID; `None` if it has no entry.
+    #[must_use]
+    pub fn linear_entry(&self, node: NodeIx, lid: u16) -> Option<u8> {
+        let switch = self.switches.get(&node).filter(|switch| lid <= switch.info.linear_top())?;
+        switch.linear.get(usize::from(lid)).copied().filter(|port| *port != u8::MAX)
+    }
+
     /// Counters of a port.
     #[must_use]
     pub fn counters(&self, port: PortIx) -> &Counters {

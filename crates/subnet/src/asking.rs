@@ -3,16 +3,14 @@
 use std::time::Duration;
 
 use mad::windowed::{Done, Limits, Outcome, Windowed};
-use mad::{Address, Mad, MadTransport, Received, TransportError};
+use mad::{Address, Mad, MadTransport, TransportError};
 
 use crate::set::Subject;
 
-/// Requests and traps of others that are kept while requests are in flight.
-const MOST_HEARD: usize = 4096;
 /// Between two looks whether to stop.
 const TICK: Duration = Duration::from_millis(100);
 
-/// The client of the manager: it keeps what others send meanwhile.
+/// The client of the manager.
 #[derive(Debug)]
 pub(crate) struct Asker {
     client: Windowed<Subject>,
@@ -21,17 +19,12 @@ pub(crate) struct Asker {
 
 impl Asker {
     pub(crate) fn new(limits: Limits) -> Self {
-        Self { client: Windowed::new(limits).hearing(MOST_HEARD), limits }
+        Self { client: Windowed::new(limits), limits }
     }
 
     /// Datagrams sent, repetitions included.
     pub(crate) fn sent(&self) -> u64 {
         self.client.tally().sent
-    }
-
-    /// What others sent meanwhile, oldest first.
-    pub(crate) fn heard(&mut self) -> Option<Received> {
-        self.client.heard()
     }
 
     /// Asks all of `requests`, and hands each outcome to `done`. They are made when there is room for them.

@@ -17,10 +17,13 @@
 
 mod asking;
 pub mod change;
+mod front;
 mod hearing;
 pub mod lids;
 pub mod manager;
 pub mod model;
+mod ordered;
+pub mod peer;
 pub mod record;
 pub mod report;
 pub mod routes;

@@ -37,6 +37,17 @@ pub fn assign(graph: &Graph, record: &Record) -> Result<Arc<Lids>, LidsError> {
     Lids::assign(graph, 0, all).map(Arc::new)
 }
 
+/// The GUIDs of end ports and the LIDs that they have now, whoever gave them.
+#[must_use]
+pub fn held(graph: &Graph) -> Vec<(u64, u16)> {
+    let ends = graph.nodes().flat_map(|node| graph.ports(node)).filter(|port| {
+        let is_switch = graph.kind(graph.owner(*port)) == topology::Kind::Switch;
+        is_switch == (graph.number(*port) == 0)
+    });
+    let all = ends.map(|port| (graph.port_guid(port), graph.lid(port)));
+    all.filter(|(guid, lid)| *guid != 0 && mad::Lid(*lid).is_unicast()).collect()
+}
+
 /// The GUIDs and LIDs in use, for the record.
 #[must_use]
 pub fn in_use(graph: &Graph, lids: &Lids) -> Vec<(u64, u16)> {

@@ -1,19 +1,21 @@
 //! The manager: what it is told, and what it does in which order.
 
 use std::borrow::Cow;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use fabric::sweep::SweepError;
-use mad::windowed::{Limits, Outcome};
-use mad::{Mad, MadTransport, Received, TransportError};
+use mad::windowed::{Limits, Outcome, Windowed};
+use mad::{Guid, Lid, Mad, MadTransport, TransportError};
 use topology::routing::check::Dependencies;
 use topology::routing::{Engine, LidsError, RouteError, Tables};
 use topology::{Graph, NodeIx};
 
 use crate::asking::Asker;
+use crate::front::{Desk, Front};
 use crate::model::Model;
+use crate::peer::Peer;
 use crate::record::{Record, RecordError};
 use crate::report::{NAMED, Sets};
 use crate::routes::{Manner, Routes, Stage, stages};
@@ -21,12 +23,18 @@ use crate::set::{Set, Subject};
 
 mod attend;
 mod bring_up;
+mod others;
 mod plan;
 mod prepare;
 mod repair;
+mod roles;
 
-pub use attend::Event;
+use others::Watched;
+pub use roles::Event;
 pub use plan::Planned;
+
+/// How long questions of others wait at most while something is computed.
+const BREATH: Duration = Duration::from_millis(1);
 
 /// How to manage.
 #[derive(Debug, Clone)]
@@ -37,8 +45,15 @@ pub struct Options {
     pub engine: Option<Engine>,
     /// The file that keeps LIDs by GUID; `None`: ports keep the LIDs that they have.
     pub record: Option<PathBuf>,
-    /// Priority among subnet managers, 0 to 15; it is only reported, as managers do not hand over yet.
+    /// Priority among subnet managers, 0 to 15: the highest manages, of equal ones that with the lowest GUID.
     pub priority: u8,
+    /// SM_Key, by which managers trust each other; 0 trusts all. OpenSM passes over managers whose key is not
+    /// its own, which is 1 unless it was configured.
+    pub key: u64,
+    /// Between two questions to another manager: to the master, in standby; as master to all that are known.
+    pub poll: Duration,
+    /// Questions in a row without a response after which a master counts as gone.
+    pub patience: u32,
     /// Between two looks for changes that no trap told of.
     pub light_sweep: Duration,
     /// From the last trap until the change is looked at, at most ten times that from the first: the other end
@@ -53,6 +68,9 @@ impl Default for Options {
             engine: None,
             record: None,
             priority: 0,
+            key: 1,
+            poll: Duration::from_millis(500),
+            patience: 4,
             light_sweep: Duration::from_secs(10),
             settle: Duration::from_millis(5),
         }
@@ -77,7 +95,7 @@ pub enum ManageError {
     /// The file of LIDs.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// Another manager is master, or may be.
+    /// Another manager is master, or goes first.
     #[error(
         "another subnet manager is at {place} ({what}): stop it first, as two that set one fabric undo each other's work"
     )]
@@ -113,11 +131,32 @@ pub struct Manager {
     asker: Asker,
     record: Record,
     subnet: Option<Subnet>,
-    activity: u32,
+    /// What it is to others; `None` only while one of its methods has it.
+    desk: Option<Desk>,
+    /// Other managers that are known, by the GUIDs of their ports.
+    peers: BTreeMap<Guid, Peer>,
+    /// Asks them.
+    watch: Windowed<Watched>,
+    /// In standby: the one that is asked whether it lives.
+    superior: Option<Peer>,
+    /// As master: the other master that is to hand over before anything is set.
+    waiting: Option<Guid>,
+    /// Why the fabric is to be swept and brought up, if it is.
+    need: Option<String>,
+    /// The master that stopped responding: in the next sweep it is not asked.
+    gone: Option<Guid>,
+    /// The LIDs that ports have go before those that are recorded: another manager gave them.
+    learns: bool,
+    /// When the fabric is swept again, as not everything could be set, and after how long that was to be.
+    again: Option<(Duration, Duration)>,
+    /// LID of its port, as the last sweep found it or as it was given.
+    own_lid: Lid,
+    /// What the file of LIDs holds.
+    written_record: Record,
+    /// It was something in this fabric before: a link that is gone may come back.
+    has_served: bool,
     /// Datagrams of sweeps, which have a client of their own.
     swept: u64,
-    /// What came while nothing could be done about it.
-    later: VecDeque<Received>,
     /// Switches whose mark of a changed port was cleared after their ports were read.
     unsure: BTreeSet<NodeIx>,
 }
@@ -146,16 +185,40 @@ impl Manager {
     pub fn new(options: Options) -> Result<Self, ManageError> {
         let record = options.record.as_deref().map(Record::read).transpose()?.unwrap_or_default();
         let asker = Asker::new(options.limits);
+        let once = Limits { window: 0, timeout: options.poll, retries: 0 };
         Ok(Self {
-            options,
             asker,
-            record,
             subnet: None,
-            activity: 0,
+            desk: Some(Desk::new(options.priority, options.key)),
+            peers: BTreeMap::new(),
+            watch: Windowed::new(once),
+            superior: None,
+            waiting: None,
+            need: None,
+            gone: None,
+            learns: false,
+            again: None,
+            own_lid: Lid(0),
+            written_record: record.clone(),
+            has_served: false,
             swept: 0,
-            later: VecDeque::new(),
             unsure: BTreeSet::new(),
+            record,
+            options,
         })
+    }
+
+    /// Does something with the transport behind its desk, which answers what others ask meanwhile.
+    fn at_desk<T: MadTransport + ?Sized, R>(
+        &mut self,
+        transport: &mut T,
+        act: impl FnOnce(&mut Self, &mut Front<'_, T>) -> R,
+    ) -> R {
+        let fresh = || Desk::new(self.options.priority, self.options.key);
+        let mut desk = self.desk.take().unwrap_or_else(fresh);
+        let result = act(self, &mut Front::new(transport, &mut desk));
+        self.desk = Some(desk);
+        result
     }
 
     /// What is known of the fabric; `None` before it was brought up.
@@ -219,6 +282,31 @@ struct Work<'a> {
     good: &'a mut dyn FnMut(Subject, Option<&Mad>),
     counts: &'a mut Sets,
     failures: &'a mut Failures,
+}
+
+/// Computes in another thread, and meanwhile lets what others ask be answered.
+fn meanwhile<T: MadTransport + ?Sized, R: Send>(
+    transport: &mut T,
+    compute: impl FnOnce() -> R + Send,
+) -> Result<R, TransportError> {
+    std::thread::scope(|scope| {
+        let (done, result) = std::sync::mpsc::sync_channel(1);
+        let computing = scope.spawn(move || drop(done.send(compute())));
+        loop {
+            match result.recv_timeout(BREATH) {
+                Ok(result) => return Ok(result),
+                Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {
+                    let _ = transport.receive(Duration::ZERO)?;
+                }
+                Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => {
+                    if let Err(panic) = computing.join() {
+                        std::panic::resume_unwind(panic);
+                    }
+                    unreachable!("a computation that ends sends its result");
+                }
+            }
+        }
+    })
 }
 
 fn elapsed<T: MadTransport + ?Sized>(transport: &T, since: Duration) -> f64 {

@@ -75,6 +75,13 @@ impl Written {
     }
 }
 
+/// The port that a manager at a node is behind: a switch's own, of a host the one by which it responds.
+#[must_use]
+pub fn own_port(graph: &Graph, nodes: &[NodeFacts], home: NodeIx) -> Option<PortIx> {
+    let local = nodes.get(home.index())?.info.local_port();
+    graph.port(home, if graph.kind(home) == Kind::Switch { 0 } else { local })
+}
+
 /// What is known.
 #[derive(Debug)]
 pub struct Model {
@@ -84,7 +91,9 @@ pub struct Model {
     pub graph: Graph,
     /// Cables that are down, by one of their ports (the lower).
     pub down: BTreeSet<PortIx>,
-    /// What nodes report, by [`NodeIx`]; the first is where the manager stands.
+    /// The node where the manager is.
+    pub home: NodeIx,
+    /// What nodes report, by [`NodeIx`].
     pub nodes: Vec<NodeFacts>,
     /// What ports report, by [`PortIx`].
     pub ports: Vec<Option<PortInfo>>,
@@ -97,14 +106,15 @@ pub struct Model {
 }
 
 impl Model {
-    /// Of a sweep and the LIDs that were decided.
+    /// Of a sweep from a node, and the LIDs that were decided.
     #[must_use]
-    pub fn new(found: Found, lids: Arc<Lids>) -> Self {
+    pub fn new(found: Found, home: NodeIx, lids: Arc<Lids>) -> Self {
         let switches: Vec<NodeIx> = found.graph.nodes_of(Kind::Switch).collect();
         let mut model = Self {
             graph: found.graph.clone(),
             whole: found.graph,
             down: BTreeSet::new(),
+            home,
             nodes: found.nodes,
             ports: found.ports,
             written: Written::unknown(&lids, &switches),
@@ -118,9 +128,7 @@ impl Model {
     /// The port that the manager is behind.
     #[must_use]
     pub fn here(&self) -> Option<PortIx> {
-        let own = self.nodes.first()?.info.local_port();
-        let number = if self.graph.kind(NodeIx(0)) == Kind::Switch { 0 } else { own };
-        self.graph.port(NodeIx(0), number)
+        own_port(&self.graph, &self.nodes, self.home)
     }
 
     /// LID of the manager's port.
@@ -135,6 +143,12 @@ impl Model {
         Guid(self.here().map_or(0, |port| self.graph.port_guid(port)))
     }
 
+    /// The end port that has a GUID.
+    #[must_use]
+    pub fn end_port(&self, guid: Guid) -> Option<PortIx> {
+        self.lids.iter().map(|one| one.1).find(|port| self.graph.port_guid(*port) == guid.0)
+    }
+
     /// The switch that has a LID.
     #[must_use]
     pub fn switch_of(&self, lid: Lid) -> Option<NodeIx> {
@@ -146,9 +160,9 @@ impl Model {
     fn routes_out(&self) -> Vec<Option<Path>> {
         let mut paths = vec![None; self.graph.node_count()];
         let mut next = VecDeque::new();
-        if let Some(own) = paths.first_mut() {
+        if let Some(own) = paths.get_mut(self.home.index()) {
             *own = Some(Path::LOCAL);
-            next.push_back(NodeIx(0));
+            next.push_back(self.home);
         }
         let here = self.here();
         while let Some(node) = next.pop_front() {
@@ -176,7 +190,7 @@ impl Model {
     #[must_use]
     pub fn path_to(&self, port: PortIx) -> Option<Path> {
         let node = self.graph.owner(port);
-        if node == NodeIx(0) || self.graph.kind(node) == Kind::Switch {
+        if node == self.home || self.graph.kind(node) == Kind::Switch {
             return self.path(node);
         }
         let far = self.graph.peer(port)?;

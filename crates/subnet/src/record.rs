@@ -65,6 +65,16 @@ impl Record {
         Self { by_guid }
     }
 
+    /// The same with the LIDs that ports were found to have. Of two ports with one LID the last keeps it, and
+    /// the other gets a new one.
+    #[must_use]
+    pub fn learned(&self, held: &[(u64, u16)]) -> Self {
+        let mut one_each: BTreeMap<u16, u64> = BTreeMap::new();
+        one_each.extend(held.iter().map(|(guid, lid)| (*lid, *guid)));
+        let used: Vec<(u64, u16)> = one_each.into_iter().map(|(lid, guid)| (guid, lid)).collect();
+        self.updated(&used)
+    }
+
     /// The text of the file.
     #[must_use]
     pub fn text(&self) -> String {

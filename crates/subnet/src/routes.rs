@@ -1,7 +1,7 @@
 //! Which tables, and in which steps they are written.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use topology::routing::check::{Dependencies, check_lids};
@@ -11,9 +11,14 @@ use topology::routing::{
 };
 use topology::{Graph, NodeIx, PortIx};
 
+use crate::model::Model;
+
 /// Data VLs that routes may use. Which VL a pair of hosts is on they learn from subnet administration, which
 /// this manager does not have yet: all routes are free of credit loops on one VL, and so on any.
 const VLS: u8 = 1;
+/// Tables of which less than this part (1 in so many) differs from those of an engine are the engine's, after
+/// faults and repairs: those of another manager differ in most entries.
+const SAME_ENGINE: usize = 8;
 
 /// Routes of a fabric.
 #[derive(Debug)]
@@ -82,6 +87,35 @@ impl Routes {
             return Ok(Self { engine, why, routing, checked, choice });
         }
         Self::anew(graph, &lids)
+    }
+
+    /// Keeps the tables that the switches hold, if they are as good as the computed ones and nearly the same:
+    /// they are this engine's, after repairs. A manager that takes over, or starts again, then sets nothing
+    /// that does not have to be set. `recorded` are LIDs that are kept for ports that are not there: their
+    /// entries stay.
+    pub fn keep_what_is_good(&mut self, model: &Model, recorded: &HashSet<u16>) {
+        let held = &model.written;
+        let mut differ = 0_usize;
+        for change in held.tables.changes(&self.routing.tables) {
+            differ += usize::from(self.routing.tables.lids().port(change.lid).is_some());
+        }
+        let all = self.routing.tables.switches().len() * self.routing.tables.lids().iter().count();
+        let is_other_fabric = held.tables.switches() != self.routing.tables.switches();
+        if !held.is_whole() || is_other_fabric || differ > all / SAME_ENGINE {
+            return;
+        }
+        let mut kept = self.routing.tables.clone();
+        for change in self.routing.tables.changes(&held.tables) {
+            let is_used = kept.lids().port(change.lid).is_some() || recorded.contains(&change.lid);
+            if is_used {
+                kept.set(change.switch, change.lid, change.after);
+            }
+        }
+        let checked = check(&model.graph, &kept);
+        if checked.is_good() && checked.lost <= self.checked.lost {
+            self.routing.tables = kept;
+            self.checked = checked;
+        }
     }
 
     /// As for the first time, after a repair that the checker did not pass.

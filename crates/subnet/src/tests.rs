@@ -16,6 +16,9 @@ use topology::routing::check::Fault;
 use topology::routing::{Lids, Tables, check};
 use topology::{Graph, Kind, LinkSpec, NodeIx, PortIx};
 
+mod several;
+mod world;
+
 use crate::routes::Manner;
 use crate::{BroughtUp, Event, Manager, Options, Repaired};
 
@@ -29,8 +32,8 @@ struct Lab {
     watched: bool,
     /// The tables that the switches hold, as far as the Sets say: by NodeIx of the agents' graph.
     held: Tables,
-    /// What a program that manages behind another port responds to SMInfo.
-    other_manager: Option<SmState>,
+    /// State and priority that a program that manages behind another port responds to SMInfo.
+    other_manager: Option<(SmState, u8)>,
     /// States in between that had a loop or credit loop.
     bad: Vec<String>,
     states: u64,
@@ -81,10 +84,11 @@ impl Fabric for Lab {
         if header.method() == Method::SET {
             *self.sets.entry(header.attribute()).or_default() += 1;
         }
-        if let (Carried::Arrived(_, lid, request), Some(state)) = (&carried, self.other_manager) {
+        if let (Carried::Arrived(at, lid, request), Some((state, priority))) = (&carried, self.other_manager) {
             let mut mad = **request;
             mad.header_mut().set_method(Method::GET_RESPONSE);
-            mad.data_mut::<SmInfo>().set_state(state);
+            let guid = self.agents.node_info(*at).port_guid();
+            mad.data_mut::<SmInfo>().set_state(state).set_priority(priority).set_key(1).set_guid(guid);
             mad.smp_mut().header_mut().set_returning(true);
             let from = Address { lid: *lid, ..*to };
             back.push((Duration::from_micros(20), Received { from, mad, undelivered: false }));
@@ -159,6 +163,7 @@ fn repairs(events: &[Event]) -> Vec<&Repaired> {
         .map(|event| match event {
             Event::Repaired(repaired) => &**repaired,
             Event::BroughtUp(why, _) => panic!("swept anew: {why}"),
+            Event::Role { why, .. } => panic!("another state: {why}"),
         })
         .collect()
 }
@@ -382,24 +387,50 @@ fn a_torus_and_a_hypercube_are_repaired_without_a_credit_loop() {
     }
 }
 
-/// One who finds a master sets nothing; one in standby is none.
+/// One who finds a master, or one that goes first, sets nothing when it is to be the only one.
 #[test]
 fn beside_another_master_nothing_is_set() {
-    for (state, is_refused) in
-        [(SmState::MASTER, true), (SmState::DISCOVERING, true), (SmState::STANDBY, false)]
-    {
+    for (state, priority, is_refused) in [
+        (SmState::MASTER, 0, true),
+        (SmState::DISCOVERING, 4, true),
+        (SmState::DISCOVERING, 0, false),
+        (SmState::STANDBY, 0, false),
+        (SmState::NOT_ACTIVE, 9, false),
+    ] {
         let mut lab = Lab::new(fat_tree(&FatTree::new(4, 2)).unwrap());
         let other = lab.agents.place(lab.agents.node("host00005").unwrap()).unwrap();
         lab.agents.set_is_sm(other, true);
-        lab.other_manager = Some(state);
+        lab.other_manager = Some((state, priority));
         let mut transport = InProcess::new(lab);
-        let mut manager = Manager::new(Options::default()).unwrap();
+        let mut manager = Manager::new(Options { priority: 2, ..Options::default() }).unwrap();
         let result = manager.bring_up(&mut transport, &mut |_| (), &|| false);
-        assert_eq!(result.is_err(), is_refused, "{state}");
+        assert_eq!(result.is_err(), is_refused, "{state}: {result:?}");
         assert_eq!(transport.fabric.sets.is_empty(), is_refused);
         if let Err(error) = result {
             let said = error.to_string();
             assert!(said.starts_with("another subnet manager is at host00005/1 (it is "), "{said}");
         }
     }
+}
+
+/// After a fault the tables are not those that would be computed anew. A manager that starts then keeps them.
+#[test]
+fn a_manager_that_starts_in_a_repaired_fabric_sets_nothing() {
+    let mut transport = InProcess::new(Lab::new(tree()));
+    let options = || Options { light_sweep: Duration::from_secs(1), ..Options::default() };
+    let (mut manager, _) = brought_up(&mut transport, options());
+    let cable = between_switches(transport.fabric.agents.graph())[5];
+    assert!(transport.fabric.agents.unlink(cable));
+    let events = attend(&mut manager, &mut transport, 3);
+    assert!(repairs(&events).iter().all(|one| one.is_good()), "{events:?}");
+    let (_, before) = transport.fabric.real();
+    let (mut again, up) = brought_up(&mut transport, options());
+    assert_eq!(up.sets.total(), 0, "{up:?}");
+    assert_eq!(transport.fabric.real().1, before);
+    whole(&transport.fabric);
+    // It never saw that cable.
+    assert!(transport.fabric.agents.relink(cable));
+    let events = attend(&mut again, &mut transport, 3);
+    assert!(matches!(&events[0], Event::BroughtUp(why, up) if why.contains("a new cable") && up.is_good()));
+    whole(&transport.fabric);
 }

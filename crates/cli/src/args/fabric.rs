@@ -44,10 +44,13 @@ pub(crate) enum FabricAction {
         after_help = "Examples:\n  tieline fabric serve net.toml --name lab --bare     # a fabric without an SM, in another terminal\n  \
                             tieline fabric manage --ibsim lab --plan-only     # list every Set; send none\n  \
                             tieline fabric manage --ibsim lab --once     # bring it up, and end\n  \
-                            tieline fabric manage --ibsim lab --state lids.txt     # stay, and repair after faults\n\n\
+                            tieline fabric manage --ibsim lab --state lids.txt     # stay, and repair after faults\n  \
+                            tieline fabric manage --ibsim lab --at spine001 --priority 1     # a second one, which stands by\n\n\
+                            Of several SMs the one with the highest priority manages, of equal ones that with the lowest port GUID; the others stand \
+                            by and take over. With --once it refuses to start beside a master.\n\n\
                             Not there yet: subnet administration (path records, multicast groups), so CAs find no paths by asking; partitions, SL-to-VL \
-                            maps and VL arbitration stay as they are; M_Key and LMC are set to 0; handover between SMs: it refuses to start beside a \
-                            master, and tells other SMs that it is master. Tried on simulators only: with --umad it needs --plan-only."
+                            maps and VL arbitration stay as they are; M_Key and LMC are set to 0. Tried on simulators only: with --umad it needs \
+                            --plan-only."
     )]
     Manage(Manage),
     /// Compute forwarding tables (LFTs), check them and measure their quality; sets nothing in a
@@ -219,9 +222,19 @@ pub(crate) struct Manage {
     /// updn, ftree, dfsssp, dor, torus-2QoS
     #[arg(long, value_name = "ENGINE", default_value = "auto")]
     pub engine: String,
-    /// Priority that other SMs are told, 0 to 15
+    /// Priority among SMs, 0 to 15: the highest manages
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=15))]
     pub priority: u8,
+    /// SM_Key of all SMs of this fabric; a master with another key is an error, others are passed over.
+    /// OpenSM's is 1 unless it was configured; 0 trusts all
+    #[arg(long, value_name = "KEY", default_value_t = 1)]
+    pub sm_key: u64,
+    /// Ask other SMs at this interval, in milliseconds, whether they are there
+    #[arg(long, value_name = "MS", default_value_t = 500, value_parser = clap::value_parser!(u64).range(10..=600_000))]
+    pub poll: u64,
+    /// Take over from a master after so many of these questions in a row without a response
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub polls: u32,
     /// Ask all switches at this interval, in seconds, whether a port changed, beside the traps that they send
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=86_400), conflicts_with_all = ["once", "plan_only"])]
     pub sweep: u32,

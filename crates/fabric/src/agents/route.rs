@@ -45,7 +45,8 @@ impl Agents {
         let for_manager = header.attribute() == attribute::SM_INFO && self.is_sm(port);
         let ours = question && (management && !for_manager || class == Class::PERFORMANCE);
         if !ours {
-            return Carried::Arrived(port, source, Box::new(mad));
+            // Programs of a switch are behind its port 0, by whichever port the datagram came in.
+            return Carried::Arrived(self.end_port(port), source, Box::new(mad));
         }
         self.answer(port, &mut mad, management);
         let back = self.ports[self.end_port(port).index()].info.lid();

@@ -1,39 +1,27 @@
-//! After the bring-up: hears traps and other managers, and looks for changes at an interval.
+//! The master after the bring-up: hears traps and other managers, and looks for changes at an interval.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use mad::MadTransport;
 use mad::notice::trap;
-use mad::sm::SwitchInfo;
+use mad::sm::{PortInfo, SwitchInfo};
+use mad::values::SmState;
 use mad::windowed::Outcome;
-use mad::{Address, Guid, Mad, MadTransport, Received};
 use topology::{Kind, NodeIx};
 
-use super::{ManageError, Manager};
-use crate::hearing::{Heard, Myself, back_to, heard};
-use crate::report::{BroughtUp, Repaired};
+use super::{Event, ManageError, Manager};
+use crate::front::{Front, Kept};
+use crate::peer::{Verdict, Way, control, judge};
 use crate::set::Subject;
 
-/// Between two looks whether to stop.
-const TICK: Duration = Duration::from_millis(50);
-/// Datagrams that came while nothing could be done about them.
-const MOST_LATER: usize = 4096;
-/// How often a response is tried to be sent, and for how long what comes is taken in between.
-const TRIES: u32 = 100;
-const PAUSE: Duration = Duration::from_millis(1);
-
-/// What happened.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Event {
-    /// A change was repaired.
-    Repaired(Box<Repaired>),
-    /// Something new was found, and the fabric was swept and brought up anew: why, and what came of it.
-    BroughtUp(String, Box<BroughtUp>),
-}
+/// Pauses until what could not be set is tried again.
+const FIRST_PAUSE: Duration = Duration::from_secs(2);
+const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 
 /// Changes that were reported, and not looked at yet.
 #[derive(Default)]
-struct Pending {
+pub(super) struct Pending {
     since: Option<Duration>,
     /// When the last of them was reported.
     last: Duration,
@@ -62,60 +50,145 @@ impl Pending {
 }
 
 impl Manager {
-    pub(super) fn keep_for_later(&mut self, received: Received) {
-        if self.later.len() < MOST_LATER {
-            self.later.push_back(received);
-        }
-    }
-
-    /// Attends to the fabric until `stop` returns true, or at the longest until `until` by the transport's
-    /// clock. `event` gets what happened.
-    ///
-    /// # Errors
-    /// Those of [`bring_up`](Self::bring_up), which it calls where nodes or cables are new.
-    pub fn attend<T: MadTransport + ?Sized>(
+    /// Is master, until another one is or `ended` returns true.
+    pub(super) fn preside<T: MadTransport + ?Sized>(
         &mut self,
-        transport: &mut T,
-        until: Option<Duration>,
+        front: &mut Front<'_, T>,
         event: &mut dyn FnMut(Event),
+        ended: &dyn Fn(Duration) -> bool,
         stop: &dyn Fn() -> bool,
     ) -> Result<(), ManageError> {
         let mut pending = Pending::default();
-        let mut next_look = transport.now() + self.options.light_sweep;
-        // A port that changed between the sweep and the clearing of its switch's mark is found by none other.
-        let unsure = std::mem::take(&mut self.unsure);
-        if !unsure.is_empty() {
-            pending.add(transport.now(), || "a look after the bring-up".to_owned(), unsure);
+        let mut next_look = front.now() + self.options.light_sweep;
+        let mut next_poll = front.now();
+        if self.subnet.is_none() {
+            self.need.get_or_insert_with(|| "this manager is master".to_owned());
         }
-        while !stop() && until.is_none_or(|until| transport.now() < until) {
-            let due = pending.due(self.options.settle).unwrap_or(next_look);
-            let wait = due.saturating_sub(transport.now()).min(TICK);
-            let received = match self.later.pop_front().or_else(|| self.asker.heard()) {
-                Some(received) => Some(received),
-                None => transport.receive(wait)?,
-            };
-            let now = transport.now();
-            if let Some(received) = received {
-                if let Some(switch) = self.respond(transport, &received)? {
-                    let cause = || format!("trap {} from LID {}", trap::LINK_STATE, received.from.lid);
-                    pending.add(now, cause, [switch]);
+        while front.desk.me.state == SmState::MASTER && !ended(front.now()) {
+            if self.waiting.is_none()
+                && let Some(cause) = self.need.take()
+            {
+                pending = Pending::default();
+                self.renew(front, cause, event, stop)?;
+                next_look = front.now() + self.options.light_sweep;
+                continue;
+            }
+            // A port that changed between the sweep and the clearing of its switch's mark is found by none
+            // other.
+            let unsure = std::mem::take(&mut self.unsure);
+            if !unsure.is_empty() {
+                pending.add(front.now(), || "a look after the bring-up".to_owned(), unsure);
+            }
+            if front.now() >= next_poll {
+                next_poll = front.now() + self.options.poll;
+                self.poll_peers(front);
+            }
+            let due = pending.due(self.options.settle).unwrap_or(next_look).min(next_poll);
+            if let Some(kept) = front.desk.next() {
+                self.deal(front, &kept, &mut pending)?;
+            } else {
+                let wait = due.saturating_sub(front.now());
+                for done in self.listen(front, wait)? {
+                    self.learn_of(front, &done, event, stop)?;
+                    if front.desk.me.state != SmState::MASTER {
+                        return Ok(());
+                    }
                 }
-            } else if pending.since.is_none() && now >= next_look {
+            }
+            let now = front.now();
+            if self.again.is_some_and(|(at, _)| now >= at) {
+                self.need.get_or_insert_with(|| "not everything could be set before".to_owned());
+            }
+            if pending.since.is_none() && now >= next_look {
                 next_look = now + self.options.light_sweep;
-                let changed = self.light_sweep(transport, stop)?;
+                let changed = self.light_sweep(front, stop)?;
                 if !changed.is_empty() {
                     pending.add(now, || "light sweep".to_owned(), changed);
                 }
             }
-            if pending.due(self.options.settle).is_some_and(|due| transport.now() >= due) {
+            if pending.due(self.options.settle).is_some_and(|due| front.now() >= due) {
                 let Pending { cause, switches, .. } = std::mem::take(&mut pending);
-                self.settle(transport, &cause, &switches, event, stop)?;
+                self.settle(front, &cause, &switches, event, stop)?;
             }
         }
         Ok(())
     }
 
-    /// Repairs, or brings the fabric up anew if there is something new.
+    /// Sweeps the fabric and brings it up anew, if no other manager is in the way.
+    fn renew<T: MadTransport + ?Sized>(
+        &mut self,
+        front: &mut Front<'_, T>,
+        cause: String,
+        event: &mut dyn FnMut(Event),
+        stop: &dyn Fn() -> bool,
+    ) -> Result<(), ManageError> {
+        let around = match self.look_round(front, &mut |_| (), stop) {
+            Err(ManageError::NoLink) if self.has_served => {
+                self.to_discovering(front, "this port has no link".to_owned(), event);
+                return Ok(());
+            }
+            around => around?,
+        };
+        match judge(&front.desk.me.rank(), true, &around.peers) {
+            Verdict::Yield(peer) => {
+                if !self.hand_over(front, peer, event, stop)? {
+                    // It is asked again at the next interval, and so is the rest done then.
+                    self.need = Some(cause);
+                    self.rest(front, self.options.poll, stop)?;
+                }
+                return Ok(());
+            }
+            Verdict::Wait(peer) => {
+                self.need = Some(cause);
+                return self.wait_for(front, &peer, event);
+            }
+            Verdict::Stranger(peer) => return Err(Self::stranger(&peer)),
+            Verdict::Manage | Verdict::StandBy(_) => {}
+        }
+        let up = self.up(front, around, &mut |_| (), stop)?;
+        self.done(front.now(), up.failed_sets == 0 && up.active_links == up.links);
+        event(Event::BroughtUp(cause, Box::new(up)));
+        Ok(())
+    }
+
+    /// Everything was set, or not: then it is tried again, after pauses that grow. A link that went down and
+    /// up again meanwhile looks as it did before, and refuses the next step.
+    pub(super) fn done(&mut self, now: Duration, whole: bool) {
+        let before = self.again.take().map(|(_, pause)| pause * 2);
+        if !whole {
+            let pause = before.unwrap_or(FIRST_PAUSE).min(LONGEST_PAUSE);
+            self.again = Some((now + pause, pause));
+        }
+    }
+
+    /// Deals with what the desk kept.
+    fn deal<T: MadTransport + ?Sized>(
+        &mut self,
+        front: &mut Front<'_, T>,
+        kept: &Kept,
+        pending: &mut Pending,
+    ) -> Result<(), ManageError> {
+        match kept {
+            Kept::Trap(trap::LINK_STATE, from) => {
+                let switch = self.subnet.as_ref().and_then(|subnet| subnet.model.switch_of(*from));
+                let cause = || format!("trap {} from LID {from}", trap::LINK_STATE);
+                switch.into_iter().for_each(|switch| pending.add(front.now(), cause, [switch]));
+            }
+            // Perhaps a manager began there, or its priority changed.
+            Kept::Trap(trap::CAPABILITY, from) if from.is_unicast() => {
+                front.desk.asked_by(Way::Lid(*from));
+            }
+            Kept::Told { modifier: control::HANDOVER, sender, by } => {
+                self.waiting = None;
+                self.need = Some(format!("{} handed over", sender.guid()));
+                Self::acknowledge(front, *by)?;
+            }
+            Kept::Trap(..) | Kept::Told { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// Repairs. If there is something new, the fabric is to be brought up anew.
     fn settle<T: MadTransport + ?Sized>(
         &mut self,
         transport: &mut T,
@@ -134,83 +207,61 @@ impl Manager {
         };
         match result {
             Ok(repaired) if repaired.is_empty() => {}
-            Ok(repaired) => event(Event::Repaired(Box::new(repaired))),
-            Err(what) => {
-                let up = self.bring_up(transport, &mut |_| (), stop)?;
-                event(Event::BroughtUp(format!("{cause}: {what}"), Box::new(up)));
+            Ok(repaired) => {
+                self.done(transport.now(), repaired.failed_sets == 0 && repaired.active_links == repaired.links);
+                event(Event::Repaired(Box::new(repaired)));
             }
+            Err(what) => self.need = Some(format!("{cause}: {what}")),
         }
         Ok(())
     }
 
     /// Asks every switch whether a port changed: those that say so, and those that do not respond, with their
-    /// neighbours, who know their cables from the other end.
+    /// neighbours, who know their cables from the other end. If a switch names another manager, or none
+    /// responds, the fabric is to be swept.
     fn light_sweep<T: MadTransport + ?Sized>(
         &mut self,
         transport: &mut T,
         stop: &dyn Fn() -> bool,
     ) -> Result<BTreeSet<NodeIx>, ManageError> {
-        self.activity = self.activity.wrapping_add(1);
         let mut changed = BTreeSet::new();
         let Some(subnet) = &self.subnet else { return Ok(changed) };
         let (model, graph) = (&subnet.model, &subnet.model.graph);
-        let requests = graph.nodes_of(Kind::Switch).filter_map(|node| {
-            let subject = Subject::Switch(node);
-            Some((subject, subject.get(graph, &model.path(node)?)))
+        let requests = graph.nodes_of(Kind::Switch).flat_map(|node| {
+            let subjects = [Some(Subject::Switch(node)), graph.port(node, 0).map(Subject::Port)];
+            let path = model.path(node);
+            subjects.into_iter().flatten().filter_map(move |subject| Some((subject, subject.get(graph, &path?))))
         });
-        let mut done = |subject: Subject, outcome: Outcome| {
-            let Subject::Switch(node) = subject else { return };
-            match outcome.answer() {
-                Some(mad) if mad.data::<SwitchInfo>().state_change() => drop(changed.insert(node)),
-                Some(_) => {}
-                None => {
+        let (mut responded, mut silent, mut foreign) = (0_usize, 0_usize, None);
+        let mut done = |subject: Subject, outcome: Outcome| match (subject, outcome.answer()) {
+            (Subject::Switch(node), Some(mad)) => {
+                responded += 1;
+                if mad.data::<SwitchInfo>().state_change() {
                     changed.insert(node);
-                    let far = graph.cabled(node).map(|(_, far)| graph.owner(far));
-                    changed.extend(far.filter(|far| graph.kind(*far) == Kind::Switch));
                 }
             }
+            (Subject::Switch(node), None) => {
+                silent += 1;
+                changed.insert(node);
+                let far = graph.cabled(node).map(|(_, far)| graph.owner(far));
+                changed.extend(far.filter(|far| graph.kind(*far) == Kind::Switch));
+            }
+            (Subject::Port(port), Some(mad)) => {
+                let other = mad.data::<PortInfo>().sm_lid();
+                if other != model.sm_lid() {
+                    foreign.get_or_insert((graph.owner(port), other));
+                }
+            }
+            _ => {}
         };
         self.asker.all(transport, requests, &mut done, stop)?;
-        Ok(changed)
-    }
-
-    /// Responds to what came. The switch concerned, if it is the trap of a changed link.
-    fn respond<T: MadTransport + ?Sized>(
-        &mut self,
-        transport: &mut T,
-        received: &Received,
-    ) -> Result<Option<NodeIx>, ManageError> {
-        self.activity = self.activity.wrapping_add(1);
-        let guid = self.subnet.as_ref().map_or(Guid(0), |subnet| subnet.model.sm_guid());
-        let myself = Myself { guid, priority: self.options.priority, activity: self.activity };
-        let (response, switch) = match heard(received, &myself) {
-            Heard::Trap { number, from, response } => {
-                let subnet = self.subnet.as_ref().filter(|_| number == trap::LINK_STATE);
-                (response, subnet.and_then(|subnet| subnet.model.switch_of(from)))
-            }
-            Heard::Request { response } => (response, None),
-            Heard::Other => return Ok(None),
-        };
-        self.send_soon(transport, &back_to(received), &response)?;
-        Ok(switch)
-    }
-
-    /// Sends what nobody responds to. If there is no room for long it is lost, as on a network: traps and
-    /// requests are repeated by who sent them.
-    fn send_soon<T: MadTransport + ?Sized>(
-        &mut self,
-        transport: &mut T,
-        to: &Address,
-        mad: &Mad,
-    ) -> Result<(), ManageError> {
-        for _ in 0..TRIES {
-            if transport.send(to, mad)? {
-                break;
-            }
-            if let Some(received) = transport.receive(PAUSE)? {
-                self.keep_for_later(received);
-            }
+        if let Some((node, other)) = foreign {
+            let name = fabric::names::label(graph, node);
+            self.need.get_or_insert(format!("{name} names the subnet manager at LID {other}"));
         }
-        Ok(())
+        if responded == 0 && silent > 0 {
+            self.need.get_or_insert("no switch responds".to_owned());
+        }
+        Ok(changed)
     }
 }

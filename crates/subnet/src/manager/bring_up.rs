@@ -1,14 +1,16 @@
 //! Brings a fabric up: LIDs and link parameters, tables, and then active links.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use mad::sm::{LIDS_PER_BLOCK, LinearTable, PortInfo, SwitchInfo};
+use mad::values::SmState;
 use mad::{Mad, MadTransport};
 use topology::routing::Tables;
 use topology::routing::check::Dependencies;
 
-use super::prepare::{Prepared, keep};
-use super::{Failures, ManageError, Manager, Subnet, Work, elapsed, how};
+use super::prepare::{Around, Prepared, keep};
+use super::{Failures, ManageError, Manager, Subnet, Work, elapsed, how, meanwhile};
 use crate::model::Model;
 use crate::report::{BroughtUp, NAMED, Sets};
 use crate::routes::{Routes, Stage};
@@ -20,11 +22,8 @@ use crate::wanted::Step;
 const MOST_DRAIN: Duration = Duration::from_secs(1);
 
 impl Manager {
-    /// Brings the fabric up. `tell` gets the progress; `stop` ends it.
-    ///
-    /// The order: ports get their LIDs and parameters, and go to Armed, while the routes are computed; the
-    /// tables are written; then links go to Active. So no link carries packets before the tables are there.
-    /// Where links are active already, the tables are written in steps that have no loop in between.
+    /// Brings the fabric up, unless another manager is master or goes first. `tell` gets the progress; `stop`
+    /// ends it. Afterwards [`attend`](Self::attend) goes on as master.
     ///
     /// # Errors
     /// No fabric, another manager, too few LIDs, no routes, or `stop` returned true. What single nodes refuse
@@ -35,27 +34,57 @@ impl Manager {
         tell: &mut dyn FnMut(&str),
         stop: &dyn Fn() -> bool,
     ) -> Result<BroughtUp, ManageError> {
-        let (begun, sent) = (transport.now(), self.asker.sent() + self.swept);
-        let Prepared { mut model, anomalies, mut seconds } = self.prepare(transport, tell, stop)?;
+        self.at_desk(transport, |this, front| {
+            this.introduce(front, stop)?;
+            let around = this.look_round(front, tell, stop)?;
+            this.only_one(front, &around.peers)?;
+            front.desk.me.state = SmState::MASTER;
+            this.up(front, around, tell, stop)
+        })
+    }
+
+    /// Brings a fabric up of which a sweep is there.
+    ///
+    /// The order: ports get their LIDs and parameters, and go to Armed, while the routes are computed; the
+    /// tables are written; then links go to Active. So no link carries packets before the tables are there.
+    /// Where links are active already, the tables are written in steps that have no loop in between.
+    pub(super) fn up<T: MadTransport + ?Sized>(
+        &mut self,
+        transport: &mut T,
+        around: Around,
+        tell: &mut dyn FnMut(&str),
+        stop: &dyn Fn() -> bool,
+    ) -> Result<BroughtUp, ManageError> {
+        let begun = transport.now().saturating_sub(Duration::from_secs_f64(around.seconds.max(0.0)));
+        let sent = self.asker.sent() + self.swept - around.found.tally.sent;
+        let Prepared { mut model, anomalies, mut seconds } = self.prepare(transport, around, tell, stop)?;
         keep(self, &model)?;
+        self.own_lid = model.sm_lid();
+        self.has_served = true;
         let (mut sets, mut failures) = (Sets::default(), Failures::default());
 
         self.unsure.clear();
         tell("setting LIDs and link parameters, computing the forwarding tables (LFTs)");
         let at = transport.now();
         let (graph, lids, engine) = (model.graph.clone(), model.lids.clone(), self.options.engine);
-        let routes = std::thread::scope(|scope| {
-            let computed = scope.spawn(|| Routes::first(&graph, &lids, engine));
+        let mut routes = std::thread::scope(|scope| {
+            let computing = scope.spawn(|| Routes::first(&graph, &lids, engine));
             let armed = self.set_ports(transport, &mut model, Step::Arm, &mut sets, &mut failures, stop);
-            let routes = computed.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            armed.and(routes.map_err(ManageError::from))
+            let compute = || computing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            let routes = meanwhile(transport, compute);
+            armed?;
+            routes?.map_err(ManageError::from)
         })?;
         self.set_switches(transport, &mut model, &mut sets, &mut failures, stop)?;
         seconds.ports_and_routes = elapsed(transport, at);
 
         tell("writing the forwarding tables (LFTs)");
         let at = transport.now();
-        let (manner, steps) = how(&model, &routes);
+        let recorded: HashSet<u16> = self.record.iter().map(|one| one.1).collect();
+        let (manner, steps) = meanwhile(transport, || {
+            routes.keep_what_is_good(&model, &recorded);
+            how(&model, &routes)
+        })?;
         self.write_tables(transport, &mut model, &steps, &mut sets, &mut failures, stop)?;
         seconds.write_tables = elapsed(transport, at);
 
@@ -87,7 +116,7 @@ impl Manager {
             findings: findings.into_iter().take(NAMED).collect(),
             failed_sets: failures.count,
         };
-        let held = Dependencies::of(&model.graph, &model.written.tables);
+        let held = meanwhile(transport, || Dependencies::of(&model.graph, &model.written.tables))?;
         self.subnet = Some(Subnet { model, routes, held });
         Ok(up)
     }
@@ -180,7 +209,7 @@ impl Manager {
 
     /// Waits until no packet can be under way that went by former entries.
     fn drain<T: MadTransport + ?Sized>(
-        &mut self,
+        &self,
         transport: &mut T,
         model: &Model,
         stop: &dyn Fn() -> bool,
@@ -193,9 +222,7 @@ impl Manager {
         let until = transport.now() + life;
         while transport.now() < until && !stop() {
             let left = until.saturating_sub(transport.now());
-            if let Some(received) = transport.receive(left)? {
-                self.keep_for_later(received);
-            }
+            let _ = transport.receive(left)?;
         }
         Ok(())
     }

@@ -43,7 +43,12 @@ impl Manager {
         each: &mut dyn FnMut(&Set, &Graph),
         stop: &dyn Fn() -> bool,
     ) -> Result<Planned, ManageError> {
-        let Prepared { mut model, anomalies, .. } = self.prepare(transport, tell, stop)?;
+        let Prepared { mut model, anomalies, .. } = self.at_desk(transport, |this, front| {
+            this.introduce(front, stop)?;
+            let around = this.look_round(front, tell, stop)?;
+            this.only_one(front, &around.peers)?;
+            this.prepare(front, around, tell, stop)
+        })?;
         let routes = Routes::first(&model.graph, &model.lids, self.options.engine)?;
         let mut sets = Sets::default();
         let mut one = |set: &Set, graph: &Graph| {

@@ -10,7 +10,7 @@ use topology::routing::Engine;
 use topology::routing::check::Dependencies;
 use topology::{Kind, NodeIx, PortIx};
 
-use super::{Failures, ManageError, Manager, Subnet, Work, elapsed, why, words};
+use super::{Failures, ManageError, Manager, Subnet, Work, elapsed, meanwhile, why, words};
 use crate::change::{Change, is_same_peer, of_port};
 use crate::model::Model;
 use crate::report::{Repaired, Sets};
@@ -59,13 +59,13 @@ impl Manager {
         let (mut manner, mut entries, mut changed) = (Manner::AtOnce, 0, BTreeSet::new());
         let is_changed = !down.is_empty() || !up.is_empty() || !subnet.model.written.is_whole();
         if is_changed {
-            let mut routes = subnet.routes.again(&subnet.model.graph)?;
+            let mut routes = meanwhile(transport, || subnet.routes.again(&subnet.model.graph))??;
             let Subnet { model, held, .. } = subnet;
             // A link that came back is made active first: no entry leads to it yet, or one that is right.
             self.set_ports(transport, model, Step::Arm, &mut sets, &mut failures, stop)?;
             self.set_ports(transport, model, Step::Activate, &mut sets, &mut failures, stop)?;
             let fresh = up.iter().flat_map(|port| [Some(*port), model.graph.peer(*port)]).flatten().collect();
-            let mut course = steps_to(model, held, &routes, &fresh);
+            let mut course = meanwhile(transport, || steps_to(model, held, &routes, &fresh))?;
             if course.is_none() && routes.engine != Engine::MinHop {
                 drop(course);
                 routes = Routes::anew(&model.graph, &model.lids)?;
@@ -85,7 +85,9 @@ impl Manager {
         }
         let seconds = elapsed(transport, begun);
         if is_changed {
-            subnet.held = Dependencies::of(&subnet.model.graph, &subnet.model.written.tables);
+            let compute = || Dependencies::of(&subnet.model.graph, &subnet.model.written.tables);
+            let held = meanwhile(transport, compute)?;
+            subnet.held = held;
         }
         let model = &subnet.model;
         let place = |port: &PortIx| fabric::names::place(&model.whole, *port);
@@ -270,7 +272,10 @@ impl Manager {
                 Subject::Port(port) => {
                     let info = *mad.data::<PortInfo>();
                     model.ports[port.index()] = Some(info);
-                    model.whole.number(port) > 0 || Some(info.lid()) == model.lids.base(port).map(Lid)
+                    // Where another manager is named, it is to be found, or it was here and is gone.
+                    let is_ours = info.sm_lid() == model.sm_lid();
+                    let lid = || Some(info.lid()) == model.lids.base(port).map(Lid);
+                    model.whole.number(port) > 0 || is_ours && lid()
                 }
                 Subject::Table(..) | Subject::Manager(_) => true,
             };

@@ -28,6 +28,9 @@ pub(super) fn run(arguments: &Manage, output: Shown) -> Outcome {
         engine: what_if::engine(&arguments.engine)?,
         record: arguments.state.clone(),
         priority: arguments.priority,
+        key: arguments.sm_key,
+        poll: Duration::from_millis(arguments.poll),
+        patience: arguments.polls,
         light_sweep: Duration::from_secs(arguments.sweep.into()),
         ..Options::default()
     };
@@ -115,10 +118,7 @@ fn manage(
     arguments: &Manage,
     output: Shown,
 ) -> Outcome {
-    let mut tell = |text: &str| output.progress(text);
-    let up = manager.bring_up(transport, &mut tell, &interrupt::has_arrived).map_err(failed)?;
-    output.progress_done();
-    let mut is_good = up.is_good();
+    let mut is_good = true;
     let print = |event: &str, why: Option<&str>, value: serde_json::Value, text: String| {
         let mut value = value;
         value["schema"] = SCHEMA.into();
@@ -128,9 +128,12 @@ fn manage(
         }
         output.line(|| Ok(value), || plain_lines(&text))
     };
-    print("brought_up", None, serde_json::to_value(&up)?, up.text())?;
     if arguments.once {
-        return Ok(if is_good { PASS } else { FAIL });
+        let mut tell = |text: &str| output.progress(text);
+        let up = manager.bring_up(transport, &mut tell, &interrupt::has_arrived).map_err(failed)?;
+        output.progress_done();
+        print("brought_up", None, serde_json::to_value(&up)?, up.text())?;
+        return Ok(if up.is_good() { PASS } else { FAIL });
     }
     let mut broken = None;
     let mut event = |event: Event| {
@@ -143,9 +146,14 @@ fn manage(
             }
             Event::BroughtUp(why, up) => {
                 is_good = up.is_good();
-                serde_json::to_value(up).map_err(Into::into).and_then(|value| {
-                    print("brought_up", Some(why), value, format!("{why}: swept anew\n{}", up.text()))
-                })
+                let text = || format!("swept and brought up: {why}\n{}", up.text());
+                serde_json::to_value(up)
+                    .map_err(Into::into)
+                    .and_then(|value| print("brought_up", Some(why), value, text()))
+            }
+            Event::Role { state, why } => {
+                let value = json!({ "state": state.to_string(), "why": why });
+                print("role", None, value, format!("{state}: {why}\n"))
             }
         };
         broken = broken.take().or(printed.err());
