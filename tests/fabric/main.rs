@@ -7,6 +7,7 @@ mod files;
 mod harness;
 mod hostile;
 mod live;
+mod manage;
 mod misuse;
 mod routes;
 mod stock;

@@ -89,6 +89,7 @@ impl Desk {
                 }
                 (Some(response), modifier.is_some())
             }
+            Heard::Foreign { response } => (Some(response), false),
             Heard::Other => (None, false),
         };
         Some((response, is_kept))

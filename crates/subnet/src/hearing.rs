@@ -59,6 +59,8 @@ pub(crate) enum Heard {
     Asked { by: Option<Way>, response: Mad },
     /// Another manager tells this one to do something, which it accepts (`None`: it refuses).
     Told { modifier: Option<u32>, sender: SmInfo, by: Option<Way>, response: Mad },
+    /// A request that only an agent answers. A simulator passes on what its agents do not know.
+    Foreign { response: Mad },
     /// Nothing that a manager responds to.
     Other,
 }
@@ -90,6 +92,9 @@ pub(crate) fn heard(received: &Received, myself: &Myself) -> Heard {
             *response.data_mut() = myself.info();
             let modifier = obeys.then_some(modifier);
             Heard::Told { modifier, sender, by: way_back(received), response }
+        }
+        (Method::GET | Method::SET, _) => {
+            Heard::Foreign { response: responding(received, Status::ATTRIBUTE_NOT_SUPPORTED) }
         }
         _ => Heard::Other,
     }
@@ -128,8 +133,7 @@ mod tests {
     use super::*;
     use mad::header::{Smp, refusal};
 
-    const ME: Myself =
-        Myself { guid: Guid(0x77), priority: 3, key: 1, state: SmState::MASTER, activity: 9 };
+    const ME: Myself = Myself { guid: Guid(0x77), priority: 3, key: 1, state: SmState::MASTER, activity: 9 };
 
     fn from(mad: Mad) -> Received {
         Received { from: Address::management(Lid(5)), mad, undelivered: false }
@@ -199,6 +203,9 @@ mod tests {
     fn the_rest_is_no_business_of_a_manager() {
         let administration = Mad::new(Class::ADMINISTRATION, Method::GET, 0x35, 0);
         assert!(matches!(heard(&from(administration), &ME), Heard::Other));
+        let foreign = Mad::new(Class::SUBNET, Method::GET, attribute::VENDOR_PORT_INFO, 0);
+        let Heard::Foreign { response } = heard(&from(foreign), &ME) else { panic!("not refused") };
+        assert_eq!(refusal(&response), Some(Status::ATTRIBUTE_NOT_SUPPORTED), "nobody waits for it");
         let trap = Mad::new(Class::SUBNET, Method::TRAP, attribute::NOTICE, 0);
         let mut lost = from(trap);
         lost.undelivered = true;

@@ -30,8 +30,8 @@ mod repair;
 mod roles;
 
 use others::Watched;
-pub use roles::Event;
 pub use plan::Planned;
+pub use roles::Event;
 
 /// How long questions of others wait at most while something is computed.
 const BREATH: Duration = Duration::from_millis(1);

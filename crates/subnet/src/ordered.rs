@@ -82,8 +82,11 @@ mod tests {
                 .flat_map(|node| ordered.graph.ports(node))
                 .map(|port| (ordered.graph.lid(port), ordered.graph.port_guid(port)))
                 .collect();
-            let said: Vec<_> =
-                ordered.ports.iter().map(|info| info.as_ref().map(|info| (info.lid(), info.state()))).collect();
+            let said: Vec<_> = ordered
+                .ports
+                .iter()
+                .map(|info| info.as_ref().map(|info| (info.lid(), info.state())))
+                .collect();
             let guids: Vec<_> = ordered.nodes.iter().map(|node| node.info.node_guid()).collect();
             assert!(guids.is_sorted());
             (links, ports, said, guids)

@@ -38,10 +38,9 @@ impl Way {
             Self::Path(path) => {
                 (Address::DIRECTED, Smp::directed(method, attribute::SM_INFO, modifier, path))
             }
-            Self::Lid(lid) => (
-                Address::management(*lid),
-                Mad::new(Class::SUBNET, method, attribute::SM_INFO, modifier),
-            ),
+            Self::Lid(lid) => {
+                (Address::management(*lid), Mad::new(Class::SUBNET, method, attribute::SM_INFO, modifier))
+            }
         }
     }
 }
@@ -129,7 +128,8 @@ pub(crate) fn judge(me: &Rank, is_master: bool, peers: &[Peer]) -> Verdict {
     }
     let trusted = || peers.iter().filter(|peer| peer.trusted);
     let first = |a: &&Peer, b: &&Peer| {
-        (a.rank.priority, std::cmp::Reverse(a.rank.guid)).cmp(&(b.rank.priority, std::cmp::Reverse(b.rank.guid)))
+        (a.rank.priority, std::cmp::Reverse(a.rank.guid))
+            .cmp(&(b.rank.priority, std::cmp::Reverse(b.rank.guid)))
     };
     if is_master {
         let may = trusted().filter(|peer| matches!(peer.state, SmState::MASTER | SmState::STANDBY));

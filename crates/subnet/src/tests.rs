@@ -84,7 +84,8 @@ impl Fabric for Lab {
         if header.method() == Method::SET {
             *self.sets.entry(header.attribute()).or_default() += 1;
         }
-        if let (Carried::Arrived(at, lid, request), Some((state, priority))) = (&carried, self.other_manager) {
+        if let (Carried::Arrived(at, lid, request), Some((state, priority))) = (&carried, self.other_manager)
+        {
             let mut mad = **request;
             mad.header_mut().set_method(Method::GET_RESPONSE);
             let guid = self.agents.node_info(*at).port_guid();

@@ -124,7 +124,7 @@ impl Manager {
     ) -> Result<(), ManageError> {
         let around = match self.look_round(front, &mut |_| (), stop) {
             Err(ManageError::NoLink) if self.has_served => {
-                self.to_discovering(front, "this port has no link".to_owned(), event);
+                self.become_discovering(front, "this port has no link".to_owned(), event);
                 return Ok(());
             }
             around => around?,
@@ -208,7 +208,10 @@ impl Manager {
         match result {
             Ok(repaired) if repaired.is_empty() => {}
             Ok(repaired) => {
-                self.done(transport.now(), repaired.failed_sets == 0 && repaired.active_links == repaired.links);
+                self.done(
+                    transport.now(),
+                    repaired.failed_sets == 0 && repaired.active_links == repaired.links,
+                );
                 event(Event::Repaired(Box::new(repaired)));
             }
             Err(what) => self.need = Some(format!("{cause}: {what}")),
@@ -230,7 +233,10 @@ impl Manager {
         let requests = graph.nodes_of(Kind::Switch).flat_map(|node| {
             let subjects = [Some(Subject::Switch(node)), graph.port(node, 0).map(Subject::Port)];
             let path = model.path(node);
-            subjects.into_iter().flatten().filter_map(move |subject| Some((subject, subject.get(graph, &path?))))
+            subjects
+                .into_iter()
+                .flatten()
+                .filter_map(move |subject| Some((subject, subject.get(graph, &path?))))
         });
         let (mut responded, mut silent, mut foreign) = (0_usize, 0_usize, None);
         let mut done = |subject: Subject, outcome: Outcome| match (subject, outcome.answer()) {

@@ -305,7 +305,7 @@ impl Manager {
             return Ok(false);
         }
         let why = format!("handed over to {}", peer.words());
-        self.to_standby(front, peer, why, event);
+        self.become_standby(front, peer, why, event);
         Ok(true)
     }
 

@@ -136,7 +136,7 @@ impl Manager {
                 self.learn_lids(&around)?;
                 let is_master = if peer.state == SmState::MASTER { "is master" } else { "goes first" };
                 let why = format!("{} {is_master}", peer.words());
-                self.to_standby(front, peer, why, event);
+                self.become_standby(front, peer, why, event);
                 Ok(())
             }
             _ => {
@@ -164,7 +164,7 @@ impl Manager {
         Ok(())
     }
 
-    pub(super) fn to_standby<T: MadTransport + ?Sized>(
+    pub(super) fn become_standby<T: MadTransport + ?Sized>(
         &mut self,
         front: &mut Front<'_, T>,
         peer: Peer,
@@ -178,7 +178,7 @@ impl Manager {
         event(Event::Role { state: SmState::STANDBY, why });
     }
 
-    pub(super) fn to_discovering<T: MadTransport + ?Sized>(
+    pub(super) fn become_discovering<T: MadTransport + ?Sized>(
         &mut self,
         front: &mut Front<'_, T>,
         why: String,
@@ -219,7 +219,7 @@ impl Manager {
                 }
             }
             let Some(superior) = self.superior.clone() else {
-                self.to_discovering(front, "no master is known".to_owned(), event);
+                self.become_discovering(front, "no master is known".to_owned(), event);
                 return Ok(());
             };
             front.desk.take_askers();
@@ -255,7 +255,7 @@ impl Manager {
                     continue;
                 };
                 let why = format!("{} {why}", superior.words());
-                self.to_discovering(front, why, event);
+                self.become_discovering(front, why, event);
                 return Ok(());
             }
         }
@@ -279,7 +279,7 @@ impl Manager {
                 event(Event::Role { state: SmState::MASTER, why });
             }
             control::DISCOVER => {
-                self.to_discovering(front, format!("{} asked for it", sender.guid()), event);
+                self.become_discovering(front, format!("{} asked for it", sender.guid()), event);
             }
             control::DISABLE => {
                 front.desk.me.state = SmState::NOT_ACTIVE;
@@ -304,7 +304,7 @@ impl Manager {
                     let place = sender.guid().to_string();
                     let peer = Peer::new(&sender, self.options.key, by, Lid(0), place);
                     let why = format!("{} enabled this manager", sender.guid());
-                    self.to_standby(front, peer, why, event);
+                    self.become_standby(front, peer, why, event);
                     return Ok(());
                 }
             }

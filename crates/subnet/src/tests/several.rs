@@ -184,10 +184,8 @@ fn a_fabric_cut_in_two_has_two_masters_and_joined_again_one() {
 fn story(agents: &Agents, seed: u64) -> Vec<(Duration, Fault)> {
     let mut random = SplitMix64::new(seed);
     let graph = agents.graph();
-    let mut places: Vec<PortIx> = ["host00000", "host00003", "host00005", "spine001"]
-        .iter()
-        .map(|name| port(agents, name))
-        .collect();
+    let mut places: Vec<PortIx> =
+        ["host00000", "host00003", "host00005", "spine001"].iter().map(|name| port(agents, name)).collect();
     random.shuffle(&mut places);
     places.truncate(2 + random.below(2));
     let priorities: Vec<u8> = places.iter().map(|_| random.below(3) as u8).collect();

@@ -179,7 +179,11 @@ impl Shared {
                 }
             }
             Fault::Cables(cables, pull) => cables.into_iter().for_each(|cable| {
-                if pull { world.agents.unlink(cable) } else { world.agents.relink(cable) };
+                if pull {
+                    world.agents.unlink(cable)
+                } else {
+                    world.agents.relink(cable)
+                };
             }),
             Fault::Net(net) => world.net = net,
             Fault::Quiet => world.sets.clear(),

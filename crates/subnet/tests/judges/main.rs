@@ -1,5 +1,6 @@
 //! Programs of others as judges: ibsim is brought up by the manager, infiniband-diags look at what came of
-//! it, and a fabric that OpenSM has brought up is taken over. What is not installed is skipped, and said so.
+//! it, and a fabric that OpenSM has brought up is taken over; OpenSM beside it in one fabric is in [`beside`].
+//! What is not installed is skipped, and said so.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::unwrap_used,
@@ -8,6 +9,8 @@
     clippy::print_stdout,
     reason = "a test's helpers"
 )]
+
+mod beside;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -21,7 +24,7 @@ use topology::{Graph, Kind};
 /// The library that stock programs are preloaded with.
 const LIBRARY: &str = "/usr/lib/x86_64-linux-gnu/umad2sim/libumad2sim.so";
 /// Ends what hangs.
-const WATCHDOG: Duration = Duration::from_secs(120);
+const WATCHDOG: Duration = Duration::from_secs(60);
 
 fn missing(programs: &[&str]) -> bool {
     let found = |program: &str| {

@@ -1,0 +1,149 @@
+//! `tieline fabric manage`: brings a bare fabric up, repairs it, stands by and takes over.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tieline_tests::Watchdog;
+
+use crate::harness::{Place, Served};
+
+/// A manager that stays, and what it prints; it ends with its test.
+struct Manager {
+    process: Child,
+    lines: Receiver<Value>,
+}
+
+impl Manager {
+    fn start(place: &Place, served: &Served, node: &str, more: &[&str]) -> Self {
+        let words = ["manage", "--ibsim", &served.name, "--at", node, "--json", "--quiet"];
+        let mut process = place.command(&[&words[..], more].concat()).stdout(Stdio::piped()).spawn().unwrap();
+        let out = BufReader::new(process.stdout.take().unwrap());
+        let (tell, lines) = channel();
+        std::thread::spawn(move || {
+            for line in out.lines().map_while(Result::ok) {
+                let value = serde_json::from_str(&line).unwrap_or(Value::String(line));
+                if tell.send(value).is_err() {
+                    break;
+                }
+            }
+        });
+        Self { process, lines }
+    }
+
+    /// The next line of which this is true; those before it are passed over.
+    fn until(&self, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
+        let mut before = Vec::new();
+        loop {
+            match self.lines.recv_timeout(Duration::from_secs(60)) {
+                Ok(line) if is_it(&line) => return line,
+                Ok(line) => before.push(line),
+                Err(error) => panic!("{what}: {error}: {before:?}"),
+            }
+        }
+    }
+
+    fn until_state(&self, state: &str) -> Value {
+        self.until(state, |line| line["event"] == "role" && line["state"] == state)
+    }
+
+    fn until_up(&self) -> Value {
+        let up = self.until("a bring-up", |line| line["event"] == "brought_up");
+        assert_eq!((&up["active_links"], &up["failed_sets"]), (&up["links"], &0.into()), "{up:#}");
+        up
+    }
+
+    fn signal(&mut self, signal: Signal) -> Option<i32> {
+        let pid = Pid::from_raw(self.process.id().try_into().unwrap()).unwrap();
+        kill_process(pid, signal).unwrap();
+        self.process.wait().unwrap().code()
+    }
+}
+
+impl Drop for Manager {
+    fn drop(&mut self) {
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
+}
+
+fn bare(place: &Place) -> Served {
+    place.done(&["generate", "net.toml", "fattree", "4", "2"]);
+    Served::start(place, "net.toml", &["--bare"])
+}
+
+#[test]
+fn a_bare_fabric_is_brought_up_and_repaired() {
+    let _watchdog = Watchdog::usual("manage");
+    let place = Place::new();
+    let mut served = bare(&place);
+    let mut manager = Manager::start(&place, &served, "host00000", &["--state", "lids.txt"]);
+    let role = manager.until_state("master");
+    assert_eq!(role["schema"], "tieline.fabric.manage/1");
+    let up = manager.until_up();
+    assert_eq!((&up["nodes"], &up["links"]), (&14.into(), &16.into()), "{up:#}");
+    assert_eq!(place.read("lids.txt").lines().count(), 15);
+    let (status, report) = place.json(&served.observe(&["--plan", "net.toml"]));
+    assert_eq!((status, report["findings"].as_array().unwrap().len()), (0, 0), "{report:#}");
+    served.tell("unlink leaf000 3");
+    let down = manager.until("a repair", |line| line["event"] == "repaired");
+    assert_eq!((down["down"].as_array().unwrap().len(), &down["lost_pairs"]), (1, &0.into()), "{down:#}");
+    served.tell("relink leaf000 3");
+    let up = manager.until("the cable", |line| line["up"].as_array().is_some_and(|up| !up.is_empty()));
+    assert_eq!(up["active_links"], 16, "{up:#}");
+    assert_eq!(manager.signal(Signal::INT), Some(130));
+}
+
+#[test]
+fn the_standby_takes_over_from_a_master_that_is_killed_and_sets_no_table() {
+    let _watchdog = Watchdog::usual("failover");
+    let place = Place::new();
+    let served = bare(&place);
+    let mut first = Manager::start(&place, &served, "host00000", &["--priority", "3", "--poll", "100"]);
+    first.until_up();
+    let second = Manager::start(&place, &served, "host00005", &["--priority", "1", "--poll", "100"]);
+    let role = second.until_state("standby");
+    assert!(role["why"].as_str().unwrap().starts_with("host00000/1 (GUID 0x"), "{role}");
+    first.signal(Signal::KILL);
+    let role = second.until_state("discovering");
+    assert!(role["why"].as_str().unwrap().ends_with("does not respond"), "{role}");
+    second.until_state("master");
+    let up = second.until_up();
+    assert_eq!(up["sets"]["lft_blocks"], 0, "{up:#}");
+    assert!(up["sets"]["port_info"].as_u64().unwrap() > 0, "the ports get the LID of their new manager");
+}
+
+#[test]
+fn the_one_of_the_higher_priority_is_handed_over_to() {
+    let _watchdog = Watchdog::usual("handover");
+    let place = Place::new();
+    let served = bare(&place);
+    let first = Manager::start(&place, &served, "host00000", &[]);
+    first.until_up();
+    let second = Manager::start(&place, &served, "spine001", &["--priority", "5"]);
+    let role = first.until_state("standby");
+    assert!(role["why"].as_str().unwrap().starts_with("handed over to spine001"), "{role}");
+    second.until_state("master");
+    second.until_up();
+    // One that is to be the only one refuses to start, and says what to do.
+    let (status, _, err) =
+        place.run(&["manage", "--ibsim", &served.name, "--at", "host00003", "--once", "--quiet"]);
+    assert_eq!(status, 4, "{err}");
+    assert!(err.contains("another subnet manager is at spine001") && err.contains("stop it first"), "{err}");
+}
+
+#[test]
+fn a_master_with_another_key_is_an_error_in_one_line() {
+    let _watchdog = Watchdog::usual("key");
+    let place = Place::new();
+    let served = bare(&place);
+    let first = Manager::start(&place, &served, "host00000", &[]);
+    first.until_up();
+    let (status, _, err) =
+        place.run(&["manage", "--ibsim", &served.name, "--at", "host00003", "--sm-key", "7", "--quiet"]);
+    assert_eq!((status, err.lines().count()), (4, 1), "{err}");
+    assert!(err.contains("its SM_Key is another one") && err.contains("stop it first"), "{err}");
+}
