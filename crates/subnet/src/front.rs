@@ -1,11 +1,12 @@
 //! Stands between a manager and its transport: what others ask is answered at once, whatever the manager
 //! does at the moment. So no other manager takes it for dead while it sweeps or writes.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use mad::sa::RmppKind;
 use mad::sm::SmInfo;
-use mad::values::SmState;
+use mad::values::{Class, SmState};
 use mad::{Address, Guid, Lid, Mad, MadTransport, Received, TransportError};
 
 use crate::hearing::{Heard, Myself, back_to, heard};
@@ -15,6 +16,9 @@ use crate::peer::Way;
 const MOST_KEPT: usize = 4096;
 /// Those who asked and are to be asked back; a fabric has few managers.
 const MOST_ASKERS: usize = 32;
+/// Requests to subnet administration that wait, in all and of one source; further ones get BUSY.
+const MOST_ASKED: usize = 16_384;
+const MOST_OF_ONE: usize = 256;
 /// How often a response is tried to be sent, and for how long what comes is taken in between.
 const TRIES: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(1);
@@ -34,6 +38,11 @@ pub(crate) struct Desk {
     pub(crate) me: Myself,
     kept: VecDeque<Kept>,
     askers: Vec<Way>,
+    /// Requests to subnet administration, by source: each has its turn.
+    asked: BTreeMap<Lid, VecDeque<Received>>,
+    asked_in_all: usize,
+    /// The source that had its turn last.
+    served: Lid,
     /// Responses that came while there was no room for one of ours.
     late: VecDeque<Received>,
 }
@@ -41,7 +50,15 @@ pub(crate) struct Desk {
 impl Desk {
     pub(crate) fn new(priority: u8, key: u64) -> Self {
         let me = Myself { guid: Guid(0), priority, key, state: SmState::DISCOVERING, activity: 0 };
-        Self { me, kept: VecDeque::new(), askers: Vec::new(), late: VecDeque::new() }
+        Self {
+            me,
+            kept: VecDeque::new(),
+            askers: Vec::new(),
+            asked: BTreeMap::new(),
+            asked_in_all: 0,
+            served: Lid(0),
+            late: VecDeque::new(),
+        }
     }
 
     /// The oldest that is to be dealt with.
@@ -61,6 +78,44 @@ impl Desk {
         }
     }
 
+    /// The next request to subnet administration: the sources have their turns.
+    pub(crate) fn next_asked(&mut self) -> Option<Received> {
+        let after = (std::ops::Bound::Excluded(self.served), std::ops::Bound::Unbounded);
+        let next = self.asked.range(after).next().or_else(|| self.asked.iter().next());
+        let source = *next?.0;
+        let waiting = self.asked.get_mut(&source)?;
+        let received = waiting.pop_front();
+        if waiting.is_empty() {
+            self.asked.remove(&source);
+        }
+        self.served = source;
+        self.asked_in_all -= usize::from(received.is_some());
+        received
+    }
+
+    /// A request to subnet administration came. What goes back at once: that it is busy, if too many wait.
+    /// Only a master has an administration; others keep silent, as a port without one.
+    fn ask(&mut self, received: &Received) -> Option<Mad> {
+        if self.me.state != SmState::MASTER {
+            return None;
+        }
+        let rmpp = mad::sa::header(&received.mad).rmpp();
+        let is_request = rmpp.flags() & mad::sa::rmpp_flag::ACTIVE == 0 || rmpp.kind() == RmppKind::DATA;
+        let waiting = self.asked.entry(received.from.lid).or_default();
+        if waiting.len() >= MOST_OF_ONE || self.asked_in_all >= MOST_ASKED {
+            let mut response = received.mad;
+            let method = response.header().method();
+            response.header_mut().set_method(mad::values::Method(method.0 | 0x80));
+            if waiting.is_empty() {
+                self.asked.remove(&received.from.lid);
+            }
+            return is_request.then(|| crate::sa::transfers::busy(&response));
+        }
+        waiting.push_back(*received);
+        self.asked_in_all += 1;
+        None
+    }
+
     fn keep(&mut self, kept: Kept) {
         if self.kept.len() < MOST_KEPT {
             self.kept.push_back(kept);
@@ -72,6 +127,10 @@ impl Desk {
     fn take(&mut self, received: &Received) -> Option<(Option<Mad>, bool)> {
         if received.undelivered || received.mad.header().method().is_response() {
             return None;
+        }
+        if received.mad.header().class() == Class::ADMINISTRATION {
+            let response = self.ask(received);
+            return Some((response, response.is_none()));
         }
         self.me.activity = self.me.activity.wrapping_add(1);
         let (response, is_kept) = match heard(received, &self.me) {
@@ -162,5 +221,31 @@ impl<T: MadTransport + ?Sized> MadTransport for Front<'_, T> {
 
     fn room(&self) -> usize {
         self.inner.room()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mad::values::Method;
+
+    #[test]
+    fn sources_have_their_turns_and_a_flood_is_told_to_wait() {
+        let mut desk = Desk::new(0, 1);
+        let asks = |desk: &mut Desk, lid: u16| {
+            let mad = Mad::new(Class::ADMINISTRATION, Method::GET, 0x35, 0);
+            let received = Received { from: Address::services(Lid(lid)), mad, undelivered: false };
+            desk.take(&received)
+        };
+        assert!(matches!(asks(&mut desk, 1), Some((None, true))) && desk.next_asked().is_none(), "no master");
+        desk.me.state = SmState::MASTER;
+        for _ in 0..MOST_OF_ONE {
+            assert!(matches!(asks(&mut desk, 1), Some((None, true))));
+        }
+        let Some((Some(busy), false)) = asks(&mut desk, 1) else { panic!("not refused") };
+        assert!(busy.header().status().is_busy() && busy.header().method() == Method::GET_RESPONSE);
+        assert!(matches!(asks(&mut desk, 2), Some((None, true))), "another source has room");
+        let first: Vec<u16> = (0..3).map(|_| desk.next_asked().unwrap().from.lid.0).collect();
+        assert_eq!(first, [1, 2, 1], "and does not wait for the first one");
     }
 }

@@ -121,10 +121,12 @@ fn way_back(received: &Received) -> Option<Way> {
 
 /// Where a response goes.
 pub(crate) fn back_to(received: &Received) -> Address {
-    if received.mad.header().class() == Class::DIRECTED {
-        Address::DIRECTED
-    } else {
-        Address::management(received.from.lid)
+    match received.mad.header().class() {
+        Class::DIRECTED => Address::DIRECTED,
+        Class::ADMINISTRATION => {
+            Address { queue_pair: received.from.queue_pair.max(1), ..Address::services(received.from.lid) }
+        }
+        _ => Address::management(received.from.lid),
     }
 }
 

@@ -27,6 +27,7 @@ pub mod peer;
 pub mod record;
 pub mod report;
 pub mod routes;
+mod sa;
 pub mod set;
 #[cfg(test)]
 mod tests;

@@ -19,6 +19,7 @@ use crate::peer::Peer;
 use crate::record::{Record, RecordError};
 use crate::report::{NAMED, Sets};
 use crate::routes::{Manner, Routes, Stage, stages};
+use crate::sa::transfers::Transfers;
 use crate::set::{Set, Subject};
 
 mod attend;
@@ -28,6 +29,7 @@ mod plan;
 mod prepare;
 mod repair;
 mod roles;
+mod serve;
 
 use others::Watched;
 pub use plan::Planned;
@@ -155,6 +157,8 @@ pub struct Manager {
     written_record: Record,
     /// It was something in this fabric before: a link that is gone may come back.
     has_served: bool,
+    /// Tables that subnet administration sends.
+    transfers: Transfers,
     /// Datagrams of sweeps, which have a client of their own.
     swept: u64,
     /// Switches whose mark of a changed port was cleared after their ports were read.
@@ -201,6 +205,7 @@ impl Manager {
             own_lid: Lid(0),
             written_record: record.clone(),
             has_served: false,
+            transfers: Transfers::default(),
             swept: 0,
             unsure: BTreeSet::new(),
             record,

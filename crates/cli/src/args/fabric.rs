@@ -48,8 +48,8 @@ pub(crate) enum FabricAction {
                             tieline fabric manage --ibsim lab --at spine001 --priority 1     # a second one, which stands by\n\n\
                             Of several SMs the one with the highest priority manages, of equal ones that with the lowest port GUID; the others stand \
                             by and take over. With --once it refuses to start beside a master.\n\n\
-                            Not there yet: subnet administration (path records, multicast groups), so CAs find no paths by asking; partitions, SL-to-VL \
-                            maps and VL arbitration stay as they are; M_Key and LMC are set to 0. Tried on simulators only: with --umad it needs \
+                            The master answers path and other records of subnet administration. Not there yet: multicast groups, services, reports; \
+                            partitions, SL-to-VL maps and VL arbitration stay as they are; M_Key and LMC are set to 0. Tried on simulators only: with --umad it needs \
                             --plan-only."
     )]
     Manage(Manage),

@@ -22,8 +22,16 @@ struct Asked {
     transaction: u64,
     class: u8,
     at: Duration,
+    /// The first segment of a table came: others follow, and it is not given back any more.
+    answered: bool,
     /// As it was asked.
     packet: Packet,
+}
+
+/// Is it a datagram of a transfer of several?
+pub(super) fn is_segment(mad: &Mad) -> bool {
+    let is_active = || mad::sa::header(mad).rmpp().flags() & mad::sa::rmpp_flag::ACTIVE != 0;
+    mad.header().class() == Class::ADMINISTRATION && is_active()
 }
 
 /// One program.
@@ -71,7 +79,7 @@ impl Client {
             self.asked.pop_front();
         }
         let (transaction, class) = (mad.header().transaction(), mad.header().class().0);
-        self.asked.push_back(Asked { transaction, class, at, packet });
+        self.asked.push_back(Asked { transaction, class, at, answered: false, packet });
     }
 
     /// Its requests that were not answered in time.
@@ -79,13 +87,19 @@ impl Client {
         let late = |asked: &Asked| now.saturating_sub(asked.at) >= RESPONSE_TIMEOUT;
         // They are in the order of the requests.
         let count = self.asked.iter().take_while(|asked| late(asked)).count();
-        self.asked.drain(..count).map(|asked| asked.packet).collect()
+        self.asked.drain(..count).filter(|asked| !asked.answered).map(|asked| asked.packet).collect()
     }
 
-    /// Is this the response to a request of its? Then it is so only once.
+    /// Is this the response to a request of its? Then it is so only once, but for the segments of a table.
     pub(super) fn expects(&mut self, mad: &Mad) -> bool {
         let wanted = (mad.header().transaction(), mad.header().class().0);
         let at = self.asked.iter().rposition(|asked| (asked.transaction, asked.class) == wanted);
+        if is_segment(mad)
+            && let Some(asked) = at.and_then(|at| self.asked.get_mut(at))
+        {
+            asked.answered = true;
+            return true;
+        }
         at.is_some_and(|at| self.asked.remove(at).is_some())
     }
 

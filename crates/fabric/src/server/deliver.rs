@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::net::{SendFlags, SocketAddrAny, SocketAddrUnix, connect, send, sendto};
 use topology::PortIx;
 
-use super::clients::Client;
+use super::clients::{Client, is_segment};
 use super::{Event, ServeError, Server, Source, TURN, sockets};
 use crate::agents::Carried;
 
@@ -310,7 +310,9 @@ impl Server {
             return false;
         }
         let now = self.now();
-        if !response && let Some(client) = self.clients.by_number.get_mut(&from) {
+        // Nobody responds to an acknowledgement of segments.
+        let wants_response = !response && !is_segment(mad);
+        if wants_response && let Some(client) = self.clients.by_number.get_mut(&from) {
             client.asks(now, asked, mad);
         }
         true

@@ -84,6 +84,9 @@ impl Manager {
                 self.poll_peers(front);
             }
             let due = pending.due(self.options.settle).unwrap_or(next_look).min(next_poll);
+            let due = self.transfers.due().map_or(due, |transfers| transfers.min(due));
+            // A few at a time: traps and managers do not wait for the end of a flood of requests.
+            let due = if self.serve_some(front)? { front.now() } else { due };
             if let Some(kept) = front.desk.next() {
                 self.deal(front, &kept, &mut pending)?;
             } else {

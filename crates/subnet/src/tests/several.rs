@@ -255,7 +255,7 @@ fn after_any_story_of_faults_there_is_one_master_and_nothing_more_is_set() {
         let told = format!("seed {seed}: {faults:?}");
         let mut world = run(agents, options(), faults, seed);
         converged(&world, &told);
-        // What could not be set is looked at again after pauses, and then the mark of a changed port is cleared.
+        // What could not be set is looked at again after pauses; then the mark of a changed port is cleared.
         assert!(world.sets.remove(&attribute::SWITCH_INFO).unwrap_or(0) <= 6, "{told}");
         assert_eq!(world.sets, BTreeMap::new(), "nothing is set any more: {told}");
     }

@@ -15,19 +15,19 @@ use std::time::{Duration, Instant};
 use fabric::server;
 use mad::ibsim::IbsimTransport;
 use mad::values::SmState;
-use subnet::{Event, Manager, Options};
+use subnet::{Event, ManageError, Manager, Options};
 use topology::build::{FatTree, fat_tree};
 
 use super::{LIBRARY, Simulator, WATCHDOG, missing};
 
 /// A fabric that is simulated, by ibsim or by our own server; it ends with the test.
-enum Fabric {
+pub(crate) enum Fabric {
     Ibsim(Simulator),
     Own { base: String, folder: PathBuf, stop: Arc<AtomicBool>, thread: Option<JoinHandle<()>> },
 }
 
 impl Fabric {
-    fn new(name: &str, own: bool) -> Self {
+    pub(crate) fn new(name: &str, own: bool) -> Self {
         let graph = fat_tree(&FatTree::new(4, 2)).unwrap();
         if !own {
             return Self::Ibsim(Simulator::new(name, &graph));
@@ -51,7 +51,7 @@ impl Fabric {
         Self::Own { base, folder, stop, thread: Some(thread) }
     }
 
-    fn base(&self) -> &str {
+    pub(crate) fn base(&self) -> &str {
         match self {
             Self::Ibsim(simulator) => &simulator.base,
             Self::Own { base, .. } => base,
@@ -66,7 +66,7 @@ impl Fabric {
     }
 
     /// A stock program at a node.
-    fn command(&self, node: &str, words: &[&str]) -> Command {
+    pub(crate) fn command(&self, node: &str, words: &[&str]) -> Command {
         let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
         let mut command = Command::new(words[0]);
         command.args(&words[1..]).current_dir(self.folder()).env("PATH", path).stdin(Stdio::null());
@@ -146,7 +146,7 @@ impl Drop for OpenSm {
 }
 
 /// Our manager in a thread.
-struct Ours {
+pub(crate) struct Ours {
     stop: Arc<AtomicBool>,
     events: std::sync::mpsc::Receiver<Event>,
     seen: Vec<Event>,
@@ -154,7 +154,7 @@ struct Ours {
 }
 
 impl Ours {
-    fn start(fabric: &Fabric, node: &str, priority: u8) -> Self {
+    pub(crate) fn start(fabric: &Fabric, node: &str, priority: u8) -> Self {
         let mut transport = IbsimTransport::connect(fabric.base(), node).unwrap();
         transport.set_is_sm(true).unwrap();
         let stop = Arc::new(AtomicBool::new(false));
@@ -164,7 +164,11 @@ impl Ours {
             let options = Options { priority, poll: Duration::from_millis(200), ..Options::default() };
             let mut manager = Manager::new(options).unwrap();
             let mut event = |event| tell.send(event).unwrap();
-            manager.attend(&mut transport, None, &mut event, &|| flag.load(Ordering::Relaxed)).unwrap();
+            let stop = || flag.load(Ordering::Relaxed);
+            match manager.attend(&mut transport, None, &mut event, &stop) {
+                Ok(()) | Err(ManageError::Stopped) => {}
+                Err(error) => panic!("{error}"),
+            }
         });
         Self { stop, events, seen: Vec::new(), thread: Some(thread) }
     }
@@ -190,7 +194,7 @@ impl Ours {
         self.until(&wanted.to_string(), is_it);
     }
 
-    fn until_up(&mut self) {
+    pub(crate) fn until_up(&mut self) {
         self.until("a bring-up", |event| {
             matches!(event, Event::BroughtUp(_, up) if up.failed_sets == 0 && up.active_links == up.links)
         });
@@ -259,8 +263,8 @@ fn opensm_hands_over(own: bool) {
     assert_eq!(fabric.active_links(), 32);
 }
 
-/// Ours is master, and OpenSM of a higher priority comes later: it is handed over to, and ours takes over when
-/// it is killed.
+/// Ours is master, and OpenSM of a higher priority comes later: it is handed over to, and ours takes over
+/// when it is killed.
 fn ours_hands_over(own: bool) {
     let fabric = Fabric::new("yields", own);
     let mut ours = Ours::start(&fabric, "host00000", 5);

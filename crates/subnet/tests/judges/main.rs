@@ -1,6 +1,6 @@
 //! Programs of others as judges: ibsim is brought up by the manager, infiniband-diags look at what came of
-//! it, and a fabric that OpenSM has brought up is taken over; OpenSM beside it in one fabric is in [`beside`].
-//! What is not installed is skipped, and said so.
+//! it, and a fabric that OpenSM has brought up is taken over; OpenSM beside it in one fabric is in
+//! [`beside`]. What is not installed is skipped, and said so.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::unwrap_used,
@@ -11,6 +11,7 @@
 )]
 
 mod beside;
+mod records;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
