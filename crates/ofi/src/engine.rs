@@ -249,7 +249,7 @@ impl Engine {
         let mut posted = post();
         if posted == Posted::Again {
             self.counters.again.fetch_add(1, Ordering::Relaxed);
-            self.slots.waits(slot, true);
+            let waiting = self.slots.waits(slot);
             let mut is_held = false;
             self.wait_until(&self.spin, ASK_AGAIN, || {
                 // Before it is posted: who holds the peer has seen the slot, or is seen here.
@@ -259,7 +259,7 @@ impl Engine {
                 }
                 is_held || posted != Posted::Again || peer.is_failed()
             });
-            self.slots.waits(slot, false);
+            self.slots.waits_no_more(slot, waiting);
             if is_held {
                 self.slots.unclaim(slot);
                 return Err(taken_over(peer));

@@ -8,7 +8,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use shm::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use shm::sync::{AtomicU32, AtomicU64, Ordering};
 
 use crate::error::{OfiError, Result};
 use crate::message::Answer;
@@ -80,8 +80,8 @@ struct Slot {
     generation: AtomicU64,
     /// Of the peer whose operation it carries or carried.
     peer_number: AtomicU32,
-    /// The provider has not taken the operation yet.
-    is_waiting: AtomicBool,
+    /// The number of the operation that the provider has not taken yet; 0: none.
+    waiting: AtomicU64,
     inner: Mutex<Inner>,
 }
 
@@ -105,7 +105,7 @@ impl Slots {
         let slot = || Slot {
             generation: AtomicU64::new(0),
             peer_number: AtomicU32::new(0),
-            is_waiting: AtomicBool::new(false),
+            waiting: AtomicU64::new(0),
             inner: Mutex::default(),
         };
         Self {
@@ -160,9 +160,17 @@ impl Slots {
         Some(slot)
     }
 
-    /// Whether the provider has no room yet for the operation of a claimed slot.
-    pub(crate) fn waits(&self, slot: usize, is_waiting: bool) {
-        self.slots[slot].is_waiting.store(is_waiting, Ordering::SeqCst);
+    /// The provider has no room yet for the operation of a claimed slot: its number.
+    pub(crate) fn waits(&self, slot: usize) -> u64 {
+        let generation = self.generation(slot);
+        self.slots[slot].waiting.store(generation, Ordering::SeqCst);
+        generation
+    }
+
+    /// It was posted, or never will be. By now the slot may carry another one.
+    pub(crate) fn waits_no_more(&self, slot: usize, generation: u64) {
+        let waiting = &self.slots[slot].waiting;
+        let _ = waiting.compare_exchange(generation, 0, Ordering::SeqCst, Ordering::SeqCst);
     }
 
     /// Gives a slot back whose operation was never posted.
@@ -297,17 +305,18 @@ impl Slots {
 
     /// Whether the peer has something under way that must not be done a second time, or will have.
     pub(crate) fn has_done_once(&self, peer: &PeerState) -> bool {
-        self.has_once(peer, |_| true)
+        self.has_once(peer, |_, _| true)
     }
 
     /// The same without what the provider has not taken yet: what follows may be.
     pub(crate) fn has_posted_once(&self, peer: &PeerState) -> bool {
-        self.has_once(peer, |slot| !self.slots[slot].is_waiting.load(Ordering::SeqCst))
+        self.has_once(peer, |slot, generation| self.slots[slot].waiting.load(Ordering::SeqCst) != generation)
     }
 
-    fn has_once(&self, peer: &PeerState, counts: impl Fn(usize) -> bool) -> bool {
+    fn has_once(&self, peer: &PeerState, counts: impl Fn(usize, u64) -> bool) -> bool {
         let under_way = self.under_way(peer).into_iter().enumerate();
-        let slots = under_way.filter(|(slot, generation)| generation.is_some() && counts(*slot));
+        let slots =
+            under_way.filter(|(slot, generation)| generation.is_some_and(|number| counts(*slot, number)));
         // One that has ended since has no operation, or a later one, of whichever peer.
         let mut kinds = slots.filter_map(|(slot, _)| self.operation(slot));
         kinds.any(|(its, kind)| its.number == peer.number && kind.is_done_once())
@@ -481,9 +490,12 @@ mod tests {
             let slot = slots.claim(&mine, kind).unwrap();
             slots.claim(&other, Kind::Put).unwrap();
             assert_eq!((slots.has_done_once(&mine), mine.has_lost()), (is_once, false), "{kind:?}");
-            slots.waits(slot, true);
+            let waiting = slots.waits(slot);
             assert_eq!((slots.has_done_once(&mine), slots.has_posted_once(&mine)), (is_once, false));
-            slots.waits(slot, false);
+            // That of an earlier operation changes nothing.
+            slots.waits_no_more(slot, waiting.wrapping_sub(2));
+            assert!(!slots.has_posted_once(&mine));
+            slots.waits_no_more(slot, waiting);
             assert_eq!(slots.has_posted_once(&mine), is_once, "{kind:?}");
             let failing = peer(1);
             let lost = slots.claim(&failing, kind).unwrap();

@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { TURNS = 2000, LINGER_SECONDS = 90 };
+enum { TURNS = 2000, LINGER_SECONDS = 600 };
 
 static atomic_int is_closed;
 

@@ -139,8 +139,11 @@ impl Peer {
         Some(response)
     }
 
-    /// Nobody waits for it any more: its slot is free when it ends.
+    /// Nobody waits for it any more: its slot is free when it ends. Who waits for all that was under way may
+    /// sleep, and nothing else would end with it.
     pub(crate) fn end_probe(&self, probe: &Probe) {
-        self.inside.engine.slots.let_go_of(probe.slot, probe.generation);
+        let engine = &self.inside.engine;
+        engine.slots.let_go_of(probe.slot, probe.generation);
+        engine.events.wake();
     }
 }

@@ -230,9 +230,8 @@ impl Core {
             } else {
                 continue;
             };
-            // Nothing is lost yet: what is under way may end, unless the link is about to end without it.
-            let may_end = !lane.peer.state.is_failed() && !are_dead;
-            if nth == lead && may_end && Self::is_in_use(&lane.peer) {
+            // Nothing is lost yet: what is under way may end.
+            if nth == lead && !lane.peer.state.is_failed() && Self::is_in_use(&lane.peer) {
                 continue;
             }
             actions.extend(recovery.failed(nth, lane.generation, why, now_ms));
@@ -252,7 +251,8 @@ impl Core {
         for action in actions {
             match action {
                 Action::PeerFailed => {
-                    let why = self.lead_peer().failure();
+                    // That a rail was given up says nothing of why.
+                    let why = self.lead_peer().failure().filter(|why| !matches!(why, OfiError::Gone { .. }));
                     self.end(why.unwrap_or_else(|| self.none_confirms()));
                 }
                 Action::AskToClose { rail, generation, .. } => {
@@ -312,6 +312,13 @@ impl Core {
     /// Over the rail that carries all but long blocks, or by way of the managers where that does not respond.
     /// It may be asked again, also over another one.
     fn ask(&self, question: &Question) -> Result<Answer> {
+        let begun = Instant::now();
+        let answer = self.answer_to(question);
+        self.has_waited(begun);
+        answer
+    }
+
+    fn answer_to(&self, question: &Question) -> Result<Answer> {
         let (peer, bell, is_doubtful) = {
             let state = self.state();
             let lane = &state.lanes[state.lead];
@@ -338,8 +345,17 @@ impl Core {
     fn owner_answers(&self) -> bool {
         // About an end point that is not there: any answer will do.
         let question = Question::Part { rail: u8::MAX, generation: u32::MAX, nth: 0 };
+        let begun = Instant::now();
         let recover = self.recover.as_ref();
-        recover.and_then(|recover| (recover.ask)(&question.encode(), ANSWER_LIMIT)).is_some()
+        let answer = recover.and_then(|recover| (recover.ask)(&question.encode(), ANSWER_LIMIT));
+        self.has_waited(begun);
+        answer.is_some()
+    }
+
+    /// Time that the keeper itself has waited counts for the decisions: it was not held up.
+    fn has_waited(&self, begun: Instant) {
+        let waited = begun.elapsed().min(ANSWER_LIMIT);
+        self.state().clock += waited;
     }
 
     /// Nothing lands there any more: what was not confirmed is sent again.
@@ -492,7 +508,10 @@ impl Core {
         bytes.truncate(len as usize);
         let (card, memory, bell) = read_reached(&bytes, self.outbox().is_none()).ok_or_else(refused)?;
         let peer = reopening.end_point.connect(self.peers()[nth].name(), &card, session)?;
-        peer.responds_within(RESPOND_LIMIT)?;
+        let begun = Instant::now();
+        let responds = peer.responds_within(RESPOND_LIMIT);
+        self.has_waited(begun);
+        responds?;
         Ok(Some(Lane::new(Arc::new(peer), memory, bell, generation)))
     }
 }

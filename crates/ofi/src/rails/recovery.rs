@@ -280,6 +280,10 @@ impl Recovery {
                 Phase::Closing { over, asked_ms } if is_long(asked_ms) => {
                     let generation = self.rails[over].generation;
                     actions.extend(self.failed(over, generation, "it did not respond", now_ms));
+                    // The managers were asked as well in that time.
+                    if let Some(since_ms) = &mut self.none_since_ms {
+                        *since_ms = asked_ms.min(*since_ms);
+                    }
                 }
                 Phase::Closed { until_ms } if until_ms <= now_ms && !self.is_peer_failed => {
                     its.generation += 1;
