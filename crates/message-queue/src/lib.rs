@@ -9,8 +9,7 @@
 //! let one peer's death or silence keep another peer's messages from going on; allocate, hash for safety
 //! or enter the kernel for a short message, but to wake a receiver that sleeps.
 //!
-//! **Not there yet.** Waits of a [`SharedQueue`] that peers wake, and a length of eager messages that is
-//! measured.
+//! **Not there yet.** Waits of a [`SharedQueue`] that peers wake.
 //!
 //! **Where to start reading.** [`endpoint`] is the whole of it: `endpoint/send.rs` and `endpoint/arrive.rs`
 //! are the two ends of a message, `endpoint/cut.rs` those of one in several records. [`matching`] decides

@@ -191,8 +191,8 @@ impl Core {
         self.open_again();
     }
 
-    /// Looks for rails that have failed; an error ends the link. `are_dead`: none responds, and that is not
-    /// the owner's.
+    /// Looks for rails that have failed; an error ends the link. `are_dead`: none responds, but the owner
+    /// answers by way of the managers.
     fn notice(&self, since: Duration, slept: Duration, are_dead: bool) -> Result<Vec<Action>> {
         let now_ns = self.now_ns();
         let least = self.first.inside.engine.settings.rail_silence;

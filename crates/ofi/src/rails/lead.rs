@@ -163,7 +163,7 @@ impl Core {
     /// second time, the link is suspended.
     pub(super) fn move_lead(&self, state: &mut State) {
         let (nth, generation) = (state.lead, state.lanes[state.lead].generation);
-        // Once for each end point: it is looked for a rail until there is one.
+        // Once for each end point: this is called again until another rail is used.
         if state.lost_lead.replace((nth, generation)) != Some((nth, generation)) {
             let old = Arc::clone(&state.lanes[nth].peer);
             if Self::is_in_doubt(&old) {

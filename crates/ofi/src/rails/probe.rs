@@ -67,7 +67,9 @@ impl Core {
         let (now, limit) = (state.clock, self.long_silence());
         let is_up = |nth: usize| state.recovery.generation_if_up(nth).is_some();
         let mut up = (0..self.count).filter(|nth| is_up(*nth)).map(|nth| &state.lanes[nth]).peekable();
-        let are_silent = up.peek().is_some() && up.all(|lane| lane.is_doubtful(now, limit));
+        // One that has failed is dealt with at once, without the owner.
+        let is_silent = |lane: &Lane| !lane.peer.state.is_failed() && lane.is_doubtful(now, limit);
+        let are_silent = up.peek().is_some() && up.all(is_silent);
         let is_due = are_silent && now >= state.ask_owner_at;
         if is_due {
             state.ask_owner_at = now + PERIOD;
