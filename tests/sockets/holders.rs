@@ -89,12 +89,32 @@ fn a_close_that_lingers_holds_up_nobody_who_gets_the_number() {
     }
 }
 
+#[test]
+fn what_a_wait_says_is_there_is_found_by_the_next_read() {
+    for way in ["epoll", "poll", "select"] {
+        let said = says("told", RINGS_FORCED, &[way, "8000"]);
+        assert!(said.contains("told of 0 and found none"), "{way}: {said}");
+    }
+}
+
 /// Who never sleeps returns what a reader wants back as well, whichever call it makes again and again.
 #[test]
 fn a_writer_that_does_not_sleep_returns_what_its_reader_wants_back() {
     for way in [
-        "poll", "epoll", "select", "recv", "same", "FIONREAD", "nothing", "accept", "splice", "child",
+        "poll",
+        "epoll",
+        "select",
+        "recv",
+        "same",
+        "FIONREAD",
+        "nothing",
+        "accept",
+        "splice",
+        "child",
         "recvmmsg",
+        "ready poll",
+        "ready epoll",
+        "ready select",
     ] {
         let said = says("visits", RINGS_FORCED, &[way]);
         assert!(said.contains("all came"), "{said}");

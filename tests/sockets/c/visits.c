@@ -2,7 +2,8 @@
 //
 // The reader copies its descriptor with bytes unread, for which those go back to the kernel, and reads them by the copy. The writer
 // meanwhile looks at another descriptor, or at the same connection (`same`), in one way again and again; or it waits for the connection
-// in a call that the library does not carry out (`splice`), or for a child which looks at it (`child`). With `recvmmsg` the reader takes
+// in a call that the library does not carry out (`splice`), or for a child which looks at it (`child`). With `ready poll` and its like it
+// waits, and always finds something at once. With `recvmmsg` the reader takes
 // the bytes by that, and the writer makes no call.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -44,6 +45,13 @@ static void look(const char *way, int fd, int epoll, int connection)
     if (!strcmp(way, "FIONREAD")) ioctl(connection, FIONREAD, &there);
     if (!strcmp(way, "nothing")) send(connection, "", 0, 0);
     if (!strcmp(way, "select")) { FD_ZERO(&set); FD_SET(fd, &set); select(fd + 1, &set, 0, 0, &none); }
+    if (!strcmp(way, "ready poll")) { one.events = POLLOUT; poll(&one, 1, -1); }
+    if (!strcmp(way, "ready select")) { FD_ZERO(&set); FD_SET(fd, &set); select(fd + 1, 0, &set, 0, 0); }
+    if (!strcmp(way, "ready epoll")) {
+        struct epoll_event room = { EPOLLOUT, { .fd = 0 } };
+        epoll_ctl(epoll, EPOLL_CTL_MOD, fd, &room);
+        epoll_wait(epoll, &event, 1, -1);
+    }
     if (!strcmp(way, "accept")) {
         if (listener < 0 && ((listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0)) < 0 || listen(listener, 1))) FAIL("listen");
         accept(listener, NULL, NULL);

@@ -199,10 +199,11 @@ impl Pace {
         self.together.load(Ordering::Relaxed) > 0
     }
 
-    /// A read that does not wait has found nothing, at this position of the ring: whether much has come
-    /// through the ring since it was last found dry, or shortly before.
+    /// A read has found nothing in the ring, at this position: whether much has come, through the ring or
+    /// by the kernel, since it was last found dry, or shortly before.
     pub(crate) fn is_of_stream(&self, head: u64) -> bool {
-        if head.wrapping_sub(self.dry_at.load(Ordering::Relaxed)) >= BULK_BYTES as u64 {
+        let came = head.wrapping_sub(self.dry_at.load(Ordering::Relaxed));
+        if came >= BULK_BYTES as u64 || self.bulk.load(Ordering::Relaxed) != 0 {
             self.dry.store(DRY, Ordering::Relaxed);
         }
         self.dry_at.store(head, Ordering::Relaxed);
@@ -327,6 +328,11 @@ mod tests {
         let much = 100 + BULK_BYTES as u64;
         assert!((0..DRY).all(|_| pace.is_of_stream(much)));
         assert!(!pace.is_of_stream(much), "it has ended");
+        pace.sees_bulk(BULK_BYTES);
+        assert!(pace.is_of_stream(much), "much has come by the kernel");
+        pace.sees_bulk(0);
+        assert!((1..DRY).all(|_| pace.is_of_stream(much)));
+        assert!(!pace.is_of_stream(much), "that has ended, too");
     }
 
     #[test]

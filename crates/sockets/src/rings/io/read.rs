@@ -4,7 +4,7 @@ use core::cell::Cell;
 
 use libc::c_int;
 use stream::read::{Purpose, Read};
-use stream::{Held, Outcome, Step, consent, park, path};
+use stream::{Outcome, Step, consent, park, path};
 
 use super::both::{all, more};
 use super::fast::Takes;
@@ -20,7 +20,7 @@ use crate::rings::header::{CAPACITY, Header};
 use crate::rings::native::Native;
 use crate::rings::run::Call;
 use crate::rings::spin::{Machine, Spin};
-use crate::rings::{epoll, kernel, leave, pair};
+use crate::rings::{epoll, leave, pair};
 use crate::sync::Ordering;
 
 /// Flags of reads that rings know.
@@ -241,21 +241,54 @@ impl Reading<'_> {
                 return Ok(Part::Again);
             }
         }
-        if conn.pace.is_bulk()
-            && let Some(result) = self.by_machine(user, false, native)?
-        {
-            conn.pace.sees_bulk(result);
-            return Ok(Part::Ends(result));
-        }
-        if !*promised
-            && conn.pace.is_of_stream(own.head.0.load(Ordering::Relaxed))
-            && has_nothing(own, peer, fd)
-            && !may_wait.get(self)
-        {
-            set_errno(libc::EAGAIN);
-            return Ok(Part::Ends(-1));
+        let is_stream = self.is_stream_that_may_not_wait(may_wait);
+        if conn.pace.is_bulk() || is_stream {
+            let base = self.base_at_rest();
+            let result = self.by_machine(user, false, native)?;
+            conn.pace.sees_bulk(result.unwrap_or(0));
+            if let Some(result) = result {
+                return Ok(Part::Ends(result));
+            }
+            if is_stream && self.was_nothing(base) {
+                return Ok(self.has_nothing(promised));
+            }
         }
         self.sleeping(user, may_wait, promised, spin, native)
+    }
+
+    /// Whether this is a read of a stream, which the program goes on reading, and that does not wait. It need
+    /// not count as asleep, which would send the writer to the kernel: its waits in between do.
+    fn is_stream_that_may_not_wait(&self, may_wait: &MayWait) -> bool {
+        self.known.conn.pace.is_of_stream(self.own.head.0.load(Ordering::Relaxed)) && !may_wait.get(self)
+    }
+
+    /// Where the writer's ring begins. None: bytes of it are on their way to the kernel.
+    fn base_at_rest(&self) -> Option<u64> {
+        let writer = &self.peer.writer.0;
+        // In this order: a hand-back says that it has begun, and then where the ring begins after it.
+        let base = writer.base.load(Ordering::Acquire);
+        let path = writer.path.load(Ordering::Acquire);
+        matches!(path, path::RING | path::TCP).then_some(base)
+    }
+
+    /// The machine has found nothing in the kernel and, after that, nothing in the ring. Whether there was
+    /// nothing: no byte went from the ring to the kernel meanwhile. `base` is of [`Self::base_at_rest`],
+    /// before that.
+    fn was_nothing(&self, base: Option<u64>) -> bool {
+        let Self { own, peer, .. } = *self;
+        peer.writer.0.revoke.load(Ordering::Acquire) == 0
+            && is_empty(own, peer)
+            && base == Some(peer.writer.0.base.load(Ordering::Acquire))
+    }
+
+    /// The end of a read that may not wait, unless what the program was told of comes.
+    fn has_nothing(&self, promised: &mut bool) -> Part {
+        let Self { known: Known { conn, .. }, own, peer, fd, .. } = *self;
+        if waits_for_told(conn, own, peer, fd, core::mem::take(promised)) {
+            return Part::Again;
+        }
+        set_errno(libc::EAGAIN);
+        Part::Ends(-1)
     }
 
     /// As a machine does that is about to sleep: says so, looks again, and lets the kernel do it.
@@ -280,10 +313,7 @@ impl Reading<'_> {
                 return Ok(Part::Ends(result));
             }
             if !may_wait.get(self) {
-                if waits_for_told(conn, own, peer, fd, core::mem::take(promised)) {
-                    return Ok(Part::Again);
-                }
-                set_errno(libc::EAGAIN);
+                return Ok(self.has_nothing(promised));
             }
             // Of one that may wait, errno says why it has ended.
             return Ok(Part::Ends(-1));
@@ -402,16 +432,6 @@ fn promises(conn: &Conn, is_peek: bool) {
 #[inline(always)]
 fn finds_at_once(conn: &Conn, own: &Header, peer: &Header, flags: c_int) -> bool {
     flags & libc::MSG_DONTWAIT == 0 && conn.pace.finds_at_once(&Machine, || !is_empty(own, peer))
-}
-
-/// Whether there is nothing to read, neither in the kernel nor, after that was asked, in a ring that is the
-/// way. So a read that does not wait need not count as asleep, which would send the writer of a stream to the
-/// kernel.
-fn has_nothing(own: &Header, peer: &Header, fd: c_int) -> bool {
-    peer.writer.0.path.load(Ordering::Relaxed) == path::RING
-        && kernel::held(fd, false) == Held::Nothing
-        && peer.writer.0.revoke.load(Ordering::Acquire) == 0
-        && is_empty(own, peer)
 }
 
 /// Takes bytes of the ring, if that is all there is to it.

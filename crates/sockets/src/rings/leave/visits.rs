@@ -3,7 +3,8 @@
 use stream::consent;
 use stream::write::Occasion;
 
-use super::{OWES, is_given_up, visit};
+use super::settle::{OWES, is_given_up};
+use super::visit;
 use crate::interposer::{get_errno, set_errno};
 use crate::rings::conn::{self, Conn};
 use crate::rings::header::Header;
