@@ -7,6 +7,7 @@ mod bench;
 #[allow(dead_code, reason = "shared with the tests of one host, which use all of it")]
 #[path = "../sisci/c.rs"]
 mod c;
+mod documented;
 mod faults_shown;
 mod groups;
 mod killed;
@@ -15,10 +16,12 @@ mod messages;
 mod namespaces;
 mod namespaces_ended;
 mod network_faults;
+mod provider_faults;
 mod rails;
 mod rails_cut;
 mod rails_interrupts;
 mod rails_sessions;
+mod rails_slow;
 mod relay;
 mod sisci;
 mod ssh;

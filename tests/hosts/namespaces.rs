@@ -105,6 +105,30 @@ pub(crate) fn namespaces(pid: &str) -> BTreeSet<String> {
 const REACH: &str = env!("CARGO_BIN_EXE_tieline-reach");
 const UNIX: &str = env!("CARGO_BIN_EXE_tieline-unix");
 
+/// As many as there may be: each has a session with every other one, though all of them connect at once, and
+/// again with one that all have lost.
+#[test]
+fn all_hosts_that_there_may_be_connect_at_once() {
+    const COUNT: usize = 64;
+    let watchdog = Watchdog::usual("64 hosts");
+    let Some(hosts) = Hosts::up(COUNT) else { return };
+    watchdog.progress();
+    let sessions = |host: &str| {
+        let (_, said, _) = hosts.tieline(host, &["node", "status", "--json"]);
+        let said: Value = serde_json::from_str(&said).unwrap_or_default();
+        let links = said["nodes"][0]["status"]["links"].as_array().cloned().unwrap_or_default();
+        links.iter().filter(|link| link["session"] == "valid").count()
+    };
+    let first_and_last = ["host1", "host64"];
+    assert_eq!(first_and_last.map(sessions), [COUNT - 1; 2]);
+    // All connect to the first one again, which was cut off until they had lost it.
+    hosts.must("host1", &["ip", "link", "set", "eth0", "down"]);
+    until("the loss of all sessions", || sessions("host1") == 0);
+    watchdog.progress();
+    hosts.must("host1", &["ip", "link", "set", "eth0", "up"]);
+    until("all sessions", || first_and_last.map(sessions) == [COUNT - 1; 2]);
+}
+
 #[test]
 fn three_hosts_are_connected_and_a_program_reaches_the_memory_of_another_host() {
     let _watchdog = Watchdog::usual("three hosts in namespaces");

@@ -70,6 +70,13 @@ fn a_rail_that_is_cut_when_a_program_connects_is_left_out_until_it_responds() {
     user.must("get 1 0 8000000", "same");
     assert_eq!(user.ask("rails"), "rail 2: it did not respond when the program connected");
     until("the status", || session(&hosts).contains(", reduced: 1 connection without rail 2 for "));
+    let (status, said, _) = hosts.tieline("host1", &["cable"]);
+    let lines: Vec<_> = said.lines().map(str::trim).filter(|line| line.starts_with("rail ")).collect();
+    assert_eq!((status, lines.len()), (0, 4), "{said}");
+    assert!(
+        lines[1].starts_with("rail 2: ") && lines[1].contains(", not used by 1 connection for "),
+        "{said}"
+    );
     hosts.must("host2", &["ip", "link", "set", "eth1", "up"]);
     until("the rail comes back", || user.ask("rails") == "all");
     let before = rates(&hosts)[1];

@@ -70,7 +70,7 @@ fn status_shows_the_nodes_of_all_hosts() {
     let (_, said, error) = second.run(&["status"]);
     assert!((said + &error).contains("start it with `tieline node start --node 8`"));
     let (_, table, _) = first.run(&["status"]);
-    assert!(table.contains("     8  unknown: the session with it is"), "{table}");
+    assert!(table.contains(": state unknown: the session with it is"), "{table}");
 }
 
 #[test]

@@ -28,7 +28,8 @@ pub struct Settings {
     /// How long a wait looks for its end at most before the thread sleeps: less if that is without success,
     /// see `spin`.
     pub spin: Duration,
-    /// How long an operation may take; then it ends with [`OfiError::TimedOut`], and the peer has failed.
+    /// How long an operation may take; then it ends with [`OfiError::TimedOut`], and the peer has failed. It
+    /// begins anew while bytes travel to or from the peer, where the provider uses TCP.
     pub give_up_after: Duration,
     /// How long a rail may confirm nothing at least, while others do, before another one carries what it has;
     /// longer if it is slow.
@@ -162,7 +163,7 @@ impl Endpoint {
         let address = engine.port.insert(&card.address)?;
         // Relaxed: a number that nobody else has.
         let number = self.0.peers.fetch_add(1, Ordering::Relaxed);
-        let state = Arc::new(PeerState::new(name, session, address, number));
+        let state = Arc::new(PeerState::new(name, session, address, number).at(&card.address));
         let mut sessions = engine.sessions.write().unwrap_or_else(PoisonError::into_inner);
         sessions.insert(session, Arc::clone(&state));
         drop(sessions);

@@ -16,6 +16,7 @@ use crate::counts::{AtWork, Counters};
 use crate::endpoint::{BellState, Settings};
 use crate::error::{OfiError, Result};
 use crate::events::Events;
+use crate::lasting::Lasting;
 use crate::message::Answer;
 use crate::peer::PeerState;
 use crate::port::{Completion, Failure, Port, Posted, RECEIVE_SLOTS, REPLY_SLOTS, SEND_SLOTS};
@@ -134,6 +135,18 @@ impl Engine {
         &self,
         spin: &Spin,
         longest_sleep: Duration,
+        ready: impl FnMut() -> bool,
+    ) -> bool {
+        self.wait_while_bytes_travel(spin, longest_sleep, None, ready)
+    }
+
+    /// The same; where it is for a peer, the settings' limit begins anew while bytes travel to it or from it.
+    #[inline]
+    fn wait_while_bytes_travel(
+        &self,
+        spin: &Spin,
+        longest_sleep: Duration,
+        peer: Option<&PeerState>,
         mut ready: impl FnMut() -> bool,
     ) -> bool {
         if ready() {
@@ -141,6 +154,7 @@ impl Engine {
         }
         let _at_work = self.at_work();
         let (started, limit) = (Instant::now(), spin.limit());
+        let mut lasting = Lasting::new(self.settings.give_up_after);
         let mut has_slept = false;
         loop {
             // Relaxed: the progress thread only needs to see that it changes.
@@ -151,10 +165,7 @@ impl Engine {
                 return true;
             }
             let waited = started.elapsed();
-            let rest = self.settings.give_up_after.saturating_sub(waited);
-            if rest.is_zero() {
-                return false;
-            }
+            let Some(rest) = lasting.rest(waited, || Some(peer?.carried()?.bytes)) else { return false };
             if is_new || waited < limit {
                 spin_loop();
                 continue;
@@ -199,7 +210,7 @@ impl Engine {
             return self.unless_held(slot, peer);
         }
         let mut claimed = None;
-        self.wait_until(&self.spin, Duration::MAX, || {
+        self.wait_while_bytes_travel(&self.spin, Duration::MAX, Some(peer), || {
             claimed = self.slots.claim(peer, kind);
             claimed.is_some() || peer.is_failed()
         });
@@ -251,7 +262,7 @@ impl Engine {
             self.counters.again.fetch_add(1, Ordering::Relaxed);
             let waiting = self.slots.waits(slot);
             let mut is_held = false;
-            self.wait_until(&self.spin, ASK_AGAIN, || {
+            self.wait_while_bytes_travel(&self.spin, ASK_AGAIN, Some(peer), || {
                 // Before it is posted: who holds the peer has seen the slot, or is seen here.
                 is_held = peer.is_held();
                 if !is_held {
@@ -324,7 +335,7 @@ impl Engine {
             Some(until) if limit < self.settings.give_up_after => (Some(until), limit),
             _ => (None, Duration::MAX),
         };
-        self.wait_until(&self.spin, longest_sleep, || {
+        self.wait_while_bytes_travel(&self.spin, longest_sleep, Some(peer), || {
             outcome = self.slots.outcome(slot);
             outcome.is_some() || peer.is_failed() || until.is_some_and(|until| Instant::now() >= until)
         });
@@ -372,7 +383,7 @@ impl Engine {
     pub(crate) fn barrier(&self, peer: &PeerState) -> Result<()> {
         if peer.outstanding.load(Ordering::SeqCst) > 0 {
             let mut under_way = self.slots.under_way(peer);
-            let have_ended = self.wait_until(&self.spin, Duration::MAX, || {
+            let have_ended = self.wait_while_bytes_travel(&self.spin, Duration::MAX, Some(peer), || {
                 self.slots.have_ended(&mut under_way) || peer.is_failed()
             });
             if !have_ended {

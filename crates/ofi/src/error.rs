@@ -64,7 +64,7 @@ pub enum OfiError {
     },
     /// An operation did not end in time.
     #[error(
-        "{what} to {peer} was not done after {limit_ms} ms ({state}): check that the peer runs and that the network reaches it"
+        "{what} to {peer} made no progress for {limit_ms} ms ({state}): check that the peer runs and that the network reaches it"
     )]
     TimedOut {
         /// The operation that failed.

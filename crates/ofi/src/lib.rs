@@ -20,6 +20,7 @@ mod engine;
 mod error;
 mod events;
 mod handles;
+mod lasting;
 mod memory;
 mod message;
 pub mod peer;

@@ -129,7 +129,7 @@ impl Peer {
         }
         let is_done = is_done();
         let (now, limit) = (Instant::now(), engine.settings.give_up_after);
-        if peer.silent_since(!is_done, now).is_some_and(|since| now.duration_since(since) >= limit) {
+        if peer.is_silent_for(limit, !is_done, now) {
             engine.give_up(peer);
         }
         // In this order: what leaves by a failure has failed before.

@@ -7,6 +7,7 @@
 //! when it is withdrawn: a provider may still be receiving into it.
 #![allow(unsafe_code)]
 
+mod carried;
 mod closing;
 mod operations;
 
@@ -38,6 +39,7 @@ use crate::error::{OfiError, Result};
 use crate::handles::Info;
 use crate::message::{DATA_BYTES_MAX, MESSAGE_BYTES};
 use crate::random::random_u64;
+pub(crate) use carried::{Carried, carried};
 pub(crate) use closing::{Closed, Closing};
 pub(crate) use operations::{Target, WriteEnd};
 

@@ -31,8 +31,10 @@ mod question;
 mod queue;
 mod reads;
 mod recovery;
+mod reopening;
 mod shorts;
 mod suspension;
+mod travel;
 mod waiting;
 mod watch;
 

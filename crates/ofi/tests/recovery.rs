@@ -2,7 +2,7 @@
 //! and takes it back: both ends in this process, on loopback.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -39,6 +39,8 @@ struct Owner {
     memory: Arc<Region>,
     rails: Arc<Mutex<Vec<OwnRail>>>,
     control: Arc<OwnerRails>,
+    /// How often the importer has asked for an end point to be closed.
+    closed: Arc<AtomicUsize>,
 }
 
 fn own_rail(rail: u8, memory: &Arc<Region>, importer: &Endpoint, session: u64) -> (Endpoint, Peer, Exported) {
@@ -54,10 +56,14 @@ fn serve(
     owner: &Mutex<Vec<OwnRail>>,
     memory: &Arc<Region>,
     control: &Arc<OwnerRails>,
+    closed: &AtomicUsize,
 ) {
     for task in tasks {
         match task {
-            Task::Close { rail } => drop(owner.lock().unwrap()[rail].take()),
+            Task::Close { rail } => {
+                closed.fetch_add(1, Ordering::SeqCst);
+                drop(owner.lock().unwrap()[rail].take());
+            }
             Task::Open { rail, generation, session, end_point: card } => {
                 let end_point = end(rail as u8).unwrap();
                 let exported = end_point.export(memory).unwrap();
@@ -129,10 +135,11 @@ fn link_and_ask(
         *its = Some(bell);
     }
     let own = Arc::new(Mutex::new(own));
-    let owner = Owner { memory, rails: own, control };
+    let owner = Owner { memory, rails: own, control, closed: Arc::default() };
     let (own, memory, control) =
         (Arc::clone(&owner.rails), Arc::clone(&owner.memory), Arc::clone(&owner.control));
-    std::thread::spawn(move || serve(&tasks, &own, &memory, &control));
+    let closed = Arc::clone(&owner.closed);
+    std::thread::spawn(move || serve(&tasks, &own, &memory, &control, &closed));
     lanes.iter().for_each(|lane: &Arc<Peer>| lane.responds_within(LIMIT).unwrap());
     let open = Box::new(move |rail: usize, _: &Endpoint| end_with(rail as u8, settings));
     let link = Rails::recovering(
@@ -429,6 +436,23 @@ fn stand_still(end_point: &Endpoint, link: &Rails) -> (Bell, Sender<()>) {
     link.ring(stops.id()).unwrap();
     begun.recv_timeout(LIMIT).unwrap();
     (stops, goes_on)
+}
+
+/// Others may use the same end point of the owner: it is closed only if something could land late.
+#[test]
+fn a_rail_that_fails_while_nothing_is_under_way_is_opened_again_and_not_closed_for_others() {
+    let Some((owner, link, cards)) = link(2) else { return };
+    let end_point = owner.rails.lock().unwrap()[0].as_ref().map(|rail| rail.0.clone()).unwrap();
+    let (stops, goes_on) = stand_still(&end_point, &link);
+    until("the failure is noticed", || link.reduced().iter().any(|reduced| reduced.rail == 0));
+    link.put(&cards, 8, &5_u64.to_ne_bytes()).unwrap();
+    link.barrier().unwrap();
+    assert_eq!(number(&owner), 5);
+    goes_on.send(()).unwrap();
+    until("the rail comes back", || link.reduced().is_empty());
+    assert_eq!(owner.closed.load(Ordering::SeqCst), 0);
+    drop((stops, end_point));
+    assert_eq!(link.failure().map(|error| error.to_string()), None);
 }
 
 /// The owner's end point of the first rail stands still while an order is under way to it, and goes on after

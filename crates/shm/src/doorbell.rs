@@ -254,6 +254,11 @@ impl<'a> Waiter<'a> {
 #[cfg(not(loom))]
 const LOOKS_ARMED: u32 = 64;
 
+/// A ringer that has looked at the armed word before it was armed has by then written what it rang for: a
+/// store becomes visible in far less.
+#[cfg(not(loom))]
+pub const SURE_AFTER_NS: u64 = 1_000_000;
+
 /// Counts sleeps of this process. One whose ringer has last rung a billion sleeps ago, for the same value,
 /// ends at its deadline.
 #[cfg(not(loom))]
@@ -261,7 +266,8 @@ static SLEEPS: AtomicU32 = AtomicU32::new(0);
 
 /// Sleeps until the ringer of one of the waiters rings, or a thread of this process changes `own` from 0 and
 /// wakes its sleepers; until `deadline` at the latest; not if `ready` returns true. Whether it could. For
-/// ringers that call [`Ringer::ring_once`], which may miss a waiter: so the deadline is to be near.
+/// ringers that call [`Ringer::ring_once`], which may miss who arms in that very moment: so a long sleep is
+/// interrupted once, after [`SURE_AFTER_NS`], for another look.
 ///
 /// It cannot if there are no waiters or more than 127, nor on a kernel before Linux 5.16.
 #[cfg(not(loom))]
@@ -285,7 +291,15 @@ pub fn sleep_until_any(
         core::hint::spin_loop();
         ready()
     });
-    let could = is_ready || any.wait(deadline).is_some();
+    let could = is_ready || {
+        let unsure = Deadline::after_ns(SURE_AFTER_NS);
+        let is_long = deadline.monotonic_ns() > unsure.monotonic_ns();
+        match any.wait(if is_long { unsure } else { deadline }) {
+            None => false,
+            Some(Woken::TimedOut) if is_long && !ready() => any.wait(deadline).is_some(),
+            Some(_) => true,
+        }
+    };
     waiters.iter().for_each(Waiter::disarm);
     could
 }

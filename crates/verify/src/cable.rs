@@ -23,7 +23,7 @@ use crate::verdict::Verdict;
 pub use plan::{Plan, PlanError, PlannedLink, Rates};
 pub use rates::{Check, Measured, Watch};
 pub use save::{check as check_place, save};
-pub use seen::{LinkReport, LinkState, NodeCables};
+pub use seen::{LinkReport, LinkState, NodeCables, RailReport};
 
 /// Schema of the report.
 pub const SCHEMA: &str = "tieline.cable/1";

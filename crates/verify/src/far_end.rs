@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use bench::patterns::attach::Where;
 use bench::patterns::rendezvous::ServeOptions;
-use bench::patterns::{dma_bench, intr_bench, jitter, scibench2, scipp};
+use bench::patterns::{dma_bench, intr_bench, jitter, pt2pt, scibench2, scipp};
 use bench::rivals::apart;
 use node_client::runtime_dir::ClusterDir;
 use serde::{Deserialize, Serialize};
@@ -40,6 +40,8 @@ pub enum Benchmark {
     Jitter,
     /// Beside other transports.
     Latency,
+    /// Messages, groups and memory by size.
+    Pt2pt,
 }
 
 /// What a tool asks of the far end.
@@ -86,6 +88,7 @@ pub(crate) fn serve(target: &Target, node: NodeId, job: &BenchJob, say: &dyn Fn(
         Benchmark::Intr => intr_bench::serve(&options),
         Benchmark::Jitter => jitter::serve(&options),
         Benchmark::Latency => apart::serve(&options),
+        Benchmark::Pt2pt => pt2pt::serve(&options),
     };
     // If nobody listens, nobody misses it.
     let _ = say(match served {

@@ -299,6 +299,9 @@ fn problem_of(node: NodeId, link: &LinkStatus) -> Option<String> {
                     ": start it with `tieline node start --node {peer}` on {host}, or let it leave there with `tieline cluster leave`"
                 )
             }
+            SessionState::Lost if link.other_host && !host.is_empty() => {
+                format!(": check the network to {host}, and run `tieline status` there")
+            }
             _ => String::new(),
         };
         return Some(format!("node {node}: session with node {peer} is {state}{why}{next}"));

@@ -147,3 +147,88 @@ impl Peer {
         engine.events.wake();
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::print_stdout)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+    use crate::endpoint::{Endpoint, Settings};
+    use crate::provider::Wanted;
+
+    /// Ends a test that hangs, long before a wait of its peer would end.
+    const LIMIT: Duration = Duration::from_secs(60);
+
+    /// A peer, and the end point to which it leads with its own peer; `None`, with the reason printed, where
+    /// the provider is missing.
+    fn peers() -> Option<(Peer, (Endpoint, Peer))> {
+        let wanted = Wanted {
+            provider: Some("tcp;ofi_rxm".to_owned()),
+            source: Some([127, 0, 0, 1].into()),
+            is_exact: false,
+        };
+        let settings = Settings { give_up_after: 100 * LIMIT, ..Settings::default() };
+        let (one, other) = match Endpoint::open(&wanted, settings) {
+            Ok(one) => (one, Endpoint::open(&wanted, settings).unwrap()),
+            Err(error) => {
+                println!("skipped: {error}");
+                return None;
+            }
+        };
+        let peer = one.connect("the other", &other.card().unwrap(), 7).unwrap();
+        let back = other.connect("the one", &one.card().unwrap(), 7).unwrap();
+        Some((peer, (other, back)))
+    }
+
+    fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+        let started = Instant::now();
+        while !is_so() {
+            assert!(started.elapsed() < LIMIT, "{what}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// A barrier waits for all that is under way, questions included: the one that ends a question wakes it.
+    /// Nothing else would, as nothing else ends.
+    #[test]
+    fn a_barrier_that_sleeps_is_woken_when_a_question_is_over() {
+        let Some((peer, _other)) = peers() else { return };
+        let engine = &peer.inside.engine;
+        peer.responds_within(LIMIT).unwrap();
+        let mut probe = None;
+        until("the question is asked", || {
+            probe = peer.begin_probe(None);
+            probe.is_some()
+        });
+        let probe = probe.unwrap();
+        until("it is answered", || {
+            engine.progress();
+            engine.slots.outcome(probe.slot).is_some()
+        });
+        // What a barrier is for, and what is over before the question is.
+        let put = engine.slots.claim(&peer.state, Kind::Put).unwrap();
+        // So the barrier sleeps until it is woken, and does not look at the provider.
+        let mut poller = None;
+        until("nobody else looks", || {
+            poller = engine.events.try_poller();
+            poller.is_some()
+        });
+        let (sender, ended) = channel();
+        std::thread::scope(|scope| {
+            let peer = &peer;
+            scope.spawn(move || sender.send(peer.barrier()));
+            until("the barrier sleeps", || engine.events.has_sleepers());
+            engine.slots.unclaim(put);
+            std::thread::sleep(Duration::from_millis(50));
+            let is_early = ended.try_recv().is_ok();
+            peer.end_probe(&probe);
+            let outcome = ended.recv_timeout(LIMIT);
+            // A barrier that was not woken ends with the test.
+            engine.events.wake();
+            assert!(!is_early, "the question was under way");
+            assert!(matches!(outcome, Ok(Ok(()))), "{outcome:?}");
+        });
+        drop(poller);
+    }
+}

@@ -1,12 +1,13 @@
 //! What the engine knows of a peer: what is under way, whether something may begin, how it failed.
 
 use std::sync::{Mutex, OnceLock, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use shm::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crate::error::{OfiError, Result};
-use crate::port::Address;
+use crate::lasting::Lasting;
+use crate::port::{Address, Carried, carried};
 use crate::slots::Kind;
 
 /// What the engine knows of a peer.
@@ -15,6 +16,8 @@ pub(crate) struct PeerState {
     pub(crate) name: String,
     pub(crate) session: u64,
     pub(crate) address: Address,
+    /// The same as its card has it; empty: not known.
+    place: Vec<u8>,
     /// Of the end point's peers; never used again.
     pub(crate) number: u32,
     /// Operations that nobody waits for and that have not ended.
@@ -27,9 +30,9 @@ pub(crate) struct PeerState {
     pub(crate) chunks_ended: AtomicU64,
     /// Of operations that nobody waits for, those that have ended: it wraps.
     ended: AtomicU32,
-    /// How many had ended when it was last asked, and since when it was that number, while others were under
-    /// way.
-    silent: Mutex<Option<(u32, Instant)>>,
+    /// How many had ended when it was last asked, since when it was that number while others were under way,
+    /// and how long that may last.
+    silent: Mutex<Option<(u32, Instant, Lasting)>>,
     /// A doorbell was rung since the last [`super::Peer::confirm_rings`].
     pub(super) has_rung: AtomicBool,
     /// Nothing may be begun for now.
@@ -45,6 +48,7 @@ impl PeerState {
             name: name.to_owned(),
             session,
             address,
+            place: Vec::new(),
             number,
             outstanding: AtomicU32::new(0),
             held: AtomicU32::new(0),
@@ -82,15 +86,35 @@ impl PeerState {
         self.ended.load(Ordering::Relaxed)
     }
 
-    /// Since when nothing that nobody waits for has ended, as far as this was asked, while something is under
-    /// way (`is_any`).
-    pub(super) fn silent_since(&self, is_any: bool, now: Instant) -> Option<Instant> {
+    /// With the provider's address of the peer.
+    pub(crate) fn at(mut self, place: &[u8]) -> Self {
+        self.place = place.to_vec();
+        self
+    }
+
+    /// What its connections have carried, where that is known: some 10 µs, more in programs with many
+    /// descriptors.
+    #[cold]
+    pub(crate) fn carried(&self) -> Option<Carried> {
+        if self.place.is_empty() { None } else { carried(&self.place) }
+    }
+
+    /// Whether something is under way (`is_any`), and nothing that nobody waits for has ended for too long,
+    /// as far as this was asked.
+    pub(super) fn is_silent_for(&self, limit: Duration, is_any: bool, now: Instant) -> bool {
         let mut silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
         // Relaxed: one that is counted later is seen the next time.
         let ended = self.ended.load(Ordering::Relaxed);
-        let since = silent.filter(|(count, _)| *count == ended).map_or(now, |(_, since)| since);
-        *silent = is_any.then_some((ended, since));
-        is_any.then_some(since)
+        match &mut *silent {
+            Some((count, since, lasting)) if is_any && *count == ended => {
+                let carried = || Some(self.carried()?.bytes);
+                lasting.rest(now.duration_since(*since), carried).is_none()
+            }
+            other => {
+                *other = is_any.then(|| (ended, now, Lasting::new(limit)));
+                false
+            }
+        }
     }
 
     /// An operation of this kind will not be known to have ended well.

@@ -12,11 +12,13 @@ use super::keeper::{Bell, Recover};
 use super::numbered::NumberPool;
 use super::pace::Pace;
 use super::queue::{self, Queue};
-use super::recovery::{Chunk, Limits, Recovery};
+use super::recovery::{Action, Chunk, Limits, Recovery};
+use super::reopening::Reopening;
 use super::suspension::Suspension;
+use super::travel::Travel;
 use super::waiting::Waiting;
 use super::watch::Watch;
-use crate::card::{EndpointCard, MemoryCard};
+use crate::card::MemoryCard;
 use crate::error::{OfiError, Result};
 use crate::peer::{Peer, Piece, Probe};
 use crate::port::SEND_SLOTS;
@@ -72,15 +74,6 @@ pub(super) struct Again {
     pub(super) target: Target,
 }
 
-/// A new end point of a rail that the owner was asked for.
-#[derive(Debug)]
-pub(super) struct Reopening {
-    pub(super) generation: u32,
-    pub(super) session: u64,
-    pub(super) end_point: crate::Endpoint,
-    pub(super) card: EndpointCard,
-}
-
 /// A question whether the peer responds, and since when an answer is wanted, by the decisions' clock.
 #[derive(Debug)]
 pub(super) struct Asked {
@@ -104,6 +97,10 @@ pub(super) struct Lane {
     pub(super) watch: Watch,
     /// The same of what must not be done a second time.
     pub(super) shorts: Watch,
+    /// Whether bytes travel while nothing ends.
+    pub(super) travel: Travel,
+    /// How often it was looked at whether something short is in doubt, since it is doubted.
+    pub(super) looks: u32,
     pub(super) is_closing: bool,
     /// Whether the peer responds over it is being asked.
     pub(super) asked: Option<Asked>,
@@ -128,6 +125,8 @@ impl Lane {
             queue: Queue::default(),
             watch: Watch::default(),
             shorts: Watch::default(),
+            travel: Travel::default(),
+            looks: 0,
             is_closing: false,
             asked: None,
             responded: None,
@@ -163,6 +162,10 @@ pub(super) struct State {
     pub(super) clock: Duration,
     /// Not before then the owner is asked again over no rail.
     pub(super) ask_owner_at: Duration,
+    /// How long the owner took lately to answer over no rail.
+    pub(super) managers_took: Duration,
+    /// To be done when it is known whether something short is in doubt on the rail that has failed.
+    pub(super) put_off: Vec<Action>,
 }
 
 impl State {
@@ -237,6 +240,8 @@ impl Core {
             next_turn: 0,
             clock: Duration::ZERO,
             ask_owner_at: Duration::ZERO,
+            managers_took: Duration::ZERO,
+            put_off: Vec::new(),
             lanes,
         };
         let has_orders = recover.as_ref().is_some_and(|recover| recover.outbox.is_none());

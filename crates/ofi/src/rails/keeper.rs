@@ -1,6 +1,6 @@
 //! The thread that looks after the rails of a link: notices one that has failed, has its end point closed,
 //! sends again what was not confirmed, and opens the rail again. What is decided is `recovery`'s; this
-//! carries it out.
+//! carries it out; opening a rail again is in [`reopening`](super::reopening).
 //!
 //! Programs only begin chunks and wait for them. So a link recovers also while its program computes.
 
@@ -10,24 +10,24 @@ use std::time::{Duration, Instant};
 use shm::sync::{AtomicBool, Ordering};
 
 use super::Reduced;
-use super::core::{Again, Begun, Core, Lane, Reopening, State};
+use super::core::{Again, Begun, Core, Lane, State};
 use super::outbox::Outbox;
 use super::probe;
-use super::question::{Answer, Question, read_reached};
+use super::question::{Answer, Question};
 use super::recovery::Action;
+use super::watch::UNKNOWN;
 use crate::endpoint::Endpoint;
 use crate::error::{OfiError, Result};
 use crate::message::ANSWER_WORDS;
-use crate::random::random_u64;
 use crate::slots::Slots;
 
 /// How often it looks while a rail has something under way, or has failed.
 const LOOK: Duration = Duration::from_millis(2);
-/// How long a new end point may take to respond.
-const RESPOND_LIMIT: Duration = Duration::from_secs(1);
 /// How long a question about a rail may take.
 const ANSWER_LIMIT: Duration = Duration::from_secs(1);
 
+/// A rail confirms while another one does not if it is silent for so many times less.
+const LESS_SILENT: u32 = 4;
 /// How long the rail that carries questions may confirm nothing before the managers carry them.
 const DOUBTFUL: Duration = Duration::from_millis(500);
 
@@ -173,7 +173,8 @@ impl Core {
     fn is_idle(&self) -> bool {
         let state = self.state();
         let is_quiet = |(nth, lane): (usize, &Lane)| {
-            state.recovery.generation_if_up(nth).is_some() && lane.bytes() == 0 && lane.begun.is_empty()
+            let is_empty = lane.bytes() == 0 && lane.begun.is_empty() && lane.looks == 0;
+            state.recovery.generation_if_up(nth).is_some() && is_empty
         };
         let is_open = self.outbox().is_some_and(Outbox::is_open);
         let are_quiet = state.again.is_empty() && !Self::is_probing(&state) && !is_open;
@@ -199,52 +200,76 @@ impl Core {
         let mut state = self.state();
         // What was begun meanwhile is not late by that.
         state.clock += since + slept;
-        let now_ms = state.now_ms();
-        let lead = state.lead;
-        let have_no_response = self.probe(&mut state)?;
-        self.check_outbox(&state)?;
-        let State { lanes, recovery, clock, .. } = &mut *state;
-        let mut are_silent = Vec::with_capacity(lanes.len());
-        for lane in lanes.iter_mut() {
+        for lane in &mut state.lanes {
             let bytes = lane.bytes();
             lane.pace.look(now_ns, bytes);
             // Relaxed: a later look sees it.
             lane.watch.look(lane.peer.state.chunks_ended.load(Ordering::Relaxed), bytes, since);
-            are_silent.push(lane.watch.is_silent(bytes, lane.pace.rate(now_ns), least));
             let under_way = lane.peer.inside.engine.slots.has_done_once(&lane.peer.state);
             lane.shorts.look(lane.peer.state.ended().into(), under_way.into(), since);
         }
-        let mut actions = Vec::new();
-        let is_up: Vec<_> = (0..lanes.len()).map(|nth| recovery.generation_if_up(nth).is_some()).collect();
-        let confirms = |nth: usize| is_up[nth] && !are_silent[nth];
-        for (nth, lane) in lanes.iter().enumerate().filter(|(nth, _)| is_up[*nth]) {
-            let is_silent = are_silent[nth] && (0..lanes.len()).any(|other| other != nth && confirms(other));
-            let why = if lane.peer.state.is_failed() {
-                "its provider reported an error"
-            } else if is_silent {
-                "it confirmed nothing while another rail did"
-            } else if have_no_response[nth] {
-                "it did not respond while another rail did"
-            } else if are_dead && lane.is_doubtful(*clock, self.long_silence()) {
-                "it did not respond while its owner did"
-            } else {
-                continue;
-            };
-            // Nothing is lost yet: what is under way may end.
-            if nth == lead && !lane.peer.state.is_failed() && Self::is_in_use(&lane.peer) {
-                continue;
-            }
-            actions.extend(recovery.failed(nth, lane.generation, why, now_ms));
-        }
-        let is_doubtful = |nth: usize| lanes[nth].is_doubtful(*clock, DOUBTFUL);
+        state.look_for_travel(least);
+        let have_no_response = self.probe(&mut state)?;
+        self.check_outbox(&state)?;
+        let mut actions = std::mem::take(&mut state.put_off);
+        actions.extend(self.failed_rails(&mut state, &have_no_response, are_dead));
+        let (now_ms, clock) = (state.now_ms(), state.clock);
+        let State { lanes, recovery, lead, .. } = &mut *state;
+        let is_doubtful = |nth: usize| lanes[nth].is_doubtful(clock, DOUBTFUL);
         if (0..lanes.len()).all(|nth| recovery.generation_if_up(nth).is_none() || is_doubtful(nth)) {
             recovery.hurry(now_ms);
         }
         actions.extend(recovery.tick(now_ms));
-        if recovery.generation_if_up(lead).is_none() {
-            self.move_lead(&mut state);
+        if recovery.generation_if_up(*lead).is_none() && !self.move_lead(&mut state) {
+            state.put_off = actions;
+            return Ok(Vec::new());
         }
         Ok(actions)
+    }
+
+    /// The rails that have failed by now, and what follows from it.
+    fn failed_rails(&self, state: &mut State, have_no_response: &[bool], are_dead: bool) -> Vec<Action> {
+        let (now_ns, now_ms) = (self.now_ns(), state.now_ms());
+        let least = self.first.inside.engine.settings.rail_silence;
+        let (long_silence, no_travel) = (state.patience(self.long_silence()), state.patience(UNKNOWN));
+        let State { lanes, recovery, clock, lead, .. } = state;
+        let is_silent = |lane: &Lane| {
+            let most = if lane.travel.is_known() { no_travel } else { Duration::MAX };
+            let rate = lane.pace.rate(now_ns).filter(|_| lane.pace.is_steady(now_ns));
+            lane.watch.is_silent(lane.bytes(), rate, (least, most), no_travel)
+        };
+        let are_silent: Vec<_> = lanes.iter().map(is_silent).collect();
+        let is_up: Vec<_> = (0..lanes.len()).map(|nth| recovery.generation_if_up(nth).is_some()).collect();
+        // One that is silent itself, though not for as long, says nothing of another one.
+        let silent: Vec<_> = lanes.iter().map(|lane| lane.silent(*clock)).collect();
+        let other_confirms = |nth: usize| {
+            let confirms = |other: usize| is_up[other] && silent[other] * LESS_SILENT <= silent[nth];
+            (0..is_up.len()).any(|other| other != nth && confirms(other))
+        };
+        let mut actions = Vec::new();
+        for (nth, lane) in lanes.iter_mut().enumerate().filter(|(nth, _)| is_up[*nth]) {
+            let failure = lane.peer.failure();
+            let why = if let Some(error) = &failure {
+                why_failed(error)
+            } else if are_silent[nth] && other_confirms(nth) {
+                "it confirmed nothing while another rail did"
+            } else if have_no_response[nth] {
+                "it did not respond while another rail did"
+            } else if are_dead && lane.is_doubtful(*clock, long_silence) {
+                "it did not respond while its owner did"
+            } else {
+                if lane.looks > 0 {
+                    Self::use_again(lane);
+                }
+                continue;
+            };
+            // Nothing is lost yet: what is under way may end.
+            if nth == *lead && failure.is_none() && Self::is_in_use(lane) != Some(false) {
+                continue;
+            }
+            actions.extend(recovery.failed(nth, lane.generation, why, now_ms));
+        }
+        actions
     }
 
     fn carry_out(&self, actions: Vec<Action>) {
@@ -257,10 +282,11 @@ impl Core {
                 }
                 Action::AskToClose { rail, generation, .. } => {
                     let mut state = self.state();
+                    // What has numbers may come late, and a question too: then the end point need not be
+                    // closed, which others use as well.
+                    let may_land_late = self.may_land_late(&state, rail, generation);
                     let lane = &mut state.lanes[rail];
-                    // Messages that have numbers may come late: the end point need not be closed.
-                    lane.is_closing = self.outbox().is_none();
-                    let is_closed = !lane.is_closing;
+                    lane.is_closing = may_land_late;
                     lane.failed.get_or_insert_with(Instant::now);
                     if let Some(probe) = lane.asked.take().and_then(|asked| asked.probe) {
                         lane.peer.end_probe(&probe);
@@ -268,7 +294,7 @@ impl Core {
                     // Those that wait for it go on over another rail.
                     lane.peer.lost("the rail has failed");
                     drop(state);
-                    if is_closed {
+                    if !may_land_late {
                         self.closed(rail, generation);
                     }
                 }
@@ -277,6 +303,12 @@ impl Core {
                 Action::Open { rail, generation } => self.begin_to_open(rail, generation),
             }
         }
+    }
+
+    /// Whether bytes that were begun on a rail that has failed would do harm if they landed late.
+    fn may_land_late(&self, state: &State, rail: usize, generation: u32) -> bool {
+        let has_chunks = !state.lanes[rail].begun.is_empty();
+        self.outbox().is_none() && (has_chunks || self.suspension.waits_for(rail, generation))
     }
 
     /// Asks the owner to close end points of rails that have failed.
@@ -311,7 +343,7 @@ impl Core {
 
     /// Over the rail that carries all but long blocks, or by way of the managers where that does not respond.
     /// It may be asked again, also over another one.
-    fn ask(&self, question: &Question) -> Result<Answer> {
+    pub(super) fn ask(&self, question: &Question) -> Result<Answer> {
         let begun = Instant::now();
         let answer = self.answer_to(question);
         self.has_waited(begun);
@@ -349,6 +381,8 @@ impl Core {
         let recover = self.recover.as_ref();
         let answer = recover.and_then(|recover| (recover.ask)(&question.encode(), ANSWER_LIMIT));
         self.has_waited(begun);
+        // The managers' session goes over one of the rails: where it takes long, they do.
+        self.state().managers_took = begun.elapsed();
         answer.is_some()
     }
 
@@ -412,112 +446,16 @@ impl Core {
             slots(&from).let_go_of(slot, operation);
         }
     }
-
-    fn begin_to_open(&self, nth: usize, generation: u32) {
-        let begun = || -> Result<Reopening> {
-            let last_tried = self.state().lanes[nth].last_tried.take();
-            let old = last_tried.unwrap_or_else(|| self.peers()[nth].end_point());
-            let Some(recover) = &self.recover else {
-                return Err(OfiError::System {
-                    call: "the opening of a rail",
-                    reason: "it has no owner".to_owned(),
-                });
-            };
-            let end_point = (recover.open)(nth, &old)?;
-            let card = end_point.card()?;
-            Ok(Reopening { generation, session: random_u64()?, end_point, card })
-        };
-        let reopening = begun();
-        let mut state = self.state();
-        let now_ms = state.now_ms();
-        match reopening {
-            Ok(reopening) => state.lanes[nth].reopening = Some(reopening),
-            Err(_) => state.recovery.not_opened(nth, generation, now_ms),
-        }
-    }
-
-    /// Asks for new end points, and uses those that are there and respond.
-    fn open_again(&self) {
-        // It may take a while until one responds, or does not: what is to be sent again comes first, if there
-        // is a rail for it.
-        if self.has_again_and_a_rail() {
-            return;
-        }
-        for nth in 0..self.count {
-            let Some(reopening) = self.state().lanes[nth].reopening.take() else { continue };
-            let generation = reopening.generation;
-            let lane = match self.try_to_open(nth, &reopening) {
-                Ok(None) => {
-                    let mut state = self.state();
-                    // Unless the owner has taken too long: then it is asked for another one.
-                    if state.recovery.is_opening(nth, generation) {
-                        state.lanes[nth].reopening = Some(reopening);
-                    }
-                    continue;
-                }
-                Ok(Some(lane)) => Some(lane),
-                Err(_) => None,
-            };
-            let mut state = self.state();
-            let now_ms = state.now_ms();
-            let old = match lane {
-                Some(lane) if state.recovery.is_opening(nth, generation) => {
-                    state.recovery.opened(nth, generation, now_ms);
-                    Some(std::mem::replace(&mut state.lanes[nth], lane))
-                }
-                _ => {
-                    state.recovery.not_opened(nth, generation, now_ms);
-                    state.lanes[nth].last_tried = Some(reopening.end_point);
-                    None
-                }
-            };
-            drop(state);
-            // To close its end point takes a while: not behind the lock.
-            drop(old);
-        }
-    }
-
-    fn has_again_and_a_rail(&self) -> bool {
-        let state = self.state();
-        let is_up = |nth: usize| state.recovery.generation_if_up(nth).is_some();
-        !state.again.is_empty() && (0..self.count).any(is_up)
-    }
-
-    /// `None`: the owner needs longer, or does not answer.
-    fn try_to_open(&self, nth: usize, reopening: &Reopening) -> Result<Option<Lane>> {
-        let (rail, generation, session) = (self.number(nth), reopening.generation, reopening.session);
-        let end_point = reopening.card.clone();
-        let refused = || OfiError::Gone {
-            peer: self.first.name().to_owned(),
-            reason: "its owner has not opened the rail again".to_owned(),
-        };
-        // Without an answer it is asked again, for as long as the opening of a rail may take.
-        let len = match self.ask(&Question::Open { rail, generation, session, end_point }) {
-            Ok(Answer::Wait) | Err(_) => return Ok(None),
-            Ok(Answer::Open { bytes }) => bytes,
-            Ok(_) => return Err(refused()),
-        };
-        let mut bytes = Vec::new();
-        for part in 0..Answer::parts(len.min(LONGEST_REACHED_BYTES)) {
-            match self.ask(&Question::Part { rail, generation, nth: part }) {
-                Ok(Answer::Part(part)) => bytes.extend(part),
-                Ok(_) => return Err(refused()),
-                Err(_) => return Ok(None),
-            }
-        }
-        bytes.truncate(len as usize);
-        let (card, memory, bell) = read_reached(&bytes, self.outbox().is_none()).ok_or_else(refused)?;
-        let peer = reopening.end_point.connect(self.peers()[nth].name(), &card, session)?;
-        let begun = Instant::now();
-        let responds = peer.responds_within(RESPOND_LIMIT);
-        self.has_waited(begun);
-        responds?;
-        Ok(Some(Lane::new(Arc::new(peer), memory, bell, generation)))
-    }
 }
 
-/// How an end point and its memory are reached takes less.
-const LONGEST_REACHED_BYTES: u32 = 2048;
+/// Why a rail is not used whose connection has failed by this error.
+fn why_failed(error: &OfiError) -> &'static str {
+    match error {
+        OfiError::TimedOut { .. } => "it confirmed nothing",
+        OfiError::Gone { .. } => "its connection was given up",
+        _ => "its provider reported an error",
+    }
+}
 
 fn slots(peer: &crate::Peer) -> &Slots {
     &peer.inside.engine.slots

@@ -12,16 +12,16 @@ use std::time::Duration;
 
 use shm::sync::Ordering;
 
-use super::core::{Core, State};
+use super::core::{Core, Lane, State};
 use crate::card::MemoryCard;
 use crate::error::{OfiError, Result};
 use crate::peer::Peer;
 
 /// Between two looks whether another rail has taken over.
 const LOOK: Duration = Duration::from_millis(1);
-/// So many looks at what is under way on a rail that fails: who has found that nothing may be begun there
-/// gives its slot back in a moment.
-const LOOKS: u32 = 20;
+/// So many looks of the keeper at what is under way on a rail that fails: who has found that nothing may be
+/// begun there gives its slot back in a moment.
+const LOOKS: u32 = 10;
 
 /// See the module; it costs nothing while it is the first one.
 pub(crate) struct Lead<'a> {
@@ -133,40 +133,48 @@ impl Core {
         }
     }
 
-    /// Whether something is under way on a rail, or was lost there, that must not be done a second time. From
-    /// then on nothing is begun there.
-    pub(super) fn is_in_doubt(peer: &Peer) -> bool {
-        let (engine, state) = (&peer.inside.engine, &peer.state);
+    /// Whether something is under way on a rail, or was lost there, that must not be done a second time;
+    /// `None`: look again a moment later, without the lock meanwhile. From the first look on nothing is begun
+    /// there.
+    fn is_in_doubt(lane: &mut Lane) -> Option<bool> {
+        let (engine, state) = (&lane.peer.inside.engine, &lane.peer.state);
         state.hold(true);
-        for _ in 0..LOOKS {
-            engine.progress();
-            // In this order: what leaves the slots by a failure is lost before.
-            if !engine.slots.has_done_once(state) {
-                return state.has_lost();
-            }
-            std::thread::sleep(LOOK);
+        engine.progress();
+        // In this order: what leaves the slots by a failure is lost before.
+        if !engine.slots.has_done_once(state) {
+            return Some(state.has_lost());
         }
-        true
+        lane.looks += 1;
+        (lane.looks >= LOOKS).then_some(true)
     }
 
     /// The same of a rail that has not failed. If so, it may be used again.
-    pub(super) fn is_in_use(peer: &Peer) -> bool {
-        let is_in_use = peer.inside.engine.slots.has_posted_once(&peer.state) || Self::is_in_doubt(peer);
-        if is_in_use {
-            peer.state.hold(false);
+    pub(super) fn is_in_use(lane: &mut Lane) -> Option<bool> {
+        let has_posted = lane.peer.inside.engine.slots.has_posted_once(&lane.peer.state);
+        let is_in_use = if has_posted { Some(true) } else { Self::is_in_doubt(lane) };
+        if is_in_use == Some(true) {
+            Self::use_again(lane);
         }
         is_in_use
     }
 
+    /// Something may be begun on the rail that carries what is short, after it was doubted.
+    pub(super) fn use_again(lane: &mut Lane) {
+        lane.looks = 0;
+        lane.peer.state.hold(false);
+    }
+
     /// The rail that carries all but long blocks is not used any more: another one takes over, or, where none
     /// is left, the first one that is open again. If something was under way there that must not be done a
-    /// second time, the link is suspended.
-    pub(super) fn move_lead(&self, state: &mut State) {
+    /// second time, the link is suspended. `false`: that is not known yet; this is to be called again before
+    /// anything is done about the rail.
+    pub(super) fn move_lead(&self, state: &mut State) -> bool {
         let (nth, generation) = (state.lead, state.lanes[state.lead].generation);
         // Once for each end point: this is called again until another rail is used.
-        if state.lost_lead.replace((nth, generation)) != Some((nth, generation)) {
-            let old = Arc::clone(&state.lanes[nth].peer);
-            if Self::is_in_doubt(&old) {
+        if state.lost_lead != Some((nth, generation)) {
+            let Some(is_in_doubt) = Self::is_in_doubt(&mut state.lanes[nth]) else { return false };
+            state.lost_lead = Some((nth, generation));
+            if is_in_doubt {
                 self.suspension.begin(nth, generation);
             }
             self.has_moved.store(true, Ordering::SeqCst);
@@ -174,6 +182,7 @@ impl Core {
         if let Some(other) = (0..self.count).find(|nth| state.recovery.generation_if_up(*nth).is_some()) {
             state.lead = other;
         }
+        true
     }
 
     pub(super) fn locked(&self) -> std::sync::MutexGuard<'_, State> {

@@ -8,6 +8,7 @@ use super::core::Core;
 use super::lead::Lead;
 use super::numbers::{Open, WINDOW};
 use crate::error::{OfiError, Result};
+use crate::lasting::Lasting;
 use crate::message::Answer;
 use crate::slots::Kind;
 
@@ -67,7 +68,8 @@ impl Core {
     /// that one fails, and waits for the owner's answer. `begin` sends it, and returns its slot.
     ///
     /// # Errors
-    /// No answer within the settings' limit ends the link: nobody knows whether the owner has carried it out.
+    /// No answer within the settings' limit, in which no bytes travel over the rail either, ends the link:
+    /// nobody knows whether the owner has carried it out.
     pub(super) fn send_numbered(
         &self,
         kind: Kind,
@@ -75,19 +77,21 @@ impl Core {
         begin: impl Fn(&Lead<'_>, u64) -> Result<usize>,
     ) -> Result<Option<Answer>> {
         self.check()?;
-        let until = Instant::now() + self.limit();
+        let started = Instant::now();
         let late = || self.not_done(kind, "the peer did not respond over any rail");
         let number = numbers.take(self.limit()).ok_or_else(late)?;
         let soon = self.first.inside.engine.settings.rail_silence / SOON;
+        let mut lasting = Lasting::new(self.limit());
         let answered = self.over_lead(|lead| {
             let (peer, slot) = (lead.peer(), begin(lead, number)?);
-            let rest = || until.saturating_duration_since(Instant::now());
-            if let Some(answer) = peer.answer_within(slot, soon.min(rest()))? {
-                return Ok(answer);
-            }
-            self.keeper.ring();
-            if let Some(answer) = peer.answer_within(slot, rest())? {
-                return Ok(answer);
+            let carried = || Some(peer.state.carried()?.bytes);
+            let mut longest = soon;
+            while let Some(rest) = lasting.rest(started.elapsed(), carried) {
+                if let Some(answer) = peer.answer_within(slot, longest.min(rest))? {
+                    return Ok(answer);
+                }
+                self.keeper.ring();
+                longest = Duration::MAX;
             }
             peer.let_go(slot);
             Err(late())

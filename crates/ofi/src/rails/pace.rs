@@ -13,6 +13,9 @@ const LEARN: f64 = 0.125;
 /// No measurement counts as more than so many times what is known: two looks right behind each other, after a
 /// thread was held up, see at once what has come in a long time.
 const FASTER: f64 = 2.0;
+/// A rate is steady when so many bytes were confirmed at it: a network that limits the rate lets some pass
+/// at once before.
+const STEADY_BYTES: u64 = 4 << 20;
 /// After that time without a measurement nothing is known.
 const STALE_NS: u64 = 1_000_000_000;
 
@@ -24,11 +27,16 @@ pub(crate) struct Pace {
     since: Option<(u64, u64)>,
     /// Bytes per nanosecond, and when that was known last.
     measured: Option<(f64, u64)>,
+    /// Bytes that were confirmed since nothing was known.
+    known_bytes: u64,
 }
 
 impl Pace {
     /// A chunk was begun, and with it so much is under way.
     pub(crate) fn begin(&mut self, now_ns: u64, bytes: u64, under_way: u64) {
+        if self.rate(now_ns).is_none() {
+            self.known_bytes = 0;
+        }
         self.begun_bytes += bytes;
         // By now some of it may have been confirmed, and others may have begun more.
         let confirmed = self.begun_bytes.saturating_sub(under_way.max(bytes));
@@ -46,6 +54,7 @@ impl Pace {
             // A little: a thread that was interrupted looks late, and buffers on the way take some at once.
             self.measured = Some((before + (rate.min(before * FASTER) - before) * LEARN, now_ns));
             self.since = Some((now_ns, confirmed));
+            self.known_bytes += done;
         }
         if under_way == 0 {
             self.since = None;
@@ -56,6 +65,13 @@ impl Pace {
     pub(crate) fn rate(&self, now_ns: u64) -> Option<f64> {
         let (rate, at_ns) = self.measured?;
         (now_ns.saturating_sub(at_ns) < STALE_NS || self.since.is_some()).then_some(rate)
+    }
+}
+
+impl Pace {
+    /// Whether the rate that is known is more than that of a first burst.
+    pub(crate) fn is_steady(&self, now_ns: u64) -> bool {
+        self.known_bytes >= STEADY_BYTES && self.rate(now_ns).is_some()
     }
 }
 
@@ -92,6 +108,17 @@ mod tests {
         assert!(is_about(&pace, now_ns, 2000.0), "{pace:?}");
         // After a long one nothing is known.
         assert!(pace.rate(now_ns + STALE_NS).is_none());
+    }
+
+    #[test]
+    fn a_rate_is_steady_after_more_than_a_burst_until_nothing_is_known() {
+        let mut pace = Pace::default();
+        let mut now_ns = carry(&mut pace, 0, 500, 40);
+        assert!(!pace.is_steady(now_ns));
+        now_ns = carry(&mut pace, now_ns, 500, 40);
+        assert!(pace.is_steady(now_ns) && !pace.is_steady(now_ns + STALE_NS));
+        now_ns = carry(&mut pace, now_ns + STALE_NS, 500, 40);
+        assert!(!pace.is_steady(now_ns));
     }
 
     #[test]

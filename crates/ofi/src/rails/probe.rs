@@ -2,9 +2,10 @@
 //! continues.
 //!
 //! That it does not respond says nothing about a rail by itself: the owner may be stopped. It does if the
-//! peer responds over another one, or, where none has responded for long, by way of the managers. Where
-//! messages have numbers ([`outbox`](super::outbox)), it is asked more often while one is open, and an answer
-//! is late sooner: to take another rail costs nothing there.
+//! peer responds over another one, or, where none has responded for long, by way of the managers; unless
+//! bytes travel over it, which then is slow ([`travel`](super::travel)). Where messages have numbers
+//! ([`outbox`](super::outbox)), it is asked more often while one is open, and an answer is late sooner: to
+//! take another rail costs nothing there.
 
 use std::time::Duration;
 
@@ -27,13 +28,16 @@ impl Core {
         let outbox = self.outbox();
         let urgent = outbox.filter(|outbox| outbox.is_open());
         let least = self.first.inside.engine.settings.rail_silence;
-        let patience = urgent.map_or(PERIOD, |outbox| outbox.patience(least));
+        let patience = urgent.map_or_else(|| state.patience(PERIOD), |outbox| outbox.patience(least));
         let is_up: Vec<_> =
             (0..self.count).map(|nth| state.recovery.generation_if_up(nth).is_some()).collect();
-        let State { lanes, recovery, .. } = state;
+        let State { lanes, recovery, managers_took, .. } = state;
         for (nth, lane) in lanes.iter_mut().enumerate().filter(|(nth, _)| is_up[*nth]) {
-            if lane.look_for_response(now, outbox)? && outbox.is_some() {
-                recovery.responded(nth, lane.generation);
+            if lane.look_for_response(now, outbox)? {
+                *managers_took = Duration::ZERO;
+                if outbox.is_some() {
+                    recovery.responded(nth, lane.generation);
+                }
             }
             lane.excuse(now);
             lane.ask_if_idle(now, outbox);
@@ -64,7 +68,7 @@ impl Core {
     /// Whether that time is over for all rails that are used; `true` once a period.
     pub(super) fn are_rails_silent(&self) -> bool {
         let mut state = self.state();
-        let (now, limit) = (state.clock, self.long_silence());
+        let (now, limit) = (state.clock, state.patience(self.long_silence()));
         let is_up = |nth: usize| state.recovery.generation_if_up(nth).is_some();
         let mut up = (0..self.count).filter(|nth| is_up(*nth)).map(|nth| &state.lanes[nth]).peekable();
         // One that has failed is dealt with at once, without the owner.
@@ -94,6 +98,7 @@ impl Lane {
             return Ok(false);
         };
         let took = now.saturating_sub(asked.at);
+        self.travel.answered(took);
         (self.asked, self.responded) = (None, Some(now));
         match (outbox, answer) {
             (Some(outbox), Some(Answer::Said(words))) => outbox.heard(words, took),

@@ -76,6 +76,8 @@ struct Rail {
     unconfirmed: VecDeque<Chunk>,
     /// When it last confirmed something, or got work while it had none.
     progress_ms: u64,
+    /// When bytes were last seen to travel over it while it confirmed nothing.
+    moved_ms: u64,
     pause_ms: u64,
     /// Since when it is not used, and why.
     reduced: Option<(u64, &'static str)>,
@@ -98,6 +100,7 @@ impl Recovery {
             generation: 0,
             unconfirmed: VecDeque::new(),
             progress_ms: now_ms,
+            moved_ms: now_ms,
             pause_ms: limits.pause_ms,
             reduced: None,
         };
@@ -155,6 +158,14 @@ impl Recovery {
         its.progress_ms = now_ms;
         its.pause_ms = self.limits.pause_ms;
         true
+    }
+
+    /// Bytes travel over this end point, though no chunk has been confirmed yet.
+    pub(crate) fn moves(&mut self, rail: usize, generation: u32, now_ms: u64) {
+        let its = &mut self.rails[rail];
+        if its.phase == Phase::Up && its.generation == generation {
+            (its.progress_ms, its.moved_ms) = (now_ms, now_ms);
+        }
     }
 
     /// The owner has answered over this end point: if it fails, it is tried again soon.
@@ -269,6 +280,7 @@ impl Recovery {
             self.is_peer_failed = true;
             return vec![Action::PeerFailed];
         }
+        let moved_ms: Vec<_> = self.rails.iter().map(|its| its.moved_ms).collect();
         for rail in 0..self.rails.len() {
             let its = &mut self.rails[rail];
             match its.phase {
@@ -276,8 +288,9 @@ impl Recovery {
                     let generation = its.generation;
                     actions.extend(self.failed(rail, generation, "it confirmed nothing", now_ms));
                 }
-                // The rail that the question went over has failed as well.
-                Phase::Closing { over, asked_ms } if is_long(asked_ms) => {
+                // The rail that the question went over has failed as well, unless the question waits behind
+                // what that one carries.
+                Phase::Closing { over, asked_ms } if is_long(asked_ms.max(moved_ms[over])) => {
                     let generation = self.rails[over].generation;
                     actions.extend(self.failed(over, generation, "it did not respond", now_ms));
                     // The managers were asked as well in that time.

@@ -31,6 +31,11 @@ impl Suspension {
         self.is_suspended.store(true, Ordering::SeqCst);
     }
 
+    /// Whether it is waited for until nothing lands there any more.
+    pub(super) fn waits_for(&self, rail: usize, generation: u32) -> bool {
+        self.open().contains(&(rail, generation))
+    }
+
     /// Nothing lands there any more. Whether it was waited for: then the chunks that were lost there are not
     /// sent again, as they were begun behind what is missing.
     pub(super) fn closed(&self, rail: usize, generation: u32) -> bool {

@@ -11,6 +11,7 @@ use shm::sync::{AtomicUsize, Ordering, spin_loop};
 
 use super::core::Core;
 use crate::error::{OfiError, Result};
+use crate::lasting::Lasting;
 use crate::peer::Peer;
 
 /// Nobody sleeps longer without a look.
@@ -50,12 +51,13 @@ impl Waiting {
 }
 
 impl Core {
-    /// Makes progress on all rails until `ready`, unless nothing ends for as long as a single operation may
-    /// take.
+    /// Makes progress on all rails until `ready`, unless nothing ends, and no bytes travel, for as long as a
+    /// single operation may take.
     pub(super) fn wait_for_any(&self, mut ready: impl FnMut() -> Result<bool>) -> Result<()> {
         let settings = self.first.inside.engine.settings;
         let started = Instant::now();
-        let (mut ended, mut last_ended) = (None, started);
+        let new_wait = |at: Instant| (at, Lasting::new(settings.give_up_after));
+        let (mut ended, mut wait) = (None, new_wait(started));
         loop {
             let mut is_new = false;
             let peers = self.peers();
@@ -75,9 +77,13 @@ impl Core {
             let ends = peers.iter().map(|peer| peer.state.chunks_ended.load(Ordering::Relaxed));
             let (ends, now) = (Some(ends.fold(0, u64::wrapping_add)), Instant::now());
             if ends != ended {
-                (ended, last_ended) = (ends, now);
+                (ended, wait) = (ends, new_wait(now));
             }
-            if now.duration_since(last_ended) >= settings.give_up_after {
+            // Where no chunk is under way, questions are what travels.
+            let has_chunks = |peer: &Peer| peer.state.chunk_bytes.load(Ordering::Relaxed) > 0;
+            let bytes = |peer: &Arc<Peer>| Some(peer.state.carried().filter(|_| has_chunks(peer))?.bytes);
+            let carried = || peers.iter().filter_map(bytes).reduce(u64::wrapping_add);
+            if wait.1.rest(now.duration_since(wait.0), carried).is_none() {
                 return Err(self.none_has_room(settings.give_up_after));
             }
             if is_new || now.duration_since(started) < settings.spin {

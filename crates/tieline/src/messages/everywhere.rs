@@ -91,12 +91,15 @@ impl Meeting for Everywhere {
     }
 
     fn arrivals_word(&self) -> Option<&AtomicU32> {
-        // Nobody wakes for what comes from other hosts: no sleep is longer than a millisecond.
         self.near.arrivals_word()
     }
 
     fn arrivals_handle(&self) -> Option<Arc<AtomicU32>> {
         self.near.arrivals_handle()
+    }
+
+    fn has_silent_peers(&self) -> bool {
+        self.far.is_in_use()
     }
 
     fn arrivals(&mut self) -> Vec<Arrival<Outlet, Inlet>> {

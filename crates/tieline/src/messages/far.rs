@@ -219,6 +219,11 @@ impl Far {
             || self.directory.is_any.load(Ordering::Acquire) && self.directory.has_something_due()
     }
 
+    /// Whether queues of other hosts are known, or make themselves known: they wake nobody.
+    pub(crate) fn is_in_use(&self) -> bool {
+        self.has_arrivals() || self.mailbox.has_left() || self.directory.state().table.has_any()
+    }
+
     /// Takes what has arrived, and lets go on what can.
     pub(crate) fn arrivals(&mut self) -> Vec<FarArrival> {
         let now = Instant::now();

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{CableReport, Kind, LinkReport, LinkState, Measured};
+use super::{CableReport, Kind, LinkReport, LinkState, Measured, RailReport};
 use crate::run::counted;
 use crate::verdict::Verdict;
 
@@ -31,6 +31,7 @@ impl CableReport {
             }
             for link in &node.links {
                 text.push_str(&line(node.node.get(), link));
+                link.rails.iter().for_each(|rail| text.push_str(&rail_line(rail)));
             }
         }
         if !self.measured.is_empty() {
@@ -109,6 +110,17 @@ fn line(node: u32, link: &LinkReport) -> String {
         link.since_ns as f64 / 1e9,
         link.peer_host,
     )
+}
+
+/// Below the line of its link.
+fn rail_line(rail: &RailReport) -> String {
+    let there = rail.there.map_or_else(|| "no such rail there".to_owned(), |there| there.to_string());
+    let reduced = rail.reduced.as_ref().map_or_else(String::new, |reduced| {
+        let (count, seconds) =
+            (counted(reduced.connections as usize, "connection"), reduced.since_ns as f64 / 1e9);
+        format!(", not used by {count} for {seconds:.1} s ({})", reduced.why)
+    });
+    format!("{:>16}rail {}: {} - {there}{reduced}\n", "", rail.number, rail.here)
 }
 
 fn measured(all: &[Measured]) -> String {

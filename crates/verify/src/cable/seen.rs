@@ -1,7 +1,10 @@
 //! The links that the nodes report.
 
+use std::net::IpAddr;
+
 use proto::ids::AdapterNo;
-use proto::wire::status::{LinkStatus, NodeStatus, SessionState};
+use proto::wire::network::MAX_RAILS;
+use proto::wire::status::{LinkStatus, NodeStatus, ReducedRail, SessionState};
 use serde::Serialize;
 use tieline::NodeId;
 
@@ -75,10 +78,26 @@ pub struct LinkReport {
     pub downtime_ns: u64,
     /// How often its state changed.
     pub changes: u64,
+    /// Its rails, where it leads to another host and this node has several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rails: Vec<RailReport>,
     /// The plan has it.
     pub planned: bool,
     /// What is not as planned.
     pub problems: Vec<Kind>,
+}
+
+/// A rail of a link to another host, as one of its ends sees it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RailReport {
+    /// From 1 on.
+    pub number: usize,
+    /// The address of this node.
+    pub here: IpAddr,
+    /// The address at the other end; `None`: the other node has no such rail, or does not respond.
+    pub there: Option<IpAddr>,
+    /// Connections of programs of this node that do not use it because it has failed; `None`: all do.
+    pub reduced: Option<ReducedRail>,
 }
 
 /// One node and its links.
@@ -103,7 +122,7 @@ impl NodeCables {
 }
 
 impl LinkReport {
-    fn of(node: NodeId, link: &LinkStatus) -> Self {
+    fn of(node: NodeId, link: &LinkStatus, rails: Vec<RailReport>) -> Self {
         Self {
             adapter: link.adapter,
             link: [node.min(link.peer), node.max(link.peer)],
@@ -115,6 +134,7 @@ impl LinkReport {
             since_ns: link.since_ns,
             downtime_ns: link.downtime_ns,
             changes: link.generation,
+            rails,
             planned: false,
             problems: Vec::new(),
         }
@@ -123,9 +143,9 @@ impl LinkReport {
 
 /// From what the managers say.
 pub(super) fn nodes(status: &ClusterReport) -> Vec<NodeCables> {
-    let links = |node: NodeId, status: &Option<NodeStatus>| {
-        let links = status.iter().flat_map(|status| &status.links);
-        links.map(|link| LinkReport::of(node, link)).collect()
+    let links = |node: NodeId, own: &Option<NodeStatus>| {
+        let of = |own| move |link| LinkReport::of(node, link, rails(status, own, link));
+        own.iter().flat_map(|own| own.links.iter().map(of(own))).collect()
     };
     let here = status.nodes.iter().map(|report| NodeCables {
         node: report.node,
@@ -144,6 +164,27 @@ pub(super) fn nodes(status: &ClusterReport) -> Vec<NodeCables> {
     let mut all: Vec<NodeCables> = here.chain(far).collect();
     all.sort_by_key(|one| one.node);
     all
+}
+
+/// The rails of a link, as this end has them.
+fn rails(all: &ClusterReport, own: &NodeStatus, link: &LinkStatus) -> Vec<RailReport> {
+    if !link.other_host || own.info.rails.len() < 2 {
+        return Vec::new();
+    }
+    let here = all.nodes.iter().filter_map(|report| report.status.as_ref());
+    let mut known = here.chain(all.other_hosts.iter().filter_map(|far| far.status.as_ref()));
+    let there = known.find(|status| status.info.node == link.peer).map(|status| &status.info.rails);
+    let rail = |(nth, here): (usize, &IpAddr)| RailReport {
+        number: nth + 1,
+        here: *here,
+        there: there.and_then(|there| there.get(nth)).copied(),
+        reduced: own
+            .reduced
+            .iter()
+            .find(|rail| rail.peer == link.peer && usize::from(rail.rail) == nth + 1)
+            .cloned(),
+    };
+    own.info.rails.iter().take(MAX_RAILS).enumerate().map(rail).collect()
 }
 
 /// All nodes that are there, or that one of these knows.

@@ -1,5 +1,7 @@
 //! What is called a deviation, and how often.
 
+use proto::wire::status::ReducedRail;
+
 use super::judge::deviations;
 use super::*;
 
@@ -19,6 +21,7 @@ fn link(node: u32, peer: u32) -> LinkReport {
         since_ns: 1_500_000_000,
         downtime_ns: 0,
         changes: 1,
+        rails: Vec::new(),
         planned: false,
         problems: Vec::new(),
     }
@@ -167,4 +170,33 @@ fn what_stands_becomes_a_plan_that_it_keeps() {
     assert_eq!((report.as_plan().links, report.as_plan().nodes), (plan.links, plan.nodes));
     assert!(deviations(&report.as_plan(), &nodes).is_empty());
     assert_eq!(report.render().lines().last(), Some("TEST RESULT: *PASSED*"));
+}
+
+#[test]
+fn rails_stand_below_their_link_with_what_does_not_use_them() {
+    let (plan, mut nodes) = mesh(&[4, 8]);
+    let rail = |number, there, reduced| RailReport { number, here: [10, 0, 0, 1].into(), there, reduced };
+    let reduced =
+        ReducedRail { peer: id(8), rail: 2, connections: 2, since_ns: 2_500_000_000, why: "a test".into() };
+    let there = Some([10, 0, 0, 2].into());
+    at(&mut nodes, 4, 8).rails =
+        vec![rail(1, there, None), rail(2, there, Some(reduced)), rail(3, None, None)];
+    let report = CableReport {
+        verdict: Verdict::Pass,
+        cluster: "test".into(),
+        plan,
+        nodes,
+        measured: Vec::new(),
+        deviations: Vec::new(),
+        doubts: Vec::new(),
+        partial: false,
+    };
+    let text = report.render();
+    for line in [
+        "rail 1: 10.0.0.1 - 10.0.0.2\n",
+        "rail 2: 10.0.0.1 - 10.0.0.2, not used by 2 connections for 2.5 s (a test)\n",
+        "rail 3: 10.0.0.1 - no such rail there\n",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
 }

@@ -9,7 +9,7 @@ use node_client::ClientError;
 use node_client::runtime_dir::ClusterDir;
 use proto::wire::network::MAX_RAILS;
 use proto::wire::program::Refusal;
-use proto::wire::status::{LinkKind, LinkStatus, NodeStatus, SessionState};
+use proto::wire::status::{LinkKind, LinkStatus, NodeStatus, ReducedRail, SessionState};
 use serde::{Deserialize, Serialize};
 use tieline::NodeId;
 
@@ -184,8 +184,8 @@ impl FarNode {
             }
             None => {
                 let why = self.error.as_deref().unwrap_or("not asked");
-                let host = if self.host.is_empty() { String::new() } else { format!(", on {}", self.host) };
-                writeln!(text, "{:>6}  unknown: {why}{host}", self.node.get())
+                let host = if self.host.is_empty() { String::new() } else { format!(" on {}", self.host) };
+                writeln!(text, "{:>6}{host}: state unknown: {why}", self.node.get())
             }
         };
     }
@@ -230,17 +230,13 @@ fn rails(own: &NodeStatus, peer: NodeId, far: &[FarNode]) -> String {
 
 /// Rails to a node that connections do not use because they have failed.
 fn reduced(own: &NodeStatus, peer: NodeId) -> String {
-    let mut text = String::new();
-    for rail in own.reduced.iter().filter(|rail| rail.peer == peer) {
+    let rail = |rail: &ReducedRail| {
         let (number, seconds, count) = (rail.rail, rail.since_ns as f64 / 1e9, rail.connections);
         let s = if count == 1 { "" } else { "s" };
-        let _ = write!(
-            text,
-            ", reduced: {count} connection{s} without rail {number} for {seconds:.1} s ({})",
-            rail.why
-        );
-    }
-    text
+        format!("{count} connection{s} without rail {number} for {seconds:.1} s ({})", rail.why)
+    };
+    let rails: Vec<_> = own.reduced.iter().filter(|rail| rail.peer == peer).map(rail).collect();
+    if rails.is_empty() { String::new() } else { format!(", reduced: {}", rails.join(", ")) }
 }
 
 /// Over which rail the session goes, where that is not the first one of the other host.

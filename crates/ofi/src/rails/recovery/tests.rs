@@ -132,6 +132,29 @@ fn silence_with_work_is_a_failure_and_without_work_it_is_none() {
 }
 
 #[test]
+fn a_rail_over_which_bytes_travel_is_not_silent() {
+    let mut link = Recovery::new(2, LIMITS, 0);
+    link.begun(1, chunk(1, 0), 0);
+    for now_ms in (0..1000).step_by(90) {
+        assert!(link.tick(now_ms).is_empty());
+        link.moves(1, 0, now_ms);
+    }
+    // Of another end point, or of another rail, it says nothing.
+    link.moves(1, 1, 1080);
+    link.moves(0, 0, 1080);
+    assert!(link.tick(1089).is_empty());
+    assert_eq!(link.tick(1090), [Action::AskToClose { rail: 1, generation: 0, over: 0 }]);
+    // A question waits behind what its rail carries.
+    for now_ms in (1090..2000).step_by(90) {
+        link.moves(0, 0, now_ms);
+        assert!(link.tick(now_ms).is_empty());
+    }
+    assert!(link.tick(2089).is_empty());
+    let ask = |rail| Action::AskToClose { rail, generation: 0, over: rail };
+    assert_eq!(link.tick(2090), [ask(0), ask(1)]);
+}
+
+#[test]
 fn while_no_rail_is_left_the_managers_carry_the_questions_until_one_is_open_again() {
     let mut link = Recovery::new(2, LIMITS, 0);
     link.begun(0, chunk(1, 0), 0);

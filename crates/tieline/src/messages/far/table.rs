@@ -155,6 +155,11 @@ pub(super) enum OtherOwner {
 }
 
 impl Table {
+    /// Whether a queue of another host is known.
+    pub(super) fn has_any(&self) -> bool {
+        !self.peers.is_empty()
+    }
+
     pub(super) fn get(&self, name: &Name) -> Option<&Peer> {
         self.peers.get(name)
     }
