@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
 mod faults;
+mod figures;
 mod files;
 mod harness;
 mod hostile;

@@ -147,3 +147,117 @@ fn a_master_with_another_key_is_an_error_in_one_line() {
     assert_eq!((status, err.lines().count()), (4, 1), "{err}");
     assert!(err.contains("its SM_Key is another one") && err.contains("stop it first"), "{err}");
 }
+
+#[test]
+fn partitions_are_read_from_a_file_of_opensm_and_written() {
+    let _watchdog = Watchdog::usual("partitions");
+    let place = Place::new();
+    let served = bare(&place);
+    place.write(
+        "parts.conf",
+        "Default=0x7fff, ipoib, mtu=5: ALL=full;\nA=0x8005: ALL_CAS=limited, nonsense;\n",
+    );
+    let words = ["manage", "--ibsim", &served.name, "--once", "--partitions", "parts.conf"];
+    let (status, out, err) = place.run(&[&words[..], &["--json"]].concat());
+    let up: Value = serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}{err}"));
+    assert_eq!((status, &up["sets"]["pkey_blocks"]), (0, &8.into()), "{out}{err}");
+    assert!(err.contains("parts.conf, line 1, partition Default: `mtu=5` has no effect here"), "{err}");
+    assert!(err.contains("parts.conf, line 2, partition A: `nonsense` has no effect here"), "{err}");
+    let (_, again, _) = place.run(&[&words[..], &["--json", "--quiet"]].concat());
+    let again: Value = serde_json::from_str(&again).unwrap();
+    assert_eq!(again["sets"]["pkey_blocks"], 0, "{again:#}");
+    // What is not of the form is an error in one line, and nothing is set.
+    for (text, says) in
+        [("A=1 ALL;", "parts.conf, line 1: a definition has no `:`"), ("A: ALL;", "has no key")]
+    {
+        place.write("parts.conf", text);
+        let (status, _, err) = place.run(&[&words[..], &["--quiet"]].concat());
+        assert_eq!((status, err.lines().count()), (2, 1), "{err}");
+        assert!(err.contains(says) && err.contains("write it as NAME=KEY"), "{err}");
+    }
+    let (status, _, err) =
+        place.run(&["manage", "--ibsim", &served.name, "--once", "--partitions", "none.conf"]);
+    assert_eq!(status, 2, "{err}");
+    assert!(err.contains("none.conf cannot be read"), "{err}");
+}
+
+/// What the fabric has after a fault: all links active, and all routes there.
+fn is_whole(place: &Place, served: &Served) {
+    let (status, report) = place.json(&served.observe(&[]));
+    assert_eq!((status, report["findings"].as_array().unwrap().len()), (0, 0), "{report:#}");
+}
+
+#[test]
+fn nodes_that_start_anew_or_are_replaced_get_all_they_need() {
+    let _watchdog = Watchdog::usual("reboots");
+    let place = Place::new();
+    let mut served = bare(&place);
+    let manager = Manager::start(&place, &served, "host00000", &["--sweep", "1", "--quarantine", "0"]);
+    manager.until_up();
+    served.tell("reboot spine001");
+    let up = manager.until_up();
+    assert!(up["sets"]["lft_blocks"].as_u64().unwrap() > 0, "{up:#}");
+    is_whole(&place, &served);
+    served.tell("guid leaf002 0xabcdef");
+    let up = manager.until_up();
+    assert_eq!((&up["links"], &up["lost_pairs"]), (&16.into(), &0.into()), "{up:#}");
+    is_whole(&place, &served);
+    served.tell("reboot host00005");
+    manager.until("a repair", |line| line["active_links"] == 16);
+    is_whole(&place, &served);
+}
+
+#[test]
+fn a_switch_that_does_not_take_sets_is_named_and_brought_up_when_it_does() {
+    let _watchdog = Watchdog::usual("refusals");
+    for (how, says) in [("refuse", "refused"), ("ignore", "not answered")] {
+        let place = Place::new();
+        let mut served = bare(&place);
+        served.tell(&format!("sets leaf001 {how}"));
+        let more = ["--sweep", "1", "--timeout", "50", "--retries", "1"];
+        let manager = Manager::start(&place, &served, "host00000", &more);
+        let up = manager.until("a bring-up", |line| line["event"] == "brought_up");
+        assert!(up["failed_sets"].as_u64().unwrap() > 0 && up["active_links"] != 16, "{up:#}");
+        let findings = up["findings"].as_array().unwrap();
+        let of_leaf =
+            |one: &Value| one.as_str().is_some_and(|text| text.contains("leaf001") && text.contains(says));
+        assert!(findings.iter().any(of_leaf), "{up:#}");
+        served.tell("sets leaf001 take");
+        let up =
+            manager.until("another one", |line| line["event"] == "brought_up" && line["failed_sets"] == 0);
+        assert_eq!(up["active_links"], 16, "{up:#}");
+        is_whole(&place, &served);
+    }
+}
+
+#[test]
+fn a_fabric_whose_mads_come_twice_late_and_changed_comes_up_and_is_repaired() {
+    let _watchdog = Watchdog::usual("harm");
+    let place = Place::new();
+    let mut served = bare(&place);
+    for node in ["leaf000", "leaf001", "leaf003"] {
+        for port in 3..=4 {
+            served.tell(&format!("double {node} {port} 100"));
+            served.tell(&format!("garble {node} {port} 30"));
+            served.tell(&format!("delay {node} {port} 2"));
+        }
+    }
+    let more = ["--sweep", "1", "--timeout", "100", "--retries", "9"];
+    let manager = Manager::start(&place, &served, "host00000", &more);
+    let good =
+        |line: &Value| line["active_links"] == 16 && line["lost_pairs"] == 0 && line["failed_sets"] == 0;
+    manager.until("a bring-up", |line| line["event"] == "brought_up" && good(line));
+    served.tell("unlink leaf002 3");
+    manager.until("a repair", |line| line["links"] == 15 && line["active_links"] == 15);
+    served.tell("relink leaf002 3");
+    manager.until("the cable", good);
+    for node in ["leaf000", "leaf001", "leaf003"] {
+        for port in 3..=4 {
+            for harm in ["double", "garble", "delay"] {
+                served.tell(&format!("{harm} {node} {port} 0"));
+            }
+        }
+    }
+    // What a changed Set has set wrongly is known by its response, and set again.
+    is_whole(&place, &served);
+}

@@ -14,7 +14,7 @@ use seeded_random::SplitMix64;
 use topology::{Graph, Kind, NodeIx, PortIx};
 
 mod bring_up;
-
+mod harm;
 mod make;
 mod management;
 mod performance;
@@ -26,6 +26,7 @@ mod tests;
 pub mod traps;
 
 pub use crate::counting::Counters;
+pub use harm::{Harm, Obedience, Passed};
 pub use route::Carried;
 pub use traps::Trap;
 
@@ -59,6 +60,10 @@ pub(crate) struct Port {
     pub(crate) pulled: bool,
     /// Thousandths of what comes in that are lost.
     pub(crate) loses: u32,
+    /// How often a manager asked its clients to register again.
+    pub(crate) reregistered: u32,
+    /// What happens to datagrams that come in, beside losses.
+    pub(crate) harm: Harm,
 }
 
 /// Tables of a port that most never get: by attribute and the part of it.
@@ -74,6 +79,10 @@ pub struct Agents {
     pub(crate) tables: Tables,
     pub(crate) traps: Vec<Trap>,
     pub(crate) extended_errors: bool,
+    pub(crate) obedience: HashMap<NodeIx, Obedience>,
+    /// GUIDs that were changed.
+    pub(crate) guids: HashMap<NodeIx, Guid>,
+    pub(crate) passed: Passed,
     transaction: u64,
     random: SplitMix64,
 }
@@ -89,7 +98,11 @@ impl Agents {
     #[must_use]
     pub fn node(&self, named: &str) -> Option<NodeIx> {
         if let Some(guid) = named.strip_prefix("0x").and_then(|hex| u64::from_str_radix(hex, 16).ok()) {
-            return self.graph.nodes().find(|node| self.nodes[node.index()].0.node_guid() == Guid(guid));
+            let has = |node: &NodeIx| {
+                let own = self.nodes[node.index()].0.node_guid();
+                self.guids.get(node).copied().unwrap_or(own) == Guid(guid)
+            };
+            return self.graph.nodes().find(has);
         }
         self.graph.nodes().find(|node| self.nodes[node.index()].1.to_text() == named)
     }
@@ -117,6 +130,11 @@ impl Agents {
         let node = self.graph.owner(port);
         let mut info = self.nodes[node.index()].0;
         info.set_local_port(self.graph.number(port));
+        if let Some(guid) = self.guids.get(&node) {
+            let own = if self.graph.kind(node) == Kind::Switch { 0 } else { self.graph.number(port).into() };
+            info.set_node_guid(*guid).set_system_guid(*guid).set_port_guid(Guid(guid.0.wrapping_add(own)));
+            return info;
+        }
         if self.graph.kind(node) != Kind::Switch {
             info.set_port_guid(Guid(self.graph.port_guid(port)));
             if info.port_guid() == Guid(0) {
@@ -145,6 +163,28 @@ impl Agents {
     pub fn linear_entry(&self, node: NodeIx, lid: u16) -> Option<u8> {
         let switch = self.switches.get(&node).filter(|switch| lid <= switch.info.linear_top())?;
         switch.linear.get(usize::from(lid)).copied().filter(|port| *port != u8::MAX)
+    }
+
+    /// The ports by which a switch sends on what comes for a multicast group, by the LID of the group.
+    pub fn group_ports(&self, node: NodeIx, group: u16) -> impl Iterator<Item = u8> + '_ {
+        let number = group.wrapping_sub(0xc000);
+        let (block, at) = (number / 32, usize::from(number % 32) * 2);
+        let switch = self.switches.get(&node);
+        (0..=self.graph.port_count(node)).filter(move |port| {
+            let held = switch.and_then(|switch| switch.multicast.get(&(port / 16, block)));
+            held.is_some_and(|held| u16::from_be_bytes([held[at], held[at + 1]]) >> (port % 16) & 1 == 1)
+        })
+    }
+
+    /// A port loses its tables of VLs, priorities and partitions, as when its node starts anew.
+    pub fn forget_tables(&mut self, port: PortIx) {
+        self.tables.retain(|(of, ..), _| *of != port);
+    }
+
+    /// How often a manager asked the clients of a port to register again (ClientReregister).
+    #[must_use]
+    pub fn reregistered(&self, port: PortIx) -> u32 {
+        self.ports[port.index()].reregistered
     }
 
     /// Counters of a port.

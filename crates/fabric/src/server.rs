@@ -6,12 +6,14 @@
 //! no agent responds to go to the programs behind the port that they arrive at: requests to the one that is
 //! its subnet manager, responses to the one that asked.
 
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use foreign::{Closer, Inbox};
 use mad::TransportError;
+use mad::ibsim::Packet;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -23,7 +25,7 @@ mod control;
 mod deliver;
 mod sockets;
 
-use crate::agents::Agents;
+use crate::agents::{Agents, Passed};
 use clients::Clients;
 use control::ControlSocket;
 
@@ -183,6 +185,11 @@ struct Server {
     commands: Option<ControlSocket>,
     started: Instant,
     served: Served,
+    /// What a program gets later: by when and in which order, and to whom.
+    late: BTreeMap<(Duration, u64), (u32, Packet)>,
+    delayed: u64,
+    /// What happens to the packet that is handed over now.
+    passing: Passed,
     /// When it last looked for programs that are gone.
     kept_house: Duration,
     quit: bool,
@@ -224,6 +231,9 @@ impl Server {
             clients: Clients::default(),
             started: Instant::now(),
             served: Served::default(),
+            late: BTreeMap::new(),
+            delayed: 0,
+            passing: Passed::default(),
             kept_house: Duration::ZERO,
             quit: false,
             epoll,
@@ -247,6 +257,8 @@ impl Server {
         let mut ready = Vec::with_capacity(64);
         // A program had no room: the system does not report when there is room again.
         let tick = if self.flush_all(event) { Duration::from_millis(1) } else { TICK };
+        let due = self.late.keys().next().map(|key| key.0.saturating_sub(self.now()));
+        let tick = due.map_or(tick, |due| due.min(tick));
         let wait = Timespec { tv_sec: 0, tv_nsec: i64::from(tick.subsec_nanos()) };
         match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut ready), Some(&wait)) {
             Ok(_) | Err(Errno::INTR) => {}
@@ -260,6 +272,7 @@ impl Server {
                 Source::Line(number) => self.read_line(number, event),
             }
         }
+        self.send_late(event);
         self.send_traps(event);
         self.housekeeping(event);
         Ok(())

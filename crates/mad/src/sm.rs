@@ -65,6 +65,8 @@ pub mod capability {
     pub const DESCRIPTION_CHANGE: u32 = 1 << 20;
     /// Measures the latency of its link.
     pub const ROUND_TRIP: u32 = 1 << 24;
+    /// Tells its clients to register again when a manager asks for it (ClientReregister).
+    pub const CLIENT_REREGISTER: u32 = 1 << 25;
 }
 
 layout! {

@@ -19,7 +19,7 @@ pub enum Change {
 }
 
 /// Is there a partner at the other end?
-fn is_up(info: &PortInfo) -> bool {
+pub(crate) fn is_up(info: &PortInfo) -> bool {
     info.physical_state() == PhysicalState::LINK_UP || info.state() >= PortState::INITIALIZE
 }
 

@@ -4,9 +4,10 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use mad::notice::Notice;
 use mad::sa::RmppKind;
 use mad::sm::SmInfo;
-use mad::values::{Class, SmState};
+use mad::values::{Class, Method, SmState};
 use mad::{Address, Guid, Lid, Mad, MadTransport, Received, TransportError};
 
 use crate::hearing::{Heard, Myself, back_to, heard};
@@ -26,8 +27,8 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// What came and is to be dealt with when there is time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Kept {
-    /// A trap of this number from this LID.
-    Trap(u16, Lid),
+    /// A trap, from this LID.
+    Trap(Notice, Lid),
     /// Another manager told this one to do this, and was told that it will be done.
     Told { modifier: u32, sender: SmInfo, by: Option<Way> },
 }
@@ -45,6 +46,8 @@ pub(crate) struct Desk {
     served: Lid,
     /// Responses that came while there was no room for one of ours.
     late: VecDeque<Received>,
+    /// Subscribers that acknowledged reports, and which.
+    acknowledged: VecDeque<(Lid, u64)>,
 }
 
 impl Desk {
@@ -58,12 +61,18 @@ impl Desk {
             asked_in_all: 0,
             served: Lid(0),
             late: VecDeque::new(),
+            acknowledged: VecDeque::new(),
         }
     }
 
     /// The oldest that is to be dealt with.
     pub(crate) fn next(&mut self) -> Option<Kept> {
         self.kept.pop_front()
+    }
+
+    /// The next acknowledgement of a report.
+    pub(crate) fn next_acknowledged(&mut self) -> Option<(Lid, u64)> {
+        self.acknowledged.pop_front()
     }
 
     /// Those who asked since the last call.
@@ -104,8 +113,8 @@ impl Desk {
         let waiting = self.asked.entry(received.from.lid).or_default();
         if waiting.len() >= MOST_OF_ONE || self.asked_in_all >= MOST_ASKED {
             let mut response = received.mad;
-            let method = response.header().method();
-            response.header_mut().set_method(mad::values::Method(method.0 | 0x80));
+            let method = crate::sa::responding(response.header().method());
+            response.header_mut().set_method(method);
             if waiting.is_empty() {
                 self.asked.remove(&received.from.lid);
             }
@@ -125,17 +134,25 @@ impl Desk {
     /// Takes what came. `None`: it is a response, and for somebody else; otherwise what goes back, and
     /// whether there is something to be dealt with.
     fn take(&mut self, received: &Received) -> Option<(Option<Mad>, bool)> {
-        if received.undelivered || received.mad.header().method().is_response() {
+        let header = received.mad.header();
+        let is_administration = header.class() == Class::ADMINISTRATION;
+        if is_administration && header.method() == Method::REPORT_RESPONSE && !received.undelivered {
+            if self.acknowledged.len() < MOST_KEPT {
+                self.acknowledged.push_back((received.from.lid, header.transaction()));
+            }
+            return Some((None, true));
+        }
+        if received.undelivered || header.method().is_response() {
             return None;
         }
-        if received.mad.header().class() == Class::ADMINISTRATION {
+        if is_administration {
             let response = self.ask(received);
             return Some((response, response.is_none()));
         }
         self.me.activity = self.me.activity.wrapping_add(1);
         let (response, is_kept) = match heard(received, &self.me) {
-            Heard::Trap { number, from, response } => {
-                self.keep(Kept::Trap(number, from));
+            Heard::Trap { notice, from, response } => {
+                self.keep(Kept::Trap(notice, from));
                 (Some(response), true)
             }
             Heard::Asked { by, response } => {
@@ -227,7 +244,6 @@ impl<T: MadTransport + ?Sized> MadTransport for Front<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mad::values::Method;
 
     #[test]
     fn sources_have_their_turns_and_a_flood_is_told_to_wait() {

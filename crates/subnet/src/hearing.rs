@@ -52,9 +52,9 @@ impl Myself {
 /// What came.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Heard {
-    /// A trap of this number from this LID. The response represses it (InfiniBand Architecture Specification,
+    /// A trap from this LID. The response represses it (InfiniBand Architecture Specification,
     /// volume 1, 13.4.9).
-    Trap { number: u16, from: Lid, response: Mad },
+    Trap { notice: Notice, from: Lid, response: Mad },
     /// Somebody asks who this is: perhaps a manager, which can be asked by this way.
     Asked { by: Option<Way>, response: Mad },
     /// Another manager tells this one to do something, which it accepts (`None`: it refuses).
@@ -75,10 +75,10 @@ pub(crate) fn heard(received: &Received, myself: &Myself) -> Heard {
     match (header.method(), header.attribute()) {
         // Only who is master is to be told of changes. To others traps come that were sent before.
         (Method::TRAP, attribute::NOTICE) if myself.state == SmState::MASTER => {
-            let number = received.mad.data::<Notice>().number();
+            let notice = *received.mad.data::<Notice>();
             let mut response = received.mad;
             response.header_mut().set_method(Method::TRAP_REPRESS);
-            Heard::Trap { number, from: received.from.lid, response }
+            Heard::Trap { notice, from: received.from.lid, response }
         }
         (Method::GET, attribute::SM_INFO) => {
             let mut response = responding(received, Status::OK);
@@ -145,8 +145,8 @@ mod tests {
     fn traps_are_repressed_and_managers_are_told_who_is_master() {
         let mut trap = Mad::new(Class::SUBNET, Method::TRAP, attribute::NOTICE, 0);
         trap.data_mut::<Notice>().set_number(128);
-        let Heard::Trap { number, from: lid, response } = heard(&from(trap), &ME) else { panic!("no trap") };
-        assert_eq!((number, lid, response.header().method()), (128, Lid(5), Method::TRAP_REPRESS));
+        let Heard::Trap { notice, from: lid, response } = heard(&from(trap), &ME) else { panic!("no trap") };
+        assert_eq!((notice.number(), lid, response.header().method()), (128, Lid(5), Method::TRAP_REPRESS));
         assert_eq!(response.data::<Notice>().number(), 128);
         let path = Path::new(&[1, 2]).unwrap();
         for mad in [

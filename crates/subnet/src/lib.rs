@@ -17,12 +17,16 @@
 
 mod asking;
 pub mod change;
+mod flaps;
 mod front;
 mod hearing;
+pub mod keys;
 pub mod lids;
 pub mod manager;
 pub mod model;
+pub mod multicast;
 mod ordered;
+pub mod partitions;
 pub mod peer;
 pub mod record;
 pub mod report;

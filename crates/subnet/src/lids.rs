@@ -57,28 +57,13 @@ pub fn in_use(graph: &Graph, lids: &Lids) -> Vec<(u64, u16)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::with_guids;
     use topology::Kind;
     use topology::build::{FatTree, fat_tree};
 
-    fn with_guids() -> Graph {
-        let plain = fat_tree(&FatTree::new(4, 2)).unwrap();
-        let mut builder = topology::GraphBuilder::new();
-        for node in plain.nodes() {
-            let spec = topology::NodeSpec::new(plain.kind(node), plain.name(node), plain.port_count(node));
-            let index = builder.node(spec.guid(0x100 + u64::from(node.0))).unwrap();
-            let own = u8::from(plain.kind(node) != Kind::Switch);
-            builder.port_guid(index, own, 0x100 + u64::from(node.0));
-        }
-        for (a, b) in plain.links() {
-            let end = |port| (plain.owner(port), plain.number(port));
-            builder.link(end(a), end(b), plain.link(a).unwrap()).unwrap();
-        }
-        builder.finish()
-    }
-
     #[test]
     fn recorded_lids_stay_and_those_of_absent_ports_are_left_free() {
-        let graph = with_guids();
+        let graph = with_guids(&fat_tree(&FatTree::new(4, 2)).unwrap());
         let first = assign(&graph, &Record::default()).unwrap();
         let mut record = Record::default().updated(&in_use(&graph, &first));
         // One host had a high LID, and a stranger the lowest one.

@@ -13,17 +13,22 @@ use topology::routing::{Engine, LidsError, RouteError, Tables};
 use topology::{Graph, NodeIx};
 
 use crate::asking::Asker;
+use crate::flaps::Flaps;
 use crate::front::{Desk, Front};
 use crate::model::Model;
+use crate::partitions::Partitions;
 use crate::peer::Peer;
 use crate::record::{Record, RecordError};
 use crate::report::{NAMED, Sets};
 use crate::routes::{Manner, Routes, Stage, stages};
+use crate::sa::registry::Registry;
 use crate::sa::transfers::Transfers;
 use crate::set::{Set, Subject};
 
 mod attend;
 mod bring_up;
+mod groups;
+mod keys;
 mod others;
 mod plan;
 mod prepare;
@@ -47,6 +52,9 @@ pub struct Options {
     pub engine: Option<Engine>,
     /// The file that keeps LIDs by GUID; `None`: ports keep the LIDs that they have.
     pub record: Option<PathBuf>,
+    /// Which port is in which partition; `None`: P_Key tables stay as they are, and all ports are taken for
+    /// full members of the partition of all.
+    pub partitions: Option<Partitions>,
     /// Priority among subnet managers, 0 to 15: the highest manages, of equal ones that with the lowest GUID.
     pub priority: u8,
     /// SM_Key, by which managers trust each other; 0 trusts all. OpenSM passes over managers whose key is not
@@ -56,6 +64,9 @@ pub struct Options {
     pub poll: Duration,
     /// Questions in a row without a response after which a master counts as gone.
     pub patience: u32,
+    /// A cable between switches that goes down twice in a minute is held back until it has been up for
+    /// so long, twice as long each further time; zero: none is.
+    pub quarantine: Duration,
     /// Between two looks for changes that no trap told of.
     pub light_sweep: Duration,
     /// From the last trap until the change is looked at, at most ten times that from the first: the other end
@@ -69,10 +80,12 @@ impl Default for Options {
             limits: Limits::default(),
             engine: None,
             record: None,
+            partitions: None,
             priority: 0,
             key: 1,
             poll: Duration::from_millis(500),
             patience: 4,
+            quarantine: Duration::from_secs(30),
             light_sweep: Duration::from_secs(10),
             settle: Duration::from_millis(5),
         }
@@ -144,7 +157,7 @@ pub struct Manager {
     /// As master: the other master that is to hand over before anything is set.
     waiting: Option<Guid>,
     /// Why the fabric is to be swept and brought up, if it is.
-    need: Option<String>,
+    pub(crate) need: Option<String>,
     /// The master that stopped responding: in the next sweep it is not asked.
     gone: Option<Guid>,
     /// The LIDs that ports have go before those that are recorded: another manager gave them.
@@ -159,6 +172,16 @@ pub struct Manager {
     has_served: bool,
     /// Tables that subnet administration sends.
     transfers: Transfers,
+    /// What ports have registered.
+    pub(crate) registry: Registry,
+    /// Cables that go down and up again and again.
+    flaps: Flaps,
+    /// It stays, and so has an administration at which ports register.
+    stays: bool,
+    /// What ports had registered at a former manager, or here before a restart, is lost.
+    lost: bool,
+    /// When multicast tables that could not be written are tried again, and after how long that was to be.
+    pub(crate) groups_again: Option<(Duration, Duration)>,
     /// Datagrams of sweeps, which have a client of their own.
     swept: u64,
     /// Switches whose mark of a changed port was cleared after their ports were read.
@@ -206,6 +229,11 @@ impl Manager {
             written_record: record.clone(),
             has_served: false,
             transfers: Transfers::default(),
+            registry: Registry::new(options.partitions.as_ref()),
+            flaps: Flaps::new(options.quarantine),
+            stays: false,
+            lost: true,
+            groups_again: None,
             swept: 0,
             unsure: BTreeSet::new(),
             record,
@@ -252,8 +280,10 @@ impl Manager {
         let mut unreachable = Vec::new();
         let requests = sets.filter_map(|set| {
             let path = match set.subject() {
-                Subject::Port(port) => model.path_to(port),
-                Subject::Switch(node) | Subject::Table(node, _) => model.path(node),
+                Subject::Port(port) | Subject::Keys(port, _) => model.path_to(port),
+                Subject::Switch(node) | Subject::Table(node, _) | Subject::Multicast(node, ..) => {
+                    model.path(node)
+                }
                 Subject::Behind(_) | Subject::Manager(_) => None,
             };
             match path {
@@ -338,6 +368,12 @@ fn words(graph: &Graph, subject: Subject) -> String {
         Subject::Switch(node) => format!("SwitchInfo of {}", fabric::names::label(graph, node)),
         Subject::Table(node, block) => {
             format!("LFT block {block} of {}", fabric::names::label(graph, node))
+        }
+        Subject::Keys(port, block) => {
+            format!("P_Key table block {block} of {}", fabric::names::place(graph, port))
+        }
+        Subject::Multicast(node, position, block) => {
+            format!("MFT block {block}, position {position}, of {}", fabric::names::label(graph, node))
         }
         Subject::Behind(port) => format!("NodeInfo behind {}", fabric::names::place(graph, port)),
         Subject::Manager(port) => format!("SMInfo of {}", fabric::names::place(graph, port)),

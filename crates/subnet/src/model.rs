@@ -1,16 +1,18 @@
 //! What is known of the fabric: nodes, ports, cables that are down, LIDs, and what the switches' tables hold.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use fabric::sweep::{Found, NodeFacts};
 use mad::header::Path;
-use mad::sm::PortInfo;
+use mad::sm::{PortInfo, SwitchInfo};
 use mad::values::PortState;
 use mad::{Guid, Lid};
 use topology::routing::{Lids, Tables};
 use topology::{Graph, Kind, NodeIx, PortIx};
 
+use crate::keys::Keys;
+use crate::partitions::{DEFAULT, FULL};
 use crate::set::{Block, Set};
 use crate::wanted::{self, Identity, Step};
 
@@ -101,8 +103,16 @@ pub struct Model {
     pub lids: Arc<Lids>,
     /// What the switches hold.
     pub written: Written,
+    /// Clients of ports are to register again.
+    pub reregister: bool,
+    /// Keys of end ports, if partitions were given.
+    pub keys: Option<Keys>,
     /// By [`NodeIx`]: the directed route to each node over cables that are up.
     paths: Vec<Option<Path>>,
+    /// End ports by their GUIDs.
+    ends: HashMap<u64, PortIx>,
+    /// The keys of a port where no partitions were given.
+    all: BTreeSet<u16>,
 }
 
 impl Model {
@@ -110,7 +120,12 @@ impl Model {
     #[must_use]
     pub fn new(found: Found, home: NodeIx, lids: Arc<Lids>) -> Self {
         let switches: Vec<NodeIx> = found.graph.nodes_of(Kind::Switch).collect();
+        let ends = lids.iter().map(|(_, port)| (found.graph.port_guid(port), port)).collect();
         let mut model = Self {
+            ends,
+            reregister: false,
+            keys: None,
+            all: BTreeSet::from([FULL | DEFAULT]),
             graph: found.graph.clone(),
             whole: found.graph,
             down: BTreeSet::new(),
@@ -146,7 +161,7 @@ impl Model {
     /// The end port that has a GUID.
     #[must_use]
     pub fn end_port(&self, guid: Guid) -> Option<PortIx> {
-        self.lids.iter().map(|one| one.1).find(|port| self.graph.port_guid(*port) == guid.0)
+        self.ends.get(&guid.0).copied()
     }
 
     /// The switch that has a LID.
@@ -154,6 +169,19 @@ impl Model {
     pub fn switch_of(&self, lid: Lid) -> Option<NodeIx> {
         let node = self.graph.owner(self.lids.port(lid.0)?);
         (self.graph.kind(node) == Kind::Switch).then_some(node)
+    }
+
+    /// The partition keys of an end port.
+    #[must_use]
+    pub fn keys_of(&self, port: PortIx) -> &BTreeSet<u16> {
+        self.keys.as_ref().map_or(&self.all, |keys| keys.of(port))
+    }
+
+    /// Multicast groups of which all switches can hold entries.
+    #[must_use]
+    pub fn group_capacity(&self) -> u16 {
+        let capacities = self.nodes.iter().filter_map(|node| node.switch.as_ref());
+        capacities.map(SwitchInfo::multicast_capacity).min().unwrap_or(0)
     }
 
     /// Directed routes over cables that are up: the shortest, of these the one of lowest ports.
@@ -215,6 +243,23 @@ impl Model {
         true
     }
 
+    /// Takes cables for down that are held back, unless then nothing leads to one of their ends. Those for
+    /// which it does not.
+    pub(crate) fn hold_back(&mut self, cables: &BTreeSet<PortIx>) -> Vec<PortIx> {
+        let before = self.down.clone();
+        self.set_down(before.union(cables).copied().collect());
+        let cut = |port: &&PortIx| {
+            let ends = [Some(**port), self.whole.peer(**port)];
+            ends.into_iter().flatten().any(|end| self.path(self.whole.owner(end)).is_none())
+        };
+        let spared: Vec<PortIx> = cables.iter().filter(cut).copied().collect();
+        if !spared.is_empty() {
+            let held = self.down.iter().filter(|port| before.contains(port) || !spared.contains(port));
+            self.set_down(held.copied().collect());
+        }
+        spared
+    }
+
     /// A cable by the lower of its ports, as [`down`](Self::down) has it.
     #[must_use]
     pub fn cable(&self, port: PortIx) -> Option<PortIx> {
@@ -237,7 +282,8 @@ impl Model {
             Some(far) => Some(self.ports.get(far.index())?.as_ref()?),
             None => None,
         };
-        let identity = Identity { lid: self.lids.base(port).map(Lid), sm_lid: self.sm_lid() };
+        let (lid, sm_lid) = (self.lids.base(port).map(Lid), self.sm_lid());
+        let identity = Identity { lid, sm_lid, reregister: self.reregister };
         wanted::port(now, far, &identity, step).map(|info| Set::Port(port, info))
     }
 

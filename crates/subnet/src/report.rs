@@ -17,13 +17,17 @@ pub struct Sets {
     pub switch_info: u64,
     /// Of blocks of linear forwarding tables.
     pub lft_blocks: u64,
+    /// Of blocks of multicast forwarding tables.
+    pub mft_blocks: u64,
+    /// Of blocks of partition tables.
+    pub pkey_blocks: u64,
 }
 
 impl Sets {
     /// All of them.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.port_info + self.switch_info + self.lft_blocks
+        self.port_info + self.switch_info + self.lft_blocks + self.mft_blocks + self.pkey_blocks
     }
 
     pub(crate) fn count(&mut self, set: &crate::set::Set) {
@@ -31,6 +35,8 @@ impl Sets {
             crate::set::Set::Port(..) => self.port_info += 1,
             crate::set::Set::Switch(..) => self.switch_info += 1,
             crate::set::Set::Table(..) => self.lft_blocks += 1,
+            crate::set::Set::Multicast(..) => self.mft_blocks += 1,
+            crate::set::Set::Keys(..) => self.pkey_blocks += 1,
         }
     }
 
@@ -110,6 +116,8 @@ pub struct Repaired {
     pub down: Vec<String>,
     /// Cables that came back, or went down and up again.
     pub up: Vec<String>,
+    /// Cables that went down too often, and are held back until they have been up for a while.
+    pub quarantined: Vec<String>,
     /// Entries of the tables that changed.
     pub changed_entries: usize,
     /// Switches with such entries.
@@ -132,6 +140,48 @@ pub struct Repaired {
     pub failed_sets: usize,
     /// Seconds from when the manager began to look at the change until the last Set was answered.
     pub seconds: f64,
+    /// Seconds after that until the next change can be looked at: dependencies of the tables are computed for
+    /// it.
+    pub seconds_after: f64,
+}
+
+/// What came of a change of groups.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Grouped {
+    /// Multicast groups, and members of all of them.
+    pub groups: usize,
+    /// Members of all groups.
+    pub members: usize,
+    /// Groups whose trees were computed.
+    pub computed_groups: usize,
+    /// Were entries of former trees taken away first, as both together could make a loop?
+    pub in_two_steps: bool,
+    /// What was sent.
+    pub sets: Sets,
+    /// What was refused or not answered; the first of them.
+    pub findings: Vec<String>,
+    /// Sets that were refused or not answered.
+    pub failed_sets: usize,
+    /// Seconds until the last Set was answered.
+    pub seconds: f64,
+}
+
+impl Grouped {
+    /// In words.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut words = format!(
+            "{} with {}: MFT entries of {} written, {}, in {:.3} s{}\n",
+            counted(self.groups, "multicast group"),
+            counted(self.members, "member"),
+            counted(self.computed_groups, "group"),
+            counted(self.sets.mft_blocks, "block"),
+            self.seconds,
+            if self.in_two_steps { ", former entries first taken away" } else { "" }
+        );
+        self.findings.iter().for_each(|finding| words.push_str(&format!("  finding: {finding}\n")));
+        words
+    }
 }
 
 impl BroughtUp {
@@ -197,6 +247,7 @@ impl Repaired {
     pub fn is_empty(&self) -> bool {
         self.down.is_empty()
             && self.up.is_empty()
+            && self.quarantined.is_empty()
             && self.sets.port_info + self.sets.lft_blocks == 0
             && self.findings.is_empty()
     }
@@ -212,6 +263,7 @@ impl Repaired {
         let mut words = format!("{}: repaired in {:.3} s\n", self.cause, self.seconds);
         words.push_str(&list("down", &self.down));
         words.push_str(&list("up", &self.up));
+        words.push_str(&list("in quarantine, as it went down too often", &self.quarantined));
         words.push_str(&format!(
             "  {} of {} changed, written in {}: {}\n",
             counted(self.changed_entries, "LFT entry"),

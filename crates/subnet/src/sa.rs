@@ -1,18 +1,25 @@
 //! Subnet administration (SA): answers what programs ask about the fabric and its paths (InfiniBand
 //! Architecture Specification, volume 1, chapter 15).
 
+use std::time::Duration;
+
 use mad::header::{CLASS_PORT_INFO, ClassPortInfo};
 use mad::sa::{self, DATA_AT, attribute};
 use mad::sm::SmInfo;
 use mad::values::{Method, Status};
-use mad::{Layout, Lid, Mad};
+use mad::{Layout, Lid, Mad, Received};
 use topology::routing::Tables;
 
 use crate::model::Model;
+use registry::Registry;
 
+pub(crate) mod groups;
 mod matching;
 mod paths;
 mod records;
+pub(crate) mod registry;
+mod services;
+pub(crate) mod subscriptions;
 pub(crate) mod transfers;
 
 /// Class-specific statuses (15.2.4, table "SA class-specific status encodings").
@@ -29,10 +36,14 @@ pub(crate) mod status {
     pub(crate) const TOO_MANY: Status = Status(0x0400);
     /// A GID is none of this subnet.
     pub(crate) const INVALID_GID: Status = Status(0x0500);
+    /// Fields are missing that a request of this kind needs.
+    pub(crate) const INSUFFICIENT: Status = Status(0x0600);
     /// Busy: ask again later.
     pub(crate) const BUSY: Status = Status(1);
 }
 
+/// Of the capability mask (15.2.5.2): multicast groups.
+const IS_MULTICAST: u16 = 1 << 9;
 /// Bytes of the largest table that is answered.
 const MOST_BYTES: usize = 16 << 20;
 
@@ -43,6 +54,17 @@ pub(crate) struct View<'a> {
     pub(crate) tables: &'a Tables,
     /// This manager and others, with the LIDs of their ports.
     pub(crate) managers: &'a [(Lid, SmInfo)],
+    /// By which those who ask are trusted.
+    pub(crate) key: u64,
+    /// By the transport's clock.
+    pub(crate) now: Duration,
+}
+
+impl View<'_> {
+    /// Has who asks the key of the manager (SM_Key)?
+    pub(crate) fn trusts(&self, request: &Mad) -> bool {
+        self.key == 0 || sa::header(request).key() == self.key
+    }
 }
 
 /// Records of one kind, side by side, each in whole units of eight bytes.
@@ -77,12 +99,18 @@ pub(crate) enum Answer {
     Table(Box<Mad>, Vec<u8>),
 }
 
-/// Answers a request: Get of one record, or GetTable.
-pub(crate) fn answer(view: &View<'_>, request: &Mad) -> Answer {
+/// The method of the response to a request.
+pub(crate) fn responding(method: Method) -> Method {
+    if method == Method::SET { Method::GET_RESPONSE } else { Method(method.0 | 0x80) }
+}
+
+/// Answers a request: Get of one record, GetTable, and Set or Delete of what ports register.
+pub(crate) fn answer(view: &View<'_>, registry: &mut Registry, received: &Received) -> Answer {
+    let request = &received.mad;
     let header = request.header();
     let is_table = header.method() == Method::GET_TABLE;
     let mut response = *request;
-    response.header_mut().set_method(Method(header.method().0 | 0x80));
+    response.header_mut().set_method(responding(header.method()));
     response.0[DATA_AT..].fill(0);
     let refused = |status: Status| {
         let mut response = response;
@@ -95,8 +123,18 @@ pub(crate) fn answer(view: &View<'_>, request: &Mad) -> Answer {
     if header.attribute() == CLASS_PORT_INFO && header.method() == Method::GET {
         let mut info = ClassPortInfo::default();
         info.set_base_version(1).set_class_version(2).set_response_time(18);
+        info.set_capability_mask(IS_MULTICAST);
         *response.at_mut::<DATA_AT, _>() = info;
         return Answer::One(Box::new(response));
+    }
+    if matches!(header.method(), Method::SET | Method::DELETE) {
+        return match registry.change(view, received) {
+            Ok(record) => {
+                response.0[DATA_AT..DATA_AT + record.len()].copy_from_slice(&record);
+                Answer::One(Box::new(response))
+            }
+            Err(status) => refused(status),
+        };
     }
     if !matches!(header.method(), Method::GET | Method::GET_TABLE) {
         return refused(Status::ATTRIBUTE_NOT_SUPPORTED);
@@ -109,6 +147,10 @@ pub(crate) fn answer(view: &View<'_>, request: &Mad) -> Answer {
         attribute::LINK => records::links(view, request),
         attribute::SM_INFO => records::managers(view, request),
         attribute::PATH => paths::paths(view, request),
+        attribute::MULTICAST_TABLE => records::multicast_tables(view, registry, request),
+        attribute::GROUP_MEMBER => registry.groups.records(request, view.trusts(request)),
+        attribute::SERVICE => registry.services.records(request, view.trusts(request), view.now),
+        attribute::INFORM_INFO_RECORD => registry.subscriptions.records(received, view.trusts(request)),
         _ => Err(Status::ATTRIBUTE_NOT_SUPPORTED),
     };
     let records = match records {

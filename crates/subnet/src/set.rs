@@ -1,13 +1,15 @@
 //! A Set that is sent: as a datagram, as a line of text, and in JSON.
 
 use mad::header::{DATA_AT, Path, Smp};
-use mad::sm::{LIDS_PER_BLOCK, LinearTable, PortInfo, SwitchInfo, attribute};
+use mad::sm::{LIDS_PER_BLOCK, LinearTable, MulticastTable, PartitionTable, PortInfo, SwitchInfo, attribute};
 use mad::values::{Method, PortState};
 use mad::{Layout, Mad};
 use serde_json::{Value, json};
 use topology::routing::NO_PATH;
 use topology::{Graph, NodeIx, PortIx};
 
+use crate::keys::KeyBlock;
+use crate::multicast::{FIRST_GROUP, GROUPS_PER_BLOCK, MulticastBlock};
 use crate::wanted::mtu_bytes;
 
 /// Entries of a block of a linear forwarding table.
@@ -22,6 +24,10 @@ pub enum Set {
     Switch(NodeIx, SwitchInfo),
     /// A block of the linear forwarding table (LFT) of a switch.
     Table(NodeIx, u16, Block),
+    /// A block of the partition table (P_Key table) of an end port.
+    Keys(PortIx, u16, KeyBlock),
+    /// A block of the multicast forwarding table (MFT) of a switch: which 16 ports, which 32 groups.
+    Multicast(NodeIx, u8, u16, MulticastBlock),
 }
 
 /// What a Set is about: by this its response is known.
@@ -33,6 +39,10 @@ pub enum Subject {
     Switch(NodeIx),
     /// A block of an LFT.
     Table(NodeIx, u16),
+    /// A block of a P_Key table.
+    Keys(PortIx, u16),
+    /// A block of an MFT: position and block.
+    Multicast(NodeIx, u8, u16),
     /// NodeInfo of the node behind a port.
     Behind(PortIx),
     /// SMInfo of the manager behind a port.
@@ -47,6 +57,11 @@ impl Subject {
             Self::Port(port) => (attribute::PORT_INFO, u32::from(graph.number(port))),
             Self::Switch(_) => (attribute::SWITCH_INFO, 0),
             Self::Table(_, block) => (attribute::LINEAR_TABLE, u32::from(block)),
+            Self::Multicast(_, position, block) => {
+                (attribute::MULTICAST_TABLE, u32::from(position) << 28 | u32::from(block))
+            }
+            // Of a switch the upper half names the port, here its own, 0.
+            Self::Keys(_, block) => (attribute::PARTITION_TABLE, u32::from(block)),
             Self::Behind(_) => (attribute::NODE_INFO, 0),
             Self::Manager(_) => (attribute::SM_INFO, 0),
         };
@@ -62,6 +77,8 @@ impl Set {
             Self::Port(port, _) => Subject::Port(*port),
             Self::Switch(node, _) => Subject::Switch(*node),
             Self::Table(node, block, _) => Subject::Table(*node, *block),
+            Self::Keys(port, block, _) => Subject::Keys(*port, *block),
+            Self::Multicast(node, position, block, _) => Subject::Multicast(*node, *position, *block),
         }
     }
 
@@ -75,6 +92,16 @@ impl Set {
             Self::Switch(_, info) => *mad.data_mut() = *info,
             Self::Table(_, _, entries) => {
                 mad.0[DATA_AT..DATA_AT + LinearTable::LEN].copy_from_slice(entries);
+            }
+            Self::Keys(_, _, keys) => {
+                for (at, key) in keys.iter().enumerate() {
+                    let _ = mad.data_mut::<PartitionTable>().set_key(at, *key);
+                }
+            }
+            Self::Multicast(.., entries) => {
+                for (at, ports) in entries.iter().enumerate() {
+                    let _ = mad.data_mut::<MulticastTable>().set_ports(at, *ports);
+                }
             }
         }
         mad
@@ -120,6 +147,21 @@ impl Set {
                     words.collect::<Vec<_>>().join(" ")
                 )
             }
+            Self::Keys(port, block, keys) => {
+                let keys: Vec<String> =
+                    keys.iter().filter(|key| **key != 0).map(|key| format!("{key:#06x}")).collect();
+                let place = fabric::names::place(graph, *port);
+                format!("Set P_KeyTable {place} block {block}: {}", keys.join(" "))
+            }
+            Self::Multicast(node, position, block, entries) => {
+                let first = FIRST_GROUP + block * GROUPS_PER_BLOCK;
+                let used = entries.iter().filter(|ports| **ports != 0).count();
+                format!(
+                    "Set MulticastForwardingTable {} position {position} block {block}: MLIDs {first:#x} to {:#x}: {used} with ports",
+                    fabric::names::label(graph, *node),
+                    first + GROUPS_PER_BLOCK - 1,
+                )
+            }
         }
     }
 
@@ -154,6 +196,22 @@ impl Set {
                 "guid": guid(*node),
                 "block": block,
                 "ports": entries.iter().map(|port| (*port != NO_PATH).then_some(*port)).collect::<Vec<_>>(),
+            }),
+            Self::Keys(port, block, keys) => json!({
+                "set": "P_KeyTable",
+                "node": fabric::names::label(graph, graph.owner(*port)),
+                "guid": guid(graph.owner(*port)),
+                "port": graph.number(*port),
+                "block": block,
+                "keys": keys,
+            }),
+            Self::Multicast(node, position, block, entries) => json!({
+                "set": "MulticastForwardingTable",
+                "node": fabric::names::label(graph, *node),
+                "guid": guid(*node),
+                "position": position,
+                "block": block,
+                "port_masks": entries,
             }),
         }
     }

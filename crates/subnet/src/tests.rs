@@ -8,7 +8,7 @@ use mad::header::DATA_AT;
 use mad::in_process::{Fabric, InProcess};
 use mad::injure::{Harm, Injured};
 use mad::sm::{LIDS_PER_BLOCK, SmInfo, attribute};
-use mad::values::{Method, PortState, SmState};
+use mad::values::{Class, Method, PortState, SmState};
 use mad::{Address, Lid, Mad, Received};
 use seeded_random::SplitMix64;
 use topology::build::{FatTree, Torus, fat_tree, hypercube, torus};
@@ -16,6 +16,9 @@ use topology::routing::check::Fault;
 use topology::routing::{Lids, Tables, check};
 use topology::{Graph, Kind, LinkSpec, NodeIx, PortIx};
 
+mod flapping;
+mod partitions;
+mod registered;
 mod several;
 mod world;
 
@@ -37,6 +40,10 @@ struct Lab {
     /// States in between that had a loop or credit loop.
     bad: Vec<String>,
     states: u64,
+    /// What the manager sent as subnet administration.
+    administered: Vec<(Address, Mad)>,
+    /// States in between of multicast tables in which a packet can go round.
+    group_loops: Vec<String>,
 }
 
 impl Lab {
@@ -55,14 +62,20 @@ impl Lab {
             other_manager: None,
             bad: Vec::new(),
             states: 0,
+            administered: Vec::new(),
+            group_loops: Vec::new(),
         }
     }
 
-    /// The LIDs and tables that the fabric really has, and the graph of cables that are in place.
+    /// The LIDs and tables that the fabric really has, and the graph of cables that packets pass.
     fn real(&self) -> (Graph, Tables) {
         let graph = self.agents.graph();
-        let pulled: Vec<PortIx> =
-            graph.links().map(|(a, _)| a).filter(|a| self.agents.peer(*a).is_none()).collect();
+        let state = |port: PortIx| self.agents.port_info(port).state();
+        let passes = |from, to| state(from) == PortState::ACTIVE && state(to) >= PortState::ARMED;
+        let pulled = graph
+            .links()
+            .filter(|(a, b)| self.agents.peer(*a).is_none() || !(passes(*a, *b) || passes(*b, *a)));
+        let pulled: Vec<PortIx> = pulled.map(|(a, _)| a).collect();
         let lid = |port: PortIx| Some(self.agents.port_info(port).lid().0);
         let lids = std::sync::Arc::new(Lids::assign(graph, 0, lid).unwrap());
         assert_eq!(lids.refused(), [], "no two ports have one LID");
@@ -81,6 +94,14 @@ impl Fabric for Lab {
     fn carry(&mut self, now: Duration, to: &Address, mad: &Mad, back: &mut Vec<(Duration, Received)>) {
         let carried = self.agents.carry(self.here, to, mad);
         let header = mad.header();
+        if header.class() == Class::ADMINISTRATION {
+            self.administered.push((*to, *mad));
+            return;
+        }
+        let is_group = header.attribute() == attribute::MULTICAST_TABLE;
+        if self.watched && is_group && header.method() == Method::SET {
+            registered::look_for_loops(self);
+        }
         if header.method() == Method::SET {
             *self.sets.entry(header.attribute()).or_default() += 1;
         }
@@ -144,6 +165,22 @@ impl Lab {
     }
 }
 
+/// The same graph with a GUID for each node, and the same for its port.
+pub(crate) fn with_guids(plain: &Graph) -> Graph {
+    let mut builder = topology::GraphBuilder::new();
+    for node in plain.nodes() {
+        let guid = 0x100 + u64::from(node.0);
+        let spec = topology::NodeSpec::new(plain.kind(node), plain.name(node), plain.port_count(node));
+        let index = builder.node(spec.guid(guid)).unwrap();
+        builder.port_guid(index, u8::from(plain.kind(node) != Kind::Switch), guid);
+    }
+    for (a, b) in plain.links() {
+        let end = |port| (plain.owner(port), plain.number(port));
+        builder.link(end(a), end(b), plain.link(a).unwrap()).unwrap();
+    }
+    builder.finish()
+}
+
 fn brought_up(transport: &mut InProcess<Lab>, options: Options) -> (Manager, BroughtUp) {
     let mut manager = Manager::new(options).unwrap();
     let up = manager.bring_up(transport, &mut |_| (), &|| false).unwrap();
@@ -165,6 +202,7 @@ fn repairs(events: &[Event]) -> Vec<&Repaired> {
             Event::Repaired(repaired) => &**repaired,
             Event::BroughtUp(why, _) => panic!("swept anew: {why}"),
             Event::Role { why, .. } => panic!("another state: {why}"),
+            Event::Grouped(grouped) => panic!("no port is in a group: {grouped:?}"),
         })
         .collect()
 }

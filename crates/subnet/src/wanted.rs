@@ -1,7 +1,7 @@
 //! The PortInfo that each port is to have, and the Set that gives it to it.
 
 use mad::Lid;
-use mad::sm::PortInfo;
+use mad::sm::{PortInfo, capability};
 use mad::values::{Gid, PhysicalState, PortState};
 
 /// What a port gets, beside its link's parameters.
@@ -11,6 +11,8 @@ pub struct Identity {
     pub lid: Option<Lid>,
     /// The LID of this manager.
     pub sm_lid: Lid,
+    /// Its clients are to register again (ClientReregister, 14.4.11): what they had registered is lost.
+    pub reregister: bool,
 }
 
 /// The step in which a link is brought up (InfiniBand Architecture Specification, volume 1, 7.2: Initialize,
@@ -56,12 +58,15 @@ pub fn port(now: &PortInfo, far: Option<&PortInfo>, identity: &Identity, step: S
             _ => PortState::NO_CHANGE,
         };
     }
-    if to_be == *now && state == PortState::NO_CHANGE {
+    // A port that is not active yet tells its clients when it is.
+    let can = now.capability_mask() & capability::CLIENT_REREGISTER != 0;
+    let asks = identity.reregister && identity.lid.is_some() && can && now.state() == PortState::ACTIVE;
+    if to_be == *now && state == PortState::NO_CHANGE && !asks {
         return None;
     }
     to_be.set_state(state).set_physical_state(PhysicalState::NO_CHANGE).set_down_default(0);
     to_be.set_width_enabled(0).set_speed_enabled(0).set_speed_ext_enabled(0).set_speed_ext2_enabled(0);
-    to_be.set_client_reregister(false);
+    to_be.set_client_reregister(asks);
     Some(to_be)
 }
 
@@ -83,7 +88,7 @@ mod tests {
         info
     }
 
-    const ME: Identity = Identity { lid: Some(Lid(9)), sm_lid: Lid(4) };
+    const ME: Identity = Identity { lid: Some(Lid(9)), sm_lid: Lid(4), reregister: false };
 
     #[test]
     fn a_link_gets_what_both_ends_can_and_goes_up_in_two_steps() {
@@ -101,9 +106,24 @@ mod tests {
         near.set_state(PortState::ACTIVE);
         assert_eq!(port(&near, Some(&far), &ME, Step::Activate), None);
         // Another manager's LID is set without touching the link.
-        let other = Identity { lid: None, sm_lid: Lid(5) };
+        let other = Identity { lid: None, sm_lid: Lid(5), reregister: false };
         let moved = port(&near, Some(&far), &other, Step::Arm).unwrap();
         assert_eq!((moved.state(), moved.lid(), moved.neighbor_mtu()), (PortState::NO_CHANGE, Lid(9), 4));
+    }
+
+    #[test]
+    fn clients_are_asked_to_register_again_where_that_is_possible() {
+        let mut near = at(PortState::ACTIVE, 4, 4);
+        near.set_neighbor_mtu(4).set_operational_vls(4).set_lid(Lid(9)).set_sm_lid(Lid(4));
+        near.set_gid_prefix(Gid::DEFAULT_PREFIX);
+        let lost = Identity { reregister: true, ..ME };
+        assert_eq!(port(&near, Some(&near), &lost, Step::Arm), None, "it cannot");
+        near.set_capability_mask(capability::CLIENT_REREGISTER);
+        assert_eq!(port(&near, Some(&near), &ME, Step::Arm), None, "nothing was lost");
+        let asked = port(&near, Some(&near), &lost, Step::Arm).unwrap();
+        assert!(asked.client_reregister() && asked.state() == PortState::NO_CHANGE);
+        near.set_state(PortState::INITIALIZE);
+        assert!(!port(&near, Some(&near), &lost, Step::Arm).unwrap().client_reregister());
     }
 
     #[test]

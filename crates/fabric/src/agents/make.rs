@@ -30,6 +30,8 @@ impl Agents {
                 counters: Counters::default(),
                 pulled: false,
                 loses: 0,
+                reregistered: 0,
+                harm: super::Harm::default(),
             })
             .collect();
         let switches = graph
@@ -43,6 +45,9 @@ impl Agents {
             tables: HashMap::new(),
             traps: Vec::new(),
             extended_errors: false,
+            obedience: HashMap::new(),
+            guids: HashMap::new(),
+            passed: super::Passed::default(),
             transaction: 0,
             random: SplitMix64::new(1),
             graph,
@@ -102,6 +107,9 @@ fn port_info(graph: &Graph, port: PortIx) -> PortInfo {
     let mut can =
         capability::TRAP | capability::NOTICE | capability::SL_TO_VL_MAP | capability::DESCRIPTION_CHANGE;
     can |= capability::EXTENDED_SPEEDS;
+    if !switch {
+        can |= capability::CLIENT_REREGISTER;
+    }
     info.set_gid_prefix(Gid::DEFAULT_PREFIX)
         .set_capability_mask(can)
         .set_local_port(number)

@@ -67,6 +67,10 @@ impl Agents {
             .set_multicast_trap_suppression(said.multicast_trap_suppression())
             .set_local_physical_errors(said.local_physical_errors())
             .set_overrun_errors(said.overrun_errors());
+        if said.client_reregister() {
+            self.ports[port.index()].reregistered += 1;
+        }
+        let info = &mut self.ports[port.index()].info;
         // Zero leaves these as they are.
         if said.operational_vls() != 0 {
             info.set_operational_vls(said.operational_vls());

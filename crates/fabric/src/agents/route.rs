@@ -6,7 +6,7 @@ use mad::values::{Class, Method, PortState, Status};
 use mad::{Address, Lid, Mad};
 use topology::{Kind, PortIx};
 
-use super::Agents;
+use super::{Agents, Passed};
 
 /// Four-byte words of a datagram on the wire, with its headers.
 const WORDS: u64 = 72;
@@ -28,12 +28,14 @@ impl Agents {
     /// Carries a datagram that a program at `from` sends.
     pub fn carry(&mut self, from: PortIx, to: &Address, mad: &Mad) -> Carried {
         let mut mad = *mad;
+        self.passed = Passed::default();
         let source = self.ports[self.end_port(from).index()].info.lid();
         let arrived = match mad.header().class() {
             Class::DIRECTED => self.directed(from, to.lid, &mut mad),
             _ => self.by_lid(from, to.lid, mad.header().class() == Class::SUBNET),
         };
         let Some(port) = arrived else { return Carried::Lost };
+        self.garble(&mut mad);
         let header = mad.header();
         let (class, method) = (header.class(), header.method());
         let management = matches!(class, Class::SUBNET | Class::DIRECTED);
@@ -48,6 +50,9 @@ impl Agents {
             // Programs of a switch are behind its port 0, by whichever port the datagram came in.
             return Carried::Arrived(self.end_port(port), source, Box::new(mad));
         }
+        if management && method == Method::SET && self.ignores(port) {
+            return Carried::Taken;
+        }
         self.answer(port, &mut mad, management);
         let back = self.ports[self.end_port(port).index()].info.lid();
         // The response has to be routed, too.
@@ -55,6 +60,7 @@ impl Agents {
             Class::DIRECTED => self.returned(port, from, to.lid, &mad),
             _ => port == from || self.by_lid(port, source, class == Class::SUBNET).is_some(),
         };
+        self.garble(&mut mad);
         if returned { Carried::Answered(back, Box::new(mad)) } else { Carried::Lost }
     }
 
@@ -76,6 +82,8 @@ impl Agents {
         let header = mad.header();
         let status = if header.base_version() != 1 || header.class_version() != 1 {
             Status::BAD_VERSION
+        } else if management && header.method() == Method::SET && self.refuses(port) {
+            Status::BAD_FIELD
         } else if management {
             self.manage(port, mad)
         } else {
@@ -108,6 +116,7 @@ impl Agents {
             self.ports[peer.index()].counters.receive_errors += 1;
             return None;
         }
+        self.pass(peer);
         let got = &mut self.ports[peer.index()].counters;
         got.receive_packets += 1;
         got.unicast_received += 1;

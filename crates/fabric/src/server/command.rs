@@ -11,16 +11,24 @@
 //! | `counters NODE PORT` | prints all counters |
 //! | `describe NODE TEXT` | gives a node another text |
 //! | `lose NODE PORT N` | loses N of each 1000 MADs that come in |
+//! | `double NODE PORT N` | lets N of each 1000 MADs that come in come twice |
+//! | `garble NODE PORT N` | changes a byte of N of each 1000 MADs that come in |
+//! | `delay NODE PORT MS` | holds up responses of what comes in for so many milliseconds |
+//! | `reboot NODE` | starts a node anew: tables empty, no LIDs, links train |
+//! | `guid NODE GUID` | puts another node in its place |
+//! | `sets NODE take`, `refuse` or `ignore` | how a node responds to Sets |
 //! | `port NODE PORT` | prints state, LID and peer |
 //! | `clients` | prints the connected programs |
 //! | `quit` | ends the server |
 //!
 //! The response is one line: `ok`, perhaps with what was asked for, or `error:` with the reason.
 
-use mad::values::PortState;
+use std::time::Duration;
+
+use mad::values::{Guid, PortState};
 use topology::{Kind, NodeIx, PortIx, counted};
 
-use crate::agents::{Agents, Counters};
+use crate::agents::{Agents, Counters, Obedience};
 
 /// A command.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +43,12 @@ pub enum Command {
     Describe(String, String),
     /// Loses thousandths of what comes in.
     Lose(String, u8, u32),
+    /// Lets thousandths of what comes in come twice, or changes a byte.
+    Harm(String, u8, Harms, u32),
+    /// Starts a node anew, with another GUID if there is one.
+    Reboot(String, Option<u64>),
+    /// How a node responds to Sets.
+    Sets(String, Option<Obedience>),
     /// Says how a port is.
     Port(String, u8),
     /// Prints the connected programs.
@@ -43,10 +57,24 @@ pub enum Command {
     Quit,
 }
 
+/// What is done to MADs that come in by a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Harms {
+    /// They come twice.
+    Double,
+    /// A byte is changed.
+    Garble,
+    /// They come late.
+    Delay,
+}
+
+/// The longest delay, in ms.
+const MOST_DELAY_MS: u32 = 60_000;
 /// Bytes of a description.
 const MOST_TEXT: usize = 64;
 const WORDS: &str = "unlink or relink NODE PORT; down or up NODE; counter NODE PORT NAME VALUE; counters or port NODE PORT; \
-                     describe NODE TEXT; lose NODE PORT N; clients; quit";
+                     describe NODE TEXT; lose, double or garble NODE PORT N; delay NODE PORT MS; reboot NODE; guid NODE GUID; \
+                     sets NODE take|refuse|ignore; clients; quit";
 
 impl Command {
     /// The command of a line; `None` of an empty one, or of one that begins with `#`.
@@ -84,6 +112,35 @@ impl Command {
                 }
                 Self::Lose(named(node), number(port)?, thousandths)
             }
+            [word @ ("double" | "garble" | "delay"), node, port, count] => {
+                let harm = match *word {
+                    "double" => Harms::Double,
+                    "garble" => Harms::Garble,
+                    _ => Harms::Delay,
+                };
+                let (most, what) = if harm == Harms::Delay {
+                    (MOST_DELAY_MS, "milliseconds")
+                } else {
+                    (1_000, "MADs of each 1000")
+                };
+                let count: u32 = number(count)?;
+                if count > most {
+                    return Err(format!(
+                        "{word} NODE PORT {count}: this is a number of {what}: give 0 to {most}"
+                    ));
+                }
+                Self::Harm(named(node), number(port)?, harm, count)
+            }
+            ["reboot", node] => Self::Reboot(named(node), None),
+            ["guid", node, text] => {
+                let hex = text.strip_prefix("0x").and_then(|hex| u64::from_str_radix(hex, 16).ok());
+                let guid = hex.filter(|guid| *guid != 0);
+                let guid = guid.ok_or_else(|| format!("`{text}` is no GUID: give 0x and up to 16 digits"))?;
+                Self::Reboot(named(node), Some(guid))
+            }
+            ["sets", node, "take"] => Self::Sets(named(node), None),
+            ["sets", node, "refuse"] => Self::Sets(named(node), Some(Obedience::Refuses)),
+            ["sets", node, "ignore"] => Self::Sets(named(node), Some(Obedience::Ignores)),
             ["port", node, port] => Self::Port(named(node), number(port)?),
             ["clients"] => Self::Clients,
             ["quit"] => Self::Quit,
@@ -142,6 +199,28 @@ impl Command {
             Self::Lose(node, port, thousandths) => {
                 let port = find_wired(agents, node, *port)?;
                 agents.lose(port, *thousandths);
+                Ok("ok".to_owned())
+            }
+            Self::Harm(node, port, harm, count) => {
+                let port = find_wired(agents, node, *port)?;
+                agents.harm(port, |now| match harm {
+                    Harms::Double => now.doubles = *count,
+                    Harms::Garble => now.garbles = *count,
+                    Harms::Delay => now.late = Duration::from_millis((*count).into()),
+                });
+                Ok("ok".to_owned())
+            }
+            Self::Reboot(node, guid) => {
+                let node = find_node(agents, node)?;
+                match guid {
+                    Some(guid) => agents.replace(node, Guid(*guid)),
+                    None => agents.reboot(node),
+                }
+                Ok("ok".to_owned())
+            }
+            Self::Sets(node, how) => {
+                let node = find_node(agents, node)?;
+                agents.set_obedience(node, *how);
                 Ok("ok".to_owned())
             }
             Self::Port(node, port) => {
@@ -224,6 +303,16 @@ mod tests {
             ("lose leaf000 1 -1", "-1"),
             ("lose leaf000 0 5", "port 0"),
             ("lose leaf000 99 5", "no port 99"),
+            ("double leaf000 1 1001", "0 to 1000"),
+            ("garble leaf000 0 5", "port 0"),
+            ("delay leaf000 1 60001", "0 to 60000"),
+            ("delay leaf000 1 -1", "-1"),
+            ("reboot nobody", "no node"),
+            ("guid leaf000 17", "no GUID"),
+            ("guid leaf000 0x0", "no GUID"),
+            ("guid nobody 0x17", "no node"),
+            ("sets leaf000 maybe", "no command"),
+            ("sets nobody refuse", "no node"),
             ("lose leaf000 256 5", "256"),
             ("counter leaf000 0 discards 1", "port 0"),
             ("counter leaf000 1 joy 1", "no counter"),

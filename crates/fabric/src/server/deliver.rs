@@ -12,13 +12,16 @@ use topology::PortIx;
 
 use super::clients::{Client, is_segment};
 use super::{Event, ServeError, Server, Source, TURN, sockets};
-use crate::agents::Carried;
+use crate::agents::{Carried, Passed};
 
 /// What programs take for "could not be delivered": the system's number for a timeout.
 const TIMED_OUT: u32 = 110;
 
 /// Names of sockets that are tried for a program.
 const NUMBERS_TRIED: usize = 1024;
+
+/// Packets that wait as a port holds them up; further ones are lost.
+const MOST_LATE: usize = 1 << 16;
 
 /// How often [`Server::housekeeping`] is done.
 const HOUSEKEEPING: std::time::Duration = std::time::Duration::from_millis(500);
@@ -237,7 +240,9 @@ impl Server {
         let to =
             Address { lid, queue_pair: u32::from_be(packet.to_queue_pair), queue_key: 0, service_level: 0 };
         let port = client.port;
-        match self.agents.carry(port, &to, &mad) {
+        let carried = self.agents.carry(port, &to, &mad);
+        self.passing = self.agents.take_passed();
+        match carried {
             Carried::Answered(from, answer) => {
                 self.served.answered += 1;
                 packet.mad = answer.0;
@@ -318,8 +323,35 @@ impl Server {
         true
     }
 
-    /// False: the program is gone.
+    /// As [`send_now`](Self::send_now), but late or twice, if that happened on the way.
     fn send(&mut self, number: u32, packet: &Packet, event: &mut dyn FnMut(Event)) -> bool {
+        let Passed { doubled, late, .. } = std::mem::take(&mut self.passing);
+        if late.is_zero() {
+            let is_there = self.send_now(number, packet, event);
+            return if doubled { self.send_now(number, packet, event) } else { is_there };
+        }
+        for _ in 0..1 + u32::from(doubled) {
+            if self.late.len() < MOST_LATE {
+                self.delayed += 1;
+                self.late.insert((self.now() + late, self.delayed), (number, *packet));
+            } else {
+                self.served.dropped += 1;
+            }
+        }
+        self.clients.by_number.contains_key(&number)
+    }
+
+    /// Sends what is due.
+    pub(super) fn send_late(&mut self, event: &mut dyn FnMut(Event)) {
+        let now = self.now();
+        while let Some(first) = self.late.first_entry().filter(|first| first.key().0 <= now) {
+            let (number, packet) = first.remove();
+            self.send_now(number, &packet, event);
+        }
+    }
+
+    /// False: the program is gone.
+    fn send_now(&mut self, number: u32, packet: &Packet, event: &mut dyn FnMut(Event)) -> bool {
         let Some(client) = self.clients.by_number.get_mut(&number) else { return false };
         let bytes: [u8; 288] = zerocopy::transmute!(*packet);
         // In order: what waits goes first.

@@ -11,6 +11,7 @@ use mad::windowed::Outcome;
 use topology::{Kind, NodeIx};
 
 use super::{Event, ManageError, Manager};
+use crate::flaps;
 use crate::front::{Front, Kept};
 use crate::peer::{Verdict, Way, control, judge};
 use crate::set::Subject;
@@ -61,6 +62,7 @@ impl Manager {
         let mut pending = Pending::default();
         let mut next_look = front.now() + self.options.light_sweep;
         let mut next_poll = front.now();
+        self.look_first();
         if self.subnet.is_none() {
             self.need.get_or_insert_with(|| "this manager is master".to_owned());
         }
@@ -84,9 +86,19 @@ impl Manager {
                 self.poll_peers(front);
             }
             let due = pending.due(self.options.settle).unwrap_or(next_look).min(next_poll);
-            let due = self.transfers.due().map_or(due, |transfers| transfers.min(due));
+            for (port, switches) in self.let_back(front.now()) {
+                pending.add(front.now(), || format!("the quarantine of {port} is over"), switches);
+            }
+            let registered = [
+                self.transfers.due(),
+                self.registry.subscriptions.due(),
+                self.groups_due(),
+                self.flaps.due(),
+            ];
+            let due = registered.into_iter().flatten().fold(due, std::cmp::min);
             // A few at a time: traps and managers do not wait for the end of a flood of requests.
             let due = if self.serve_some(front)? { front.now() } else { due };
+            self.write_groups(front, event, stop)?;
             if let Some(kept) = front.desk.next() {
                 self.deal(front, &kept, &mut pending)?;
             } else {
@@ -115,6 +127,17 @@ impl Manager {
             }
         }
         Ok(())
+    }
+
+    /// Cables whose quarantine is over, each with the switches at its ends, which are to be looked at.
+    fn let_back(&mut self, now: Duration) -> Vec<(String, Vec<NodeIx>)> {
+        let released = self.flaps.released(now);
+        let Some(subnet) = self.subnet.as_ref().filter(|_| !released.is_empty()) else { return Vec::new() };
+        let whole = &subnet.model.whole;
+        let all = whole
+            .links()
+            .filter(|(port, _)| flaps::cable(whole, *port).is_some_and(|it| released.contains(&it)));
+        all.map(|(a, b)| (fabric::names::place(whole, a), vec![whole.owner(a), whole.owner(b)])).collect()
     }
 
     /// Sweeps the fabric and brings it up anew, if no other manager is in the way.
@@ -151,6 +174,7 @@ impl Manager {
         let up = self.up(front, around, &mut |_| (), stop)?;
         self.done(front.now(), up.failed_sets == 0 && up.active_links == up.links);
         event(Event::BroughtUp(cause, Box::new(up)));
+        self.look_at_ports(true);
         Ok(())
     }
 
@@ -172,21 +196,29 @@ impl Manager {
         pending: &mut Pending,
     ) -> Result<(), ManageError> {
         match kept {
-            Kept::Trap(trap::LINK_STATE, from) => {
-                let switch = self.subnet.as_ref().and_then(|subnet| subnet.model.switch_of(*from));
-                let cause = || format!("trap {} from LID {from}", trap::LINK_STATE);
-                switch.into_iter().for_each(|switch| pending.add(front.now(), cause, [switch]));
-            }
-            // Perhaps a manager began there, or its priority changed.
-            Kept::Trap(trap::CAPABILITY, from) if from.is_unicast() => {
-                front.desk.asked_by(Way::Lid(*from));
+            Kept::Trap(notice, from) => {
+                let model = self.subnet.as_ref().map(|subnet| &subnet.model);
+                let port = model.and_then(|model| Some(model.graph.port_guid(model.lids.port(from.0)?)));
+                if let Some(guid) = port {
+                    self.registry.pass_on(notice, mad::Guid(guid));
+                }
+                match notice.number() {
+                    trap::LINK_STATE => {
+                        let switch = model.and_then(|model| model.switch_of(*from));
+                        let cause = || format!("trap {} from LID {from}", trap::LINK_STATE);
+                        switch.into_iter().for_each(|switch| pending.add(front.now(), cause, [switch]));
+                    }
+                    // Perhaps a manager began there, or its priority changed.
+                    trap::CAPABILITY if from.is_unicast() => front.desk.asked_by(Way::Lid(*from)),
+                    _ => {}
+                }
             }
             Kept::Told { modifier: control::HANDOVER, sender, by } => {
                 self.waiting = None;
                 self.need = Some(format!("{} handed over", sender.guid()));
                 Self::acknowledge(front, *by)?;
             }
-            Kept::Trap(..) | Kept::Told { .. } => {}
+            Kept::Told { .. } => {}
         }
         Ok(())
     }
@@ -211,6 +243,7 @@ impl Manager {
         match result {
             Ok(repaired) if repaired.is_empty() => {}
             Ok(repaired) => {
+                self.look_at_ports(false);
                 self.done(
                     transport.now(),
                     repaired.failed_sets == 0 && repaired.active_links == repaired.links,

@@ -1,11 +1,12 @@
 //! Brings a fabric up: LIDs and link parameters, tables, and then active links.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
 use mad::sm::{LIDS_PER_BLOCK, LinearTable, PortInfo, SwitchInfo};
 use mad::values::SmState;
 use mad::{Mad, MadTransport};
+use topology::PortIx;
 use topology::routing::Tables;
 use topology::routing::check::Dependencies;
 
@@ -66,6 +67,7 @@ impl Manager {
         self.unsure.clear();
         tell("setting LIDs and link parameters, computing the forwarding tables (LFTs)");
         let at = transport.now();
+        model.reregister = self.stays && self.lost;
         let (graph, lids, engine) = (model.graph.clone(), model.lids.clone(), self.options.engine);
         let mut routes = std::thread::scope(|scope| {
             let computing = scope.spawn(|| Routes::first(&graph, &lids, engine));
@@ -75,6 +77,12 @@ impl Manager {
             armed?;
             routes?.map_err(ManageError::from)
         })?;
+        // Who was not reached is asked when the fabric is brought up again.
+        self.lost &= !(model.reregister && failures.count == 0);
+        model.reregister = false;
+        let ends: Vec<PortIx> =
+            model.lids.iter().map(|one| one.1).filter(|port| model.path_to(*port).is_some()).collect();
+        self.set_keys(transport, &mut model, &ends, (&mut sets, &mut failures), stop)?;
         self.set_switches(transport, &mut model, &mut sets, &mut failures, stop)?;
         seconds.ports_and_routes = elapsed(transport, at);
 
@@ -171,7 +179,9 @@ impl Manager {
         ended
     }
 
-    /// Writes tables step by step. A block counts as written when its switch has returned it.
+    /// Writes tables step by step. A block counts as written when its switch has returned it. Where one did
+    /// not, the further steps leave that block alone at all switches, as they rely on the step before: the
+    /// entries of its LIDs are written when everything is tried again.
     pub(super) fn write_tables<T: MadTransport + ?Sized>(
         &mut self,
         transport: &mut T,
@@ -181,6 +191,7 @@ impl Manager {
         failures: &mut Failures,
         stop: &dyn Fn() -> bool,
     ) -> Result<(), ManageError> {
+        let mut failed_blocks = BTreeSet::new();
         for stage in steps {
             if stage.after_drain {
                 self.drain(transport, model, stop)?;
@@ -194,8 +205,11 @@ impl Manager {
             let work = Work { good: &mut good, counts, failures };
             // A switch to which no cable leads keeps what it has: what it lacks is written when it is back.
             let reached = |set: &Set| matches!(set, Set::Table(node, ..) if model.path(*node).is_some());
-            let sets = model.written.to_write(&stage.tables).filter(reached);
+            let is_sure =
+                |set: &Set| !matches!(set, Set::Table(_, block, _) if failed_blocks.contains(block));
+            let sets = model.written.to_write(&stage.tables).filter(reached).filter(is_sure);
             let result = self.send(transport, model, work, sets, stop);
+            failed_blocks.extend(ended.iter().filter(|one| !one.2).map(|one| one.1));
             for (node, block, is_written) in ended {
                 let row = stage.tables.index_of(node);
                 let entries = row.and_then(|row| stage.tables.block(row, block.into()));
@@ -208,7 +222,7 @@ impl Manager {
     }
 
     /// Waits until no packet can be under way that went by former entries.
-    fn drain<T: MadTransport + ?Sized>(
+    pub(super) fn drain<T: MadTransport + ?Sized>(
         &self,
         transport: &mut T,
         model: &Model,

@@ -1,12 +1,16 @@
 //! What is found out and decided before anything is set: the nodes, who else manages, LIDs, and
 //! the tables that switches hold.
 
+use std::collections::BTreeSet;
+
 use fabric::sweep::{self, Found};
 use mad::MadTransport;
-use topology::NodeIx;
 use topology::routing::Tables;
+use topology::{NodeIx, PortIx};
 
 use super::{ManageError, Manager, elapsed};
+use crate::flaps;
+use crate::keys::Keys;
 use crate::lids;
 use crate::model::Model;
 use crate::ordered;
@@ -85,10 +89,32 @@ impl Manager {
         let tops: Vec<u16> =
             found.nodes.iter().map(|node| node.switch.map_or(0, |info| info.linear_top())).collect();
         let mut model = Model::new(found, home, ids);
+        if let Some(partitions) = &self.options.partitions {
+            let ends = model.lids.iter().map(|one| one.1);
+            model.keys = Some(Keys::new(&model.graph, partitions, ends, model.here()));
+        }
         if let Some((tables, silent)) = held {
             take_over(&mut model, &tables, &silent, &tops);
         }
+        self.keep_held(&mut model, transport.now());
         Ok(Prepared { model, anomalies, seconds })
+    }
+}
+
+impl Manager {
+    /// Cables that are held back stay so in a new model.
+    fn keep_held(&mut self, model: &mut Model, now: std::time::Duration) {
+        let held = model.whole.links().map(|(port, far)| port.min(far));
+        let held: BTreeSet<PortIx> = held
+            .filter(|port| flaps::cable(&model.whole, *port).is_some_and(|it| self.flaps.holds(it, now)))
+            .collect();
+        if !held.is_empty() {
+            let spared = model.hold_back(&held);
+            spared
+                .iter()
+                .filter_map(|port| flaps::cable(&model.whole, *port))
+                .for_each(|it| self.flaps.spare(it));
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
 
 use mad::sm::{NodeInfo, PortInfo, SwitchInfo};
 use mad::windowed::Outcome;
@@ -11,7 +12,9 @@ use topology::routing::check::Dependencies;
 use topology::{Kind, NodeIx, PortIx};
 
 use super::{Failures, ManageError, Manager, Subnet, Work, elapsed, meanwhile, why, words};
-use crate::change::{Change, is_same_peer, of_port};
+use crate::change::{Change, is_same_peer, is_up, of_port};
+use crate::flaps::{self, Flaps};
+use crate::keys::end_of;
 use crate::model::Model;
 use crate::report::{Repaired, Sets};
 use crate::routes::{Manner, Routes, Stage, stages};
@@ -29,6 +32,8 @@ struct Course {
     failures: Failures,
     down: BTreeSet<PortIx>,
     up: BTreeSet<PortIx>,
+    /// Cables that are held back from now on.
+    held: BTreeSet<PortIx>,
 }
 
 /// What the ports of switches report, and of each switch that did not respond one request and why.
@@ -55,12 +60,23 @@ impl Manager {
         if let Some(what) = self.look(transport, subnet, switches, &mut course, stop)? {
             return Ok(Err(what));
         }
-        let Course { mut sets, mut failures, down, up } = course;
+        let Course { mut sets, mut failures, down, up, held: held_back } = course;
         let (mut manner, mut entries, mut changed) = (Manner::AtOnce, 0, BTreeSet::new());
         let is_changed = !down.is_empty() || !up.is_empty() || !subnet.model.written.is_whole();
         if is_changed {
             let mut routes = meanwhile(transport, || subnet.routes.again(&subnet.model.graph))??;
             let Subnet { model, held, .. } = subnet;
+            let ends: Vec<PortIx> = up
+                .iter()
+                .flat_map(|port| [Some(*port), model.graph.peer(*port)])
+                .flatten()
+                .filter_map(|port| end_of(&model.graph, port))
+                .collect();
+            if let Some(keys) = &mut model.keys {
+                // Whoever is behind the cable may have started anew.
+                ends.iter().for_each(|port| keys.forget(*port));
+            }
+            self.set_keys(transport, model, &ends, (&mut sets, &mut failures), stop)?;
             // A link that came back is made active first: no entry leads to it yet, or one that is right.
             self.set_ports(transport, model, Step::Arm, &mut sets, &mut failures, stop)?;
             self.set_ports(transport, model, Step::Activate, &mut sets, &mut failures, stop)?;
@@ -96,6 +112,7 @@ impl Manager {
             cause: cause.to_owned(),
             down: down.iter().map(place).collect(),
             up: up.iter().map(place).collect(),
+            quarantined: held_back.iter().map(place).collect(),
             changed_entries: entries,
             changed_switches: changed.len(),
             manner,
@@ -107,6 +124,7 @@ impl Manager {
             findings: failures.named,
             failed_sets: failures.count,
             seconds,
+            seconds_after: elapsed(transport, begun) - seconds,
         }))
     }
 
@@ -143,10 +161,11 @@ impl Manager {
                         let place = fabric::names::place(&model.whole, port);
                         return Ok(Some(format!("a new cable at {place}")));
                     }
-                    None => {}
+                    None => self.still_down(transport.now(), model, *port, info),
                 }
                 model.ports[port.index()] = Some(*info);
             }
+            let up = self.hold_back(transport.now(), model, up, &mut down, course);
             if let Some(what) = self.meet(transport, model, &up, stop)? {
                 return Ok(Some(what));
             }
@@ -175,6 +194,60 @@ impl Manager {
             }
         }
         Ok(None)
+    }
+
+    /// A cable that is held back has to be up for a while from now on, if it is down.
+    fn still_down(&mut self, now: Duration, model: &Model, port: PortIx, info: &PortInfo) {
+        let cable = flaps::cable(&model.whole, port).filter(|_| !is_up(info));
+        if let Some(cable) = cable.filter(|cable| self.flaps.holds(*cable, now)) {
+            self.flaps.fell(cable, now);
+        }
+    }
+
+    /// Counts which cables fell, and takes those that fall too often for down though they are up. What is
+    /// left of the ports that came up. Cables to CAs are not held back, as no route changes with them; nor
+    /// are those without which nothing leads to one of their ends.
+    fn hold_back(
+        &mut self,
+        now: Duration,
+        model: &mut Model,
+        up: Vec<PortIx>,
+        down: &mut BTreeSet<PortIx>,
+        course: &mut Course,
+    ) -> Vec<PortIx> {
+        let is_switch = |port: PortIx| model.whole.kind(model.whole.owner(port)) == Kind::Switch;
+        let between = |port: &PortIx| is_switch(*port) && model.whole.peer(*port).is_some_and(is_switch);
+        let renewed = up.iter().filter_map(|port| model.cable(*port)).filter(|it| !model.down.contains(it));
+        let fell = down.difference(&model.down).copied();
+        let fell: BTreeSet<PortIx> = fell.chain(renewed).filter(between).collect();
+        for port in &fell {
+            if flaps::cable(&model.whole, *port).is_some_and(|cable| self.flaps.fell(cable, now)) {
+                course.held.insert(*port);
+            }
+        }
+        let holds = |flaps: &Flaps, port: PortIx| {
+            flaps::cable(&model.whole, port).is_some_and(|cable| flaps.holds(cable, now))
+        };
+        let mut held: BTreeSet<PortIx> = up
+            .iter()
+            .filter(|port| holds(&self.flaps, **port))
+            .filter_map(|port| model.cable(*port))
+            .collect();
+        if held.is_empty() {
+            return up;
+        }
+        let before = model.down.clone();
+        model.set_down(down.difference(&held).copied().collect());
+        for spared in model.hold_back(&held) {
+            if let Some(cable) = flaps::cable(&model.whole, spared) {
+                self.flaps.spare(cable);
+            }
+            held.remove(&spared);
+            course.held.remove(&spared);
+        }
+        model.set_down(before);
+        down.extend(&held);
+        up.into_iter().filter(|port| model.cable(*port).is_none_or(|cable| !held.contains(&cable))).collect()
     }
 
     /// Clears the switches' mark of a changed port, before the ports are read: a change after that sets it
@@ -277,7 +350,7 @@ impl Manager {
                     let lid = || Some(info.lid()) == model.lids.base(port).map(Lid);
                     model.whole.number(port) > 0 || is_ours && lid()
                 }
-                Subject::Table(..) | Subject::Manager(_) => true,
+                Subject::Table(..) | Subject::Keys(..) | Subject::Multicast(..) | Subject::Manager(_) => true,
             };
             if !is_same {
                 what.get_or_insert(format!("{} is not what it was", words(&model.whole, subject)));

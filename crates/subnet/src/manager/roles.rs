@@ -16,7 +16,8 @@ use crate::front::{Front, Kept};
 use crate::lids;
 use crate::model::own_port;
 use crate::peer::{Peer, Verdict, control, judge};
-use crate::report::{BroughtUp, Repaired};
+use crate::report::{BroughtUp, Grouped, Repaired};
+use crate::sa::registry::Registry;
 
 /// What happened.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,6 +26,8 @@ pub enum Event {
     Repaired(Box<Repaired>),
     /// The fabric was swept and brought up: why, and what came of it.
     BroughtUp(String, Box<BroughtUp>),
+    /// Multicast tables were written, as members of groups or cables changed.
+    Grouped(Box<Grouped>),
     /// The state among other managers changed, or what is waited for.
     Role {
         /// The state that it has now.
@@ -49,6 +52,7 @@ impl Manager {
         stop: &dyn Fn() -> bool,
     ) -> Result<(), ManageError> {
         let ended = |now: Duration| stop() || until.is_some_and(|until| now >= until);
+        self.stays = true;
         self.at_desk(transport, |this, front| {
             this.introduce(front, stop)?;
             while !ended(front.now()) {
@@ -146,6 +150,7 @@ impl Manager {
                 let up = self.up(front, around, &mut |_| (), stop)?;
                 self.done(front.now(), up.failed_sets == 0 && up.active_links == up.links);
                 event(Event::BroughtUp(why, Box::new(up)));
+                self.look_at_ports(true);
                 Ok(())
             }
         }
@@ -172,6 +177,7 @@ impl Manager {
         event: &mut dyn FnMut(Event),
     ) {
         front.desk.me.state = SmState::STANDBY;
+        (self.registry, self.lost) = (Registry::new(self.options.partitions.as_ref()), true);
         (self.subnet, self.need, self.waiting, self.again) = (None, None, None, None);
         self.superior = Some(Peer { missed: 0, ..peer });
         (self.learns, self.has_served) = (true, true);
@@ -185,6 +191,7 @@ impl Manager {
         event: &mut dyn FnMut(Event),
     ) {
         front.desk.me.state = SmState::DISCOVERING;
+        (self.registry, self.lost) = (Registry::new(self.options.partitions.as_ref()), true);
         (self.subnet, self.need, self.waiting, self.again) = (None, None, None, None);
         self.superior = None;
         event(Event::Role { state: SmState::DISCOVERING, why });

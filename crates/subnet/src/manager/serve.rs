@@ -25,6 +25,12 @@ impl Manager {
         if self.subnet.is_none() {
             return Ok(false);
         }
+        while let Some((from, transaction)) = front.desk.next_acknowledged() {
+            self.registry.subscriptions.heard(from, transaction);
+        }
+        for (to, mad) in self.registry.subscriptions.outgoing(front.now()) {
+            front.send_soon(&to, &mad)?;
+        }
         let mut managers = None;
         for _ in 0..TURN {
             let Some(received) = front.desk.next_asked() else { return Ok(false) };
@@ -60,8 +66,9 @@ impl Manager {
             }
             return Ok(());
         }
-        let view = View { model: &subnet.model, tables: &subnet.model.written.tables, managers };
-        let response: Option<Mad> = match answer(&view, &received.mad) {
+        let tables = &subnet.model.written.tables;
+        let view = View { model: &subnet.model, tables, managers, key: self.options.key, now };
+        let response: Option<Mad> = match answer(&view, &mut self.registry, received) {
             Answer::One(mad) => Some(*mad),
             Answer::Table(header, bytes) => self.transfers.begin(now, to, &header, bytes),
         };

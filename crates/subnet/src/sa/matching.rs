@@ -39,8 +39,13 @@ impl<'a, T: Layout> Wanted<'a, T> {
 
     /// Does a record fit, but for the component `besides`?
     pub(crate) fn fits(&self, record: &T, besides: Option<u32>) -> bool {
+        self.fits_in(record, |bit| Some(bit) != besides)
+    }
+
+    /// Does a record fit in those components that `counts`?
+    pub(crate) fn fits_in(&self, record: &T, counts: impl Fn(u32) -> bool) -> bool {
         let (wanted, there) = (self.template.as_bytes(), record.as_bytes());
-        self.components.iter().filter(|one| Some(one.0) != besides).all(|(_, at, width)| {
+        self.components.iter().filter(|one| counts(one.0)).all(|(_, at, width)| {
             if *width <= 64 {
                 return bits::get(wanted, *at, *width) == bits::get(there, *at, *width);
             }

@@ -8,11 +8,10 @@ use topology::{Kind, PortIx};
 
 use super::matching::Wanted;
 use super::{Records, View, status};
+use crate::partitions::{DEFAULT, FULL, shared};
 
 /// Paths that one request may get.
 const MOST_PATHS: usize = 1 << 17;
-/// The partition of which all are full members.
-const PARTITION: u16 = 0xffff;
 /// Switches of the longest path that is followed.
 const MOST_HOPS: usize = 64;
 
@@ -45,13 +44,13 @@ impl Capacity {
 }
 
 /// Nominal rate of a link in Gb/s.
-fn rate_gbps(port: &PortInfo) -> u32 {
+pub(super) fn rate_gbps(port: &PortInfo) -> u32 {
     let lanes = f32::from(lanes(port.width_active()).unwrap_or(1));
     (lanes * port.speed_gbps().unwrap_or(2.5)) as u32
 }
 
 /// The code of a rate in Gb/s (15.2.5.16, Rate); that of the next lower rate if it has none.
-fn rate_code(gbps: u32) -> u8 {
+pub(super) fn rate_code(gbps: u32) -> u8 {
     const CODES: [(u32, u8); 22] = [
         (1200, 24),
         (800, 23),
@@ -80,7 +79,7 @@ fn rate_code(gbps: u32) -> u8 {
 }
 
 /// Does a value fit what is asked for: more than, less than, exactly, or the largest?
-fn suits(selector: u8, wanted: u32, there: u32) -> bool {
+pub(super) fn suits(selector: u8, wanted: u32, there: u32) -> bool {
     match selector {
         0 => there > wanted,
         1 => there < wanted,
@@ -156,15 +155,22 @@ pub(super) fn paths(view: &View<'_>, request: &Mad) -> Result<Records, Status> {
         return Err(status::NO_RESOURCES);
     }
     let is_level = !wanted.has(LEVEL) || asked.service_level() == 0;
-    let is_partition = !wanted.has(KEY) || asked.partition() | 0x8000 == PARTITION;
+    let of_key = |key: u16| !wanted.has(KEY) || asked.partition() & DEFAULT == key & DEFAULT;
     let none_wanted = wanted.has(PATHS) && asked.paths() == 0;
     let mut records = Records::default();
-    if !is_level || !is_partition || none_wanted {
+    if !is_level || none_wanted {
         return Ok(records);
     }
     let both = |bits: (u32, u32)| wanted.has(bits.0) && wanted.has(bits.1);
     for (from_lid, from) in &sources {
         for (to_lid, to) in &destinations {
+            // Ports that share no partition have no path (10.9.3).
+            let (keys, there) = (view.model.keys_of(*from), view.model.keys_of(*to));
+            let Some(key) = shared(keys, there, of_key)
+                .or_else(|| (from == to && of_key(DEFAULT)).then_some(FULL | DEFAULT))
+            else {
+                continue;
+            };
             let Some(found) = capacity(view, *from, *to, *to_lid) else { continue };
             let life = view.model.ports[from.index()].as_ref().map_or(18, PortInfo::subnet_timeout);
             let rate = rate_code(found.rate);
@@ -177,7 +183,7 @@ pub(super) fn paths(view: &View<'_>, request: &Mad) -> Result<Records, Status> {
             let mut record = PathRecord::default();
             record.set_destination_gid(&of_port(view, *to)).set_source_gid(&of_port(view, *from));
             record.set_destination_lid(Lid(*to_lid)).set_source_lid(Lid(*from_lid));
-            record.set_reversible(true).set_partition(PARTITION);
+            record.set_reversible(true).set_partition(key);
             record.set_mtu_selector(2).set_mtu(found.mtu).set_rate_selector(2).set_rate(rate);
             record.set_life_time_selector(2).set_life_time(life);
             records.add(&record)?;
@@ -191,7 +197,7 @@ fn of_port(view: &View<'_>, port: PortIx) -> [u8; 16] {
 }
 
 /// The rate of a code, in tenths of Gb/s, for comparisons: codes are not in order.
-fn gbps(code: u8) -> u32 {
+pub(super) fn gbps(code: u8) -> u32 {
     match code {
         2 => 25,
         3 => 100,

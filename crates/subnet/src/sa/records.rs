@@ -1,7 +1,10 @@
 //! Records of nodes, ports, switches, tables, links and managers (15.2.5).
 
+use std::collections::BTreeSet;
+
 use mad::sa_records::{
-    LinearTableRecord, LinkRecord, NodeRecord, PortInfoRecord, SmInfoRecord, SwitchInfoRecord,
+    LinearTableRecord, LinkRecord, MulticastTableRecord, NodeRecord, PortInfoRecord, SmInfoRecord,
+    SwitchInfoRecord,
 };
 use mad::sm::LIDS_PER_BLOCK;
 use mad::values::Status;
@@ -9,7 +12,9 @@ use mad::{Guid, Lid, Mad};
 use topology::{Kind, NodeIx, PortIx};
 
 use super::matching::{Component, Wanted};
+use super::registry::Registry;
 use super::{Records, View};
+use crate::multicast;
 
 /// Of [`NodeRecord`]: LID, versions, kind, ports, GUIDs, capacities, numbers, description.
 const NODE: [Component; 14] = [
@@ -200,6 +205,38 @@ pub(super) fn managers(view: &View<'_>, request: &Mad) -> Result<Records, Status
         record.sm_info_mut().set_key(0);
         if wanted.fits(&record, None) {
             records.add(&record)?;
+        }
+    }
+    Ok(records)
+}
+
+/// Of groups that this manager has written; what switches hold of others is not known.
+pub(super) fn multicast_tables(
+    view: &View<'_>,
+    registry: &Registry,
+    request: &Mad,
+) -> Result<Records, Status> {
+    let wanted = Wanted::<MulticastTableRecord>::new(
+        request,
+        &[(0, 0, 16), (1, 18, 4), (3, 22, 10)],
+        1 << 2 | 1 << 4,
+    )?;
+    let mut records = Records::default();
+    let graph = &view.model.graph;
+    let blocks: BTreeSet<u16> = registry.written.iter().map(|group| multicast::place(*group).0).collect();
+    for (lid, node) in switches_of(view, wanted.has(0).then(|| wanted.template().lid())) {
+        for block in &blocks {
+            for position in 0..multicast::positions(graph, node) {
+                let Some(held) = registry.held.get(graph.node_guid(node), position, *block) else { continue };
+                let mut record = MulticastTableRecord::default();
+                record.set_lid(Lid(lid)).set_position(position).set_block(*block);
+                for (at, ports) in held.iter().enumerate() {
+                    let _ = record.table_mut().set_ports(at, *ports);
+                }
+                if wanted.fits(&record, None) {
+                    records.add(&record)?;
+                }
+            }
         }
     }
     Ok(records)

@@ -22,7 +22,7 @@ fn graph() -> Graph {
 
 fn options() -> Options {
     let limits = mad::windowed::Limits { retries: 8, ..mad::windowed::Limits::default() };
-    Options { limits, light_sweep: 2 * SECOND, ..Options::default() }
+    Options { limits, light_sweep: 2 * SECOND, quarantine: 2 * SECOND, ..Options::default() }
 }
 
 fn port(agents: &Agents, name: &str) -> PortIx {
@@ -101,6 +101,10 @@ fn the_standby_takes_over_and_sets_no_table() {
         assert!(world.sets[&attribute::PORT_INFO] > 0, "the LID of the manager is set");
         let kinds: Vec<u16> = world.sets.keys().copied().collect();
         assert!(kinds.iter().all(|it| [attribute::PORT_INFO, attribute::SWITCH_INFO].contains(it)));
+        // What ports had registered is lost with the first manager: they are asked to register again.
+        let agents = &world.agents;
+        let asked = agents.graph().nodes_of(Kind::Host).filter_map(|host| agents.place(host));
+        assert!(asked.map(|port| agents.reregistered(port)).all(|times| times == 1));
     }
 }
 

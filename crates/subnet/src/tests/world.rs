@@ -203,6 +203,7 @@ impl Shared {
                 Event::BroughtUp(why, up) => format!("BroughtUp: {why}: {:?} {:?}", up.sets, up.findings),
                 Event::Repaired(it) => format!("Repaired: {}: {:?} {:?}", it.cause, it.sets, it.findings),
                 Event::Role { state, why } => format!("Role: {state}: {why}"),
+                Event::Grouped(it) => format!("Grouped: {it:?}"),
             };
             let at = world.now;
             if let Event::Role { state, .. } = &event

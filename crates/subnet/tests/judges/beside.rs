@@ -58,7 +58,7 @@ impl Fabric {
         }
     }
 
-    fn folder(&self) -> &PathBuf {
+    pub(crate) fn folder(&self) -> &PathBuf {
         match self {
             Self::Ibsim(simulator) => &simulator.folder,
             Self::Own { folder, .. } => folder,
@@ -81,7 +81,7 @@ impl Fabric {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    fn active_links(&self) -> usize {
+    pub(crate) fn active_links(&self) -> usize {
         let output = self.command("host00002", &["iblinkinfo"]).output().unwrap();
         String::from_utf8_lossy(&output.stdout).matches("Active/  LinkUp").count()
     }
@@ -97,7 +97,7 @@ impl Drop for Fabric {
     }
 }
 
-fn until(what: &str, mut done: impl FnMut() -> bool) {
+pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !done() {
         assert!(begun.elapsed() < WATCHDOG, "{what} did not come");
@@ -106,13 +106,13 @@ fn until(what: &str, mut done: impl FnMut() -> bool) {
 }
 
 /// OpenSM, which ends with the test.
-struct OpenSm {
+pub(crate) struct OpenSm {
     child: Child,
     log: PathBuf,
 }
 
 impl OpenSm {
-    fn start(fabric: &Fabric, node: &str, priority: u8) -> Self {
+    pub(crate) fn start(fabric: &Fabric, node: &str, priority: u8) -> Self {
         let folder = fabric.folder();
         let (config, log) = (folder.join("osm.conf"), folder.join(format!("osm-{node}-{priority}.log")));
         let text =

@@ -12,6 +12,7 @@
 
 mod beside;
 mod records;
+mod registered;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

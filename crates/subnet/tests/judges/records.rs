@@ -20,7 +20,7 @@ use super::beside::{Fabric, Ours};
 use super::missing;
 
 /// The lines of an answer, `name....value`, of the first record.
-fn fields(text: &str) -> BTreeMap<String, String> {
+pub(crate) fn fields(text: &str) -> BTreeMap<String, String> {
     let lines = text.lines().filter_map(|line| {
         let (name, value) = line.trim().split_once("..")?;
         Some((name.trim_end_matches(':').to_owned(), value.trim_start_matches('.').trim().to_owned()))
@@ -32,20 +32,20 @@ fn fields(text: &str) -> BTreeMap<String, String> {
     all
 }
 
-struct Asker {
-    transport: IbsimTransport,
-    to: Address,
+pub(crate) struct Asker {
+    pub(crate) transport: IbsimTransport,
+    pub(crate) to: Address,
 }
 
 impl Asker {
-    fn new(fabric: &Fabric, node: &str) -> Self {
+    pub(crate) fn new(fabric: &Fabric, node: &str) -> Self {
         let mut transport = IbsimTransport::connect(fabric.base(), node).unwrap();
         transport.refresh().unwrap();
         let to = Address::services(mad::MadTransport::sm_lid(&transport));
         Self { transport, to }
     }
 
-    fn table<T: Layout + 'static>(&mut self, attribute: u16, record: &T, mask: u64) -> Vec<T> {
+    pub(crate) fn table<T: Layout + 'static>(&mut self, attribute: u16, record: &T, mask: u64) -> Vec<T> {
         let asked = question(Method::GET_TABLE, attribute, record, mask);
         let limits = Limits { timeout: std::time::Duration::from_secs(5), ..Limits::default() };
         let (bytes, size) = fetch(&mut self.transport, &self.to, &asked, &limits).unwrap();
@@ -53,7 +53,17 @@ impl Asker {
     }
 
     fn one<T: Layout + 'static>(&mut self, attribute: u16, record: &T, mask: u64) -> Result<T, Status> {
-        let asked = question(Method::GET, attribute, record, mask);
+        self.ask(Method::GET, attribute, record, mask)
+    }
+
+    pub(crate) fn ask<T: Layout + 'static>(
+        &mut self,
+        method: Method,
+        attribute: u16,
+        record: &T,
+        mask: u64,
+    ) -> Result<T, Status> {
+        let asked = question(method, attribute, record, mask);
         match fetch(&mut self.transport, &self.to, &asked, &Limits::default()) {
             Ok((bytes, _)) => Ok(*T::view(&bytes).unwrap()),
             Err(FetchError::Refused(status)) => Err(status),
@@ -128,7 +138,7 @@ fn all_records(own: bool) {
     assert_eq!(asker.one(attribute::NODE, &stranger, 1), Err(Status(0x0300)), "no records");
     assert_eq!(asker.one(attribute::NODE, &stranger, 0), Err(Status(0x0400)), "too many");
     assert_eq!(asker.one(attribute::NODE, &stranger, 1 << 40), Err(Status(0x0200)), "no such field");
-    assert_eq!(asker.one(0x38, &stranger, 0), Err(Status::ATTRIBUTE_NOT_SUPPORTED), "no groups yet");
+    assert_eq!(asker.one(0x33, &stranger, 0), Err(Status::ATTRIBUTE_NOT_SUPPORTED), "no partitions yet");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
+use ::subnet::partitions::Partitions;
 use ::subnet::set::Set;
 use ::subnet::{Event, ManageError, Manager, Options};
 use mad::MadTransport;
@@ -23,14 +24,21 @@ const SCHEMA: &str = "tieline.fabric.manage/1";
 const GATHERED: usize = 64 << 10;
 
 pub(super) fn run(arguments: &Manage, output: Shown) -> Outcome {
+    let partitions =
+        arguments.partitions.as_deref().map(Partitions::read).transpose().map_err(Failure::usage)?;
+    for word in partitions.iter().flat_map(|partitions| &partitions.unknown) {
+        output.note(word);
+    }
     let options = Options {
         limits: limits(&arguments.live),
         engine: what_if::engine(&arguments.engine)?,
         record: arguments.state.clone(),
+        partitions,
         priority: arguments.priority,
         key: arguments.sm_key,
         poll: Duration::from_millis(arguments.poll),
         patience: arguments.polls,
+        quarantine: Duration::from_secs(arguments.quarantine.into()),
         light_sweep: Duration::from_secs(arguments.sweep.into()),
         ..Options::default()
     };
@@ -151,6 +159,9 @@ fn manage(
                     .map_err(Into::into)
                     .and_then(|value| print("brought_up", Some(why), value, text()))
             }
+            Event::Grouped(grouped) => serde_json::to_value(grouped)
+                .map_err(Into::into)
+                .and_then(|value| print("multicast", None, value, grouped.text())),
             Event::Role { state, why } => {
                 let value = json!({ "state": state.to_string(), "why": why });
                 print("role", None, value, format!("{state}: {why}\n"))
