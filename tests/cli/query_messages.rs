@@ -29,6 +29,12 @@ fn each_way_of_a_message_is_measured_by_its_size() {
         (&8192.into(), &serde_json::json!([]))
     );
     assert_eq!(shown["settings"]["measures_eager"], true);
+    assert_eq!(shown["settings"]["eager_trial_max_bytes"], 16384);
+    let provider = &shown["provider"];
+    assert_eq!(
+        ["eager_max_bytes", "eager_trial_max_bytes", "ring_bytes"].map(|name| provider[name].as_u64()),
+        [Some(16384), Some(32768), Some(262_144)]
+    );
     let Some(rows) = shown["measured"]["rows"].as_array() else {
         // One processor.
         assert!(shown["problem"].as_str().unwrap().contains("two processors"), "{shown}");
@@ -46,12 +52,13 @@ fn each_way_of_a_message_is_measured_by_its_size() {
         "Eager messages     : up to 8 KiB; up to half of the ring where that is measured to cost less\n",
         "Ring of each peer  : 64 KiB (environment)\n",
         "Longer messages    : the faster way, measured",
+        "libfabric provider : eager up to 16 KiB, up to 32 KiB where that is measured to cost less; rings of 256 KiB\n",
     ] {
         assert!(out.contains(line), "{line}: {out}");
     }
     assert_eq!(
         out.lines().filter(|line| line.contains("KiB ") || line.contains("MiB ")).count(),
-        10,
+        11,
         "{out}"
     );
     // Nothing is left of it.

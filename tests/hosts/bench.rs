@@ -200,6 +200,85 @@ fn latency_between_hosts_compares_what_leads_there_and_names_the_rest() {
     has_none_left(&hosts);
 }
 
+/// Messages of pairs and groups, and memory of the other host; every test has a row for each size.
+#[test]
+fn pt2pt_between_hosts_measures_messages_groups_and_memory() {
+    let _watchdog = Watchdog::usual("pt2pt between hosts");
+    let Some(hosts) = hosts() else { return };
+    let options = ["--rn", "8", "--sizes", "8,64K", "--iterations", "10", "--members", "3", "--window", "4"];
+    let tests =
+        ["latency", "bw", "bibw", "mr", "multi-lat", "barrier", "broadcast", "allreduce", "allgather"];
+    let of_memory = ["alltoall", "put", "get", "put-bw", "get-bw", "fetch-add", "compare-swap"];
+    let all = [&["pt2pt"][..], &tests, &of_memory, &options].concat();
+    let pt2pt = report(&hosts, &all);
+    assert_eq!([&pt2pt["schema"], &pt2pt["path"]], ["tieline.pt2pt/1", "ofi"], "{pt2pt}");
+    assert_eq!((&pt2pt["nodes"], &pt2pt["partial"]), (&serde_json::json!([4, 8]), &false.into()), "{pt2pt}");
+    let rows = pt2pt["rows"].as_array().unwrap();
+    let of = |test: &str| -> Vec<u64> {
+        let rows = rows.iter().filter(|row| row["test"] == test);
+        rows.map(|row| row["size_bytes"].as_u64().unwrap()).collect()
+    };
+    for test in tests.iter().chain(&of_memory) {
+        let sizes = match *test {
+            "barrier" => vec![0],
+            "fetch-add" | "compare-swap" => vec![8],
+            _ => vec![8, 64 << 10],
+        };
+        assert_eq!(of(test), sizes, "{test}: {pt2pt}");
+    }
+    for row in rows {
+        is_more(row, "ns");
+        assert_eq!(
+            (&row["iterations"], row["readings_ns"].as_array().unwrap().len()),
+            (&10.into(), 5),
+            "{row}"
+        );
+    }
+    let words = |more: &[&str]| {
+        let all = [&["bench", "pt2pt", "latency", "put"][..], &options, more].concat();
+        let (status, table, error) = hosts.tieline("host1", &all);
+        assert_eq!(status, 0, "{table}{error}");
+        table
+    };
+    let table = words(&[]);
+    assert!(table.starts_with("between nodes 4 and 8 over ofi, processor "), "{table}");
+    assert!(table.contains("; node 8 takes no part\n"), "{table}");
+    let osu = words(&["--layout", "osu"]);
+    let sizes = osu.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+    let sizes: Vec<_> = sizes.map(|line| line.split_whitespace().next().unwrap()).collect();
+    assert_eq!(sizes, ["8", "65536", "8", "65536"], "{osu}");
+    has_none_left(&hosts);
+}
+
+#[test]
+fn pt2pt_between_hosts_says_what_is_missing() {
+    let _watchdog = Watchdog::usual("pt2pt and an end that is missing");
+    let Some(hosts) = hosts() else { return };
+    let failed = |words: &[&str]| {
+        let (status, said, error) =
+            hosts.tieline("host1", &[&["bench", "pt2pt", "latency", "--quiet"], words].concat());
+        assert!(status != 0 && said.is_empty(), "{words:?}: {status} {said}{error}");
+        assert_eq!(error.lines().count(), 1, "{words:?}: {error}");
+        error
+    };
+    for (words, named) in [
+        (&["--rn", "4"][..], "node 4 is on this host, and --rn names a node of another one: leave --rn out"),
+        (&["--rn", "12"], "node 12"),
+        (&["--server"], "--rn"),
+        (&["--client", "--rn", "8"], "start one there with `tieline bench pt2pt --server --rn 4`"),
+    ] {
+        let error = failed(words);
+        assert!(error.contains(named), "{words:?}: {error}");
+    }
+    // A queue of a program has the port of the far member.
+    let port = (0x5e00_0000 + 4 * 64 + 1).to_string();
+    let taken = hosts.program("host2", env!("CARGO_BIN_EXE_tieline-reach"), &["queue", &port]).ready();
+    let error = failed(&["--rn", "8", "--sizes", "8"]);
+    assert!(error.contains("the end on node 8: rank 1: ") && error.contains(&port), "{error}");
+    drop(taken);
+    has_none_left(&hosts);
+}
+
 #[test]
 fn each_end_of_a_benchmark_can_be_started_by_hand_on_its_host() {
     let _watchdog = Watchdog::usual("a benchmark with a server on another host");
@@ -213,6 +292,12 @@ fn each_end_of_a_benchmark_can_be_started_by_hand_on_its_host() {
     let jitter =
         report(&hosts, &["jitter", "--client", "--rn", "8", "--seconds", "0.1", "--idle-seconds", "0"]);
     assert_eq!((&jitter["mechanism"], &jitter["idle"]), (&"put".into(), &serde_json::json!([])), "{jitter}");
+    let (status, said, error) = text(&server.wait_with_output().unwrap());
+    assert_eq!(status, 0, "{said}{error}");
+    let server = begun(&hosts, "host2", &["pt2pt", "--server", "--rn", "4"]);
+    let words = ["pt2pt", "latency", "--client", "--rn", "8", "--sizes", "8", "--iterations", "5"];
+    let pt2pt = report(&hosts, &words);
+    assert_eq!((&pt2pt["path"], pt2pt["rows"].as_array().unwrap().len()), (&"ofi".into(), 1), "{pt2pt}");
     let (status, said, error) = text(&server.wait_with_output().unwrap());
     assert_eq!(status, 0, "{said}{error}");
     assert!(agents(&hosts).is_empty());

@@ -196,6 +196,22 @@ fn two_programs_exchange_messages_and_a_killed_one_is_noticed() {
     assert!(output.status.code() == Some(1) && errors.contains("is gone"), "{errors}");
 }
 
+/// As in containers whose seccomp filter refuses them: messages come all the same, by the other way, and a
+/// wait that cannot sleep looks.
+#[test]
+fn messages_come_where_the_kernel_refuses_a_call() {
+    let _watchdog = Watchdog::usual("refused system calls");
+    let cluster = Cluster::up(2).unwrap();
+    let refused = compile("tests/messages/c/refused.c");
+    for (call, came) in
+        [("process_vm_readv", "read 0, in parts 5\n"), ("futex_waitv", "read 5, in parts 0\n")]
+    {
+        let mut sender = program(&cluster, &refused, &["8", "1", "4", "1", "send"]).spawn().unwrap();
+        assert_eq!(must(&mut program(&cluster, &refused, &["4", "1", "8", "1", call])), came, "{call}");
+        assert!(sender.wait().unwrap().success());
+    }
+}
+
 #[test]
 fn without_a_cluster_the_error_says_what_to_start() {
     let empty = Cluster::empty().unwrap();

@@ -7,7 +7,7 @@ use tieline::NodeId;
 use crate::cpus::ranges;
 
 /// Benchmarks with a server, by their commands.
-const SERVED: [&str; 6] = ["scipp", "scibench2", "dma", "intr", "jitter", "latency"];
+const SERVED: [&str; 7] = ["scipp", "scibench2", "dma", "intr", "jitter", "latency", "pt2pt"];
 
 /// How the other end of a measurement is started, if it is a command of its own.
 fn start(what: &str) -> String {

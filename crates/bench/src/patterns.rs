@@ -35,3 +35,4 @@ pub(crate) mod server;
 pub mod sisci;
 pub mod sizes;
 pub mod sockets;
+pub mod subnet;

@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 pub use self::judge::{Judged, Judgements};
 use crate::{
     acceptance::catalogue::{self, Copies, Entry, Fabric, Kind, Memory, Messages, Ofi, Sisci, Sockets},
-    patterns::programs::twins::Twin,
+    patterns::{programs::twins::Twin, subnet},
     quantity::{Dimension, Quantity},
     verdict::{Goal, Op},
 };
@@ -253,6 +253,14 @@ fn builtin(entry: &Entry) -> Threshold {
         ) => absolute(at_most, "s", false),
         Kind::Fabric(Fabric::Rate { at_least }) => absolute(at_least, "M/s", true),
         Kind::Fabric(Fabric::Memory { at_most, .. }) => absolute(at_most, "MB", false),
+        Kind::Fabric(Fabric::Subnet { load, limit, .. }) => match load {
+            subnet::Load::Paths => {
+                ratio = bounds_of(Goal::at_least(limit));
+                None
+            }
+            subnet::Load::Memory => absolute(limit, "MB", false),
+            _ => absolute(limit, "s", false),
+        },
         Kind::Sisci(Sisci::Copy { goal, .. }) => {
             ratio = bounds_of(goal);
             None
@@ -270,7 +278,6 @@ fn builtin(entry: &Entry) -> Threshold {
         Kind::Copies(Copies::TuneTime { at_most }) => absolute(at_most, "s", false),
         Kind::Overhead { at_most } => absolute(at_most, "ns", false),
         Kind::Sockets(Sockets::Start { at_most }) => absolute(at_most, "ms", false),
-        Kind::Sockets(Sockets::Reaches { load, at_least }) => absolute(at_least, load.unit(), true),
         Kind::Sockets(Sockets::Twin(Twin::IdleTime { at_most })) => absolute(at_most, "ms/min", false),
         Kind::Sockets(Sockets::Twin(Twin::IdleMemory { at_most })) => absolute(at_most, "kB", false),
         Kind::Connect { at_most } => absolute(at_most, "us", false),

@@ -187,6 +187,7 @@ fn of_bench(bench: &Bench) -> Meaning {
             no_runtime_dir: true,
             ..of("bench limits", Node::Nothing("it measures the machine, without a node"))
         },
+        Bench::Pt2pt(arguments) if arguments.rn.is_some() => of("bench pt2pt --rn", Node::One),
         Bench::Pt2pt(_) => Meaning {
             no_cluster: Some("its processes find each other without a cluster, or have one of their own"),
             no_runtime_dir: true,

@@ -19,7 +19,7 @@
 //! were measured: most defaults are those of MPICH. Each message is copied once on either side.
 //!
 //! **Where to start reading.** [`Group`] in `group.rs` has the calls, `call.rs` what all of them do with the
-//! queue, and `algorithms` a file for each operation.
+//! queue, and `algorithms` a file for each operation. [`measured`] is what benchmarks run.
 #![forbid(unsafe_code)]
 
 mod algorithms;
@@ -27,6 +27,7 @@ mod blocks;
 mod call;
 mod error;
 mod group;
+pub mod measured;
 pub mod operation;
 mod settings;
 mod signature;

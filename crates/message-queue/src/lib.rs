@@ -9,7 +9,8 @@
 //! let one peer's death or silence keep another peer's messages from going on; allocate, hash for safety
 //! or enter the kernel for a short message, but to wake a receiver that sleeps.
 //!
-//! **Not there yet.** Waits of a [`SharedQueue`] that peers wake.
+//! **Not there yet.** Sleeps that are ended by a peer's end, or by room for a send that waits: a sleeper
+//! looks for the former by itself, and does not sleep for long where it waits for the latter.
 //!
 //! **Where to start reading.** [`endpoint`] is the whole of it: `endpoint/send.rs` and `endpoint/arrive.rs`
 //! are the two ends of a message, `endpoint/cut.rs` those of one in several records. [`matching`] decides

@@ -106,6 +106,11 @@ pub trait Meeting {
         None
     }
 
+    /// Whether something may arrive, or be sent by a peer, for which nobody wakes: then no sleep is long.
+    fn has_silent_peers(&self) -> bool {
+        false
+    }
+
     /// Takes what has arrived.
     fn arrivals(&mut self) -> Vec<Arrival<Self::Outlet, Self::Inlet>>;
 }

@@ -36,8 +36,8 @@ pub(crate) struct Peer<O> {
     pub(crate) eager_max_bytes: usize,
     /// Up to here longer ones may go so, too, if that is measured to cost less; 0 if they never do.
     pub(crate) eager_longest_bytes: usize,
-    /// Whether they may.
-    measures_eager: bool,
+    /// Longest that is tried; 0 if none is.
+    eager_trial_max_bytes: usize,
     /// What was learnt of them: [`Path::Ring`] is eager, [`Path::Read`] offered. Once there is one.
     eager_paths: Option<Box<Paths>>,
     /// Longest part of such a message in one record.
@@ -147,7 +147,8 @@ pub(crate) struct Stream {
 
 impl<O: Outlet> Peer<O> {
     pub(crate) fn new(name: Name, settings: &Settings) -> Self {
-        let Settings { fetch, eager_max_bytes, measures_eager, cut_bytes, .. } = *settings;
+        let Settings { fetch, eager_max_bytes, cut_bytes, .. } = *settings;
+        let eager_trial_max_bytes = if settings.measures_eager { settings.eager_trial_max_bytes } else { 0 };
         Self {
             name,
             way: Way::Unknown,
@@ -159,7 +160,7 @@ impl<O: Outlet> Peer<O> {
             coming: Coming::default(),
             eager_max_bytes,
             eager_longest_bytes: 0,
-            measures_eager,
+            eager_trial_max_bytes,
             eager_paths: None,
             cut_bytes: cut_bytes.max(1),
             arriving: None,
@@ -173,7 +174,7 @@ impl<O: Outlet> Peer<O> {
     pub(crate) fn open(&mut self, outlet: O) {
         let longest = outlet.max_record_bytes().saturating_sub(BEGINNING_BYTES);
         self.eager_max_bytes = self.eager_max_bytes.min(longest);
-        self.eager_longest_bytes = if self.measures_eager { longest } else { 0 };
+        self.eager_longest_bytes = longest.min(self.eager_trial_max_bytes);
         self.way = Way::Open(outlet);
     }
 

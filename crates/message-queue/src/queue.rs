@@ -5,6 +5,9 @@ pub(crate) mod waiting;
 
 use std::time::{Duration, Instant};
 
+use shm::doorbell::Sleep;
+
+use crate::alarm::{Alarm, Armed};
 use crate::buffers::Buffers;
 use crate::endpoint::{Claimed, Counters, Direct, Endpoint, Mode, SendRequest, Sent, Space};
 use crate::error::Error;
@@ -353,7 +356,7 @@ impl<M: Meeting> MessageQueue<M> {
             return Ok(());
         }
         let Self { endpoint, patience, .. } = self;
-        if waiting.pause(patience, |limit| endpoint.sleep(limit))? {
+        for _ in 0..waiting.pause(patience, |limit| endpoint.sleep(limit))? {
             self.watch();
         }
         Ok(())
@@ -374,12 +377,42 @@ impl<M: Meeting> MessageQueue<M> {
         self.requests.take_all(requests)
     }
 
+    /// Whether a message is there that a receive would get, without a turn of progress, or none will come.
+    pub(crate) fn has_probed(&mut self, want: &Want) -> bool {
+        self.endpoint.probe(Space::Tagged, want).is_some() || self.hopeless(want).is_some()
+    }
+
+    /// As [`Endpoint::arm`].
+    pub(crate) fn arm(&mut self, alarm: &mut Alarm, sleep: &Sleep) -> Armed {
+        self.endpoint.arm(alarm, sleep, false)
+    }
+
+    /// Longest sleep of a thread that is armed.
+    pub(crate) fn longest_sleep(&self) -> Duration {
+        self.endpoint.longest_sleep()
+    }
+
+    /// As [`Endpoint::disarm`].
+    pub(crate) fn disarm(&mut self, sleep: &Sleep) {
+        self.endpoint.disarm(sleep);
+    }
+
+    /// As [`Endpoint::may_sleep_on`].
+    pub(crate) fn may_sleep_on(&self, lanes: usize) -> bool {
+        self.endpoint.may_sleep_on(lanes)
+    }
+
+    /// Lanes from which messages come.
+    pub(crate) fn lanes(&self) -> usize {
+        self.endpoint.lanes()
+    }
+
     /// Why no message will come that a receive would get.
     pub(crate) fn hopeless(&self, want: &Want) -> Option<Error> {
         self.endpoint.hopeless(want)
     }
 
-    /// Looks whether peers have ended: a system call.
+    /// Looks whether the next of the peers has ended: a system call.
     pub(crate) fn watch(&mut self) {
         self.endpoint.watch(&mut self.requests);
     }

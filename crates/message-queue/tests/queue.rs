@@ -72,6 +72,11 @@ fn eager_messages_beyond_the_limit_are_tried_and_measured() {
     // What no record of the ring takes is offered, as is everything beyond a limit that was chosen.
     assert_eq!(run(measured, measured.ring_bytes / 2), [0, MESSAGES]);
     assert_eq!(run(Settings { measures_eager: false, ..measured }, beyond), [0, MESSAGES]);
+    // What is longer than the longest that is tried is offered, too.
+    let of_provider = Settings::of_provider();
+    assert_eq!(run(of_provider, of_provider.eager_trial_max_bytes + 1), [0, MESSAGES]);
+    let tried = run(of_provider, of_provider.eager_trial_max_bytes);
+    assert!(tried.iter().all(|count| *count >= 3), "{tried:?}");
 }
 
 #[test]

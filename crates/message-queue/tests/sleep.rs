@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use message_queue::completion::{Completion, Ended};
 use message_queue::endpoint::{Endpoint, ReceiveRequest, SendRequest, Space};
-use message_queue::{Alarm, Armed, PeerId, Settings, Want};
+use message_queue::{Alarm, Armed, MessageQueue, Name, PeerId, Settings, SharedQueue, Want};
 use shm::doorbell::Sleep;
+use shm::sync::futex::AnyOf;
 
 /// Far longer than a message takes: who sleeps for all of it was not woken.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -118,4 +119,74 @@ fn nobody_sleeps_whom_nobody_would_wake() {
     // Something is there.
     let began = Instant::now();
     assert!(b.sleep(LIMIT) && began.elapsed() < LIMIT);
+}
+
+/// How often this thread of the process has given up its processor by itself.
+fn sleeps_of(thread: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/self/task/{thread}/status")).unwrap();
+    let counted = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    counted.unwrap().trim().parse().unwrap()
+}
+
+/// In a queue of one thread and in one of several, each of which waits for its own message.
+#[test]
+fn who_waits_for_long_takes_no_processor() {
+    const WAITS: usize = 3;
+    let (tell, told) = std::sync::mpsc::channel();
+    let mut sender = MessageQueue::new(Settings::default()).unwrap();
+    let of_sender = sender.name();
+    let receiver = |name: Name, queue: &mut MessageQueue, tag| {
+        let from = queue.peer(name);
+        (
+            queue.receive(Want::exactly(from, tag), vec![0; 8]),
+            queue.receive(Want::exactly(from, 9), vec![0; 8]),
+        )
+    };
+    let mut alone = MessageQueue::new(Settings::default()).unwrap();
+    let shared = SharedQueue::new(MessageQueue::new(Settings::default()).unwrap());
+    let names = [alone.name(), shared.with(|queue| queue.name())];
+    let own_number = |tell: &std::sync::mpsc::Sender<u32>| {
+        tell.send(rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()).unwrap();
+    };
+    let mut threads = Vec::new();
+    let telling = tell.clone();
+    threads.push(std::thread::spawn(move || {
+        let (request, begin) = receiver(of_sender, &mut alone, 0);
+        alone.wait(begin, None).unwrap();
+        own_number(&telling);
+        alone.wait(request, None).unwrap().error
+    }));
+    for tag in 0..WAITS {
+        let (shared, telling) = (shared.clone(), tell.clone());
+        threads.push(std::thread::spawn(move || {
+            let (request, begin) = shared.with(|queue| receiver(of_sender, queue, tag as u64));
+            shared.wait(begin, None).unwrap();
+            own_number(&telling);
+            shared.wait(request, None).unwrap().error
+        }));
+    }
+    let peers = names.map(|name| sender.peer(name));
+    let sent: Vec<_> = [peers[0], peers[1], peers[1], peers[1]]
+        .into_iter()
+        .map(|to| sender.send_bytes(to, 9, &[9; 8]).unwrap())
+        .collect();
+    sender.wait_all(&sent, Some(LIMIT)).unwrap();
+    let numbers: Vec<u32> = threads.iter().map(|_| told.recv_timeout(LIMIT).unwrap()).collect();
+    // Then all of them sleep as long as they ever do.
+    std::thread::sleep(Duration::from_millis(500));
+    let before: Vec<u64> = numbers.iter().map(|number| sleeps_of(*number)).collect();
+    let began = Instant::now();
+    std::thread::sleep(Duration::from_millis(640));
+    // Twice for each 64 ms; who looks every millisecond sleeps 32 times as often.
+    let most = began.elapsed().as_millis() as u64 / 8;
+    for (number, before) in numbers.iter().zip(before) {
+        let slept = sleeps_of(*number) - before;
+        assert!(slept <= most || !AnyOf::may_wait(), "{slept} sleeps, and at most {most} were expected");
+    }
+    for (to, tag) in [(peers[0], 0), (peers[1], 0), (peers[1], 1), (peers[1], 2)] {
+        sender.send_bytes(to, tag, &[7; 8]).unwrap();
+    }
+    for thread in threads {
+        assert_eq!(thread.join().unwrap(), None);
+    }
 }

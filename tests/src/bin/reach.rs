@@ -14,13 +14,14 @@ mod messages;
 #[path = "reach/series.rs"]
 mod series;
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 use series::{Series, Taker};
-use shm::sync::Ordering;
+use shm::sync::{AtomicBool, Ordering};
 use tieline::messages::Settings;
 use tieline::{
     DataInterrupt, Direction, DmaEntry, DmaState, Group, GroupId, InterruptNo, InterruptOptions, LinkError,
@@ -217,6 +218,7 @@ fn reach(node: &Node, remote: &RemoteSegment, words: &[&str]) -> Result<String> 
             remote.barrier()?;
             Ok("done".to_owned())
         }
+        ["put-watched", seed, offset, len] => put_watched(remote, seed, offset.parse()?, len.parse()?),
         ["put-and-store", seed, len, at, value] => {
             remote.put(0, &pattern(seed, 0, len.parse()?)?)?;
             remote.store_u32(at.parse()?, value.parse()?)?;
@@ -257,6 +259,29 @@ fn reach(node: &Node, remote: &RemoteSegment, words: &[&str]) -> Result<String> 
         ["event"] => Ok(format!("{:?}", remote.wait_event(TIMEOUT)?)),
         other => bail!("unknown order {other:?}"),
     }
+}
+
+/// Puts a block, and says which rails were not used at any time meanwhile.
+fn put_watched(remote: &RemoteSegment, seed: &str, offset: usize, len: usize) -> Result<String> {
+    let block = pattern(seed, offset, len)?;
+    let is_over = AtomicBool::new(false);
+    let (put, seen) = std::thread::scope(|scope| {
+        let watch = scope.spawn(|| {
+            let mut seen = BTreeSet::new();
+            while !is_over.load(Ordering::SeqCst) {
+                seen.extend(Some(rails(remote)).filter(|rails| rails != "all"));
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            seen
+        });
+        let put = remote.put(offset, &block).and_then(|()| remote.barrier());
+        is_over.store(true, Ordering::SeqCst);
+        (put, watch.join())
+    });
+    put?;
+    let Ok(seen) = seen else { bail!("the thread that watched has panicked") };
+    let seen: Vec<_> = seen.into_iter().collect();
+    Ok(if seen.is_empty() { "done".to_owned() } else { format!("done, meanwhile {}", seen.join("; ")) })
 }
 
 /// Puts the numbers from `number` to `last` at one place, a word each, and waits for each eighth. Where some

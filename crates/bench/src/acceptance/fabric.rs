@@ -17,6 +17,7 @@ use super::{
 use crate::{
     error::{BenchError, Result},
     figure::{Figure, ReferenceKind, Spec, Stat},
+    patterns::subnet::{unaffected, uplink},
     stats::paired::Block,
     verdict::Goal,
 };
@@ -25,6 +26,7 @@ mod live;
 mod memory;
 mod opensm;
 mod quality;
+mod subnet;
 
 /// Readings of a figure; the worst counts.
 const READINGS: usize = 5;
@@ -65,6 +67,7 @@ fn of(context: &mut Context<'_>, entry: &Entry, what: Fabric) -> Result<Figure> 
             memory::measure(context, entry, radix, layered, at_most)
         }
         Fabric::Fitting { at_most } => fitting(context, entry, at_most),
+        Fabric::Subnet { load, radix, limit } => subnet::measure(context, entry, load, radix, limit),
         Fabric::Quality { of, bisection, goal } => quality::measure(context, entry, of, bisection, goal),
     }
 }
@@ -147,12 +150,6 @@ fn fitting(context: &Context<'_>, entry: &Entry, at_most: f64) -> Result<Figure>
     of_seconds(context, entry, at_most, blocks, vec![why])
 }
 
-/// The first cable between a leaf and a switch above it.
-fn uplink(graph: &Graph) -> Option<PortIx> {
-    let is_switch = |port: PortIx| graph.kind(graph.owner(port)) == NodeKind::Switch;
-    graph.links().find(|(a, b)| is_switch(*a) && is_switch(*b)).map(|(a, _)| a)
-}
-
 fn reroute(context: &Context<'_>, entry: &Entry, at_most: f64) -> Result<Figure> {
     let graph = tree(RADIX)?;
     let lids = identifiers(&graph)?;
@@ -184,30 +181,6 @@ fn reroute(context: &Context<'_>, entry: &Entry, at_most: f64) -> Result<Figure>
             .to_owned(),
     ];
     of_seconds(context, entry, at_most, blocks, notes)
-}
-
-/// Counts the changed entries, and those of them whose route did not use the cable.
-fn unaffected(graph: &Graph, before: &Tables, after: &Tables) -> (usize, usize) {
-    let (mut all, mut whole) = (0, 0);
-    for change in before.changes(after) {
-        all += 1;
-        let mut at = change.switch;
-        for _ in 0..graph.node_count() {
-            let next = before
-                .port(at, change.lid)
-                .filter(|port| *port != 0)
-                .and_then(|port| graph.port(at, port))
-                .and_then(|port| graph.peer(port));
-            let Some(next) = next else { break };
-            at = graph.owner(next);
-            if graph.kind(at) != NodeKind::Switch {
-                break;
-            }
-        }
-        let end = before.lids().port(change.lid).map(|port| graph.owner(port));
-        whole += usize::from(end == Some(at));
-    }
-    (all, whole)
 }
 
 fn checked(context: &Context<'_>, entry: &Entry, at_most: f64) -> Result<Figure> {

@@ -23,7 +23,6 @@ pub(super) fn measure(context: &mut Context<'_>, entry: &Entry, what: Sockets) -
         Sockets::Start { at_most } => start(context, entry, at_most),
         Sockets::Beside { load, goal } => programs::beside(context, entry, load, goal),
         Sockets::AboveBaseline { load, goal } => programs::above_baseline(context, entry, load, goal),
-        Sockets::Reaches { load, at_least } => programs::reaches(context, entry, load, at_least),
         Sockets::Twin(twin) => twins::measure(context, entry, twin),
     }
 }

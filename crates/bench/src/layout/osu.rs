@@ -135,6 +135,8 @@ mod tests {
             schema: Report::SCHEMA.into(),
             env: Env::default(),
             environment: Vec::new(),
+            nodes: None,
+            path: None,
             cpus: [0, 1],
             pairs: 3,
             members: 2,

@@ -2,12 +2,15 @@
 //! size, as the OSU micro-benchmarks measure them for MPI.
 //!
 //! Of messages and groups each process has a message queue of its own ([`super::messages::Members`]); memory
-//! is a segment of one node that another one is connected to. A reading is the mean of as many messages, or
+//! is a segment of one node that another one is connected to. Between hosts each queue has a thread of the
+//! process of its host ([`client`], [`serve`]). A reading is the mean of as many messages, or
 //! calls, as take some milliseconds; of several readings the median counts.
 
+mod hosts;
 mod memory;
 mod report;
 mod runs;
+mod team;
 
 use std::sync::Arc;
 
@@ -16,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use runs::Running;
 use tieline::messages::set_variables;
 
+pub use hosts::{client, serve_hosts as serve};
 pub use report::{Report, Row};
 
 use super::{attach::Where, sizes};
@@ -28,6 +32,7 @@ use crate::{
     timer::Timer,
 };
 
+const WHAT: &str = "pt2pt";
 /// Most pairs, and most members of a group: each is a process.
 pub const PROCESSES_MAX: usize = 64;
 /// Readings of a size, of which the median counts.
@@ -177,6 +182,11 @@ impl Test {
         }
     }
 
+    /// Members that carry it out, if it is not one of memory.
+    const fn members(self, options: &Options) -> usize {
+        if self.is_of_group() { options.members } else { 2 * self.pairs(options) }
+    }
+
     /// Pairs that carry it out.
     const fn pairs(self, options: &Options) -> usize {
         if matches!(self, Self::Mr | Self::MultiLat) { options.pairs } else { 1 }
@@ -190,7 +200,7 @@ pub struct Options {
     pub tests: Vec<Test>,
     /// Sizes of a message or of a block.
     pub sizes_bytes: Vec<usize>,
-    /// The nodes of tests of memory ([`Test::is_of_memory`]); needed for these only.
+    /// The nodes: of tests of memory ([`Test::is_of_memory`]), or of all tests between hosts.
     pub place: Option<Where>,
     /// Pairs of [`Test::Mr`] and [`Test::MultiLat`].
     pub pairs: usize,
@@ -314,14 +324,33 @@ impl Options {
 /// A wrong option, too few processors, or a process that fails.
 pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
     options.check()?;
-    let cpus = cpus::pair(options.cpus, "pt2pt")?;
+    let cpus = cpus::pair(options.cpus, WHAT)?;
+    measured(options, &mut Place::Here(cpus), progress)
+}
+
+/// Where the ends are.
+enum Place<'a> {
+    /// Processes of this host, on these processors.
+    Here([usize; 2]),
+    Hosts(&'a mut hosts::Hosts),
+}
+
+/// Measures with ends that are there, or can be started.
+fn measured(options: &Options, place: &mut Place<'_>, progress: &mut dyn Progress) -> Result<Report> {
+    let (nodes, cpus, path) = match place {
+        Place::Here(cpus) => (None, *cpus, None),
+        Place::Hosts(hosts) => {
+            let (nodes, cpus, path) = hosts.place();
+            (Some(nodes.map(|node| node.get())), cpus, Some(path))
+        }
+    };
     let timer = Timer::new()?;
     let (started, steal) = (std::time::Instant::now(), env::steal_ms());
     let mut env = Env::gather(timer.record(), options.argv.clone(), 1);
     let mut rows = Vec::new();
     for (at, test) in options.tests.iter().enumerate() {
-        let place = (at as f64, options.tests.len() as f64);
-        match measure(*test, options, cpus, &mut rows, place, progress) {
+        let share = (at as f64, options.tests.len() as f64);
+        match measure(*test, options, place, &mut rows, share, progress) {
             // What there is, is reported.
             Err(_) if progress.stop() => break,
             measured => measured?,
@@ -332,6 +361,8 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
         schema: Report::SCHEMA.to_owned(),
         env,
         environment: set_variables().into_iter().map(str::to_owned).collect(),
+        nodes,
+        path,
         cpus,
         pairs: options.pairs,
         members: options.members,
@@ -341,23 +372,23 @@ pub fn run(options: &Options, progress: &mut dyn Progress) -> Result<Report> {
     })
 }
 
-/// Adds the rows of one test, which is number `place.0` of `place.1`.
+/// Adds the rows of one test, which is number `share.0` of `share.1`.
 fn measure(
     test: Test,
     options: &Options,
-    cpus: [usize; 2],
+    place: &mut Place<'_>,
     rows: &mut Vec<Row>,
-    place: (f64, f64),
+    share: (f64, f64),
     progress: &mut dyn Progress,
 ) -> Result<()> {
     let sizes = test.sizes(&options.sizes_bytes);
-    let mut running = Running::start(test, options, cpus, &progress.waiter())?;
+    let mut running = Running::start(test, options, place, &progress.waiter())?;
     for (done, size) in sizes.iter().enumerate() {
         if progress.stop() {
             break;
         }
         let what = test.of(*size);
-        progress.tell(&what, (place.0 + done as f64 / sizes.len() as f64) / place.1);
+        progress.tell(&what, (share.0 + done as f64 / sizes.len() as f64) / share.1);
         rows.push(running.row(*size, options)?);
     }
     Ok(())

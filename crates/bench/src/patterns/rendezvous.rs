@@ -41,12 +41,14 @@ pub enum Tool {
     Latency = 5,
     /// Requests and responses, between hosts.
     Scipp = 6,
+    /// Messages, groups and memory by size, between hosts.
+    Pt2pt = 7,
 }
 
 impl Tool {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Scibench2, Self::Dma, Self::Intr, Self::Jitter, Self::Latency, Self::Scipp];
+    pub const ALL: [Self; 7] =
+        [Self::Scibench2, Self::Dma, Self::Intr, Self::Jitter, Self::Latency, Self::Scipp, Self::Pt2pt];
 
     /// The name in the command line and in errors.
     pub const fn name(self) -> &'static str {
@@ -57,6 +59,7 @@ impl Tool {
             Self::Jitter => "jitter",
             Self::Latency => "latency",
             Self::Scipp => "scipp",
+            Self::Pt2pt => "pt2pt",
         }
     }
 

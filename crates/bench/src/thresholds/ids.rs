@@ -6,7 +6,7 @@ use crate::{
     patterns::{
         dma_bench, messages, ofi,
         programs::{Load, twins::Twin},
-        pt2pt, scibench2, scipp, sizes,
+        pt2pt, scibench2, scipp, sizes, subnet,
     },
     quantity::Dimension,
 };
@@ -76,11 +76,7 @@ const fn of_load(load: Load) -> Dimension {
 
 const fn dimension(kind: &Kind) -> Dimension {
     match kind {
-        Kind::Sockets(
-            Sockets::Beside { load, .. }
-            | Sockets::AboveBaseline { load, .. }
-            | Sockets::Reaches { load, .. },
-        ) => of_load(*load),
+        Kind::Sockets(Sockets::Beside { load, .. } | Sockets::AboveBaseline { load, .. }) => of_load(*load),
         Kind::Sockets(Sockets::Twin(Twin::IdleTime { .. })) => Dimension::Processor,
         Kind::Sockets(Sockets::Twin(Twin::IdleMemory { .. })) => Dimension::Memory,
         Kind::Sockets(Sockets::Twin(
@@ -89,8 +85,12 @@ const fn dimension(kind: &Kind) -> Dimension {
         Kind::Ring { .. }
         | Kind::Messages(Messages { load: messages::Load::Rate { .. }, .. })
         | Kind::Sockets(Sockets::Passthrough { .. })
-        | Kind::Fabric(Fabric::Rate { .. } | Fabric::Quality { .. }) => Dimension::Rate,
-        Kind::Fabric(Fabric::Memory { .. }) => Dimension::Memory,
+        | Kind::Fabric(
+            Fabric::Rate { .. } | Fabric::Quality { .. } | Fabric::Subnet { load: subnet::Load::Paths, .. },
+        ) => Dimension::Rate,
+        Kind::Fabric(Fabric::Memory { .. } | Fabric::Subnet { load: subnet::Load::Memory, .. }) => {
+            Dimension::Memory
+        }
         Kind::Put { .. }
         | Kind::Store { .. }
         | Kind::Load { .. }

@@ -65,7 +65,8 @@ pub(crate) enum Bench {
                             tieline bench pt2pt mr --pairs 4 --sizes 8\n  \
                             tieline bench pt2pt barrier allreduce --members 8\n  \
                             tieline bench pt2pt put get fetch-add --sizes 8,4K\n  \
-                            tieline bench pt2pt bw --layout osu              # for scripts that read osu_bw"
+                            tieline bench pt2pt bw --layout osu              # for scripts that read osu_bw\n  \
+                            tieline bench pt2pt latency allreduce --rn 8     # node 8 is on another host"
     )]
     Pt2pt(Pt2pt),
     /// Measure links between hosts: half round trip and bandwidth of pairs of nodes on two hosts, and

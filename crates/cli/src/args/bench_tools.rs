@@ -164,9 +164,18 @@ pub(crate) struct Pt2pt {
     /// What to measure: latency (half a round trip), bw (one direction), bibw (both), mr and
     /// multi-lat (several pairs), barrier, broadcast, allreduce, allgather, alltoall (a group);
     /// put, get, put-bw, get-bw, fetch-add, compare-swap (memory of another node, on a cluster of
-    /// its own) [default: latency bw bibw]
+    /// its own, or of --rn) [default: latency bw bibw]
     #[arg(value_name = "TEST", value_parser = test)]
     pub tests: Vec<pt2pt::Test>,
+    /// Measure between two hosts: node of the other one, on which an agent serves
+    #[arg(long, value_name = "ID")]
+    pub rn: Option<NodeId>,
+    /// Run the end that serves; the one that measures is on node --rn, on another host
+    #[arg(long, requires = "rn", conflicts_with = "client")]
+    pub server: bool,
+    /// Run the end that measures; one that serves was started on node --rn, on another host
+    #[arg(long, requires = "rn")]
+    pub client: bool,
     /// Sizes of a message or block, such as 8,4K,1M; of allreduce multiples of 8; fetch-add and
     /// compare-swap change 8 bytes [default: 1 to 4M]
     #[arg(long, value_name = "SIZE", value_delimiter = ',', value_parser = size)]
@@ -184,7 +193,8 @@ pub(crate) struct Pt2pt {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub iterations: Option<u32>,
     /// Processors of the two ends of a pair; members of groups take turns on them; put, get and
-    /// the like run on the first [default: two are chosen]
+    /// the like run on the first. With --rn: those of this host's ends, which take turns on them
+    /// [default: two are chosen, with --rn all that may be used]
     #[arg(long, value_name = "A,B", value_parser = cpus)]
     pub cpus: Option<[usize; 2]>,
     /// How the result is printed: tables, or as the OSU micro-benchmarks 7.4 print it

@@ -35,7 +35,8 @@ pub(crate) enum FabricAction {
                             IBSIM_SOCKNAME=lab ibsim-run ibnetdiscover     # in another terminal\n  \
                             echo 'unlink leaf000 1' | tieline fabric serve net.toml     # commands on standard input\n\n\
                             Commands: unlink, relink NODE PORT (unplug or plug its cable); down, up NODE; counter NODE PORT NAME VALUE \
-                            (set a counter); counters, port NODE PORT (print); lose NODE PORT N (drop N of 1000 MADs at this port); describe NODE \
+                            (set a counter); counters, port NODE PORT (print); lose, double, garble NODE PORT N (drop, repeat, change N of 1000 MADs at this port); delay NODE PORT MS; reboot NODE; \
+                            guid NODE GUID (replace it); sets NODE refuse, ignore or take; describe NODE \
                             TEXT (set the NodeDescription); clients; quit.")]
     Serve(Serve),
     /// Manage a fabric as its subnet manager (SM): set LIDs, forwarding tables (LFTs) and link states,
@@ -48,8 +49,8 @@ pub(crate) enum FabricAction {
                             tieline fabric manage --ibsim lab --at spine001 --priority 1     # a second one, which stands by\n\n\
                             Of several SMs the one with the highest priority manages, of equal ones that with the lowest port GUID; the others stand \
                             by and take over. With --once it refuses to start beside a master.\n\n\
-                            The master answers path and other records of subnet administration. Not there yet: multicast groups, services, reports; \
-                            partitions, SL-to-VL maps and VL arbitration stay as they are; M_Key and LMC are set to 0. Tried on simulators only: with --umad it needs \
+                            The master answers requests to subnet administration: paths and other records, multicast groups, services, subscriptions. \
+                            Not there yet: SL-to-VL maps and VL arbitration stay as they are; M_Key and LMC are set to 0. Tried on simulators only: with --umad it needs \
                             --plan-only."
     )]
     Manage(Manage),
@@ -218,6 +219,10 @@ pub(crate) struct Manage {
     /// ports keep the LIDs that they have]
     #[arg(long, value_name = "FILE")]
     pub state: Option<PathBuf>,
+    /// Write the P_Key tables of CAs and switches by this file, of the form of OpenSM's partitions.conf
+    /// [default: P_Key tables stay as they are]
+    #[arg(long, value_name = "FILE", conflicts_with = "plan_only")]
+    pub partitions: Option<PathBuf>,
     /// Routing engine: auto, minhop, updown, fattree, balanced, layered, grid or dragonfly; or OpenSM's names
     /// updn, ftree, dfsssp, dor, torus-2QoS
     #[arg(long, value_name = "ENGINE", default_value = "auto")]
@@ -235,6 +240,10 @@ pub(crate) struct Manage {
     /// Take over from a master after so many of these questions in a row without a response
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub polls: u32,
+    /// Hold back a cable between switches that goes down twice in a minute until it has been up for
+    /// this many seconds, twice as long each further time; 0: never
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u32).range(0..=600), conflicts_with_all = ["once", "plan_only"])]
+    pub quarantine: u32,
     /// Ask all switches at this interval, in seconds, whether a port changed, beside the traps that they send
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=86_400), conflicts_with_all = ["once", "plan_only"])]
     pub sweep: u32,

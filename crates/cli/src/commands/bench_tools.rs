@@ -18,6 +18,7 @@ use crate::exit::{Failure, Outcome, PASS};
 use crate::output::{Output, may_write};
 use ::verify::far_end::Benchmark;
 use ::verify::own::Removal;
+use tieline::NodeId;
 
 /// The role of this process.
 enum Role {
@@ -238,14 +239,14 @@ pub(super) fn latency(common: &Common, arguments: &Latency, output: Output) -> O
 pub(super) fn pt2pt(common: &Common, arguments: &Pt2pt, output: Output) -> Outcome {
     use pt2pt::Test;
     let or = |given: &[Test], default: &[Test]| if given.is_empty() { default } else { given }.to_vec();
-    let mut options = pt2pt::Options {
+    let options = |place| pt2pt::Options {
         tests: or(&arguments.tests, &[Test::Latency, Test::Bw, Test::Bibw]),
         sizes_bytes: if arguments.sizes.is_empty() {
             pt2pt::default_sizes()
         } else {
             arguments.sizes.clone()
         },
-        place: None,
+        place,
         pairs: arguments.pairs,
         members: arguments.members,
         window: arguments.window,
@@ -254,16 +255,26 @@ pub(super) fn pt2pt(common: &Common, arguments: &Pt2pt, output: Output) -> Outco
         argv: argv(),
     };
     let thresholds = read_thresholds(arguments.thresholds.as_deref(), "pt2pt", "pt2pt.")?;
-    options.check()?;
+    if !arguments.server {
+        options(None).check()?;
+    }
     may_write(arguments.json_file.as_deref())?;
-    let needs_nodes = options.tests.iter().any(|test| test.is_of_memory());
-    let own = needs_nodes.then(|| own_place(common, output)).transpose()?;
-    let _removal = own.map(|(place, removal)| {
-        options.place = Some(place);
-        removal
-    });
-    let mut measuring = Measuring::begin(output)?;
-    let report = pt2pt::run(&options, &mut measuring)?;
+    let mut measuring = Measuring::of(output);
+    let (report, _removal) = match arguments.rn {
+        None => {
+            let needs_nodes = options(None).tests.iter().any(|test| test.is_of_memory());
+            let own = needs_nodes.then(|| own_place(common, output)).transpose()?;
+            let (place, removal) = own.unzip();
+            (pt2pt::run(&options(place), measuring.begun()?)?, removal)
+        }
+        Some(rn) => {
+            let role = pt2pt_between_hosts(common, arguments, rn, output)?;
+            let options = |place| options(Some(place));
+            let tool = Tool { serve: pt2pt::serve, client: pt2pt::client, run: pt2pt::client };
+            let Some(played) = tool.play(role, options, &mut measuring)? else { return Ok(PASS) };
+            played
+        }
+    };
     let text = || match arguments.layout {
         Layout::Table => report.to_text(),
         Layout::Osu => report.to_osu(),
@@ -274,4 +285,29 @@ pub(super) fn pt2pt(common: &Common, arguments: &Pt2pt, output: Output) -> Outco
         file: arguments.json_file.as_deref(),
     };
     measuring.conclude(&report, text, rest)
+}
+
+fn pt2pt_between_hosts(
+    common: &Common,
+    arguments: &Pt2pt,
+    rn: NodeId,
+    output: Output,
+) -> Result<Role, Failure> {
+    let ends = Ends {
+        server: arguments.server,
+        client: arguments.client,
+        rn: Some(rn),
+        cpus: arguments.cpus,
+        same_core: false,
+        load: 0,
+        json_file: None,
+        thresholds: None,
+    };
+    let role = role(common, &ends, Benchmark::Pt2pt, output)?;
+    if matches!(role, Role::Both(..)) {
+        return Err(usage(format!(
+            "node {rn} is on this host, and --rn names a node of another one: leave --rn out to measure within this host"
+        )));
+    }
+    Ok(role)
 }

@@ -21,6 +21,8 @@ const ONE_PROCESSOR: &str =
 #[derive(Serialize)]
 struct Messages {
     settings: Shown,
+    /// Those of the libfabric provider.
+    provider: Shown,
     /// The variables that are set and change the settings.
     environment: Vec<&'static str>,
     /// Up to this size an eager message is the fastest way here.
@@ -40,6 +42,8 @@ struct Shown {
     eager_max_bytes: usize,
     /// Whether longer ones go so, too, where that is measured to cost less.
     measures_eager: bool,
+    /// The longest that is tried so.
+    eager_trial_max_bytes: usize,
     cut_bytes: usize,
     ring_bytes: usize,
     fetch: &'static str,
@@ -55,6 +59,7 @@ impl Shown {
         Self {
             eager_max_bytes: settings.eager_max_bytes,
             measures_eager: settings.measures_eager,
+            eager_trial_max_bytes: settings.eager_trial_max_bytes.min(settings.rounded_ring_bytes() / 2),
             cut_bytes: settings.cut_bytes,
             ring_bytes: settings.rounded_ring_bytes(),
             fetch: settings.fetch.name(),
@@ -81,6 +86,7 @@ pub(super) fn run(output: Output) -> Outcome {
     };
     let messages = Messages {
         settings: Shown::of(&settings),
+        provider: Shown::of(&Settings::of_provider()),
         environment: set_variables(),
         eager_is_fastest_to_bytes: measured.as_ref().and_then(Ways::eager_is_fastest_to),
         eager_longest_bytes: measured.as_ref().and_then(Ways::eager_longest),
@@ -119,6 +125,12 @@ impl Messages {
             from(FETCH),
             kept(settings.unexpected),
             kept(settings.unexpected_per_peer),
+        );
+        let Shown { eager_max_bytes, eager_trial_max_bytes, ring_bytes, .. } = self.provider;
+        let [eager, tried, ring] = [eager_max_bytes, eager_trial_max_bytes, ring_bytes].map(shown);
+        let _ = writeln!(
+            text,
+            "libfabric provider : eager up to {eager}, up to {tried} where that is measured to cost less; rings of {ring}"
         );
         if let Some(problem) = &self.problem {
             let _ = writeln!(text, "Not measured       : {problem}");

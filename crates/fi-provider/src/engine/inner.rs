@@ -9,8 +9,6 @@ use message_queue::{Error, Fetch, Settings};
 
 use super::endpoint::EAGER_MAX_BYTES;
 
-/// Memory of a ring for one direction between two end points.
-const RING_BYTES: usize = 256 << 10;
 /// How long a first message to a peer waits for the peer's answer. That needs only a little of the processor
 /// from the peer's process, and many programs take it for an error if their very first message finds no room.
 pub(super) const ANSWER_LIMIT: Duration = Duration::from_millis(50);
@@ -25,15 +23,16 @@ fn fetch() -> Fetch {
     }
 }
 
-/// What is chosen about them.
+/// What is chosen about those of messages. Where a way is forced, no other one is tried.
 pub(super) fn settings() -> Settings {
-    Settings {
-        ring_bytes: RING_BYTES,
-        eager_max_bytes: EAGER_MAX_BYTES,
-        measures_eager: false,
-        fetch: fetch(),
-        ..Settings::default()
-    }
+    let fetch = fetch();
+    let measures_eager = fetch == Fetch::Measured;
+    Settings { eager_max_bytes: EAGER_MAX_BYTES, measures_eager, fetch, ..Settings::of_provider() }
+}
+
+/// The same about those of operations on memory, whose messages have fixed ways.
+pub(super) fn settings_of_memory() -> Settings {
+    Settings { measures_eager: false, ..settings() }
 }
 
 /// The number of libfabric's for an error of a send.

@@ -26,7 +26,7 @@ use shm::doorbell::Sleep;
 
 use super::completion::Completion;
 use super::endpoint::Bound;
-use super::inner::{ANSWER_LIMIT, number_of, settings};
+use super::inner::{ANSWER_LIMIT, number_of, settings_of_memory};
 use super::memory::Counters;
 use super::name::{Name, PeerId};
 use super::slab::Slab;
@@ -91,7 +91,7 @@ impl MemoryLane {
 
     /// The one of the end point of that name.
     pub(crate) fn new(name: Name, is_target: bool, reports: Reports) -> Result<Self, Errno> {
-        let settings = settings();
+        let settings = settings_of_memory();
         let meeting = Datagrams::begin(name.second(), settings.ring_bytes)?;
         Ok(Self {
             inner: message_queue::Endpoint::with(meeting, settings),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use libc::c_int;
 use message_queue::{Alarm, Armed, Patience, Waiting};
-use shm::doorbell::Sleep;
+use shm::doorbell::{SURE_AFTER_NS, Sleep};
 use shm::sync::{AtomicBool, AtomicU32, Ordering, futex};
 
 use super::endpoint::Endpoint;
@@ -100,9 +100,12 @@ impl State {
     }
 }
 
+/// A peer may miss who is armed in that very moment, so no sleep is longer.
+const SLEEP_MAX: Duration = Duration::from_nanos(SURE_AFTER_NS);
+
 /// Sleeps if that is all right: whether it could, or need not.
 fn may_sleep(alarm: &Alarm, armed: Armed, limit: Duration) -> bool {
-    if armed == Armed::Asleep { alarm.sleep(limit) } else { armed == Armed::Awake }
+    if armed == Armed::Asleep { alarm.sleep(limit.min(SLEEP_MAX)) } else { armed == Armed::Awake }
 }
 
 /// Sleeps until there may be something, for `limit` at most: whether it could.
@@ -137,8 +140,8 @@ pub(crate) fn wait<R>(
             break None;
         }
         match waiting.pause(&mut patience, |limit| sleep(domain, awaited, limit, &is_over)) {
-            Ok(true) => domain.lock().watch(awaited),
-            Ok(false) => {}
+            Ok(0) => {}
+            Ok(_) => domain.lock().watch(awaited),
             Err(_) => break None,
         }
     };
@@ -202,8 +205,8 @@ pub(crate) fn wait_any(members: impl Fn() -> Vec<Member>, learnt: &Mutex<Patienc
             could
         };
         match waiting.pause(&mut patience, sleep) {
-            Ok(true) => all.iter().for_each(|member| member.domain.lock().watch(member.awaited)),
-            Ok(false) => {}
+            Ok(0) => {}
+            Ok(_) => all.iter().for_each(|member| member.domain.lock().watch(member.awaited)),
             Err(_) => break false,
         }
     };

@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use cancellation::without_points;
-use shm::doorbell::Sleep;
+use shm::doorbell::{SURE_AFTER_NS, Sleep};
 
 use super::Endpoint;
 use crate::alarm::{Alarm, Armed};
@@ -94,16 +94,40 @@ impl<M: Meeting> Endpoint<M> {
         is_any
     }
 
+    /// Whether nothing goes on that no peer wakes for.
+    fn is_idle(&self) -> bool {
+        let core = &self.core;
+        core.busy.is_empty() && core.asked.is_empty() && !core.is_any_lost
+    }
+
+    /// Lanes from which messages come.
+    pub(crate) fn lanes(&self) -> usize {
+        self.inboxes.iter().count()
+    }
+
+    /// Whether who was armed with so many lanes, and sleeps, is woken when there is something to do, and
+    /// nothing is there yet.
+    pub(crate) fn may_sleep_on(&self, lanes: usize) -> bool {
+        let has_none = |inbox: &Inbox<M::Inlet>| inbox.left_at.is_none() && inbox.inlet.is_empty();
+        self.is_idle()
+            && self.lanes() == lanes
+            && !self.meeting.has_arrivals()
+            && self.inboxes.iter().all(has_none)
+    }
+
     /// Sleeps until a peer sends something, for `limit` at most: whether it could. It cannot while something
     /// goes on by itself that no peer wakes for, such as a send that waits for room.
     ///
-    /// A peer may miss in the very moment that this end point goes to sleep; then it sleeps for all of
-    /// `limit`.
+    /// A peer may miss who goes to sleep in that very moment; then it is found after a millisecond.
     #[cold]
     pub fn sleep(&mut self, limit: Duration) -> bool {
-        let core = &self.core;
-        let is_idle = core.busy.is_empty() && core.asked.is_empty() && !core.is_any_lost;
-        is_idle && self.meeting.arrivals_word().is_some_and(|own| self.inboxes.sleep(own, limit))
+        let limit = limit.min(self.longest_sleep());
+        self.is_idle() && self.meeting.arrivals_word().is_some_and(|own| self.inboxes.sleep(own, limit))
+    }
+
+    /// Longest sleep of a thread that is armed.
+    pub(crate) fn longest_sleep(&self) -> Duration {
+        if self.meeting.has_silent_peers() { Duration::from_nanos(SURE_AFTER_NS) } else { Duration::MAX }
     }
 
     /// Has peers ring for a sleep of whoever holds the alarm, and adds to it what wakes the sleeper. Whether
@@ -114,9 +138,7 @@ impl<M: Meeting> Endpoint<M> {
     #[cold]
     pub fn arm(&mut self, alarm: &mut Alarm, sleep: &Sleep, lasts: bool) -> Armed {
         self.is_armed_for_good |= lasts;
-        let core = &self.core;
-        let is_idle = core.busy.is_empty() && core.asked.is_empty() && !core.is_any_lost;
-        let word = self.meeting.arrivals_handle().filter(|_| is_idle);
+        let word = self.meeting.arrivals_handle().filter(|_| self.is_idle());
         let Some(word) = word else { return Armed::Restless };
         alarm.add(word, 0);
         self.inboxes.arm(alarm, sleep, || self.meeting.has_arrivals())

@@ -12,7 +12,8 @@
 //! Where no peer would wake a sleeper, a wait looks for half of what leaving costs, and so loses no more by
 //! the one than by the other. (Half: two who wait for each other on one processor each count the other's
 //! looking as a cost of leaving, and would look ever longer.) A wait that is far longer sleeps all the same,
-//! a small part of the time that was waited already: that never makes it much longer.
+//! a small part of the time that was waited already: that never makes it much longer. A sleep from which
+//! peers wake is a larger part, and ends to look for peers that have ended, which wake nobody.
 
 use std::time::{Duration, Instant};
 
@@ -43,10 +44,13 @@ const IN_VAIN: u32 = 3;
 /// So many sleeps replace leaving after it has cost a slice once, and at most.
 const SLEEPS: u32 = 16;
 const SLEEPS_MAX: u32 = 1 << 12;
-/// A sleep of which no peer knows is this part of the time waited so far.
+/// A sleep of which no peer knows is this part of the time waited so far, and no longer than the next.
 const SLEEP_PART: u32 = 16;
-/// No sleep is longer: who has ended wakes nobody.
 const SLEEP_MAX: Duration = Duration::from_millis(1);
+/// One from which peers wake is this part, and at least and at most so long: who has ended wakes nobody.
+const WOKEN_PART: u32 = 4;
+const WOKEN_MIN: Duration = Duration::from_millis(1);
+const WOKEN_MAX: Duration = Duration::from_millis(64);
 /// After so many sleeps that were none, and brought nothing, a wait does without: a peer that is wrong could
 /// wake it all the time.
 const RESTLESS: u32 = 16;
@@ -165,7 +169,8 @@ impl Waiting {
         }
     }
 
-    /// A turn found nothing. Whether it slept, so that there is time to look for those who have ended.
+    /// A turn found nothing. If it slept, at how many peers there is time to look whether they have ended:
+    /// one for each millisecond; else none.
     ///
     /// `sleep` sleeps until a peer wakes it, for some time at most, and says whether it could.
     ///
@@ -176,12 +181,12 @@ impl Waiting {
         &mut self,
         patience: &mut Patience,
         sleep: impl FnOnce(Duration) -> bool,
-    ) -> Result<bool, Error> {
+    ) -> Result<u32, Error> {
         self.turns = self.turns.wrapping_add(1);
         self.left_for = None;
         let turns = if patience.had_better_leave() { TURNS_BEFORE_LEAVING } else { TURNS_PER_READING };
         if !self.is_alone && !self.turns.is_multiple_of(turns) {
-            return Ok(false);
+            return Ok(0);
         }
         self.look_at_clock(patience, sleep)
     }
@@ -191,10 +196,10 @@ impl Waiting {
         &mut self,
         patience: &mut Patience,
         sleep: impl FnOnce(Duration) -> bool,
-    ) -> Result<bool, Error> {
+    ) -> Result<u32, Error> {
         let now = Instant::now();
         let all = now.duration_since(*self.since.get_or_insert(now));
-        let left = self.limit.map_or(SLEEP_MAX, |limit| limit.saturating_sub(all));
+        let left = self.limit.map_or(WOKEN_MAX, |limit| limit.saturating_sub(all));
         if left.is_zero() {
             return Err(Error::TimedOut);
         }
@@ -202,12 +207,13 @@ impl Waiting {
         let is_long = waited >= GIVE_WAY;
         let had_better_sleep = is_long || self.in_vain >= IN_VAIN || patience.sleeps_left > 0;
         if had_better_sleep && waited >= patience.look && self.restless < RESTLESS {
-            let could = sleep(left.min(SLEEP_MAX));
+            let could = sleep(left.min((waited / WOKEN_PART).clamp(WOKEN_MIN, WOKEN_MAX)));
             patience.has_slept(could);
             if could {
                 self.is_alone = true;
-                self.restless = if now.elapsed() < NOBODY_MIN { self.restless + 1 } else { 0 };
-                return Ok(true);
+                let slept = now.elapsed();
+                self.restless = if slept < NOBODY_MIN { self.restless + 1 } else { 0 };
+                return Ok(to_watch(slept));
             }
         }
         // From then on each turn gives way: others may need the processor.
@@ -215,7 +221,7 @@ impl Waiting {
         if is_long {
             let pause = (waited / SLEEP_PART).min(SLEEP_MAX).min(left);
             cancellation::without_points(|| std::thread::sleep(pause));
-            return Ok(true);
+            return Ok(to_watch(pause));
         }
         if self.is_alone {
             let before = Instant::now();
@@ -225,8 +231,13 @@ impl Waiting {
             self.left_for = Some(took);
             self.in_vain += u32::from(!patience.was_nobody(took));
         }
-        Ok(false)
+        Ok(0)
     }
+}
+
+/// At how many peers it is looked after a sleep.
+fn to_watch(slept: Duration) -> u32 {
+    slept.as_millis().clamp(1, WOKEN_MAX.as_millis()) as u32
 }
 
 #[cfg(test)]
@@ -298,6 +309,24 @@ mod tests {
     }
 
     #[test]
+    fn the_longer_a_wait_the_longer_its_sleeps_and_the_more_peers_are_watched() {
+        let asked = |waited| {
+            let mut waiting = Waiting::new(None);
+            (waiting.is_alone, waiting.moved) = (true, Instant::now().checked_sub(waited));
+            let mut asked = None;
+            let _ = waiting.pause(&mut Patience::default(), |limit| {
+                asked = Some(limit);
+                true
+            });
+            asked
+        };
+        assert!(asked(GIVE_WAY) >= Some(WOKEN_MIN) && asked(40 * WOKEN_MIN) >= Some(10 * WOKEN_MIN));
+        assert_eq!(asked(Duration::from_secs(10)), Some(WOKEN_MAX));
+        let ms = Duration::from_millis;
+        assert_eq!([Duration::ZERO, ms(5), ms(1000)].map(to_watch), [1, 5, 64]);
+    }
+
+    #[test]
     fn a_wait_without_end_is_ended_by_its_limit() {
         let mut waiting = Waiting::new(Some(Duration::ZERO));
         let pause = |_| waiting.pause(&mut Patience::default(), |_| false).err();
@@ -314,9 +343,9 @@ mod tests {
                     asked = Some(limit);
                     true
                 });
-                assert_eq!(slept, Ok(asked.is_some()));
+                assert_eq!(slept.is_ok_and(|peers| peers > 0), asked.is_some());
             }
-            assert_eq!(asked, Some(SLEEP_MAX));
+            assert!(asked.is_some_and(|asked| (WOKEN_MIN..=WOKEN_MAX).contains(&asked)), "{asked:?}");
         };
         let mut waiting = Waiting::new(None);
         until_it_sleeps(&mut waiting);

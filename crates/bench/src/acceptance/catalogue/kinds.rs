@@ -7,6 +7,7 @@ use crate::{
         fleet, messages, ofi,
         programs::{Load, twins::Twin},
         pt2pt::Access,
+        subnet,
     },
     verdict::Goal,
 };
@@ -57,9 +58,9 @@ impl Entry {
         match self.kind {
             Kind::Sockets(Sockets::Twin(Twin::IdleTime { .. } | Twin::IdleMemory { .. })) => None,
             // A block starts the programs on both sides: of `nginx` it takes 13 s.
-            Kind::Sockets(
-                Sockets::Beside { .. } | Sockets::AboveBaseline { .. } | Sockets::Reaches { .. },
-            ) => Some(Duration::from_secs(60)),
+            Kind::Sockets(Sockets::Beside { .. } | Sockets::AboveBaseline { .. }) => {
+                Some(Duration::from_secs(60))
+            }
             Kind::Sockets(Sockets::Twin(_)) => Some(Duration::from_secs(25)),
             _ => None,
         }
@@ -178,13 +179,6 @@ pub enum Sockets {
         /// The goal of the ratio.
         goal: Goal,
     },
-    /// A well-known program with rings, which must reach a rate.
-    Reaches {
-        /// The load.
-        load: Load,
-        /// The limit, in the unit of its result.
-        at_least: f64,
-    },
     /// Our own program, in ways that are our own.
     Twin(Twin),
 }
@@ -260,6 +254,16 @@ pub enum Fabric {
     Fitting {
         /// The limit, in s.
         at_most: f64,
+    },
+    /// `tieline fabric manage` on a served tree of this radix.
+    Subnet {
+        /// What is measured.
+        load: subnet::Load,
+        /// Ports of a switch.
+        radix: u32,
+        /// The limit: in s at most, of memory in MB at most, of path records the least ratio to the
+        /// transport's own rate.
+        limit: f64,
     },
     /// Routes of fabrics with lost cables, compared with those of the best rival.
     Quality {

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 
 use super::*;
+use crate::patterns::subnet::high_water;
 
 /// The pause between two checks of a process.
 const PAUSE: Duration = Duration::from_millis(2);
@@ -68,10 +69,4 @@ fn peak(context: &Context<'_>, path: &std::path::Path, engine: &str) -> Result<f
     } else {
         Err(BenchError::Fabric(format!("`tieline fabric route` ended with {ended}")))
     }
-}
-
-/// Bytes, from the kernel's words about a process.
-fn high_water(status: &str) -> Option<f64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    Some(line.split_whitespace().next()?.parse::<f64>().ok()? * 1024.0)
 }

@@ -21,8 +21,14 @@ pub struct Report {
     /// Variables that were set and change how message queues work.
     #[serde(default)]
     pub environment: Vec<String>,
+    /// Between hosts: the node of the end that measured, and the other one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<[u32; 2]>,
+    /// Between hosts: the link.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
     /// Processors of the ends of a pair; members of groups take turns on them. Operations on memory run on
-    /// the first.
+    /// the first. Between hosts: of the first end on each host.
     pub cpus: [usize; 2],
     /// Pairs of the tests with several.
     pub pairs: usize,
@@ -87,12 +93,14 @@ impl Report {
 
     /// The tables.
     pub fn to_text(&self) -> String {
-        let mut text = format!(
-            "between processors {} and {}; median of {} readings, and their range\n",
-            self.cpus[0],
-            self.cpus[1],
-            super::READINGS
-        );
+        let [near, far] = self.cpus;
+        let mut text = match (&self.nodes, &self.path) {
+            (Some([here, there]), Some(path)) => {
+                format!("between nodes {here} and {there} over {path}, processor {near} here and {far} there")
+            }
+            _ => format!("between processors {near} and {far}"),
+        };
+        text.push_str(&format!("; median of {} readings, and their range\n", super::READINGS));
         if !self.environment.is_empty() {
             text.push_str(&format!("with {} of the environment\n", self.environment.join(", ")));
         }
@@ -104,7 +112,11 @@ impl Report {
     }
 
     fn of_memory(&self, what: &str) -> String {
-        format!(", {what}, on processor {}; the other node's end is in the same process", self.cpus[0])
+        let near = self.cpus[0];
+        match self.nodes {
+            Some([_, there]) => format!(", {what}, on processor {near}; node {there} takes no part"),
+            None => format!(", {what}, on processor {near}; the other node's end is in the same process"),
+        }
     }
 
     fn circumstances(&self, test: Test) -> String {
@@ -164,6 +176,8 @@ mod tests {
             schema: Report::SCHEMA.into(),
             env: Env::default(),
             environment: Vec::new(),
+            nodes: None,
+            path: None,
             cpus: [0, 1],
             pairs: 2,
             members: 4,

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use super::hosts::Hosts;
 use super::memory::Memory;
 use super::{
-    COUNT_MAX, FIRST_COUNT, FIRST_COUNT_OF_LONG, LONG_BYTES, Options, READING_NS, READINGS, Row, Test,
+    COUNT_MAX, FIRST_COUNT, FIRST_COUNT_OF_LONG, LONG_BYTES, Options, Place, READING_NS, READINGS, Row, Test,
+    WHAT,
 };
 use crate::{
     error::{BenchError, Result},
@@ -14,16 +16,19 @@ use crate::{
 };
 
 /// What carries out a test.
-pub(super) struct Running {
+pub(super) struct Running<'a> {
     test: Test,
     pairs: usize,
-    cpus: [usize; 2],
-    ends: Ends,
+    /// Processor of this end, where it is not that of a process or a thread of its own.
+    near_cpu: usize,
+    ends: Ends<'a>,
 }
 
-enum Ends {
+enum Ends<'a> {
     /// Processes: pairs, or a group.
     Processes(Members),
+    /// The same on two hosts.
+    Hosts(&'a mut Hosts),
     /// Memory of another node.
     Memory(Box<Memory>),
 }
@@ -36,37 +41,54 @@ struct Reading {
     max_ns: f64,
 }
 
-impl Running {
+impl<'a> Running<'a> {
     pub(super) fn start(
         test: Test,
         options: &Options,
-        cpus: [usize; 2],
+        place: &'a mut Place<'_>,
         waiter: &Arc<dyn Waiter>,
     ) -> Result<Self> {
         let pairs = test.pairs(options);
-        let ends = if test.is_of_memory() {
-            let Some(place) = &options.place else {
-                return Err(BenchError::Usage(format!("pt2pt {}: no nodes are given", test.name())));
-            };
-            Ends::Memory(Box::new(Memory::start(place, options.memory_bytes(test), waiter)?))
-        } else {
-            let count = if test.is_of_group() { options.members } else { 2 * pairs };
-            let all: Vec<usize> = (0..count).map(|rank| cpus[rank % 2]).collect();
-            // As the environment of the caller says.
-            Ends::Processes(Members::start_with(&all, &[], waiter)?)
+        let members = test.members(options);
+        let memory_bytes = options.memory_bytes(test);
+        let (near_cpu, ends) = match place {
+            Place::Here(cpus) if test.is_of_memory() => {
+                let Some(nodes) = &options.place else {
+                    return Err(BenchError::Usage(format!("{WHAT} {}: no nodes are given", test.name())));
+                };
+                (cpus[0], Ends::Memory(Box::new(Memory::start(nodes, memory_bytes, waiter)?)))
+            }
+            Place::Here(cpus) => {
+                let all: Vec<usize> = (0..members).map(|rank| cpus[rank % 2]).collect();
+                // As the environment of the caller says.
+                (cpus[0], Ends::Processes(Members::start_with(&all, &[], waiter)?))
+            }
+            Place::Hosts(hosts) => {
+                let (_, [near, _], _) = hosts.place();
+                if test.is_of_memory() {
+                    (near, Ends::Memory(Box::new(hosts.memory(memory_bytes)?)))
+                } else {
+                    hosts.start(members)?;
+                    (near, Ends::Hosts(hosts))
+                }
+            }
         };
-        Ok(Self { test, pairs, cpus, ends })
+        Ok(Self { test, pairs, near_cpu, ends })
     }
 
     /// The row of one size.
     pub(super) fn row(&mut self, size_bytes: usize, options: &Options) -> Result<Row> {
         if let Ends::Memory(memory) = &mut self.ends {
             memory.prove(self.test, size_bytes)?;
-            let near = self.cpus[0];
+            let near = self.near_cpu;
             return pinned(near, || self.measured(size_bytes, options));
         }
-        self.measured(size_bytes, options).map_err(|error| BenchError::OtherEnd {
-            what: "pt2pt",
+        let proven = match &mut self.ends {
+            Ends::Hosts(hosts) if !self.test.is_of_group() => hosts.prove(size_bytes),
+            _ => Ok(()),
+        };
+        proven.and_then(|()| self.measured(size_bytes, options)).map_err(|error| BenchError::OtherEnd {
+            what: WHAT,
             reason: format!(
                 "{}: {error}: run it again; if it took too long, with smaller --sizes, or fewer --members, --pairs or \
                  --iterations",
@@ -110,12 +132,9 @@ impl Running {
     /// The time of a message, of a call, or of half a round trip. Of several pairs at once a message counts
     /// for the time in which each of them has sent one, divided by their number.
     fn reading(&mut self, size_bytes: usize, count: usize, window: usize) -> Result<Reading> {
-        let members = match &mut self.ends {
-            Ends::Processes(members) => members,
-            Ends::Memory(memory) => {
-                return Ok(Reading::of(&[memory.reading(self.test, size_bytes, count, window)?]));
-            }
-        };
+        if let Ends::Memory(memory) = &mut self.ends {
+            return Ok(Reading::of(&[memory.reading(self.test, size_bytes, count, window)?]));
+        }
         let shape = format!("{size_bytes} {count}");
         let orders = match self.test {
             Test::Latency | Test::MultiLat => vec![format!("echo {shape}"), format!("answer {shape}")],
@@ -127,7 +146,11 @@ impl Running {
             Test::Barrier => vec![format!("barrier {count}")],
             test => vec![format!("{} {shape}", test.name())],
         };
-        let said = members.carry_out(&orders)?;
+        let said = match &mut self.ends {
+            Ends::Processes(members) => members.carry_out(&orders)?,
+            Ends::Hosts(hosts) => hosts.carry_out(&orders)?,
+            Ends::Memory(_) => Vec::new(),
+        };
         let times =
             said.iter().step_by(orders.len()).map(|said| number(said)).collect::<Result<Vec<f64>>>()?;
         let longest = times.iter().copied().fold(0.0, f64::max);

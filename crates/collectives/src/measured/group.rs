@@ -1,11 +1,11 @@
 //! Operations of the group, timed one by one.
 
-use collectives::operation;
 use shm::clock::{Clock, now_ticks};
 
-use super::{End, Fallible, GIVE_UP_AFTER, WARM_UP_PART};
+use super::{End, Fallible, GIVE_UP_AFTER, Holder, WARM_UP_PART};
+use crate::operation;
 
-impl End {
+impl<H: Holder> End<H> {
     pub(super) fn barrier(&mut self, count: usize) -> Fallible<f64> {
         self.mean_ns(count, |_| Ok(()), Self::together)
     }
@@ -13,7 +13,7 @@ impl End {
     pub(super) fn broadcast(&mut self, bytes: usize, count: usize) -> Fallible<f64> {
         let mut all = vec![1; bytes];
         self.mean_ns(count, Self::together, |end| {
-            Ok(end.group.broadcast(&mut end.queue, 0, &mut all, Some(GIVE_UP_AFTER))?)
+            Ok(end.group.broadcast(end.holder.queue(), 0, &mut all, Some(GIVE_UP_AFTER))?)
         })
     }
 
@@ -21,14 +21,14 @@ impl End {
     pub(super) fn allreduce(&mut self, bytes: usize, count: usize) -> Fallible<f64> {
         let mut values = vec![0_u64; (bytes / size_of::<u64>()).max(1)];
         self.mean_ns(count, Self::together, |end| {
-            Ok(end.group.allreduce(&mut end.queue, &mut values, operation::sum, Some(GIVE_UP_AFTER))?)
+            Ok(end.group.allreduce(end.holder.queue(), &mut values, operation::sum, Some(GIVE_UP_AFTER))?)
         })
     }
 
     pub(super) fn allgather(&mut self, bytes: usize, count: usize) -> Fallible<f64> {
         let (mine, mut all) = (vec![1; bytes], vec![0; bytes * self.group.members()]);
         self.mean_ns(count, Self::together, |end| {
-            Ok(end.group.allgather(&mut end.queue, &mine, &mut all, Some(GIVE_UP_AFTER))?)
+            Ok(end.group.allgather(end.holder.queue(), &mine, &mut all, Some(GIVE_UP_AFTER))?)
         })
     }
 
@@ -36,13 +36,13 @@ impl End {
         let all = bytes * self.group.members();
         let (to, mut from) = (vec![1; all], vec![0; all]);
         self.mean_ns(count, Self::together, |end| {
-            Ok(end.group.alltoall(&mut end.queue, &to, &mut from, Some(GIVE_UP_AFTER))?)
+            Ok(end.group.alltoall(end.holder.queue(), &to, &mut from, Some(GIVE_UP_AFTER))?)
         })
     }
 
     /// Waits for all.
     pub(super) fn together(&mut self) -> Fallible<()> {
-        Ok(self.group.barrier(&mut self.queue, Some(GIVE_UP_AFTER))?)
+        Ok(self.group.barrier(self.holder.queue(), Some(GIVE_UP_AFTER))?)
     }
 
     /// The mean time of a call after `before`, which does not count.

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use message_queue::{Request, Want};
 use shm::clock::{Clock, now_ticks};
 
-use super::{End, Fallible, GIVE_UP_AFTER};
+use super::{End, Fallible, GIVE_UP_AFTER, Holder};
 
 /// Tags of messages that say what the receiver has.
 const POSTED: u64 = 0x22;
@@ -52,7 +52,7 @@ impl Stream {
     }
 }
 
-impl End {
+impl<H: Holder> End<H> {
     /// Sends them all: the time until the receiver has them, in ns.
     pub(super) fn send_all(&mut self, stream: &Stream) -> Fallible<f64> {
         self.receive(POSTED, vec![0; 1])?;
@@ -70,10 +70,10 @@ impl End {
             let tag = stream.tag(number);
             under_way[place] = Some(if is_short {
                 // Its memory is not given away.
-                self.queue.send_bytes(self.peer, tag, &spare[place])?
+                self.holder.queue().send_bytes(self.peer, tag, &spare[place])?
             } else {
                 let message = spare.pop_front().ok_or("no buffer")?;
-                self.queue.send(self.peer, tag, message)?
+                self.holder.queue().send(self.peer, tag, message)?
             });
             place = stream.after(place);
         }
@@ -97,12 +97,14 @@ impl End {
             let some = left.min(window);
             let mut requests = Vec::with_capacity(2 * some);
             for memory in from.drain(..some) {
-                requests.push(self.queue.receive(Want::exactly(self.peer, FIRST), memory));
+                requests.push(self.holder.queue().receive(Want::exactly(self.peer, FIRST), memory));
             }
             for memory in to.drain(..some) {
-                requests.push(self.queue.send(self.peer, FIRST, memory)?);
+                requests.push(self.holder.queue().send(self.peer, FIRST, memory)?);
             }
-            for (at, status) in self.queue.wait_all(&requests, Some(GIVE_UP_AFTER))?.into_iter().enumerate() {
+            for (at, status) in
+                self.holder.queue().wait_all(&requests, Some(GIVE_UP_AFTER))?.into_iter().enumerate()
+            {
                 if let Some(error) = status.error {
                     return Err(error.into());
                 }
@@ -116,7 +118,7 @@ impl End {
 
     /// Waits for an operation: its memory.
     fn ended(&mut self, request: Request) -> Fallible<Vec<u8>> {
-        let status = self.queue.wait(request, Some(GIVE_UP_AFTER))?;
+        let status = self.holder.queue().wait(request, Some(GIVE_UP_AFTER))?;
         match status.error {
             Some(error) => Err(error.into()),
             None => Ok(status.buffers.into_owned().unwrap_or_default()),
@@ -129,7 +131,7 @@ impl End {
         let mut posted = Vec::with_capacity(stream.window);
         for number in 0..stream.window.min(stream.count) {
             let want = Want::exactly(self.peer, stream.tag(number));
-            posted.push(self.queue.receive(want, spare.pop_front().ok_or("no buffer")?));
+            posted.push(self.holder.queue().receive(want, spare.pop_front().ok_or("no buffer")?));
         }
         self.send(POSTED, vec![1])?;
         let mut place = 0;
@@ -140,7 +142,8 @@ impl End {
                 if let Some(other) = spare.pop_front() {
                     spare.push_back(std::mem::replace(&mut memory, other));
                 }
-                posted[place] = self.queue.receive(Want::exactly(self.peer, stream.tag(next)), memory);
+                posted[place] =
+                    self.holder.queue().receive(Want::exactly(self.peer, stream.tag(next)), memory);
             }
             place = stream.after(place);
         }
