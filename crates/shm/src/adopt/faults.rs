@@ -26,6 +26,8 @@ static TURN: AtomicU32 = AtomicU32::new(0);
 /// The range whose stores wait; the start is 0 if there is none.
 static START: AtomicUsize = AtomicUsize::new(0);
 static END: AtomicUsize = AtomicUsize::new(0);
+/// How often stores to a range began to wait. A fault that is judged while this changes is judged again.
+static CHANGES: AtomicUsize = AtomicUsize::new(0);
 
 /// What a signal went to before.
 struct Before {
@@ -69,6 +71,9 @@ impl Replacement {
             // have.
             if seen != here && TURN.compare_exchange(seen, here, Ordering::Acquire, Ordering::Relaxed).is_ok()
             {
+                if seen != 0 {
+                    free_inherited();
+                }
                 break;
             }
             rustix::thread::sched_yield();
@@ -84,6 +89,9 @@ impl Replacement {
         END.store(end, Ordering::Relaxed);
         // Release: pairs with the Acquire in `is_held_up`.
         START.store(start, Ordering::Release);
+        // After the range and before the pages are protected: a fault that finds neither the range nor a new
+        // count was not caused by this replacement.
+        CHANGES.fetch_add(1, Ordering::SeqCst);
     }
 
     /// They continue.
@@ -148,21 +156,68 @@ extern "C" fn on_fault<const LEVEL: usize>(signal: c_int, info: *mut libc::sigin
 
 /// Whether the instruction is to be tried again.
 fn is_ours(code: c_int, address: usize, context: *mut c_void) -> bool {
-    if is_held_up(address) {
-        rustix::thread::sched_yield();
-        return true;
-    }
-    // A store that faulted while the page was protected, and is examined when it is so no more.
-    code == SEGV_ACCERR && may_be_store(address, context) && is_writable(address)
+    let is_store = code == SEGV_ACCERR && may_be_store(address, context);
+    is_to_be_repeated(address, |address| is_store && is_writable(address))
 }
 
-fn is_held_up(address: usize) -> bool {
+/// Whether the range of a replacement holds the address up, or did so when the access faulted.
+fn is_to_be_repeated(address: usize, is_writable: impl FnOnce(usize) -> bool) -> bool {
+    let changes = CHANGES.load(Ordering::SeqCst);
+    match holder_of(address) {
+        Some(Holder::Here) => {
+            rustix::thread::sched_yield();
+            return true;
+        }
+        Some(Holder::Parent) => {
+            free_inherited();
+            return true;
+        }
+        None => {}
+    }
+    // A store that faulted while the page was protected, and is examined when it is so no more; or when the
+    // next replacement has protected it again.
+    is_writable(address) || CHANGES.load(Ordering::SeqCst) != changes
+}
+
+/// The process whose replacement holds an address up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Holder {
+    Here,
+    /// The process that this one was forked from, in the middle of a replacement by another thread.
+    Parent,
+}
+
+fn holder_of(address: usize) -> Option<Holder> {
     // Acquire: pairs with the Release in `hold_up`. An end of a later range is no harm: the store is tried
     // again, and judged anew.
     let start = START.load(Ordering::Acquire);
-    start != 0
-        && (start..END.load(Ordering::Relaxed)).contains(&address)
-        && TURN.load(Ordering::Relaxed) == Origin::here().pid()
+    if start == 0 || !(start..END.load(Ordering::Relaxed)).contains(&address) {
+        return None;
+    }
+    let is_here = TURN.load(Ordering::Relaxed) == Origin::here().pid();
+    Some(if is_here { Holder::Here } else { Holder::Parent })
+}
+
+/// Makes writable what the parent's thread had protected when another of its threads forked: that thread is
+/// not here to go on. What lies there is whole, as nothing was stored to it since: the memory of before, or
+/// already that of after.
+fn free_inherited() {
+    let (start, end) = (START.load(Ordering::Acquire), END.load(Ordering::Relaxed));
+    if start == 0 {
+        return;
+    }
+    // SAFETY: the range was readable and writable before the parent protected it. It fails where the program
+    // has unmapped some of it since.
+    unsafe {
+        libc::mprotect(
+            ptr::with_exposed_provenance_mut(start),
+            end - start,
+            libc::PROT_READ | libc::PROT_WRITE,
+        );
+    }
+    // A thread that does the same at this moment has made the same writable. What the program protects from
+    // now on stays protected.
+    let _ = START.compare_exchange(start, 0, Ordering::Release, Ordering::Relaxed);
 }
 
 /// Nothing that can be written makes a store fault; an instruction that is fetched from there does, and
@@ -245,5 +300,33 @@ fn end(signal: c_int, is_sent: bool) {
         if is_sent {
             libc::raise(signal);
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_is_judged_again_where_the_next_replacement_begins_meanwhile() {
+        let replacement = Replacement::begin().unwrap();
+        let (start, end) = (0x1000, 0x3000);
+        assert!(!is_to_be_repeated(0x2000, |_| false), "a fault of the program");
+        let next_begins = |_| {
+            replacement.hold_up(start, end);
+            false
+        };
+        assert!(is_to_be_repeated(0x2000, next_begins));
+        assert_eq!(holder_of(0x2000), Some(Holder::Here));
+        assert_eq!((holder_of(0x0fff), holder_of(0x3000)), (None, None));
+        let one_comes_and_goes = |_| {
+            replacement.let_go();
+            replacement.hold_up(start, end);
+            replacement.let_go();
+            false
+        };
+        replacement.let_go();
+        assert!(is_to_be_repeated(0x2000, one_comes_and_goes));
+        assert!(!is_to_be_repeated(0x2000, |_| false));
     }
 }

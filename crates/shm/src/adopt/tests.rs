@@ -138,6 +138,37 @@ fn no_store_is_lost_while_threads_store_all_the_time() {
 }
 
 #[test]
+fn a_child_that_is_forked_in_the_middle_can_store() {
+    let (memory, stop) = (Private::usual(), AtomicBool::new(false));
+    let region = region(PAGES);
+    std::thread::scope(|scope| {
+        let replacing = scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                adopt(&region, memory.0).unwrap().release().unwrap();
+            }
+        });
+        for _ in 0..300 {
+            // SAFETY: the child only stores to memory of its own and ends at once.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                for page in 0..PAGES {
+                    memory.word(page * PAGE / 8).store(5, Ordering::Relaxed);
+                }
+                // SAFETY: it ends the child without any handler.
+                unsafe { libc::_exit(0) };
+            }
+            assert!(child > 0);
+            let mut status = 0;
+            // SAFETY: the status is the test's own.
+            assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+            assert_eq!(status, 0, "the child's end");
+        }
+        stop.store(true, Ordering::Relaxed);
+        replacing.join().unwrap();
+    });
+}
+
+#[test]
 fn faults_of_the_program_still_end_it() {
     use std::os::unix::process::ExitStatusExt;
     const CHILD: &str = "SHM_ADOPT_FAULTS";
