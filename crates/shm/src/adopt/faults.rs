@@ -87,7 +87,7 @@ impl Replacement {
     /// Stores to this range wait from now on.
     pub(super) fn hold_up(&self, start: usize, end: usize) {
         END.store(end, Ordering::Relaxed);
-        // Release: pairs with the Acquire in `is_held_up`.
+        // Release: pairs with the Acquire in `holder_of`.
         START.store(start, Ordering::Release);
         // After the range and before the pages are protected: a fault that finds neither the range nor a new
         // count was not caused by this replacement.
@@ -215,7 +215,8 @@ fn free_inherited() {
             libc::PROT_READ | libc::PROT_WRITE,
         );
     }
-    // A thread that does the same at this moment has made the same writable. What the program protects from
+    // Release: pairs with the Acquire in `holder_of`: whoever finds no range finds the pages writable. A
+    // thread that does the same at this moment has made the same writable. What the program protects from
     // now on stays protected.
     let _ = START.compare_exchange(start, 0, Ordering::Release, Ordering::Relaxed);
 }
