@@ -39,6 +39,16 @@ pub trait Outlet: Debug {
     /// [`LaneError`].
     fn find_room(&mut self, bytes: usize) -> Result<(), LaneError>;
 
+    /// Says to the other side that nothing comes behind what was sent. Not needed where the other side finds
+    /// that out by itself.
+    fn close(&self) {}
+
+    /// Whether the other side has ended, and takes nothing more. The memory that it has offered stays as it
+    /// is.
+    fn has_stopped(&self) -> bool {
+        false
+    }
+
     /// Whether the other side has ended and uses memory otherwise that it has offered. If not, what was read
     /// of that before this call was read in time.
     fn is_closed(&self) -> bool {
@@ -98,8 +108,17 @@ pub trait Inlet: Debug {
     /// For sleeping until the next record comes; `None` if the other side wakes nobody.
     fn waiter(&self) -> Option<Waiter<'_>>;
 
-    /// Says to the other side that this one ends, and uses memory otherwise that it has offered.
+    /// Says to the other side that this one ends, takes no more, and uses memory otherwise that it has
+    /// offered. Not needed where the other side finds that out by itself.
     fn close(&self) {}
+
+    /// The same, but for the memory: that stays as it is.
+    fn stop(&self) {}
+
+    /// Whether the other side has said that it ends: what it has sent is there by then.
+    fn is_closed(&self) -> bool {
+        false
+    }
 
     /// Says to the other side that this one uses memory otherwise that it has offered, and sends what the
     /// other side asks for.

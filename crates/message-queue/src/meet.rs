@@ -95,6 +95,13 @@ pub trait Meeting {
     /// Whether the peer's end point is still there, as far as can be told.
     fn is_there(&self, peer: &Name) -> bool;
 
+    /// Whether a peer has ended that nothing was exchanged with yet. Only for peers that are known to have
+    /// been there: others may still come.
+    fn has_ended(&self, peer: &Name) -> bool {
+        let _ = peer;
+        false
+    }
+
     /// Whether something has arrived. Asked at each turn, so it must be cheap.
     fn has_arrivals(&self) -> bool;
 

@@ -237,8 +237,13 @@ impl<O: Outlet> Peer<O> {
         matches!(&self.way, Way::Open(outlet) if outlet.has_taken_back())
     }
 
+    /// Whether it has ended as far as this queue can send to it.
+    pub(crate) fn takes_no_more(&self) -> bool {
+        matches!(&self.way, Way::Open(outlet) if outlet.is_closed() || outlet.has_stopped())
+    }
+
     /// Whether it has closed its end point although it had offered memory that its program uses otherwise
-    /// then.
+    /// then, or takes nothing from here any more.
     pub(crate) fn is_closed(&self) -> bool {
         matches!(&self.way, Way::Open(outlet) if outlet.is_closed())
     }

@@ -238,20 +238,33 @@ impl Exported {
         Arc::ptr_eq(&self.inside, &end_point.0)
     }
 
+    /// The end point that leads to it.
+    pub fn end_point(&self) -> Endpoint {
+        Endpoint::of(&self.inside)
+    }
+
     /// For the peers that may reach it.
     pub fn card(&self) -> &MemoryCard {
         &self.card
+    }
+
+    /// From now on messages that ask for an operation on it are refused, by a reply. What peers put and get
+    /// themselves reaches it until this is dropped: a provider that finds no memory for such an operation may
+    /// end the connection (`tcp` does), and with it all that is under way between the two end points.
+    pub fn refuse_messages(&self) {
+        if self.inside.is_own() {
+            let engine = &self.inside.engine;
+            engine.exported.write().unwrap_or_else(PoisonError::into_inner).remove(&self.card.token);
+        }
     }
 }
 
 impl Drop for Exported {
     fn drop(&mut self) {
-        if !self.inside.is_own() {
-            return;
+        if self.inside.is_own() {
+            self.refuse_messages();
+            self.inside.engine.port.withdraw(self.card.token);
         }
-        let engine = &self.inside.engine;
-        engine.exported.write().unwrap_or_else(PoisonError::into_inner).remove(&self.card.token);
-        engine.port.withdraw(self.card.token);
     }
 }
 

@@ -323,6 +323,18 @@ fn remove_if_mine<T>(sinks: &mut BTreeMap<Imported, Weak<T>>, what: Imported, qu
     }
 }
 
+impl Registration {
+    /// The manager has given the name to this segment: whoever had it before has it no more, although its own
+    /// place here may not be free yet.
+    pub(crate) fn settle(&self) {
+        let Some(registry) = self.registry.upgrade() else { return };
+        let Some(mut sinks) = registry.lock() else { return };
+        if let Registered::Segment(what, queue) = &self.what {
+            sinks.segments.insert(*what, Weak::clone(queue));
+        }
+    }
+}
+
 impl Drop for Registration {
     fn drop(&mut self) {
         let Some(registry) = self.registry.upgrade() else { return };

@@ -192,6 +192,17 @@ impl Deref for SharedMessageQueue {
 
 impl Finder {
     fn find(&self, node: NodeId, port: PortNo, timeout: Duration) -> Result<Name> {
+        let begun = Instant::now();
+        loop {
+            // The queue there may be closed while it is looked at, and another one be opened.
+            if let Some(name) = self.find_once(node, port, timeout.saturating_sub(begun.elapsed()))? {
+                return Ok(name);
+            }
+        }
+    }
+
+    /// `None`: a queue was found that has been closed since.
+    fn find_once(&self, node: NodeId, port: PortNo, timeout: Duration) -> Result<Option<Name>> {
         let (key, begun) = (SegmentKey::Port(port), Instant::now());
         let address = match RemoteSegment::find(&self.node, node, key, timeout)? {
             Place::Here(address) => address,
@@ -202,13 +213,17 @@ impl Finder {
             }
         };
         let mut bytes = [0; NAME_BYTES];
-        address.get(0, &mut bytes)?;
+        let read = address.get(0, &mut bytes);
+        if matches!(address.check(), Err(Error::Lost { .. })) {
+            return Ok(None);
+        }
+        read?;
         let name = Name::of_bytes(&bytes).ok_or_else(|| {
             let detail = "its address is none of this machine".into();
             Error::Corrupt { what: key.to_string(), node, detail }
         })?;
         self.directory.found_here(name, node, port)?;
-        Ok(name)
+        Ok(Some(name))
     }
 }
 

@@ -10,11 +10,15 @@ mod ends;
 mod exposed;
 mod jobs;
 mod questions;
+mod reachable;
+mod retired;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use node_client::{ByNetwork, ClientEvent, Import, ImportId, OwnLock, WeakClient};
 use ofi::{
@@ -30,62 +34,16 @@ use shm::sync::{AtomicBool, Ordering};
 use crate::error::{Error, Result, why};
 use crate::node::Node;
 use crate::remote::lost;
-use crate::segment::SegmentMemory;
 pub(crate) use doorbells::{Doorbell, Triggered};
 use ends::{Ends, Role};
 use exposed::AllExposed;
-use jobs::{Job, Jobs, Queue, Request, queue};
+use jobs::{Job, Jobs, Next, Queue, Request, queue};
+pub(crate) use reachable::Reachable;
+use retired::Retired;
 
 /// How long one of several rails may take to respond when a program connects. One that needs longer is not
 /// used at first.
 const RAIL_LIMIT: Duration = Duration::from_secs(1);
-
-/// Memory of this program that other hosts may reach.
-#[derive(Debug)]
-pub(crate) struct Reachable {
-    memory: Arc<SegmentMemory>,
-    /// One for each end point. Empty until a program of another host connects.
-    exported: OwnLock<Vec<Exported>>,
-}
-
-impl Reachable {
-    pub(crate) fn new(memory: &Arc<SegmentMemory>) -> Arc<Self> {
-        Arc::new(Self { memory: Arc::clone(memory), exported: OwnLock::default() })
-    }
-
-    /// What was given out opens nothing any more.
-    pub(crate) fn revoke(&self) {
-        if let Some(mut exported) = self.exported.lock() {
-            exported.clear();
-        }
-    }
-
-    /// It cannot be reached at this end point any more.
-    fn withdraw_from(&self, end_point: &Endpoint) {
-        let Some(mut exported) = self.exported.lock() else { return };
-        let (withdrawn, kept) = exported.drain(..).partition(|exported| exported.is_of(end_point));
-        *exported = kept;
-        drop(exported);
-        // The last user of the end point closes it, which takes a while: not behind the lock.
-        drop::<Vec<Exported>>(withdrawn);
-    }
-
-    fn card_at(&self, end_point: &Endpoint) -> std::result::Result<MemoryCard, OfiError> {
-        let Some(mut exported) = self.exported.lock() else { return Err(of_parent()) };
-        let known = exported.iter().position(|exported| exported.is_of(end_point));
-        let index = match known {
-            Some(index) => index,
-            None => {
-                exported.push(end_point.export(self.memory.shared_region())?);
-                exported.len() - 1
-            }
-        };
-        let mut card = exported[index].card().clone();
-        // The region may be longer, by less than a page.
-        card.size_bytes = self.memory.size_bytes() as u64;
-        Ok(card)
-    }
-}
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -178,9 +136,38 @@ impl Network {
         }
     }
 
+    /// The manager has given the name to this one: whoever had it before has it no more, although it may not
+    /// have been taken back yet.
+    pub(crate) fn settle(&self, what: Imported, reachable: &Arc<Reachable>) {
+        if let Some(mut segments) = self.segments.lock() {
+            segments.insert(what, Arc::downgrade(reachable));
+        }
+    }
+
+    /// What was given out of a segment that is no more opens nothing any more: at once for messages, and for
+    /// what peers put and get themselves when nothing of that is under way any more ([`Retired`]).
+    fn revoke(&self, reachable: &Reachable) {
+        let exported = reachable.take_all();
+        if exported.is_empty() {
+            return;
+        }
+        exported.iter().for_each(Exported::refuse_messages);
+        if let Some(mut worker) = self.worker.lock()
+            && let Some(jobs) = worker.as_mut()
+        {
+            jobs.retire(exported);
+        }
+    }
+
+    /// Those of them whose end points stay: one that is being closed is kept open by nothing.
+    fn at_open_ends(&self, mut exported: Vec<Exported>) -> Vec<Exported> {
+        exported.retain(|exported| self.ends.has(&exported.end_point()));
+        exported
+    }
+
     /// It is no more.
     pub(crate) fn take_back(&self, what: Imported, reachable: &Arc<Reachable>) {
-        reachable.revoke();
+        self.revoke(reachable);
         let Some(mut segments) = self.segments.lock() else { return };
         if segments.get(&what).is_some_and(|there| std::ptr::eq(there.as_ptr(), Arc::as_ptr(reachable))) {
             segments.remove(&what);
@@ -227,17 +214,20 @@ impl Network {
     fn hand_on(self: &Arc<Self>, wanted: Request) {
         let Some(mut worker) = self.worker.lock() else { return };
         if worker.is_none() {
-            let (jobs, queue) = queue();
-            let network = Arc::downgrade(self);
-            let _quiet = SignalsBlocked::here();
-            let thread = std::thread::Builder::new().name("tieline-network".to_owned());
-            if thread.spawn(move || serve(&network, &queue)).is_ok() {
-                *worker = Some(jobs);
-            }
+            *worker = self.begin_to_serve();
         }
         if let Some(jobs) = worker.as_mut() {
             jobs.want(wanted);
         }
+    }
+
+    /// Starts the thread that serves peers, if it can be started.
+    fn begin_to_serve(self: &Arc<Self>) -> Option<Jobs> {
+        let (jobs, queue) = queue();
+        let network = Arc::downgrade(self);
+        let _quiet = SignalsBlocked::here();
+        let thread = std::thread::Builder::new().name("tieline-network".to_owned());
+        thread.spawn(move || serve(&network, &queue)).is_ok().then_some(jobs)
     }
 
     /// No segment can be reached at this end point any more.
@@ -471,8 +461,15 @@ fn tell_rails(
 
 /// Answers peers one after the other, and keeps what they need for as long as they are connected.
 fn serve(network: &Weak<Network>, queue: &Queue) {
-    let mut peers = AllExposed::new();
-    while let Some(job) = queue.next() {
+    let (mut peers, mut retired) = (AllExposed::new(), Retired::default());
+    loop {
+        let next = queue.next(retired.next_end());
+        retired.end(Instant::now());
+        let job = match next {
+            Next::Job(job) => job,
+            Next::TimeIsUp => continue,
+            Next::Over => return,
+        };
         let Some(network) = network.upgrade() else { return };
         match job {
             Job::Wanted(request) => {
@@ -488,7 +485,8 @@ fn serve(network: &Weak<Network>, queue: &Queue) {
                 }
             }
             Job::Over(connection) => drop(peers.remove(&connection)),
-            Job::Rail(connection, task) => network.carry_out(&mut peers, connection, task),
+            Job::Rail(connection, task) => network.carry_out(&mut peers, &mut retired, connection, task),
+            Job::Retired(exported) => retired.add(network.at_open_ends(exported), Instant::now()),
             Job::Asked(connection, number, question) => {
                 if let Some(exposed) = peers.get(&connection) {
                     network.answer_about_rails(exposed, (connection, number), &question);

@@ -13,7 +13,7 @@ use node_client::{ClientError, OwnLock};
 use proto::ids::{GroupId, NodeId, PortNo, SegmentId, SegmentKey};
 use proto::wire::program::{Access, Imported, Refusal};
 use shm::region::{MapAccess, PartialMap, PartialMapOptions, Region, RegionOptions, Reserve};
-use shm::sync::{AtomicBool, AtomicU8, Ordering};
+use shm::sync::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use shm::window::Window;
 
 use crate::dma::LocalMemory;
@@ -144,6 +144,9 @@ pub struct Segment {
 const AUTO_ID_TRIES: u32 = 4096;
 /// Where automatic ids begin, out of the way of ids that people choose.
 const AUTO_ID_BASE: u32 = 0x4000_0000;
+/// Which of them is tried next: one that has become free is used again as late as possible. Whoever has still
+/// to learn that its segment is gone then meets no other one.
+static NEXT_AUTO_ID: AtomicU32 = AtomicU32::new(0);
 
 impl Segment {
     pub(crate) fn create(node: &Node, options: &SegmentOptions) -> Result<Self> {
@@ -159,8 +162,11 @@ impl Segment {
             return Self::register(node, SegmentKey::Segment(id), memory, &options.access);
         }
         let start = AUTO_ID_BASE | (std::process::id() << 8);
+        // Relaxed: two threads that begin with the same one are told apart by the manager.
+        let first = NEXT_AUTO_ID.fetch_add(1, Ordering::Relaxed);
         for step in 0..AUTO_ID_TRIES {
-            let key = SegmentKey::Segment(SegmentId(start.wrapping_add(step)));
+            let nth = first.wrapping_add(step) % AUTO_ID_TRIES;
+            let key = SegmentKey::Segment(SegmentId(start.wrapping_add(nth)));
             match Self::register(node, key, Arc::clone(&memory), &options.access) {
                 Err(Error::Client(ClientError::Refused(Refusal::InUse { .. }))) => {}
                 done => return done,
@@ -197,6 +203,9 @@ impl Segment {
             node.network().take_back(Imported::Segment(key), &reachable);
             return Err(error.into());
         }
+        // Another thread may be about to say that the one which had the name before is no more.
+        node.network().settle(Imported::Segment(key), &reachable);
+        registration.settle();
         Ok(Self {
             node: node.clone(),
             key,
@@ -315,7 +324,7 @@ impl Segment {
         }
         self.node.client().set_available(self.key, false, disconnect)?;
         if disconnect {
-            self.reachable.revoke();
+            self.reachable.close();
         }
         self.set_state(SegmentState::Withdrawn);
         Ok(())

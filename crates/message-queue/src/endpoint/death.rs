@@ -34,11 +34,23 @@ impl<M: Meeting> Endpoint<M> {
             let peer = &self.core.peers[self.next_watched];
             let has_ended = match (&peer.way, &peer.process) {
                 (Way::Lost(_), _) => continue,
-                (Way::Unknown, Process::Unknown) => continue,
+                // They cost nothing, unless somebody waits for them.
+                (Way::Unknown, Process::Unknown) if !self.core.is_awaited(id) => continue,
+                (Way::Unknown, Process::Unknown) if !self.meeting.has_ended(&peer.name) => continue,
+                (Way::Unknown, Process::Unknown) => true,
                 (_, Process::Unknown) => !self.meeting.is_there(&peer.name),
-                (_, process) => peer.is_closed() || process.has_ended(),
+                (Way::Open(_), process) => peer.takes_no_more() || process.has_ended(),
+                // There is the way back alone.
+                (_, process) => {
+                    let inbox = self.inboxes.of(id);
+                    process.has_ended() || inbox.is_some_and(|inbox| inbox.inlet.is_closed())
+                }
             };
             if has_ended && id != OWN {
+                // Its lane may have arrived, with messages in it, since that was last looked at.
+                if self.meeting.has_arrivals() {
+                    self.take_arrivals(sink);
+                }
                 // It may have said that a send is done just before it ended.
                 self.take_last(id, sink);
                 let error = Error::PeerGone { peer: id };
@@ -70,8 +82,13 @@ impl<M: Meeting> Endpoint<M> {
         let core = &mut self.core;
         core.is_any_lost = false;
         self.inboxes.drop_if(|inbox| {
-            let Some(peer) = core.peers.get(inbox.peer as usize) else { return true };
-            matches!(peer.way, Way::Lost(_)) && !is_over(inbox)
+            let peer = core.peers.get(inbox.peer as usize);
+            let is_lost = peer.is_none_or(|peer| matches!(peer.way, Way::Lost(_)) && !is_over(inbox));
+            if is_lost {
+                // It may have done nothing wrong, and wait.
+                inbox.inlet.close();
+            }
+            is_lost
         });
         // Of a process that has ended, what it wrote is still there.
         let mut empty = Vec::new();
@@ -108,8 +125,13 @@ impl<O: Outlet> Core<O> {
         if matches!(peer.way, Way::Lost(_)) {
             return;
         }
-        // The memory of the lane is closed by that.
-        without_points(|| peer.way = Way::Lost(error));
+        // The memory of the lane is closed by that. It may have done nothing wrong, and wait.
+        without_points(|| {
+            if let Way::Open(outlet) = &peer.way {
+                outlet.close();
+            }
+            peer.way = Way::Lost(error);
+        });
         (peer.backlog, peer.waiting, peer.streams) = Default::default();
         self.is_any_lost = true;
         self.changes += 1;
@@ -128,6 +150,11 @@ impl<O: Outlet> Core<O> {
                 self.received(receive, envelope, Some(error), sink);
             }
         }
+    }
+
+    /// Whether a receive waits for messages of this peer alone.
+    fn is_awaited(&self, id: PeerId) -> bool {
+        self.matchers.iter().any(|matcher| matcher.receive_from(id).is_some())
     }
 
     /// Ends the receives of one peer's messages.

@@ -13,7 +13,7 @@ use crate::alarm::{Alarm, Armed};
 use crate::completion::Sink;
 use crate::error::Error;
 use crate::inboxes::Inbox;
-use crate::lane::{Found, Inlet, LaneError};
+use crate::lane::{Found, Inlet, LaneError, Outlet};
 use crate::meet::{Arrival, Meeting};
 use crate::peer::{Answers, Process, Way};
 use crate::wire::{Beginning, Head, Kind};
@@ -153,11 +153,12 @@ impl<M: Meeting> Endpoint<M> {
     }
 
     #[cold]
-    fn take_arrivals(&mut self, sink: &mut impl Sink) {
+    pub(super) fn take_arrivals(&mut self, sink: &mut impl Sink) {
         for arrival in self.meeting.arrivals() {
             match arrival {
                 Arrival::Inlet { name, process, inlet } => {
                     if !self.core.may_be_peer(&name) {
+                        inlet.close();
                         continue;
                     }
                     let id = self.core.peer(name);
@@ -170,10 +171,13 @@ impl<M: Meeting> Endpoint<M> {
                         }
                         peer.answers = Answers::Open;
                         self.inboxes.push(id, inlet);
+                    } else {
+                        inlet.close();
                     }
                 }
                 Arrival::Outlet { name, process, outlet } => {
                     if !self.core.may_be_peer(&name) {
+                        outlet.close();
                         continue;
                     }
                     let id = self.core.peer(name);
@@ -183,6 +187,8 @@ impl<M: Meeting> Endpoint<M> {
                             peer.process = Process::of(process);
                         }
                         peer.open(outlet);
+                    } else {
+                        outlet.close();
                     }
                 }
                 Arrival::NotYet { name, is_ring } => {
@@ -267,11 +273,17 @@ impl<M: Meeting> Endpoint<M> {
 
 impl<M: Meeting> Drop for Endpoint<M> {
     fn drop(&mut self) {
-        if self.core.has_lent_memory() {
-            self.inboxes.each(|inbox| inbox.inlet.close());
-        }
+        // For peers to which this one has no lane, too, and although the process lives on. What was lent is
+        // the program's again; what was given away is kept, and may still be read.
+        let is_lent = self.core.has_lent_memory();
+        self.inboxes.each(|inbox| if is_lent { inbox.inlet.close() } else { inbox.inlet.stop() });
         // Whoever did not call `finish` says so at least, where there is room for a word.
         self.core.tell_all(Beginning::new(Head { kind: Kind::Bye, flags: 0, id: 0 }));
+        for peer in &self.core.peers {
+            if let Way::Open(outlet) = &peer.way {
+                outlet.close();
+            }
+        }
         self.core.keep_memory_of_sends();
     }
 }

@@ -30,6 +30,14 @@ impl Outlet for Box<Producer> {
         self.reserve(bytes).map(Claim::discard).map_err(lane_error)
     }
 
+    fn close(&self) {
+        Producer::close(self);
+    }
+
+    fn has_stopped(&self) -> bool {
+        Producer::has_stopped(self)
+    }
+
     fn is_closed(&self) -> bool {
         Producer::is_closed(self)
     }
@@ -87,6 +95,14 @@ impl Inlet for Box<Consumer> {
 
     fn close(&self) {
         Consumer::close(self);
+    }
+
+    fn stop(&self) {
+        Consumer::stop(self);
+    }
+
+    fn is_closed(&self) -> bool {
+        Consumer::is_closed(self)
     }
 
     fn take_back(&self) {

@@ -308,6 +308,15 @@ impl Drop for Datagrams {
             }
         }
         let _ = thread.join();
+        // Peers that have been answered would wait for what goes into no lane, or is taken out of none.
+        let mut list = self.came.list.lock().unwrap_or_else(PoisonError::into_inner);
+        for came in list.drain(..) {
+            match came {
+                Came::Inlet { consumer, .. } => consumer.close(),
+                Came::Outlet { producer, .. } => producer.close(),
+                _ => {}
+            }
+        }
     }
 }
 

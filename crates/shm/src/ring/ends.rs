@@ -43,6 +43,9 @@ const _: () = assert!(word::COUNT * 8 == crate::layout::LINE_BYTES && word::SAID
 const ENDS: u32 = 1;
 /// It has said that it uses memory otherwise that the other side's process may read by itself.
 const TAKES_BACK: u32 = 2;
+/// It has said that it takes nothing more out of the ring, and leaves the memory as it is that the other
+/// side's process may read by itself.
+const STOPS: u32 = 4;
 
 /// Which region this is: letters in memory order, the last one the version of the layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,6 +162,11 @@ pub(super) fn take_back(ours: &Mapped) {
     say(ours, TAKES_BACK);
 }
 
+/// Says to the other side that this one takes nothing more, and leaves such memory as it is.
+pub(super) fn stop(ours: &Mapped) {
+    say(ours, STOPS);
+}
+
 fn say(ours: &Mapped, what: u32) {
     // Sequentially consistent, as a whole fence: whatever this side does with its other memory from now on,
     // who has seen that sees this, too.
@@ -174,6 +182,11 @@ pub(super) fn is_closed(theirs: &Mapped) -> bool {
 /// Whether the other side has taken back what could be read of its process.
 pub(super) fn has_taken_back(theirs: &Mapped) -> bool {
     has_said(theirs, TAKES_BACK)
+}
+
+/// Whether the other side has said that it takes nothing more.
+pub(super) fn has_stopped(theirs: &Mapped) -> bool {
+    has_said(theirs, STOPS)
 }
 
 fn has_said(theirs: &Mapped, what: u32) -> bool {

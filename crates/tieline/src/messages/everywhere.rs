@@ -85,6 +85,13 @@ impl Meeting for Everywhere {
         if self.far.knows(peer) { self.far.is_there(peer) } else { self.near.is_there(peer) }
     }
 
+    fn has_ended(&self, peer: &Name) -> bool {
+        match self.far.knows(peer) {
+            true => !self.far.is_there(peer),
+            false => self.far.knows_here(peer) && !self.near.is_there(peer),
+        }
+    }
+
     #[inline]
     fn has_arrivals(&self) -> bool {
         self.near.has_arrivals() || self.far.has_arrivals()
@@ -157,6 +164,13 @@ impl message_queue::lane::Outlet for Outlet {
         }
     }
 
+    fn close(&self) {
+        match &self.0 {
+            Way::Near(outlet) => outlet.close(),
+            Way::Far(outlet) => outlet.close(),
+        }
+    }
+
     fn has_taken_back(&self) -> bool {
         match &self.0 {
             Way::Near(outlet) => outlet.has_taken_back(),
@@ -215,6 +229,13 @@ impl message_queue::lane::Inlet for Inlet {
         match &self.0 {
             Way::Near(inlet) => inlet.close(),
             Way::Far(inlet) => inlet.close(),
+        }
+    }
+
+    fn is_closed(&self) -> bool {
+        match &self.0 {
+            Way::Near(inlet) => inlet.is_closed(),
+            Way::Far(inlet) => inlet.is_closed(),
         }
     }
 

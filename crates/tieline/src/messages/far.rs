@@ -109,9 +109,14 @@ impl Directory {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Remembers the queue at a port of another host, which a segment was connected for.
-    pub(crate) fn find(&self, node: NodeId, port: PortNo, contact: RemoteSegment) -> Result<Name> {
-        let name = mailbox::read_address(&contact)?.ok_or_else(|| {
+    /// Remembers the queue at a port of another host, which a segment was connected for; `None`: it has been
+    /// closed since.
+    pub(crate) fn find(&self, node: NodeId, port: PortNo, contact: RemoteSegment) -> Result<Option<Name>> {
+        let read = mailbox::read_address(&contact);
+        if matches!(contact.check(), Err(Error::Lost { .. })) {
+            return Ok(None);
+        }
+        let name = read?.ok_or_else(|| {
             let what = SegmentKey::Port(port).to_string();
             let detail =
                 "its address is of another version of tieline, or of a host with another order of bytes";
@@ -124,7 +129,7 @@ impl Directory {
         // One that is known already is dropped, outside of the lock: the manager is told of it.
         let found = self.state().table.found(name, node, Arc::new(contact));
         drop(found.map_err(|owner| taken_name(what, node, owner))?);
-        Ok(name)
+        Ok(Some(name))
     }
 
     /// Remembers that a queue is on this host, as the manager of the node has said.
@@ -182,6 +187,11 @@ impl Far {
     /// Whether a name is that of a queue of another host.
     pub(crate) fn knows(&self, name: &Name) -> bool {
         self.directory.state().table.get(name).is_some()
+    }
+
+    /// Whether it is that of a queue of this host that was found.
+    pub(crate) fn knows_here(&self, name: &Name) -> bool {
+        self.directory.state().table.is_here(name)
     }
 
     /// A queue of this host has made itself known.
@@ -246,10 +256,15 @@ impl Far {
             let State { table, workers, .. } = &mut *state;
             let Some((job, worker)) = table.next_due(now, workers) else { break };
             let name = job.name();
-            let is_met = matches!(job, Job::Seal { .. });
+            let (is_met, is_lost) = (matches!(job, Job::Seal { .. }), matches!(job, Job::TurnAway(_)));
             if !directory.begin(&mut state, job, worker) {
                 if is_met {
                     state.table.seal_later(name);
+                    break;
+                }
+                if is_lost {
+                    // It asks again.
+                    state.table.set(&name, Step::Gone);
                     break;
                 }
                 state.table.put_off(&name, &directory.name, now, WITHOUT_THREAD);

@@ -83,6 +83,11 @@ impl Ends {
         self.at(Some(provider), Some(address), role, old)
     }
 
+    /// Whether others may be given it.
+    pub(super) fn has(&self, end_point: &Endpoint) -> bool {
+        self.0.lock().is_some_and(|ends| ends.iter().any(|end| end.end_point.is(end_point)))
+    }
+
     /// From now on nobody is given it.
     pub(super) fn remove(&self, end_point: &Endpoint) {
         let Some(mut ends) = self.0.lock() else { return };

@@ -5,13 +5,14 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use ofi::provider::RANKS;
-use ofi::{ANSWER_WORDS, Bell, Endpoint, EndpointCard, Opened, OwnerRails, Peer, Task};
+use ofi::{ANSWER_WORDS, Bell, Endpoint, EndpointCard, Exported, Opened, OwnerRails, Peer, Task};
 use proto::ids::NodeId;
 use proto::wire::network::{OwnerEnd, OwnerRail};
 use proto::wire::program::{ConnectionId, Imported};
 
 use super::ends::Role;
 use super::jobs::Request;
+use super::retired::Retired;
 use super::{Doorbell, Network, name_of_rail};
 
 /// See the module.
@@ -137,7 +138,13 @@ impl Network {
     }
 
     /// Carries out what an importer has asked for.
-    pub(super) fn carry_out(&self, all: &mut AllExposed, connection: ConnectionId, task: Task) {
+    pub(super) fn carry_out(
+        &self,
+        all: &mut AllExposed,
+        retired: &mut Retired<Exported>,
+        connection: ConnectionId,
+        task: Task,
+    ) {
         match task {
             Task::Close { rail } => {
                 let peer = all.get(&connection).and_then(|exposed| exposed.peers.get(rail)?.as_ref());
@@ -146,6 +153,7 @@ impl Network {
                 all.values_mut().for_each(|exposed| exposed.leave(&end_point));
                 self.ends.remove(&end_point);
                 self.withdraw_from(&end_point);
+                retired.remove_if(|exported| exported.is_of(&end_point));
                 // With its last user it is closed, which importers are told when it is done.
                 drop(end_point);
             }

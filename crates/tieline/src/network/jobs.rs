@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Instant;
 
-use ofi::Task;
+use ofi::{Exported, Task};
 use proto::ids::NodeId;
 use proto::wire::network::ImporterEnd;
 use proto::wire::program::{ConnectionId, Imported};
@@ -36,6 +37,18 @@ pub(super) enum Job {
     /// It asks this about rails, by way of the managers, which pass on one question of each connection at a
     /// time: the number of the question, and the question.
     Asked(ConnectionId, u64, Vec<u8>),
+    /// Memory that was taken back.
+    Retired(Vec<Exported>),
+}
+
+/// What the thread finds.
+#[derive(Debug)]
+pub(super) enum Next {
+    Job(Job),
+    /// No job has come by then.
+    TimeIsUp,
+    /// None will come.
+    Over,
 }
 
 /// The end into which jobs are put.
@@ -93,6 +106,11 @@ impl Jobs {
         }
     }
 
+    /// Memory was taken back.
+    pub(super) fn retire(&mut self, exported: Vec<Exported>) {
+        let _ = self.sender.send(Job::Retired(exported));
+    }
+
     /// A connection has ended.
     pub(super) fn over(&mut self, connection: ConnectionId) {
         if self.told.remove(&connection) {
@@ -102,13 +120,22 @@ impl Jobs {
 }
 
 impl Queue {
-    /// Waits for the next; `None`: none will come.
-    pub(super) fn next(&self) -> Option<Job> {
-        let job = self.receiver.recv().ok()?;
-        if matches!(job, Job::Wanted(_)) {
-            self.waiting.fetch_sub(1, Ordering::SeqCst);
+    /// Waits for the next, up to that moment if one is given.
+    pub(super) fn next(&self, until: Option<Instant>) -> Next {
+        let job = match until {
+            None => self.receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(until) => self.receiver.recv_timeout(until.saturating_duration_since(Instant::now())),
+        };
+        match job {
+            Ok(job) => {
+                if matches!(job, Job::Wanted(_)) {
+                    self.waiting.fetch_sub(1, Ordering::SeqCst);
+                }
+                Next::Job(job)
+            }
+            Err(RecvTimeoutError::Timeout) => Next::TimeIsUp,
+            Err(RecvTimeoutError::Disconnected) => Next::Over,
         }
-        Some(job)
     }
 }
 
@@ -140,11 +167,16 @@ mod tests {
         jobs.over(ConnectionId(0));
         jobs.over(ConnectionId(0));
         assert!(!jobs.want(wanted(5001)), "an end makes no room: its request still waits");
-        assert!(matches!(queue.next(), Some(Job::Wanted(Request { connection: ConnectionId(0), .. }))));
+        let next = queue.next(None);
+        assert!(matches!(next, Next::Job(Job::Wanted(Request { connection: ConnectionId(0), .. }))));
         assert!(jobs.want(wanted(5002)));
         assert!(!jobs.want(wanted(5003)));
         drop(jobs);
-        let rest: Vec<_> = std::iter::from_fn(|| queue.next()).collect();
+        let next = || match queue.next(Some(Instant::now())) {
+            Next::Job(job) => Some(job),
+            Next::TimeIsUp | Next::Over => None,
+        };
+        let rest: Vec<_> = std::iter::from_fn(next).collect();
         let ends: Vec<_> = rest.iter().filter(|job| matches!(job, Job::Over(_))).collect();
         assert!(matches!(ends[..], [Job::Over(ConnectionId(0))]), "{ends:?}");
         assert_eq!(rest.len(), WANTED_MAX + 1);

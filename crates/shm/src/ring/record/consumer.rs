@@ -211,6 +211,19 @@ impl Consumer {
         ends::close(self.reader.own());
     }
 
+    /// Says to the producer that this end takes nothing more. Memory of this process that the producer's
+    /// process may read by itself stays as it is.
+    pub fn stop(&self) {
+        ends::stop(self.reader.own());
+    }
+
+    /// Whether the producer has said that it ends ([`super::Producer::close`]): whatever it has pushed is in
+    /// the ring by then.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        ends::is_closed(self.reader.data())
+    }
+
     /// Says to the producer that memory of this process, which the producer's process may read by itself, is
     /// used otherwise from now on, though this end stays.
     pub fn take_back(&self) {

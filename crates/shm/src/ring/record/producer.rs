@@ -212,6 +212,17 @@ impl Producer {
         ends::is_closed(self.writer.reader())
     }
 
+    /// Whether the consumer has said that it takes nothing more ([`super::Consumer::stop`]).
+    #[must_use]
+    pub fn has_stopped(&self) -> bool {
+        ends::has_stopped(self.writer.reader())
+    }
+
+    /// Says to the consumer that this end will be dropped: nothing comes behind what is in the ring.
+    pub fn close(&self) {
+        ends::close(self.writer.data());
+    }
+
     /// Whether the consumer has taken back memory that this process may read
     /// ([`super::Consumer::take_back`]). If not, what was read of it before this call was read in time.
     #[must_use]

@@ -165,15 +165,34 @@ impl Hello {
     }
 }
 
-/// The answer: which memory the other one has made. It is put into the memory of who has asked, with its key.
-pub(super) fn welcome(segment: SegmentId, key: u64) -> Vec<u8> {
-    form(&[u64::from(segment.0)], key)
+/// The answer to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Welcome {
+    /// Which memory the other one has made.
+    At(SegmentId),
+    /// It has lost the one who has asked, and does not meet it again.
+    Never,
 }
 
-/// The memory that the peer has made, if it has answered.
-pub(super) fn read_welcome(memory: &Window<'_>, key: u64) -> Option<SegmentId> {
-    let [segment] = read(memory, WELCOME_AT, key)?;
-    u32::try_from(segment).ok().map(SegmentId)
+/// Whoever does not know this word takes it for no answer.
+const NEVER: u64 = u64::MAX;
+
+/// The answer as it is put into the memory of who has asked, with its key.
+pub(super) fn welcome(answer: Welcome, key: u64) -> Vec<u8> {
+    let word = match answer {
+        Welcome::At(segment) => u64::from(segment.0),
+        Welcome::Never => NEVER,
+    };
+    form(&[word], key)
+}
+
+/// What the peer has answered, if it has.
+pub(super) fn read_welcome(memory: &Window<'_>, key: u64) -> Option<Welcome> {
+    let [word] = read(memory, WELCOME_AT, key)?;
+    if word == NEVER {
+        return Some(Welcome::Never);
+    }
+    u32::try_from(word).ok().map(|segment| Welcome::At(SegmentId(segment)))
 }
 
 const _: () = assert!(HEADER_AT + HEADER_BYTES <= WELCOME_AT && WELCOME_AT + form_bytes(1) <= CREDIT_AT);
@@ -225,8 +244,10 @@ mod tests {
         assert_eq!(Header::of_bytes(&bytes), Some(header));
         bytes[9] ^= 1;
         assert_eq!(Header::of_bytes(&bytes), None);
-        region.window().put(WELCOME_AT, &welcome(SegmentId(77), 3)).unwrap();
-        assert_eq!(read_welcome(&region.window(), 3), Some(SegmentId(77)));
-        assert_eq!(read_welcome(&region.window(), 4), None);
+        for answer in [Welcome::At(SegmentId(77)), Welcome::At(SegmentId(u32::MAX)), Welcome::Never] {
+            region.window().put(WELCOME_AT, &welcome(answer, 3)).unwrap();
+            assert_eq!(read_welcome(&region.window(), 3), Some(answer));
+            assert_eq!(read_welcome(&region.window(), 4), None);
+        }
     }
 }

@@ -13,10 +13,10 @@ use proto::wire::program::Refusal;
 use rustix::io::Errno;
 use shm::sync::Ordering;
 
-use super::forms::{HEADER_AT, HEADER_BYTES, Header, Hello, RING_AT};
+use super::forms::{HEADER_AT, HEADER_BYTES, Header, Hello, RING_AT, WELCOME_AT, Welcome, welcome};
 use super::pair::{Its, Own, Pair, RESUME, is_in_doubt};
 use super::ring::Ring;
-use super::table::{Asked, Owing, Pauses, Step};
+use super::table::{Asked, Hosts, Owing, Pauses, Step, World};
 use super::workers::Worker;
 use super::{Directory, mailbox};
 use crate::error::{Error, Result};
@@ -37,17 +37,19 @@ const FAILURES_MAX: u32 = 20;
 
 /// A step.
 #[derive(Debug)]
-pub(super) enum Job {
+pub(super) enum Job<W: World = Hosts> {
     /// Makes memory for a peer, and leaves a request.
     Ask(Name),
     /// Leaves the request once more.
-    Repeat { name: Name, own: Own, pauses: Pauses },
-    /// Connects to the memory that the peer has named.
-    Complete { name: Name, segment: SegmentId, own: Own },
+    Repeat { name: Name, own: W::Own, pauses: Pauses },
+    /// Connects to the memory that the peer has named, if it has.
+    Complete { name: Name, answer: Welcome, own: W::Own },
     /// Connects to the memory of a peer that has asked, and answers.
-    Answer(Owing),
+    Answer(Owing<W>),
+    /// Tells a peer that has asked that it will not be met.
+    TurnAway(Hello),
     /// Lets nobody else connect to the memory that was made for a peer.
-    Seal { name: Name, pair: Weak<Pair>, node: NodeId },
+    Seal { name: Name, pair: Weak<W::Pair>, node: NodeId },
 }
 
 /// Why a peer's memory was not connected.
@@ -61,7 +63,7 @@ enum NotMet {
     Later,
 }
 
-impl Job {
+impl<W: World> Job<W> {
     /// The peer.
     pub(super) fn name(&self) -> Name {
         match self {
@@ -70,6 +72,7 @@ impl Job {
             | Self::Complete { name, .. }
             | Self::Seal { name, .. } => *name,
             Self::Answer(owing) => owing.hello.from,
+            Self::TurnAway(hello) => hello.from,
         }
     }
 }
@@ -98,8 +101,10 @@ impl Directory {
         match job {
             Job::Ask(name) => self.ask(name),
             Job::Repeat { name, own, pauses } => self.request(name, own, pauses),
-            Job::Complete { name, segment, own } => self.complete(name, segment, own),
+            Job::Complete { name, answer: Welcome::At(segment), own } => self.complete(name, segment, own),
+            Job::Complete { name, answer: Welcome::Never, .. } => self.step(&name, Step::Gone),
             Job::Answer(owing) => self.answer(owing),
+            Job::TurnAway(hello) => self.turn_away(&hello),
             Job::Seal { pair, node, .. } => {
                 if let Some(pair) = pair.upgrade() {
                     pair.seal(node);
@@ -193,7 +198,11 @@ impl Directory {
         let ring = Ring::of_peer(header.ring_bytes, self.ring).ok_or(NotMet::Wrong)?;
         let is_meant = header.owner == *peer && header.peer == self.name;
         let is_same = key.is_none_or(|key| key == header.key);
-        if !is_meant || !is_same || remote.size_bytes() < RING_AT + ring.bytes() {
+        // What was named is gone, and its number is that of memory for others by now.
+        if !is_meant || !is_same {
+            return Err(NotMet::Gone);
+        }
+        if remote.size_bytes() < RING_AT + ring.bytes() {
             return Err(NotMet::Wrong);
         }
         Ok(Its { remote, ring, key: header.key })
@@ -237,6 +246,15 @@ impl Directory {
             Err(NotMet::Later) => self.answer_later(hello, own, failures),
             Err(NotMet::Gone | NotMet::Wrong) => self.refuse(&name, own),
         }
+    }
+
+    /// A peer has asked that this queue has lost. If it cannot be told, it asks again.
+    fn turn_away(&self, hello: &Hello) {
+        if let Ok(its) = self.connect((&hello.from, hello.node), hello.segment, Some(hello.key)) {
+            let put = its.remote.put(WELCOME_AT, &welcome(Welcome::Never, its.key));
+            drop(put.and_then(|()| its.remote.barrier()));
+        }
+        self.step(&hello.from, Step::Gone);
     }
 
     /// A request leads to nothing.

@@ -11,7 +11,7 @@ use shm::doorbell::Waiter;
 use shm::sync::{AtomicBool, AtomicU64, Ordering};
 use shm::window::Window;
 
-use super::forms::{TAIL_AT, WELCOME_AT, read, welcome};
+use super::forms::{TAIL_AT, WELCOME_AT, Welcome, read, welcome};
 use super::pusher::Pusher;
 use super::ring::{Carrier, Gone, Incoming, Outgoing, Ring};
 use crate::error::Error;
@@ -225,7 +225,7 @@ impl Pair {
 
     /// Tells the peer, which has asked, which segment this side has made for it.
     pub(super) fn answer(&self, segment: SegmentId) {
-        let answer = welcome(segment, self.outgoing().key());
+        let answer = welcome(Welcome::At(segment), self.outgoing().key());
         let put = || self.remote.put(WELCOME_AT, &answer).and_then(|()| self.remote.barrier());
         let (mut done, until) = (put(), Instant::now() + ANSWER);
         while done.as_ref().is_err_and(is_in_doubt) && Instant::now() < until && self.pusher.ended().is_none()

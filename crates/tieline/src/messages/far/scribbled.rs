@@ -18,7 +18,7 @@ use shm::window::Window;
 use super::forms::{CREDIT_AT, RING_AT, TAIL_AT, store};
 use super::mailbox::{Mailbox, PORT_BYTES};
 use super::ring::{Carrier, Gone, Incoming, Outgoing, Ring};
-use super::table::Table;
+use super::table::{Hosts, Table};
 use super::workers::Workers;
 
 const RING_BYTES: usize = 32 << 10;
@@ -380,7 +380,7 @@ fn scribbles_over_a_port_make_few_requests_and_no_more() {
     let mut random = SplitMix64::new(25);
     let (name, now) = (Name::new().unwrap(), Instant::now());
     let memory = Arc::new(Region::create(&RegionOptions::new("port", PORT_BYTES)).unwrap());
-    let (mut mailbox, mut table) = (Mailbox::new(Arc::clone(&memory), name), Table::default());
+    let (mut mailbox, mut table) = (Mailbox::new(Arc::clone(&memory), name), Table::<Hosts>::default());
     let (mut shown, mut begun, mut most, workers) = (0, 0, 0, Workers::default());
     for turn in 0..20_000_u64 {
         let window = memory.window();

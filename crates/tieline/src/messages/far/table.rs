@@ -1,17 +1,20 @@
 //! Which queues of other hosts are known, and how far this one is with each.
 
 #[cfg(test)]
+mod model;
+#[cfg(test)]
 mod tests;
 
 use std::collections::{HashMap, HashSet};
+use std::fmt::Debug;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use message_queue::Name;
 use message_queue::meet::NotAsked;
-use proto::ids::{NodeId, SegmentId};
+use proto::ids::NodeId;
 
-use super::forms::{Hello, read_welcome};
+use super::forms::{Hello, Welcome, read_welcome};
 use super::job::Job;
 use super::pair::{Own, Pair, is_usable};
 use super::workers::{Worker, Workers};
@@ -24,14 +27,59 @@ const STRANGERS_MAX: usize = 128;
 /// so many and no more.
 const OF_NODE_MAX: usize = 1024;
 
+/// What the table knows queues, their memory and their ports by: the search of meeting has others.
+pub(super) trait World: Debug {
+    /// The port of a peer.
+    type Contact: Debug;
+    /// Memory of this queue for a peer.
+    type Own: Debug;
+    /// Two that have met.
+    type Pair: Debug;
+
+    /// Whether a port is still there, as far as is known.
+    fn is_usable(contact: &Self::Contact) -> bool;
+    /// What the peer has put into the memory for it.
+    fn answer(own: &Self::Own) -> Option<Welcome>;
+    /// Whether a peer that was met is still there, as far as is known.
+    fn is_there(pair: &Self::Pair) -> bool;
+    /// Whether it is connected to the memory for it.
+    fn is_met(pair: &Self::Pair) -> bool;
+}
+
+/// Other hosts.
+#[derive(Debug)]
+pub(super) struct Hosts;
+
+impl World for Hosts {
+    type Contact = RemoteSegment;
+    type Own = Own;
+    type Pair = Pair;
+
+    fn is_usable(contact: &RemoteSegment) -> bool {
+        is_usable(contact)
+    }
+
+    fn answer(own: &Own) -> Option<Welcome> {
+        read_welcome(&own.segment.window(), own.key)
+    }
+
+    fn is_there(pair: &Pair) -> bool {
+        pair.is_there()
+    }
+
+    fn is_met(pair: &Pair) -> bool {
+        pair.is_met()
+    }
+}
+
 /// A queue of another host.
 #[derive(Debug)]
-pub(super) struct Peer {
+pub(super) struct Peer<W: World = Hosts> {
     /// Where it is: as the managers say if it was found by its port, else as it says itself.
     pub(super) node: NodeId,
     /// Its port, until both have met.
-    pub(super) contact: Option<Arc<RemoteSegment>>,
-    step: Step,
+    pub(super) contact: Option<Arc<W::Contact>>,
+    step: Step<W>,
     /// Its own request, which came while a thread was at work.
     came: Option<Hello>,
     /// Whether this queue wants to exchange messages with it.
@@ -44,24 +92,26 @@ pub(super) struct Peer {
 
 /// How far this queue is with a peer.
 #[derive(Debug)]
-pub(super) enum Step {
+pub(super) enum Step<W: World = Hosts> {
     /// It was found, and nobody wanted to send yet.
     Found,
     /// A thread does what comes next.
     AtWork,
     /// It has a request of this queue.
-    Asked(Asked),
+    Asked(Asked<W>),
     /// A request of it is to be answered.
-    Owing(Owing),
-    Met(Weak<Pair>),
+    Owing(Owing<W>),
+    Met(Weak<W::Pair>),
     Gone,
+    /// The same, and a request of it is to be answered with that.
+    TurningAway(Hello),
 }
 
 /// A request that was left at a peer.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct Asked<W: World = Hosts> {
     /// Where its answer comes.
-    pub(super) own: Own,
+    pub(super) own: W::Own,
     /// When the request is repeated.
     pub(super) again_at: Instant,
     /// Until the ones after that.
@@ -81,17 +131,17 @@ pub(super) struct Pauses {
 
 /// A request that is to be answered.
 #[derive(Debug)]
-pub(super) struct Owing {
+pub(super) struct Owing<W: World = Hosts> {
     pub(super) hello: Hello,
     /// What was made for the peer before.
-    pub(super) own: Option<Own>,
+    pub(super) own: Option<W::Own>,
     pub(super) at: Instant,
     /// Attempts that have failed.
     pub(super) failures: u32,
 }
 
-impl Peer {
-    fn new(node: NodeId, contact: Option<Arc<RemoteSegment>>, step: Step) -> Self {
+impl<W: World> Peer<W> {
+    fn new(node: NodeId, contact: Option<Arc<W::Contact>>, step: Step<W>) -> Self {
         let is_stranger = contact.is_none();
         Self { node, contact, step, came: None, is_asked: false, is_stranger, not_before: None }
     }
@@ -101,28 +151,28 @@ impl Peer {
         self.is_stranger
             && match &self.step {
                 Step::Met(pair) => pair.strong_count() > 0,
-                Step::Gone => false,
+                Step::Gone | Step::TurningAway(_) => false,
                 _ => true,
             }
     }
 
     /// Whether it is still there, as far as is known.
     pub(super) fn is_there(&self) -> bool {
-        let is_contact_usable = || self.contact.as_ref().is_none_or(|contact| is_usable(contact));
+        let is_contact_usable = || self.contact.as_ref().is_none_or(|contact| W::is_usable(contact));
         match &self.step {
             Step::Found => is_contact_usable(),
             // A queue that is being closed can be met as long as its memory is there.
             Step::Asked(asked) => asked.answer().is_some() || is_contact_usable(),
             Step::AtWork | Step::Owing(_) => true,
-            Step::Met(pair) => pair.upgrade().is_some_and(|pair| pair.is_there()),
-            Step::Gone => false,
+            Step::Met(pair) => pair.upgrade().is_some_and(|pair| W::is_there(&pair)),
+            Step::Gone | Step::TurningAway(_) => false,
         }
     }
 }
 
-impl Asked {
-    fn answer(&self) -> Option<SegmentId> {
-        read_welcome(&self.own.segment.window(), self.own.key)
+impl<W: World> Asked<W> {
+    fn answer(&self) -> Option<Welcome> {
+        W::answer(&self.own)
     }
 
     fn is_due(&self, now: Instant) -> bool {
@@ -131,9 +181,9 @@ impl Asked {
 }
 
 /// All of them.
-#[derive(Debug, Default)]
-pub(super) struct Table {
-    peers: HashMap<Name, Peer>,
+#[derive(Debug)]
+pub(super) struct Table<W: World = Hosts> {
+    peers: HashMap<Name, Peer<W>>,
     /// Those for whom something may become due.
     waiting: Vec<Name>,
     /// Strangers that are being answered.
@@ -154,13 +204,21 @@ pub(super) enum OtherOwner {
     Node(NodeId),
 }
 
-impl Table {
+impl<W: World> Default for Table<W> {
+    fn default() -> Self {
+        let (peers, of_node) = (HashMap::new(), HashMap::new());
+        let (waiting, strangers, near) = (Vec::new(), HashSet::new(), HashSet::new());
+        Self { peers, waiting, strangers, of_node, near }
+    }
+}
+
+impl<W: World> Table<W> {
     /// Whether a queue of another host is known.
     pub(super) fn has_any(&self) -> bool {
         !self.peers.is_empty()
     }
 
-    pub(super) fn get(&self, name: &Name) -> Option<&Peer> {
+    pub(super) fn get(&self, name: &Name) -> Option<&Peer<W>> {
         self.peers.get(name)
     }
 
@@ -173,6 +231,11 @@ impl Table {
             Some(peer) if peer.node != node => Err(OtherOwner::Node(peer.node)),
             _ => Ok(()),
         }
+    }
+
+    /// Whether a name is known as that of a queue of this host.
+    pub(super) fn is_here(&self, name: &Name) -> bool {
+        self.near.contains(name)
     }
 
     /// A name is that of a queue of this host.
@@ -189,15 +252,15 @@ impl Table {
         &mut self,
         name: Name,
         node: NodeId,
-        contact: Arc<RemoteSegment>,
-    ) -> Result<Option<Arc<RemoteSegment>>, OtherOwner> {
+        contact: Arc<W::Contact>,
+    ) -> Result<Option<Arc<W::Contact>>, OtherOwner> {
         self.check_owner(&name, node)?;
         let Some(peer) = self.peers.get_mut(&name) else {
             self.peers.insert(name, Peer::new(node, Some(contact), Step::Found));
             return Ok(None);
         };
         let is_wanted = !matches!(peer.step, Step::Met(_) | Step::Gone);
-        let is_better = peer.contact.as_ref().is_none_or(|contact| !is_usable(contact));
+        let is_better = peer.contact.as_ref().is_none_or(|contact| !W::is_usable(contact));
         if !is_wanted || !is_better {
             return Ok(Some(contact));
         }
@@ -209,7 +272,7 @@ impl Table {
         let peer = self.peers.get_mut(name).ok_or(NotAsked::Nobody)?;
         peer.is_asked = true;
         match peer.step {
-            Step::Gone => Err(NotAsked::Nobody),
+            Step::Gone | Step::TurningAway(_) => Err(NotAsked::Nobody),
             Step::Found if peer.not_before.is_some_and(|at| now < at) => Err(NotAsked::NotNow),
             // It made itself known, and could not be met.
             Step::Found if peer.contact.is_none() => Err(NotAsked::Nobody),
@@ -219,9 +282,10 @@ impl Table {
     }
 
     /// Sets how far this queue is with a peer. If the peer is known no more, nothing happens.
-    pub(super) fn set(&mut self, name: &Name, step: Step) {
+    pub(super) fn set(&mut self, name: &Name, step: Step<W>) {
         let Some(peer) = self.peers.get_mut(name) else { return };
-        let is_waiting = matches!(step, Step::Asked(_) | Step::Owing(_) | Step::Met(_));
+        let is_waiting =
+            matches!(step, Step::Asked(_) | Step::Owing(_) | Step::Met(_) | Step::TurningAway(_));
         if matches!(step, Step::Found | Step::Met(_) | Step::Gone) {
             self.strangers.remove(name);
         }
@@ -233,7 +297,7 @@ impl Table {
     }
 
     /// The same when a thread is done, with what has come meanwhile.
-    pub(super) fn set_after_work(&mut self, name: &Name, step: Step, own_name: &Name, now: Instant) {
+    pub(super) fn set_after_work(&mut self, name: &Name, step: Step<W>, own_name: &Name, now: Instant) {
         self.set(name, step);
         let came = self.peers.get_mut(name).and_then(|peer| peer.came.take());
         if let Some(hello) = came {
@@ -242,7 +306,7 @@ impl Table {
     }
 
     /// Both have met: the connection to the port is returned, and not needed any more.
-    pub(super) fn met(&mut self, name: &Name, pair: Weak<Pair>) -> Option<Arc<RemoteSegment>> {
+    pub(super) fn met(&mut self, name: &Name, pair: Weak<W::Pair>) -> Option<Arc<W::Contact>> {
         self.set(name, Step::Met(pair));
         let peer = self.peers.get_mut(name)?;
         peer.came = None;
@@ -284,7 +348,7 @@ impl Table {
         let count = self.of_node.entry(node).or_default();
         if *count >= OF_NODE_MAX {
             // Those that are gone are not counted any more.
-            let of_it = |peer: &&Peer| peer.node == node && peer.is_live_stranger();
+            let of_it = |peer: &&Peer<W>| peer.node == node && peer.is_live_stranger();
             *count = self.peers.values().filter(of_it).count();
         }
         *count < OF_NODE_MAX
@@ -318,7 +382,10 @@ impl Table {
             Step::Asked(asked) if own_name.bytes() < name.bytes() => Step::Asked(asked),
             Step::Asked(asked) => owing(Some(asked.own), now, 0),
             Step::Owing(Owing { own, at, failures, .. }) => owing(own, at, failures),
-            known @ (Step::Met(_) | Step::Gone) => {
+            // This queue has lost the peer, which does not know that, or came too late: it would ask forever.
+            Step::Gone | Step::TurningAway(_) => Step::TurningAway(*hello),
+            Step::Met(pair) if pair.strong_count() == 0 => Step::TurningAway(*hello),
+            known @ Step::Met(_) => {
                 peer.step = known;
                 return;
             }
@@ -340,8 +407,9 @@ impl Table {
         match self.peers.get(name).map(|peer| &peer.step) {
             Some(Step::Asked(asked)) => asked.is_due(now),
             Some(Step::Owing(owing)) => now >= owing.at,
+            Some(Step::TurningAway(_)) => true,
             // Once the peer is connected, nobody else is to be.
-            Some(Step::Met(pair)) => pair.upgrade().is_none_or(|pair| pair.is_met()),
+            Some(Step::Met(pair)) => pair.upgrade().is_none_or(|pair| W::is_met(&pair)),
             _ => false,
         }
     }
@@ -349,7 +417,7 @@ impl Table {
     /// Of a peer for whom something is due: which node its thread may wait for, and whether it only answers.
     fn worker(&self, name: &Name) -> Option<Worker> {
         let peer = self.peers.get(name)?;
-        Some(Worker { node: peer.node, answers: matches!(peer.step, Step::Owing(_)) })
+        Some(Worker { node: peer.node, answers: matches!(peer.step, Step::Owing(_) | Step::TurningAway(_)) })
     }
 
     fn find_due(&self, now: Instant, workers: &Workers) -> Option<Name> {
@@ -363,16 +431,17 @@ impl Table {
     }
 
     /// The next that is due, which a thread is to do: the peer is at work from then on, unless both have met.
-    pub(super) fn next_due(&mut self, now: Instant, workers: &Workers) -> Option<(Job, Worker)> {
+    pub(super) fn next_due(&mut self, now: Instant, workers: &Workers) -> Option<(Job<W>, Worker)> {
         let name = self.find_due(now, workers)?;
         let worker = self.worker(&name)?;
         let peer = self.peers.get_mut(&name)?;
         let job = match std::mem::replace(&mut peer.step, Step::AtWork) {
             Step::Asked(asked) => match asked.answer() {
-                Some(segment) if now >= asked.not_before => Job::Complete { name, segment, own: asked.own },
+                Some(answer) if now >= asked.not_before => Job::Complete { name, answer, own: asked.own },
                 _ => Job::Repeat { name, own: asked.own, pauses: asked.pauses },
             },
             Step::Owing(owing) => Job::Answer(owing),
+            Step::TurningAway(hello) => Job::TurnAway(hello),
             Step::Met(pair) => {
                 peer.step = Step::Met(Weak::clone(&pair));
                 Job::Seal { name, pair, node: worker.node }

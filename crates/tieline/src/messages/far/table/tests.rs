@@ -46,11 +46,23 @@ fn strangers_are_answered_once_and_only_so_many() {
     assert!(!is_any_due(&table, now) && table.get(&names[1]).is_some_and(Peer::is_there));
     table.set_after_work(&names[1], Step::Found, &own, now);
     assert!(matches!(due(&mut table, now), Some(Job::Answer(owing)) if owing.hello.key == 3));
-    // Once both have met, requests are late ones.
+    // Once both have met, and this queue has lost the peer, that is what it is told.
     assert!(table.met(&names[1], Weak::new()).is_none());
     assert!(matches!(due(&mut table, now), Some(Job::Seal { name, .. }) if name == names[1]));
     table.hello(&hello(names[1], own, 4), &own, 2, now);
-    assert!(!is_any_due(&table, now) && !table.get(&names[1]).is_some_and(Peer::is_there));
+    assert!(!table.get(&names[1]).is_some_and(Peer::is_there));
+    assert_eq!(table.may_ask(&names[1], now), Err(NotAsked::Nobody));
+    let turned_away = |table: &mut Table| match due(table, now) {
+        Some(Job::TurnAway(hello)) => Some(hello.key),
+        _ => None,
+    };
+    assert_eq!((turned_away(&mut table), is_any_due(&table, now)), (Some(4), false));
+    // Each time, as it may not have come to know: also if it asks meanwhile.
+    table.hello(&hello(names[1], own, 5), &own, 2, now);
+    table.set_after_work(&names[1], Step::Gone, &own, now);
+    assert_eq!(turned_away(&mut table), Some(5));
+    table.set_after_work(&names[1], Step::Gone, &own, now);
+    assert!(!table.is_any_waiting());
 }
 
 #[test]
