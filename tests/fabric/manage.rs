@@ -97,6 +97,32 @@ fn a_bare_fabric_is_brought_up_and_repaired() {
     assert_eq!(manager.signal(Signal::INT), Some(130));
 }
 
+/// Before anything is set.
+#[test]
+fn a_file_of_lids_that_cannot_be_used_is_named_first() {
+    let _watchdog = Watchdog::usual("files of LIDs");
+    let place = Place::new();
+    let served = bare(&place);
+    place.write("poem", "shall I compare thee\n");
+    for (file, status, says) in [
+        (
+            "none/lids.txt",
+            4,
+            "none/lids.txt cannot be written: No such file or directory: name a file in a directory that can be",
+        ),
+        ("poem/lids.txt", 2, "poem/lids.txt cannot be read: Not a directory: "),
+        (".", 2, ". cannot be read: it is not a regular file: "),
+        ("poem", 2, "poem, line 1: it is not `tieline.fabric.lids/1`: correct the line, or remove the file"),
+    ] {
+        let (got, out, err) = place.run(&["manage", "--ibsim", &served.name, "--once", "--state", file]);
+        assert!(got == status && out.is_empty() && err.contains(says), "{file}: {got} {out}{err}");
+        assert_eq!(err.lines().count(), 1, "{file}: {err}");
+    }
+    let (_, report) = place.json(&served.observe(&[]));
+    assert!(report["summary"]["managers"].as_array().is_none_or(Vec::is_empty), "{report:#}");
+    assert_eq!(place.read("poem"), "shall I compare thee\n");
+}
+
 #[test]
 fn the_standby_takes_over_from_a_master_that_is_killed_and_sets_no_table() {
     let _watchdog = Watchdog::usual("failover");

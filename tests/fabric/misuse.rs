@@ -45,6 +45,12 @@ fn wrong_words_say_what_would_be_right() {
         (&["generate", "x.toml", "fattree", "8", "-1"], "-1"),
         (&["generate", "x.toml", "fattree", "1000", "2"], "254"),
         (&["generate", "x.toml", "torus", "4x4", "--rate", "fast"], "4xHDR"),
+        (
+            &["generate", "x.toml", "torus", "4x4", "--rate", "3xHDR"],
+            "--rate `3xHDR`: there is no such link: give width and speed, as in 4xHDR, of the widths 1x, 2x, 4x, 8x and 12x",
+        ),
+        (&["generate", "x.toml", "torus", "4x4", "--rate", "?xHDR"], "there is no such link"),
+        (&["generate", "x.toml", "torus", "4x4", "--rate", "4xZDR"], "NDR, XDR"),
         (&["observe", "--from", "net.toml", "--threshold", "joy=1"], "SymbolErrorCounter"),
         (&["observe", "--from", "net.toml", "--worst", "weather"], "integrity"),
         (

@@ -5,6 +5,7 @@
 //! traffic is.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use mad::header::CLASS_PORT_INFO;
 use mad::sm::{NodeDescription, NodeInfo, PortInfo, SwitchInfo};
@@ -19,6 +20,7 @@ mod make;
 mod management;
 mod performance;
 mod port_info;
+mod protect;
 mod route;
 pub mod sim_port;
 #[cfg(test)]
@@ -83,6 +85,10 @@ pub struct Agents {
     /// GUIDs that were changed.
     pub(crate) guids: HashMap<NodeIx, Guid>,
     pub(crate) passed: Passed,
+    /// End ports that got a request with a wrong key, and when, if the right one did not come since.
+    pub(crate) violated: HashMap<PortIx, Duration>,
+    /// How late it is, as far as is known.
+    pub(crate) clock: Duration,
     transaction: u64,
     random: SplitMix64,
 }

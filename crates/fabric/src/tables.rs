@@ -68,6 +68,10 @@ pub fn has_lids(graph: &Graph) -> bool {
     graph.nodes().any(|node| graph.ports(node).any(|port| graph.lid(port) != 0))
 }
 
+fn none(why: &str) -> Read {
+    Read { tables: None, silent: Vec::new(), why_none: Some(why.to_owned()) }
+}
+
 /// Reads all tables up to the last entry that each switch reports as valid.
 ///
 /// # Errors
@@ -79,7 +83,6 @@ pub fn read<T: MadTransport + ?Sized>(
     stop: &dyn Fn() -> bool,
 ) -> Result<Read, TransportError> {
     let graph = &found.graph;
-    let none = |why: &str| Read { tables: None, silent: Vec::new(), why_none: Some(why.to_owned()) };
     if !has_lids(graph) {
         return Ok(none("no port has a LID"));
     }
@@ -90,8 +93,23 @@ pub fn read<T: MadTransport + ?Sized>(
     if let Err(why) = afford(graph, &lids) {
         return Ok(none(&why));
     }
+    read_as(transport, found, &lids, limits, stop)
+}
+
+/// The same for given LIDs: of the entries those of LIDs up to the highest of them.
+///
+/// # Errors
+/// As of [`read`].
+pub fn read_as<T: MadTransport + ?Sized>(
+    transport: &mut T,
+    found: &Found,
+    lids: &Arc<Lids>,
+    limits: Limits,
+    stop: &dyn Fn() -> bool,
+) -> Result<Read, TransportError> {
+    let graph = &found.graph;
     let switches: Vec<NodeIx> = graph.nodes_of(Kind::Switch).collect();
-    let mut tables = Tables::empty(lids, &switches);
+    let mut tables = Tables::empty(Arc::clone(lids), &switches);
     let mut client: Windowed<(NodeIx, u16)> = Windowed::new(limits);
     let mut silent = BTreeSet::new();
     let mut unanswered = vec![0_u32; graph.node_count()];

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use mad::notice::Notice;
 use mad::sa::RmppKind;
-use mad::sm::SmInfo;
+use mad::sm::{SmInfo, attribute};
 use mad::values::{Class, Method, SmState};
 use mad::{Address, Guid, Lid, Mad, MadTransport, Received, TransportError};
 
 use crate::hearing::{Heard, Myself, back_to, heard};
 use crate::peer::Way;
+use crate::protection::ManagementKey;
 
 /// What is kept until the manager looks at it; further ones are lost, as on a network.
 const MOST_KEPT: usize = 4096;
@@ -37,6 +38,11 @@ pub(crate) enum Kept {
 #[derive(Debug)]
 pub(crate) struct Desk {
     pub(crate) me: Myself,
+    /// Goes into requests to ports.
+    management_key: ManagementKey,
+    /// Sources are told apart by their LIDs without these bits: a port has as many turns as one with a single
+    /// LID. Switches whose LIDs differ only in them share their turns.
+    path_bits: u16,
     kept: VecDeque<Kept>,
     askers: Vec<Way>,
     /// Requests to subnet administration, by source: each has its turn.
@@ -51,10 +57,12 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
-    pub(crate) fn new(priority: u8, key: u64) -> Self {
+    pub(crate) fn new(priority: u8, key: u64, management_key: ManagementKey, lmc: u8) -> Self {
         let me = Myself { guid: Guid(0), priority, key, state: SmState::DISCOVERING, activity: 0 };
         Self {
             me,
+            management_key,
+            path_bits: (1 << lmc.min(7)) - 1,
             kept: VecDeque::new(),
             askers: Vec::new(),
             asked: BTreeMap::new(),
@@ -110,13 +118,14 @@ impl Desk {
         }
         let rmpp = mad::sa::header(&received.mad).rmpp();
         let is_request = rmpp.flags() & mad::sa::rmpp_flag::ACTIVE == 0 || rmpp.kind() == RmppKind::DATA;
-        let waiting = self.asked.entry(received.from.lid).or_default();
+        let source = Lid(received.from.lid.0 & !self.path_bits);
+        let waiting = self.asked.entry(source).or_default();
         if waiting.len() >= MOST_OF_ONE || self.asked_in_all >= MOST_ASKED {
             let mut response = received.mad;
             let method = crate::sa::responding(response.header().method());
             response.header_mut().set_method(method);
             if waiting.is_empty() {
-                self.asked.remove(&received.from.lid);
+                self.asked.remove(&source);
             }
             return is_request.then(|| crate::sa::transfers::busy(&response));
         }
@@ -201,8 +210,19 @@ impl<'a, T: MadTransport + ?Sized> Front<'a, T> {
 }
 
 impl<T: MadTransport + ?Sized> MadTransport for Front<'_, T> {
+    /// Requests to the agents of ports carry the management key. Those to other managers do not: who says
+    /// that it is one is not to learn it.
     fn send(&mut self, to: &Address, mad: &Mad) -> Result<bool, TransportError> {
-        self.inner.send(to, mad)
+        let header = mad.header();
+        let is_management = matches!(header.class(), Class::SUBNET | Class::DIRECTED);
+        let is_request = matches!(header.method(), Method::GET | Method::SET);
+        let key = self.desk.management_key;
+        if !key.is_some() || !is_management || !is_request || header.attribute() == attribute::SM_INFO {
+            return self.inner.send(to, mad);
+        }
+        let mut mad = *mad;
+        mad.smp_mut().header_mut().set_management_key(key.number());
+        self.inner.send(to, &mad)
     }
 
     /// Returns early, and with nothing, if something came that the manager is to deal with.
@@ -247,7 +267,7 @@ mod tests {
 
     #[test]
     fn sources_have_their_turns_and_a_flood_is_told_to_wait() {
-        let mut desk = Desk::new(0, 1);
+        let mut desk = Desk::new(0, 1, ManagementKey::NONE, 0);
         let asks = |desk: &mut Desk, lid: u16| {
             let mad = Mad::new(Class::ADMINISTRATION, Method::GET, 0x35, 0);
             let received = Received { from: Address::services(Lid(lid)), mad, undelivered: false };
@@ -263,5 +283,20 @@ mod tests {
         assert!(matches!(asks(&mut desk, 2), Some((None, true))), "another source has room");
         let first: Vec<u16> = (0..3).map(|_| desk.next_asked().unwrap().from.lid.0).collect();
         assert_eq!(first, [1, 2, 1], "and does not wait for the first one");
+    }
+
+    #[test]
+    fn the_lids_of_one_port_have_one_turn() {
+        let mut desk = Desk::new(0, 1, ManagementKey::NONE, 2);
+        desk.me.state = SmState::MASTER;
+        let asks = |desk: &mut Desk, lid: u16| {
+            let mad = Mad::new(Class::ADMINISTRATION, Method::GET, 0x35, 0);
+            desk.take(&Received { from: Address::services(Lid(lid)), mad, undelivered: false })
+        };
+        for at in 0..MOST_OF_ONE as u16 {
+            assert!(matches!(asks(&mut desk, 8 + at % 4), Some((None, true))));
+        }
+        assert!(matches!(asks(&mut desk, 11), Some((Some(_), false))), "by none of its LIDs");
+        assert!(matches!(asks(&mut desk, 12), Some((None, true))));
     }
 }

@@ -28,6 +28,8 @@ pub mod multicast;
 mod ordered;
 pub mod partitions;
 pub mod peer;
+pub mod protection;
+pub mod qos;
 pub mod record;
 pub mod report;
 pub mod routes;

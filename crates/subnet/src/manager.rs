@@ -10,7 +10,7 @@ use mad::windowed::{Limits, Outcome, Windowed};
 use mad::{Guid, Lid, Mad, MadTransport, TransportError};
 use topology::routing::check::Dependencies;
 use topology::routing::{Engine, LidsError, RouteError, Tables};
-use topology::{Graph, NodeIx};
+use topology::{Graph, NodeIx, PortIx};
 
 use crate::asking::Asker;
 use crate::flaps::Flaps;
@@ -18,6 +18,8 @@ use crate::front::{Desk, Front};
 use crate::model::Model;
 use crate::partitions::Partitions;
 use crate::peer::Peer;
+use crate::protection::Protection;
+use crate::qos::Qos;
 use crate::record::{Record, RecordError};
 use crate::report::{NAMED, Sets};
 use crate::routes::{Manner, Routes, Stage, stages};
@@ -32,6 +34,8 @@ mod keys;
 mod others;
 mod plan;
 mod prepare;
+mod protect;
+mod qos;
 mod repair;
 mod roles;
 mod serve;
@@ -50,6 +54,12 @@ pub struct Options {
     pub limits: Limits,
     /// The routing engine; `None` is the one that the recognised shape asks for.
     pub engine: Option<Engine>,
+    /// LMC, 0 to 7: ports of hosts get 2 to this power LIDs, each with a route of its own.
+    pub lmc: u8,
+    /// The key that ports ask for, if there is one.
+    pub protection: Protection,
+    /// SL-to-VL maps and VL arbitration; `None`: they stay as they are.
+    pub qos: Option<Qos>,
     /// The file that keeps LIDs by GUID; `None`: ports keep the LIDs that they have.
     pub record: Option<PathBuf>,
     /// Which port is in which partition; `None`: P_Key tables stay as they are, and all ports are taken for
@@ -79,6 +89,9 @@ impl Default for Options {
         Self {
             limits: Limits::default(),
             engine: None,
+            lmc: 0,
+            protection: Protection::NONE,
+            qos: None,
             record: None,
             partitions: None,
             priority: 0,
@@ -120,6 +133,22 @@ pub enum ManageError {
         /// What it said.
         what: String,
     },
+    /// The ports obey another key.
+    #[error(
+        "{place} {} another M_Key than this manager's, and so refuses its Sets: give the M_Key of this fabric by --mkey-file",
+        if *others == 0 { "has".to_owned() } else { format!("and {} have", topology::counted(*others, "other port")) }
+    )]
+    Key {
+        /// One of them.
+        place: String,
+        /// How many more.
+        others: usize,
+    },
+    /// The own port does not respond.
+    #[error(
+        "this port does not respond to management datagrams: if it has an M_Key that protects it from being read, give that by --mkey-file; else check the driver and the port"
+    )]
+    Mute,
     /// No cable leads on.
     #[error(
         "this port has no link: nothing beyond it can be managed: check its cable, or manage from another port"
@@ -128,6 +157,15 @@ pub enum ManageError {
     /// It was stopped.
     #[error("stopped before it was done: start it again, it continues from what the fabric has")]
     Stopped,
+}
+
+impl ManageError {
+    fn of_sweep(error: SweepError) -> Self {
+        match error {
+            SweepError::LocalUnresponsive => Self::Mute,
+            error => Self::Sweep(error),
+        }
+    }
 }
 
 /// What is managed.
@@ -186,6 +224,8 @@ pub struct Manager {
     swept: u64,
     /// Switches whose mark of a changed port was cleared after their ports were read.
     unsure: BTreeSet<NodeIx>,
+    /// End ports that got a request with a wrong key: one with the right key ends their lease's time.
+    confirm: BTreeSet<PortIx>,
 }
 
 /// What went wrong with requests: the first in words, all by number.
@@ -216,7 +256,7 @@ impl Manager {
         Ok(Self {
             asker,
             subnet: None,
-            desk: Some(Desk::new(options.priority, options.key)),
+            desk: Some(desk(&options)),
             peers: BTreeMap::new(),
             watch: Windowed::new(once),
             superior: None,
@@ -236,6 +276,7 @@ impl Manager {
             groups_again: None,
             swept: 0,
             unsure: BTreeSet::new(),
+            confirm: BTreeSet::new(),
             record,
             options,
         })
@@ -247,8 +288,7 @@ impl Manager {
         transport: &mut T,
         act: impl FnOnce(&mut Self, &mut Front<'_, T>) -> R,
     ) -> R {
-        let fresh = || Desk::new(self.options.priority, self.options.key);
-        let mut desk = self.desk.take().unwrap_or_else(fresh);
+        let mut desk = self.desk.take().unwrap_or_else(|| desk(&self.options));
         let result = act(self, &mut Front::new(transport, &mut desk));
         self.desk = Some(desk);
         result
@@ -280,7 +320,10 @@ impl Manager {
         let mut unreachable = Vec::new();
         let requests = sets.filter_map(|set| {
             let path = match set.subject() {
-                Subject::Port(port) | Subject::Keys(port, _) => model.path_to(port),
+                Subject::Port(port)
+                | Subject::Keys(port, _)
+                | Subject::Levels(port, _)
+                | Subject::Arbitration(port, _) => model.path_to(port),
                 Subject::Switch(node) | Subject::Table(node, _) | Subject::Multicast(node, ..) => {
                     model.path(node)
                 }
@@ -310,6 +353,10 @@ impl Manager {
         }
         if whole { Ok(()) } else { Err(ManageError::Stopped) }
     }
+}
+
+fn desk(options: &Options) -> Desk {
+    Desk::new(options.priority, options.key, options.protection.key, options.lmc)
 }
 
 /// What became of Sets goes here.
@@ -371,6 +418,12 @@ fn words(graph: &Graph, subject: Subject) -> String {
         }
         Subject::Keys(port, block) => {
             format!("P_Key table block {block} of {}", fabric::names::place(graph, port))
+        }
+        Subject::Levels(port, came) => {
+            format!("SL-to-VL map from port {came} to {}", fabric::names::place(graph, port))
+        }
+        Subject::Arbitration(port, block) => {
+            format!("VL arbitration block {block} of {}", fabric::names::place(graph, port))
         }
         Subject::Multicast(node, position, block) => {
             format!("MFT block {block}, position {position}, of {}", fabric::names::label(graph, node))

@@ -13,6 +13,8 @@ use topology::{Graph, Kind, NodeIx, PortIx};
 
 use crate::keys::Keys;
 use crate::partitions::{DEFAULT, FULL};
+use crate::protection::Protection;
+use crate::qos::{self, Lanes, Owner, Qos};
 use crate::set::{Block, Set};
 use crate::wanted::{self, Identity, Step};
 
@@ -33,6 +35,25 @@ impl Written {
         let tables = Tables::empty(Arc::clone(lids), switches);
         let blocks = tables.width() / topology::routing::tables::BLOCK;
         Self { confirmed: vec![false; blocks * switches.len()], tables, blocks }
+    }
+
+    /// Of tables that were read; `knows` tells of a switch and a block whether the switch holds it for sure.
+    #[must_use]
+    pub fn read(tables: Tables, knows: impl Fn(NodeIx, usize) -> bool) -> Self {
+        let blocks = tables.width() / topology::routing::tables::BLOCK;
+        let switches: Vec<NodeIx> = tables.switches().to_vec();
+        let mut written = Self { confirmed: vec![false; blocks * switches.len()], tables, blocks };
+        for (row, node) in switches.into_iter().enumerate() {
+            for block in 0..blocks {
+                written.confirmed[row * blocks + block] = knows(node, block);
+                if !knows(node, block) {
+                    let first = block * topology::routing::tables::BLOCK;
+                    let lids = first..first + topology::routing::tables::BLOCK;
+                    lids.for_each(|lid| written.tables.set(node, lid as u16, topology::routing::NO_PATH));
+                }
+            }
+        }
+        written
     }
 
     /// Blocks a table has.
@@ -107,6 +128,10 @@ pub struct Model {
     pub reregister: bool,
     /// Keys of end ports, if partitions were given.
     pub keys: Option<Keys>,
+    /// How end ports are protected.
+    pub protection: Protection,
+    /// SL-to-VL maps and VL arbitration, if they were given.
+    pub qos: Option<Qos>,
     /// By [`NodeIx`]: the directed route to each node over cables that are up.
     paths: Vec<Option<Path>>,
     /// End ports by their GUIDs.
@@ -116,15 +141,16 @@ pub struct Model {
 }
 
 impl Model {
-    /// Of a sweep from a node, and the LIDs that were decided.
+    /// Of a sweep from a node, the LIDs that were decided, and what the switches hold.
     #[must_use]
-    pub fn new(found: Found, home: NodeIx, lids: Arc<Lids>) -> Self {
-        let switches: Vec<NodeIx> = found.graph.nodes_of(Kind::Switch).collect();
-        let ends = lids.iter().map(|(_, port)| (found.graph.port_guid(port), port)).collect();
+    pub fn new(found: Found, home: NodeIx, lids: Arc<Lids>, written: Written) -> Self {
+        let ends = lids.ends().map(|(_, port)| (found.graph.port_guid(port), port)).collect();
         let mut model = Self {
             ends,
             reregister: false,
             keys: None,
+            protection: Protection::NONE,
+            qos: None,
             all: BTreeSet::from([FULL | DEFAULT]),
             graph: found.graph.clone(),
             whole: found.graph,
@@ -132,7 +158,7 @@ impl Model {
             home,
             nodes: found.nodes,
             ports: found.ports,
-            written: Written::unknown(&lids, &switches),
+            written,
             lids,
             paths: Vec::new(),
         };
@@ -274,6 +300,12 @@ impl Model {
         })
     }
 
+    /// What an end port did not take of what it was set to, in words.
+    #[must_use]
+    pub(crate) fn not_taken(&self, port: PortIx, reported: &PortInfo) -> Option<String> {
+        wanted::not_taken(reported, &self.identity(port)).filter(|_| self.lids.base(port).is_some())
+    }
+
     /// What is to be set at a port in a step; `None` if nothing, or if the port did not report what it has.
     #[must_use]
     pub fn port_set(&self, port: PortIx, step: Step) -> Option<Set> {
@@ -282,9 +314,49 @@ impl Model {
             Some(far) => Some(self.ports.get(far.index())?.as_ref()?),
             None => None,
         };
+        if self.is_foreign(port) {
+            return None;
+        }
+        wanted::port(now, far, &self.identity(port), step).map(|info| Set::Port(port, info))
+    }
+
+    /// What a port gets, beside its link's parameters.
+    fn identity(&self, port: PortIx) -> Identity {
         let (lid, sm_lid) = (self.lids.base(port).map(Lid), self.sm_lid());
-        let identity = Identity { lid, sm_lid, reregister: self.reregister };
-        wanted::port(now, far, &identity, step).map(|info| Set::Port(port, info))
+        let is_switch = self.graph.kind(self.graph.owner(port)) == Kind::Switch;
+        let lanes = self.lanes(port);
+        let both = [lanes, self.graph.peer(port).and_then(|far| self.lanes(far))].into_iter().flatten();
+        Identity {
+            lid,
+            sm_lid,
+            lmc: if is_switch { 0 } else { self.lids.lmc() },
+            reregister: self.reregister,
+            protection: self.protection,
+            most_vls: both.map(|lanes| qos::code_of(lanes.most_vls)).min(),
+            high_limit: lanes.map(|lanes| lanes.high_limit),
+        }
+    }
+
+    /// What a port gets of VLs, if that was given: all but a switch's own port.
+    #[must_use]
+    pub fn lanes(&self, port: PortIx) -> Option<&Lanes> {
+        let qos = self.qos.as_ref()?;
+        match self.graph.kind(self.graph.owner(port)) {
+            Kind::Switch if self.graph.number(port) == 0 => None,
+            Kind::Switch => Some(qos.of(Owner::Switch)),
+            Kind::Router => Some(qos.of(Owner::Router)),
+            Kind::Host => Some(qos.of(Owner::Host)),
+        }
+    }
+
+    /// Does the port, or the switch that it is of, obey another key? Sets are dropped there.
+    #[must_use]
+    pub fn is_foreign(&self, port: PortIx) -> bool {
+        let node = self.graph.owner(port);
+        let is_switch = self.graph.kind(node) == Kind::Switch;
+        let end = if is_switch { self.graph.port(node, 0) } else { Some(port) };
+        let info = end.and_then(|end| self.ports.get(end.index())?.as_ref());
+        info.is_some_and(|info| self.protection.is_foreign(info))
     }
 
     /// What is to be set at the ports of the fabric in a step.

@@ -1,9 +1,12 @@
 //! LIDs by the GUIDs of their ports, kept in a file so that they stay the same over restarts.
 //!
-//! The file is text: a first line that names the form, then a line `GUID LID` for each port, in the order of
-//! the LIDs. A port that is gone keeps its LID until the LIDs run out: it may come back.
+//! The file is text: a first line that names the form, then a line for each port, in the order of the LIDs:
+//! `GUID LID`, or `GUID FIRST LAST` for a port with several LIDs. A port that is gone keeps its LIDs until
+//! the LIDs run out: it may come back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -32,55 +35,105 @@ pub enum RecordError {
     Line(PathBuf, usize, String),
 }
 
-/// LIDs by GUID.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Record {
-    by_guid: BTreeMap<u64, u16>,
+/// The LIDs of a port: the first and the last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Span {
+    /// The base LID.
+    pub first: u16,
+    /// The last one, which is the first if there is only one.
+    pub last: u16,
 }
 
-impl Record {
-    /// The LID of a port's GUID.
+impl Span {
+    /// 2 to the power of `lmc` LIDs; `None` if they are not all unicast.
     #[must_use]
-    pub fn lid(&self, guid: u64) -> Option<u16> {
-        self.by_guid.get(&guid).copied()
+    pub fn new(first: u16, lmc: u8) -> Option<Self> {
+        let last = u16::try_from(u32::from(first) + (1_u32 << lmc.min(7)) - 1).ok()?;
+        Self::between(first, last)
+    }
+
+    fn between(first: u16, last: u16) -> Option<Self> {
+        let is_unicast = Lid(first).is_unicast() && Lid(last).is_unicast();
+        (first <= last && is_unicast).then_some(Self { first, last })
     }
 
     /// All of them.
-    pub fn iter(&self) -> impl Iterator<Item = (u64, u16)> + '_ {
-        self.by_guid.iter().map(|(guid, lid)| (*guid, *lid))
+    pub fn lids(self) -> std::ops::RangeInclusive<u16> {
+        self.first..=self.last
     }
 
-    /// Keeps a LID. Whoever had it before, or the GUID another one, loses it.
-    pub fn keep(&mut self, guid: u64, lid: u16) {
-        self.by_guid.retain(|other, there| *other == guid || *there != lid);
-        self.by_guid.insert(guid, lid);
+    fn meets(self, other: Self) -> bool {
+        self.first <= other.last && other.first <= self.last
+    }
+}
+
+/// LIDs by GUID.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Record {
+    by_guid: BTreeMap<u64, Span>,
+}
+
+impl Record {
+    /// The first LID of a port's GUID.
+    #[must_use]
+    pub fn lid(&self, guid: u64) -> Option<u16> {
+        self.by_guid.get(&guid).map(|span| span.first)
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, Span)> + '_ {
+        self.by_guid.iter().map(|(guid, span)| (*guid, *span))
+    }
+
+    /// Every LID that is kept for a port.
+    #[must_use]
+    pub fn lids(&self) -> HashSet<u16> {
+        self.by_guid.values().flat_map(|span| span.lids()).collect()
+    }
+
+    /// Keeps LIDs. Whoever had one of them before, or the GUID others, loses all of its own.
+    pub fn keep(&mut self, guid: u64, span: Span) {
+        self.by_guid.retain(|other, there| *other == guid || !there.meets(span));
+        self.by_guid.insert(guid, span);
     }
 
     /// Replaces everything by what is in use now, and of what is not in use keeps what contradicts nothing.
     #[must_use]
-    pub fn updated(&self, used: &[(u64, u16)]) -> Self {
-        let taken: std::collections::HashSet<u16> = used.iter().map(|one| one.1).collect();
-        let mut by_guid: BTreeMap<u64, u16> = self.iter().filter(|(_, lid)| !taken.contains(lid)).collect();
+    pub fn updated(&self, used: &[(u64, Span)]) -> Self {
+        let taken: HashSet<u16> = used.iter().flat_map(|one| one.1.lids()).collect();
+        let is_free = |span: Span| span.lids().all(|lid| !taken.contains(&lid));
+        let mut by_guid: BTreeMap<u64, Span> = self.iter().filter(|(_, span)| is_free(*span)).collect();
         by_guid.extend(used.iter().copied());
         Self { by_guid }
     }
 
-    /// The same with the LIDs that ports were found to have. Of two ports with one LID the last keeps it, and
-    /// the other gets a new one.
+    /// The same with the LIDs that ports were found to have. Of two ports with one LID the one with the lower
+    /// base LID keeps its own (of equal ones the last), and the other gets new ones.
     #[must_use]
-    pub fn learned(&self, held: &[(u64, u16)]) -> Self {
-        let mut one_each: BTreeMap<u16, u64> = BTreeMap::new();
-        one_each.extend(held.iter().map(|(guid, lid)| (*lid, *guid)));
-        let used: Vec<(u64, u16)> = one_each.into_iter().map(|(lid, guid)| (guid, lid)).collect();
+    pub fn learned(&self, held: &[(u64, Span)]) -> Self {
+        let mut by_first: BTreeMap<u16, (u64, Span)> = BTreeMap::new();
+        by_first.extend(held.iter().map(|(guid, span)| (span.first, (*guid, *span))));
+        let mut used: Vec<(u64, Span)> = Vec::with_capacity(by_first.len());
+        for (guid, span) in by_first.into_values() {
+            if used.last().is_none_or(|(_, before)| !before.meets(span)) {
+                used.push((guid, span));
+            }
+        }
         self.updated(&used)
     }
 
     /// The text of the file.
     #[must_use]
     pub fn text(&self) -> String {
-        let mut all: Vec<(u16, u64)> = self.iter().map(|(guid, lid)| (lid, guid)).collect();
+        let mut all: Vec<(Span, u64)> = self.iter().map(|(guid, span)| (span, guid)).collect();
         all.sort_unstable();
-        let lines = all.iter().map(|(lid, guid)| format!("{guid:#018x} {lid}\n"));
+        let lines = all.iter().map(|(Span { first, last }, guid)| {
+            if first == last {
+                format!("{guid:#018x} {first}\n")
+            } else {
+                format!("{guid:#018x} {first} {last}\n")
+            }
+        });
         std::iter::once(format!("{FORM}\n")).chain(lines).collect()
     }
 
@@ -95,16 +148,26 @@ impl Record {
             return wrong(1, &format!("it is not `{FORM}`"));
         }
         let mut by_guid = BTreeMap::new();
-        let mut lids = std::collections::HashSet::new();
+        let mut lids = HashSet::new();
         for (at, line) in lines.filter(|(_, line)| !line.trim().is_empty()) {
             let mut words = line.split_whitespace();
             let guid = words.next().and_then(|word| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok());
-            let lid = words.next().and_then(|word| word.parse().ok()).filter(|lid| Lid(*lid).is_unicast());
-            let (Some(guid), Some(lid), None) = (guid, lid, words.next()) else {
-                return wrong(at + 1, "it is not a GUID (0x...) and a unicast LID");
+            let first = words.next().and_then(|word| word.parse().ok());
+            let last = words.next().map_or(first, |word| word.parse().ok());
+            let span = first.zip(last).and_then(|(first, last)| Span::between(first, last));
+            let (Some(guid), Some(span), None) = (guid, span, words.next()) else {
+                return wrong(
+                    at + 1,
+                    "it is not a GUID (0x...) and a unicast LID, or the first and the last of several",
+                );
             };
-            if !lids.insert(lid) || by_guid.insert(guid, lid).is_some() {
-                return wrong(at + 1, "its GUID or LID was given before");
+            // At most 128 LIDs a port: a wrong digit is not to take all that there are.
+            if span.last - span.first >= 128 {
+                return wrong(at + 1, "it gives one port more than 128 LIDs");
+            }
+            let is_new = span.lids().all(|lid| lids.insert(lid));
+            if by_guid.insert(guid, span).is_some() || !is_new {
+                return wrong(at + 1, "its GUID or a LID was given before");
             }
         }
         Ok(Self { by_guid })
@@ -129,18 +192,49 @@ impl Record {
     /// It can't be written.
     pub fn write(&self, path: &Path) -> Result<(), RecordError> {
         let failed = |error| RecordError::Write(path.into(), error);
-        let mut beside = path.as_os_str().to_owned();
-        beside.push(".new");
-        let beside = PathBuf::from(beside);
-        let mut file = std::fs::File::create(&beside).map_err(failed)?;
-        file.write_all(self.text().as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
-        std::fs::rename(&beside, path).map_err(failed)
+        let (beside, mut file) = beside(path).map_err(failed)?;
+        let written = file.write_all(self.text().as_bytes()).and_then(|()| file.sync_all());
+        written.and_then(|()| std::fs::rename(&beside, path)).map_err(|error| {
+            drop(std::fs::remove_file(&beside));
+            failed(error)
+        })
     }
+
+    /// Makes sure, before anything is set, that the file can be written later. Leaves nothing.
+    ///
+    /// # Errors
+    /// It can't be written.
+    pub fn may_write(path: &Path) -> Result<(), RecordError> {
+        let failed = |error| RecordError::Write(path.into(), error);
+        if path.exists() {
+            // One that is protected is not replaced behind its owner's back.
+            OpenOptions::new().append(true).open(path).map_err(failed)?;
+        }
+        let (beside, _file) = beside(path).map_err(failed)?;
+        std::fs::remove_file(beside).map_err(failed)
+    }
+}
+
+/// A new file in the same directory, which takes its place when it is complete.
+fn beside(path: &Path) -> std::io::Result<(PathBuf, File)> {
+    let no_name = || std::io::Error::other("it does not end with the name of a file");
+    let mut name = OsString::from(".");
+    name.push(path.file_name().ok_or_else(no_name)?);
+    name.push(format!(".{}.new", std::process::id()));
+    let beside = path.with_file_name(name);
+    // What a killed process of the same number left.
+    drop(std::fs::remove_file(&beside));
+    let file = OpenOptions::new().write(true).create_new(true).open(&beside)?;
+    Ok((beside, file))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn span(first: u16, lmc: u8) -> Span {
+        Span::new(first, lmc).unwrap()
+    }
 
     #[test]
     fn what_is_written_is_what_is_read() {
@@ -149,32 +243,59 @@ mod tests {
         let path = folder.join("lids");
         assert_eq!(Record::read(&path).unwrap(), Record::default());
         let mut record = Record::default();
-        record.keep(0x10, 7);
-        record.keep(0x20, 3);
+        record.keep(0x10, span(7, 0));
+        record.keep(0x20, span(3, 0));
+        record.keep(0x30, span(8, 2));
         record.write(&path).unwrap();
         assert_eq!(Record::read(&path).unwrap(), record);
-        assert!(Record::default().write(&folder.join("none/lids")).is_err());
+        Record::may_write(&path).unwrap();
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1, "nothing is left beside it");
+        for place in ["none/lids", "lids/lids", ".."] {
+            let place = folder.join(place);
+            assert!(matches!(Record::may_write(&place), Err(RecordError::Write(..))), "{place:?}");
+            assert!(Record::default().write(&place).is_err(), "{place:?}");
+        }
+        assert!(
+            record.text().ends_with("0x0000000000000010 7\n0x0000000000000030 8 11\n"),
+            "{}",
+            record.text()
+        );
         std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]
     fn a_lid_is_never_kept_for_two() {
         let mut record = Record::default();
-        record.keep(1, 7);
-        record.keep(2, 7);
+        record.keep(1, span(7, 0));
+        record.keep(2, span(7, 0));
         assert_eq!((record.lid(1), record.lid(2)), (None, Some(7)));
-        let updated = record.updated(&[(3, 7), (4, 8)]);
-        assert_eq!(updated.iter().collect::<Vec<_>>(), [(3, 7), (4, 8)]);
-        assert_eq!(updated.updated(&[(5, 9)]).lid(3), Some(7), "who is gone keeps its LID");
+        record.keep(3, span(4, 2));
+        assert_eq!((record.lid(2), record.lid(3)), (None, Some(4)), "7 is one of four");
+        let updated = record.updated(&[(3, span(7, 0)), (4, span(8, 0))]);
+        assert_eq!(updated.iter().collect::<Vec<_>>(), [(3, span(7, 0)), (4, span(8, 0))]);
+        assert_eq!(updated.updated(&[(5, span(9, 0))]).lid(3), Some(7), "who is gone keeps its LID");
+        let learned = Record::default().learned(&[(1, span(8, 2)), (2, span(9, 0)), (3, span(8, 0))]);
+        assert_eq!(learned.iter().collect::<Vec<_>>(), [(2, span(9, 0)), (3, span(8, 0))]);
+        let learned = Record::default().learned(&[(3, span(8, 0)), (1, span(8, 2)), (2, span(9, 0))]);
+        assert_eq!(learned.iter().collect::<Vec<_>>(), [(1, span(8, 2))]);
     }
 
     #[test]
     fn a_file_of_another_form_is_refused_with_its_line() {
         let refused = |text: &str| Record::parse(Path::new("lids"), text).unwrap_err().to_string();
         assert!(refused("").starts_with("lids, line 1: "), "{}", refused(""));
-        for (line, bad) in
-            [(2, "0x1 0"), (2, "1 1"), (2, "0x1 49152"), (2, "0x1 1 1"), (2, "0x1"), (3, "0x1 1\n0x2 1")]
-        {
+        for (line, bad) in [
+            (2, "0x1 0"),
+            (2, "1 1"),
+            (2, "0x1 49152"),
+            (2, "0x1 2 1"),
+            (2, "0x1 1 2 3"),
+            (2, "0x1 49151 49152"),
+            (2, "0x1 1 200"),
+            (2, "0x1"),
+            (3, "0x1 1\n0x2 1"),
+            (3, "0x1 4 7\n0x2 7"),
+        ] {
             let said = refused(&format!("{FORM}\n{bad}\n"));
             assert!(
                 said.starts_with(&format!("lids, line {line}: ")) && said.contains("remove the file"),

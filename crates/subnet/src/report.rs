@@ -21,13 +21,23 @@ pub struct Sets {
     pub mft_blocks: u64,
     /// Of blocks of partition tables.
     pub pkey_blocks: u64,
+    /// Of maps of service levels to VLs.
+    pub sl2vl_maps: u64,
+    /// Of blocks of VL arbitration.
+    pub vl_arbitration_blocks: u64,
 }
 
 impl Sets {
     /// All of them.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.port_info + self.switch_info + self.lft_blocks + self.mft_blocks + self.pkey_blocks
+        self.port_info
+            + self.switch_info
+            + self.lft_blocks
+            + self.mft_blocks
+            + self.pkey_blocks
+            + self.sl2vl_maps
+            + self.vl_arbitration_blocks
     }
 
     pub(crate) fn count(&mut self, set: &crate::set::Set) {
@@ -37,14 +47,21 @@ impl Sets {
             crate::set::Set::Table(..) => self.lft_blocks += 1,
             crate::set::Set::Multicast(..) => self.mft_blocks += 1,
             crate::set::Set::Keys(..) => self.pkey_blocks += 1,
+            crate::set::Set::Levels(..) => self.sl2vl_maps += 1,
+            crate::set::Set::Arbitration(..) => self.vl_arbitration_blocks += 1,
         }
     }
 
     fn words(&self) -> String {
-        format!(
+        let mut words = format!(
             "{} of PortInfo, {} of SwitchInfo, {} of LFT blocks",
             self.port_info, self.switch_info, self.lft_blocks
-        )
+        );
+        let (levels, turns) = (self.sl2vl_maps, self.vl_arbitration_blocks);
+        if levels + turns > 0 {
+            words.push_str(&format!(", {levels} of SL-to-VL maps, {turns} of VL arbitration blocks"));
+        }
+        words
     }
 }
 
@@ -74,6 +91,10 @@ pub struct BroughtUp {
     pub switches: usize,
     /// LIDs in use.
     pub lids: usize,
+    /// LMC: ports of hosts have 2 to this power LIDs.
+    pub lmc: u8,
+    /// End ports that had a LID and got another one, as it was another's or does not fit the LMC.
+    pub moved_ports: usize,
     /// LID of the manager's port.
     pub sm_lid: u16,
     /// Links that are up.
@@ -210,6 +231,14 @@ impl BroughtUp {
         words
             .push_str(&format!("this manager: LID {}\nengine: {}: {}\n", self.sm_lid, self.engine, self.why));
         self.notes.iter().for_each(|note| words.push_str(&format!("  note: {note}\n")));
+        if self.moved_ports > 0 {
+            let gets = verb(self.moved_ports, "gets", "get");
+            let ports = counted(self.moved_ports, "port");
+            words.push_str(&format!(
+                "{ports} {gets} another LID: the former one was another port's, or does not fit LMC {}\n",
+                self.lmc
+            ));
+        }
         if self.lost_pairs > 0 {
             words.push_str(&format!("{} without a route\n", counted(self.lost_pairs, "pair")));
         }

@@ -13,8 +13,8 @@ use topology::{Graph, NodeIx, PortIx};
 
 use crate::model::Model;
 
-/// Data VLs that routes may use. Which VL a pair of hosts is on they learn from subnet administration, which
-/// this manager does not have yet: all routes are free of credit loops on one VL, and so on any.
+/// Data VLs that routes may use. All routes are free of credit loops on one VL, and so on any: whatever
+/// SL-to-VL maps say, and on whichever level hosts send that have not asked subnet administration.
 const VLS: u8 = 1;
 /// Tables of which less than this part (1 in so many) differs from those of an engine are the engine's, after
 /// faults and repairs: those of another manager differ in most entries.
@@ -197,11 +197,19 @@ pub fn stages<'a>(
         return Some((Manner::AtOnce, vec![last(false)]));
     }
     let cable = |switch, number| graph.port(switch, number).filter(|port| graph.peer(*port).is_some());
-    if let Some((kept, dropping)) = without_dead(old, new, |switch, number| cable(switch, number).is_none())
-        && from_old(&dropping)
-        && to_new(&dropping)
-    {
-        return Some((Manner::DeadLast, vec![first(kept), last(true)]));
+    let is_dead = |change: &Changed| {
+        let (switch, port) = (change.switch, change.before);
+        port != NO_PATH && port != 0 && cable(switch, port).is_none()
+    };
+    let dead: Vec<Changed> = old.changes(new).filter(is_dead).collect();
+    if !dead.is_empty() {
+        // One copy for both: with such entries empty, which is what they do, and then as they were.
+        let mut kept = new.clone();
+        dead.iter().for_each(|change| kept.set(change.switch, change.lid, NO_PATH));
+        if from_old(&kept) && to_new(&kept) {
+            dead.iter().for_each(|change| kept.set(change.switch, change.lid, change.before));
+            return Some((Manner::DeadLast, vec![first(kept), last(true)]));
+        }
     }
     if !fresh.is_empty() {
         let mut fresh_first = old.clone();
@@ -220,26 +228,4 @@ pub fn stages<'a>(
     }
     let manner = if from_old(&empty) { Manner::Drained } else { Manner::OldLoop };
     to_new(&empty).then(|| (manner, vec![first(empty), last(true)]))
-}
-
-/// The new tables with what goes by a dead cable left as it was, and the same with such entries empty, which
-/// is what they do; `None` if there are none.
-fn without_dead(
-    old: &Tables,
-    new: &Tables,
-    is_dead: impl Fn(NodeIx, u8) -> bool,
-) -> Option<(Tables, Tables)> {
-    let dead = |change: &Changed| {
-        change.before != NO_PATH && change.before != 0 && is_dead(change.switch, change.before)
-    };
-    let dead: Vec<Changed> = old.changes(new).filter(dead).collect();
-    if dead.is_empty() {
-        return None;
-    }
-    let (mut held, mut dropping) = (new.clone(), new.clone());
-    for change in dead {
-        held.set(change.switch, change.lid, change.before);
-        dropping.set(change.switch, change.lid, NO_PATH);
-    }
-    Some((held, dropping))
 }

@@ -106,6 +106,10 @@ pub(crate) fn responding(method: Method) -> Method {
 
 /// Answers a request: Get of one record, GetTable, and Set or Delete of what ports register.
 pub(crate) fn answer(view: &View<'_>, registry: &mut Registry, received: &Received) -> Answer {
+    // Whichever of its LIDs a port sends from: what it registers is the port's.
+    let base = view.model.lids.port(received.from.lid.0).and_then(|port| view.model.lids.base(port));
+    let lid = base.map_or(received.from.lid, Lid);
+    let received = &Received { from: mad::Address { lid, ..received.from }, ..*received };
     let request = &received.mad;
     let header = request.header();
     let is_table = header.method() == Method::GET_TABLE;

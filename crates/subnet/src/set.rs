@@ -1,12 +1,15 @@
 //! A Set that is sent: as a datagram, as a line of text, and in JSON.
 
 use mad::header::{DATA_AT, Path, Smp};
-use mad::sm::{LIDS_PER_BLOCK, LinearTable, MulticastTable, PartitionTable, PortInfo, SwitchInfo, attribute};
+use mad::sm::{
+    LIDS_PER_BLOCK, LinearTable, MulticastTable, PartitionTable, PortInfo, SlToVlMap, SwitchInfo,
+    VlArbitration, attribute,
+};
 use mad::values::{Method, PortState};
 use mad::{Layout, Mad};
 use serde_json::{Value, json};
 use topology::routing::NO_PATH;
-use topology::{Graph, NodeIx, PortIx};
+use topology::{Graph, Kind, NodeIx, PortIx};
 
 use crate::keys::KeyBlock;
 use crate::multicast::{FIRST_GROUP, GROUPS_PER_BLOCK, MulticastBlock};
@@ -28,6 +31,11 @@ pub enum Set {
     Keys(PortIx, u16, KeyBlock),
     /// A block of the multicast forwarding table (MFT) of a switch: which 16 ports, which 32 groups.
     Multicast(NodeIx, u8, u16, MulticastBlock),
+    /// The map of service levels to VLs (SL-to-VL map) of a port: of a switch for packets that come in by the
+    /// port of this number.
+    Levels(PortIx, u8, SlToVlMap),
+    /// A block of VL arbitration of a port: 1 and 2 of low priority, 3 and 4 of high priority.
+    Arbitration(PortIx, u8, VlArbitration),
 }
 
 /// What a Set is about: by this its response is known.
@@ -43,6 +51,10 @@ pub enum Subject {
     Keys(PortIx, u16),
     /// A block of an MFT: position and block.
     Multicast(NodeIx, u8, u16),
+    /// An SL-to-VL map: port out and number of the port in.
+    Levels(PortIx, u8),
+    /// A block of VL arbitration.
+    Arbitration(PortIx, u8),
     /// NodeInfo of the node behind a port.
     Behind(PortIx),
     /// SMInfo of the manager behind a port.
@@ -62,6 +74,17 @@ impl Subject {
             }
             // Of a switch the upper half names the port, here its own, 0.
             Self::Keys(_, block) => (attribute::PARTITION_TABLE, u32::from(block)),
+            // Of a switch by both ports; hosts have one map a port, and are asked by it.
+            Self::Levels(port, came) => {
+                let is_switch = graph.kind(graph.owner(port)) == Kind::Switch;
+                let modifier = u32::from(came) << 8 | u32::from(graph.number(port));
+                (attribute::SL_TO_VL_MAP, if is_switch { modifier } else { 0 })
+            }
+            Self::Arbitration(port, block) => {
+                let is_switch = graph.kind(graph.owner(port)) == Kind::Switch;
+                let number = if is_switch { graph.number(port) } else { 0 };
+                (attribute::VL_ARBITRATION, u32::from(block) << 16 | u32::from(number))
+            }
             Self::Behind(_) => (attribute::NODE_INFO, 0),
             Self::Manager(_) => (attribute::SM_INFO, 0),
         };
@@ -79,10 +102,12 @@ impl Set {
             Self::Table(node, block, _) => Subject::Table(*node, *block),
             Self::Keys(port, block, _) => Subject::Keys(*port, *block),
             Self::Multicast(node, position, block, _) => Subject::Multicast(*node, *position, *block),
+            Self::Levels(port, came, _) => Subject::Levels(*port, *came),
+            Self::Arbitration(port, block, _) => Subject::Arbitration(*port, *block),
         }
     }
 
-    /// The datagram, with the M_Key 0.
+    /// The datagram, with the M_Key 0: the key is added where it is sent.
     #[must_use]
     pub fn datagram(&self, graph: &Graph, path: &Path) -> Mad {
         let mut mad = self.subject().get(graph, path);
@@ -90,6 +115,8 @@ impl Set {
         match self {
             Self::Port(_, info) => *mad.data_mut() = *info,
             Self::Switch(_, info) => *mad.data_mut() = *info,
+            Self::Levels(_, _, map) => *mad.data_mut() = *map,
+            Self::Arbitration(_, _, entries) => *mad.data_mut() = *entries,
             Self::Table(_, _, entries) => {
                 mad.0[DATA_AT..DATA_AT + LinearTable::LEN].copy_from_slice(entries);
             }
@@ -125,7 +152,8 @@ impl Set {
                     info.sm_lid(),
                     info.mask_control(),
                     info.operational_vls(),
-                    info.management_key(),
+                    // The key itself is a secret.
+                    if info.management_key() == 0 { "none" } else { "set" },
                 )
             }
             Self::Switch(node, info) => format!(
@@ -152,6 +180,17 @@ impl Set {
                     keys.iter().filter(|key| **key != 0).map(|key| format!("{key:#06x}")).collect();
                 let place = fabric::names::place(graph, *port);
                 format!("Set P_KeyTable {place} block {block}: {}", keys.join(" "))
+            }
+            Self::Levels(port, came, map) => {
+                let place = fabric::names::place(graph, *port);
+                let vls: Vec<String> = levels(map).iter().map(u8::to_string).collect();
+                format!("Set SLtoVLMappingTable {place} from port {came}: {}", vls.join(" "))
+            }
+            Self::Arbitration(port, block, entries) => {
+                let place = fabric::names::place(graph, *port);
+                let used = turns(entries).into_iter().filter(|(_, weight)| *weight > 0);
+                let words: Vec<String> = used.map(|(vl, weight)| format!("{vl}:{weight}")).collect();
+                format!("Set VLArbitrationTable {place} block {block}: {}", words.join(" "))
             }
             Self::Multicast(node, position, block, entries) => {
                 let first = FIRST_GROUP + block * GROUPS_PER_BLOCK;
@@ -180,7 +219,9 @@ impl Set {
                 "lmc": info.mask_control(),
                 "mtu": mtu_bytes(info.neighbor_mtu()),
                 "operational_vls_code": info.operational_vls(),
-                "m_key": info.management_key(),
+                "has_m_key": info.management_key() != 0,
+                "m_key_protection": info.key_protection(),
+                "m_key_lease_seconds": info.key_lease(),
                 "state": (info.state() != PortState::NO_CHANGE).then(|| info.state().to_string()),
             }),
             Self::Switch(node, info) => json!({
@@ -205,6 +246,22 @@ impl Set {
                 "block": block,
                 "keys": keys,
             }),
+            Self::Levels(port, came, map) => json!({
+                "set": "SLtoVLMappingTable",
+                "node": fabric::names::label(graph, graph.owner(*port)),
+                "guid": guid(graph.owner(*port)),
+                "port": graph.number(*port),
+                "port_in": came,
+                "vls": levels(map),
+            }),
+            Self::Arbitration(port, block, entries) => json!({
+                "set": "VLArbitrationTable",
+                "node": fabric::names::label(graph, graph.owner(*port)),
+                "guid": guid(graph.owner(*port)),
+                "port": graph.number(*port),
+                "block": block,
+                "turns": turns(entries),
+            }),
             Self::Multicast(node, position, block, entries) => json!({
                 "set": "MulticastForwardingTable",
                 "node": fabric::names::label(graph, *node),
@@ -215,4 +272,15 @@ impl Set {
             }),
         }
     }
+}
+
+/// The VL of each level.
+fn levels(map: &SlToVlMap) -> Vec<u8> {
+    (0..crate::qos::LEVELS).filter_map(|level| map.vl(level)).collect()
+}
+
+/// VLs and their weights.
+fn turns(block: &VlArbitration) -> Vec<(u8, u8)> {
+    let entries = (0..crate::qos::ENTRIES_PER_BLOCK).filter_map(|at| block.entry(at));
+    entries.map(|entry| ((entry >> 8) as u8 & 0xf, entry as u8)).collect()
 }

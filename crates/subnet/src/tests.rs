@@ -17,7 +17,10 @@ use topology::routing::{Lids, Tables, check};
 use topology::{Graph, Kind, LinkSpec, NodeIx, PortIx};
 
 mod flapping;
+mod lanes;
 mod partitions;
+mod paths;
+mod protected;
 mod registered;
 mod several;
 mod world;
@@ -44,13 +47,19 @@ struct Lab {
     administered: Vec<(Address, Mad)>,
     /// States in between of multicast tables in which a packet can go round.
     group_loops: Vec<String>,
+    /// Of all ports of hosts.
+    lmc: u8,
 }
 
 impl Lab {
     fn new(graph: Graph) -> Self {
+        Self::with_lmc(graph, 0)
+    }
+
+    fn with_lmc(graph: Graph, lmc: u8) -> Self {
         let agents = Agents::new(graph);
         let here = agents.place(agents.graph().nodes_of(Kind::Host).next().unwrap()).unwrap();
-        let lids = std::sync::Arc::new(Lids::assign(agents.graph(), 0, |_| None).unwrap());
+        let lids = std::sync::Arc::new(Lids::assign(agents.graph(), lmc, |_| None).unwrap());
         let switches: Vec<NodeIx> = agents.graph().nodes_of(Kind::Switch).collect();
         let held = Tables::empty(lids, &switches);
         Self {
@@ -64,6 +73,7 @@ impl Lab {
             states: 0,
             administered: Vec::new(),
             group_loops: Vec::new(),
+            lmc,
         }
     }
 
@@ -77,7 +87,7 @@ impl Lab {
             .filter(|(a, b)| self.agents.peer(*a).is_none() || !(passes(*a, *b) || passes(*b, *a)));
         let pulled: Vec<PortIx> = pulled.map(|(a, _)| a).collect();
         let lid = |port: PortIx| Some(self.agents.port_info(port).lid().0);
-        let lids = std::sync::Arc::new(Lids::assign(graph, 0, lid).unwrap());
+        let lids = std::sync::Arc::new(Lids::assign(graph, self.lmc, lid).unwrap());
         assert_eq!(lids.refused(), [], "no two ports have one LID");
         let switches: Vec<NodeIx> = graph.nodes_of(Kind::Switch).collect();
         let mut tables = Tables::empty(lids, &switches);

@@ -4,6 +4,8 @@ use mad::Lid;
 use mad::sm::{PortInfo, capability};
 use mad::values::{Gid, PhysicalState, PortState};
 
+use crate::protection::Protection;
+
 /// What a port gets, beside its link's parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
@@ -11,8 +13,16 @@ pub struct Identity {
     pub lid: Option<Lid>,
     /// The LID of this manager.
     pub sm_lid: Lid,
+    /// LMC: it has 2 to this power LIDs. Only of ports that have a LID.
+    pub lmc: u8,
     /// Its clients are to register again (ClientReregister, 14.4.11): what they had registered is lost.
     pub reregister: bool,
+    /// How the port is protected; nothing of an external port of a switch, which port 0 protects.
+    pub protection: Protection,
+    /// Most VLs that are operated, as PortInfo codes them; `None`: as many as both ends can.
+    pub most_vls: Option<u8>,
+    /// VLHighLimit of VL arbitration; `None`: it stays.
+    pub high_limit: Option<u8>,
 }
 
 /// The step in which a link is brought up (InfiniBand Architecture Specification, volume 1, 7.2: Initialize,
@@ -36,9 +46,17 @@ pub enum Step {
 #[must_use]
 pub fn port(now: &PortInfo, far: Option<&PortInfo>, identity: &Identity, step: Step) -> Option<PortInfo> {
     let mut to_be = *now;
+    let protection = identity.lid.map_or(Protection::default(), |_| identity.protection);
+    to_be.set_management_key(protection.key.number()).set_key_protection(protection.level);
     // Without a key its lease has no meaning, and is left as it is.
-    to_be.set_management_key(0).set_key_protection(0).set_mask_control(0);
+    if protection.key.is_some() {
+        to_be.set_key_lease(protection.lease);
+    }
+    to_be.set_mask_control(identity.lid.map_or(0, |_| identity.lmc));
     to_be.set_sm_lid(identity.sm_lid).set_sm_service_level(0);
+    if let Some(limit) = identity.high_limit.filter(|_| now.vl_capacity() > 1) {
+        to_be.set_vl_high_limit(limit);
+    }
     if let Some(lid) = identity.lid {
         to_be.set_lid(lid);
     }
@@ -50,7 +68,8 @@ pub fn port(now: &PortInfo, far: Option<&PortInfo>, identity: &Identity, step: S
         if matches!(now.state(), PortState::INITIALIZE | PortState::ARMED) {
             let least = |one: u8, other: u8| if other == 0 { one } else { one.min(other) };
             to_be.set_neighbor_mtu(least(now.mtu_capacity(), far.mtu_capacity()));
-            to_be.set_operational_vls(least(now.vl_capacity(), far.vl_capacity()));
+            let vls = least(now.vl_capacity(), far.vl_capacity());
+            to_be.set_operational_vls(identity.most_vls.map_or(vls, |most| vls.min(most)));
         }
         state = match (step, now.state()) {
             (Step::Arm, PortState::INITIALIZE) => PortState::ARMED,
@@ -70,6 +89,25 @@ pub fn port(now: &PortInfo, far: Option<&PortInfo>, identity: &Identity, step: S
     Some(to_be)
 }
 
+/// What an end port did not take of what it was given, in words: it may report another LID, LMC or key. Then
+/// packets to its other LIDs are lost, or it obeys another manager.
+#[must_use]
+pub fn not_taken(reported: &PortInfo, identity: &Identity) -> Option<String> {
+    let (has, wanted) = (reported.lid(), identity.lid?);
+    if has != wanted {
+        return Some(format!("it keeps LID {has} where {wanted} was set"));
+    }
+    let (has, wanted) = (reported.mask_control(), identity.lmc);
+    if has != wanted {
+        return Some(format!(
+            "it keeps LMC {has} where {wanted} was set, so not all of its LIDs can be used"
+        ));
+    }
+    let key = identity.protection.key;
+    let is_taken = !key.is_some() || reported.management_key() == key.number();
+    (!is_taken).then(|| "it did not take the M_Key".to_owned())
+}
+
 /// Bytes of an MTU as PortInfo codes it: 1 is 256; `None` of a code that is none.
 #[must_use]
 pub fn mtu_bytes(code: u8) -> Option<u32> {
@@ -79,6 +117,7 @@ pub fn mtu_bytes(code: u8) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protection::ManagementKey;
 
     fn at(state: PortState, mtu: u8, vls: u8) -> PortInfo {
         let mut info = PortInfo::default();
@@ -88,7 +127,15 @@ mod tests {
         info
     }
 
-    const ME: Identity = Identity { lid: Some(Lid(9)), sm_lid: Lid(4), reregister: false };
+    const ME: Identity = Identity {
+        lid: Some(Lid(9)),
+        sm_lid: Lid(4),
+        lmc: 0,
+        reregister: false,
+        protection: Protection::NONE,
+        most_vls: None,
+        high_limit: None,
+    };
 
     #[test]
     fn a_link_gets_what_both_ends_can_and_goes_up_in_two_steps() {
@@ -106,7 +153,7 @@ mod tests {
         near.set_state(PortState::ACTIVE);
         assert_eq!(port(&near, Some(&far), &ME, Step::Activate), None);
         // Another manager's LID is set without touching the link.
-        let other = Identity { lid: None, sm_lid: Lid(5), reregister: false };
+        let other = Identity { lid: None, sm_lid: Lid(5), ..ME };
         let moved = port(&near, Some(&far), &other, Step::Arm).unwrap();
         assert_eq!((moved.state(), moved.lid(), moved.neighbor_mtu()), (PortState::NO_CHANGE, Lid(9), 4));
     }
@@ -134,5 +181,52 @@ mod tests {
         }
         assert_eq!(mtu_bytes(5), Some(4096));
         assert_eq!((mtu_bytes(0), mtu_bytes(6)), (None, None));
+    }
+
+    #[test]
+    fn lmc_key_and_vls_go_to_ports_with_a_lid_and_links_that_are_not_active() {
+        let near = at(PortState::INITIALIZE, 5, 4);
+        let protection = Protection { key: ManagementKey::new(0x77), level: 2, lease: 60 };
+        let all = Identity { lmc: 3, protection, most_vls: Some(2), high_limit: Some(9), ..ME };
+        let end = port(&near, Some(&near), &all, Step::Arm).unwrap();
+        assert_eq!((end.mask_control(), end.management_key(), end.key_protection()), (3, 0x77, 2));
+        assert_eq!((end.key_lease(), end.operational_vls(), end.vl_high_limit()), (60, 2, 9));
+        let external = Identity { lid: None, ..all };
+        let switch = port(&near, Some(&near), &external, Step::Arm).unwrap();
+        assert_eq!((switch.mask_control(), switch.management_key(), switch.key_protection()), (0, 0, 0));
+        // With one VL there is nothing to arbitrate.
+        let single = at(PortState::INITIALIZE, 5, 1);
+        assert_eq!(port(&single, Some(&near), &all, Step::Arm).unwrap().vl_high_limit(), 0);
+    }
+
+    #[test]
+    fn a_port_that_reports_something_else_than_it_was_given_is_found_out() {
+        let protection = Protection { key: ManagementKey::new(5), ..Protection::NONE };
+        let wanted = Identity { lmc: 2, protection, ..ME };
+        let mut good = at(PortState::ARMED, 5, 4);
+        good.set_lid(Lid(9)).set_mask_control(2).set_management_key(5);
+        assert_eq!(not_taken(&good, &wanted), None);
+        let said = |change: &dyn Fn(&mut PortInfo)| {
+            let mut other = good;
+            change(&mut other);
+            not_taken(&other, &wanted).unwrap()
+        };
+        assert!(
+            said(&|info| {
+                info.set_mask_control(0);
+            })
+            .contains("LMC 0 where 2")
+        );
+        assert!(
+            said(&|info| {
+                info.set_lid(Lid(8));
+            })
+            .contains("LID 8 where 9")
+        );
+        let of_key = said(&|info| {
+            info.set_management_key(6);
+        });
+        assert!(of_key.contains("M_Key") && !of_key.contains('5') && !of_key.contains('6'));
+        assert_eq!(not_taken(&good, &Identity { lid: None, ..wanted }), None, "it has no LID of its own");
     }
 }

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use mad::sm::PortInfo;
 use mad::values::{Guid, PhysicalState, PortState};
 use mad::{Lid, Mad};
 use topology::{Kind, NodeIx, PortIx};
@@ -27,6 +28,8 @@ pub enum Obedience {
     Refuses,
     /// It does not respond to them, but to Gets: it is half-dead.
     Ignores,
+    /// It takes them, but for an LMC: its ports have one LID each.
+    OneLid,
 }
 
 /// What happened to the last datagram on its way, there and back.
@@ -53,6 +56,11 @@ impl Agents {
         }
     }
 
+    /// A port reports something else than it was set to.
+    pub fn pretend(&mut self, port: PortIx, change: impl FnOnce(&mut PortInfo)) {
+        change(&mut self.ports[port.index()].info);
+    }
+
     /// What happened to the last datagram that was carried.
     pub fn take_passed(&mut self) -> Passed {
         std::mem::take(&mut self.passed)
@@ -66,7 +74,10 @@ impl Agents {
                 self.link_down(*port, peer);
             }
             self.forget_tables(*port);
-            self.ports[port.index()].info.set_lid(Lid(0)).set_sm_lid(Lid(0)).set_management_key(0);
+            self.violated.remove(port);
+            let info = &mut self.ports[port.index()].info;
+            info.set_lid(Lid(0)).set_sm_lid(Lid(0)).set_mask_control(0);
+            info.set_management_key(0).set_key_protection(0).set_key_lease(0);
         }
         self.traps.retain(|trap| !ports.contains(&trap.port));
         if let Some(switch) = self.switches.get_mut(&node) {
@@ -91,6 +102,10 @@ impl Agents {
 
     pub(super) fn refuses(&self, port: PortIx) -> bool {
         self.obedience.get(&self.graph.owner(port)) == Some(&Obedience::Refuses)
+    }
+
+    pub(super) fn has_one_lid(&self, port: PortIx) -> bool {
+        self.obedience.get(&self.graph.owner(port)) == Some(&Obedience::OneLid)
     }
 
     pub(super) fn ignores(&self, port: PortIx) -> bool {

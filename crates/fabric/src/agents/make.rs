@@ -48,6 +48,8 @@ impl Agents {
             obedience: HashMap::new(),
             guids: HashMap::new(),
             passed: super::Passed::default(),
+            violated: HashMap::new(),
+            clock: std::time::Duration::ZERO,
             transaction: 0,
             random: SplitMix64::new(1),
             graph,

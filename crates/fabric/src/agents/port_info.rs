@@ -33,7 +33,7 @@ impl Agents {
         let mut info = self.ports[port.index()].info;
         // The port by which it was asked, as the specification has it.
         info.set_local_port(self.graph.number(asked));
-        *mad.data_mut() = info;
+        *mad.data_mut() = self.shown(port, info, mad);
         Status::OK
     }
 
@@ -42,10 +42,12 @@ impl Agents {
         let before = self.ports[port.index()].info;
         if said.operational_vls() > before.vl_capacity()
             || said.lid() > Lid::LAST_UNICAST && said.lid() != Lid(0)
+            || !is_aligned(said)
             || has_link && !allowed(before.state(), said.state())
         {
             return Status::BAD_FIELD;
         }
+        let mask_control = if self.has_one_lid(port) { 0 } else { said.mask_control() };
         let info = &mut self.ports[port.index()].info;
         info.set_management_key(said.management_key())
             .set_gid_prefix(said.gid_prefix())
@@ -53,7 +55,7 @@ impl Agents {
             .set_sm_lid(said.sm_lid())
             .set_key_lease(said.key_lease())
             .set_key_protection(said.key_protection())
-            .set_mask_control(said.mask_control())
+            .set_mask_control(mask_control)
             .set_neighbor_mtu(said.neighbor_mtu())
             .set_sm_service_level(said.sm_service_level())
             .set_vl_high_limit(said.vl_high_limit())
@@ -137,6 +139,12 @@ impl Agents {
             _ => {}
         }
     }
+}
+
+/// Is the LID a multiple of the count of LIDs, and the last of them unicast?
+fn is_aligned(said: &PortInfo) -> bool {
+    let (first, count) = (u32::from(said.lid().0), 1_u32 << said.mask_control());
+    first.is_multiple_of(count) && first + count - 1 <= u32::from(Lid::LAST_UNICAST.0)
 }
 
 /// May a port be set from this state to that one?

@@ -50,7 +50,7 @@ impl Agents {
             // Programs of a switch are behind its port 0, by whichever port the datagram came in.
             return Carried::Arrived(self.end_port(port), source, Box::new(mad));
         }
-        if management && method == Method::SET && self.ignores(port) {
+        if management && (method == Method::SET && self.ignores(port) || !self.admits(port, &mad)) {
             return Carried::Taken;
         }
         self.answer(port, &mut mad, management);

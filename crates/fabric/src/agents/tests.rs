@@ -219,7 +219,7 @@ fn traps_are_repeated_until_they_are_heard() {
     agents.relink(cable);
     assert!(agents.bring_up());
     agents.unlink(cable);
-    let seconds = std::time::Duration::from_secs;
+    let seconds = Duration::from_secs;
     let due = agents.due_traps(seconds(5));
     assert_eq!(due.len(), 2);
     assert!(agents.due_traps(seconds(5)).is_empty());

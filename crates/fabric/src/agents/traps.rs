@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mad::notice::{CapabilityDetails, LinkStateDetails, Notice, trap};
+use mad::notice::{CapabilityDetails, LinkStateDetails, ManagementKeyDetails, Notice, trap};
 use mad::sm::attribute;
 use mad::values::{Class, Method};
 use mad::{Layout, Lid, Mad};
@@ -51,6 +51,19 @@ impl Agents {
         self.trap(port, trap::CAPABILITY, 4, details);
     }
 
+    /// Trap 256: a request with a wrong management key came to this port. The key itself is not told.
+    pub(crate) fn trap_management_key(&mut self, port: PortIx, mad: &Mad) {
+        let header = mad.header();
+        let mut details = ManagementKeyDetails::default();
+        details
+            .set_lid(self.ports[port.index()].info.lid())
+            .set_method(header.method().0)
+            .set_attribute(header.attribute())
+            .set_modifier(header.modifier())
+            .set_directed(header.class() == Class::DIRECTED);
+        self.trap(port, trap::MANAGEMENT_KEY, 2, details);
+    }
+
     fn trap<D: Layout>(&mut self, port: PortIx, number: u16, severity: u8, details: D) {
         let info = &self.ports[port.index()].info;
         let lid = info.lid();
@@ -85,6 +98,7 @@ impl Agents {
     /// Traps that are to be sent now, each with the port that it comes from and where it goes. They stay
     /// until they are heard.
     pub fn due_traps(&mut self, now: Duration) -> Vec<(PortIx, Lid, Mad)> {
+        self.pass_time(now);
         self.traps.retain(|trap| trap.sent < MOST_TIMES);
         let mut due = Vec::new();
         for trap in &mut self.traps {
@@ -97,10 +111,10 @@ impl Agents {
         due
     }
 
-    /// Is there a trap that was not heard yet?
+    /// Is there a trap that was not heard yet, or a lease that runs?
     #[must_use]
     pub fn has_traps(&self) -> bool {
-        !self.traps.is_empty()
+        !self.traps.is_empty() || !self.violated.is_empty()
     }
 
     /// The manager represses a trap: its notice is the trap's.

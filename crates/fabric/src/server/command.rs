@@ -16,7 +16,7 @@
 //! | `delay NODE PORT MS` | holds up responses of what comes in for so many milliseconds |
 //! | `reboot NODE` | starts a node anew: tables empty, no LIDs, links train |
 //! | `guid NODE GUID` | puts another node in its place |
-//! | `sets NODE take`, `refuse` or `ignore` | how a node responds to Sets |
+//! | `sets NODE take`, `refuse`, `ignore` or `one-lid` (no LMC) | how a node responds to Sets |
 //! | `port NODE PORT` | prints state, LID and peer |
 //! | `clients` | prints the connected programs |
 //! | `quit` | ends the server |
@@ -74,7 +74,7 @@ const MOST_DELAY_MS: u32 = 60_000;
 const MOST_TEXT: usize = 64;
 const WORDS: &str = "unlink or relink NODE PORT; down or up NODE; counter NODE PORT NAME VALUE; counters or port NODE PORT; \
                      describe NODE TEXT; lose, double or garble NODE PORT N; delay NODE PORT MS; reboot NODE; guid NODE GUID; \
-                     sets NODE take|refuse|ignore; clients; quit";
+                     sets NODE take|refuse|ignore|one-lid; clients; quit";
 
 impl Command {
     /// The command of a line; `None` of an empty one, or of one that begins with `#`.
@@ -141,6 +141,7 @@ impl Command {
             ["sets", node, "take"] => Self::Sets(named(node), None),
             ["sets", node, "refuse"] => Self::Sets(named(node), Some(Obedience::Refuses)),
             ["sets", node, "ignore"] => Self::Sets(named(node), Some(Obedience::Ignores)),
+            ["sets", node, "one-lid"] => Self::Sets(named(node), Some(Obedience::OneLid)),
             ["port", node, port] => Self::Port(named(node), number(port)?),
             ["clients"] => Self::Clients,
             ["quit"] => Self::Quit,

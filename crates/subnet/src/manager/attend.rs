@@ -99,6 +99,7 @@ impl Manager {
             // A few at a time: traps and managers do not wait for the end of a flood of requests.
             let due = if self.serve_some(front)? { front.now() } else { due };
             self.write_groups(front, event, stop)?;
+            self.confirm_keys(front, stop)?;
             if let Some(kept) = front.desk.next() {
                 self.deal(front, &kept, &mut pending)?;
             } else {
@@ -203,6 +204,7 @@ impl Manager {
                     self.registry.pass_on(notice, mad::Guid(guid));
                 }
                 match notice.number() {
+                    trap::MANAGEMENT_KEY => self.was_asked_with_wrong_key(*from),
                     trap::LINK_STATE => {
                         let switch = model.and_then(|model| model.switch_of(*from));
                         let cause = || format!("trap {} from LID {from}", trap::LINK_STATE);

@@ -58,7 +58,8 @@ impl Manager {
     ) -> Result<BroughtUp, ManageError> {
         let begun = transport.now().saturating_sub(Duration::from_secs_f64(around.seconds.max(0.0)));
         let sent = self.asker.sent() + self.swept - around.found.tally.sent;
-        let Prepared { mut model, anomalies, mut seconds } = self.prepare(transport, around, tell, stop)?;
+        let Prepared { mut model, anomalies, moved, mut seconds } =
+            self.prepare(transport, around, tell, stop)?;
         keep(self, &model)?;
         self.own_lid = model.sm_lid();
         self.has_served = true;
@@ -81,14 +82,16 @@ impl Manager {
         self.lost &= !(model.reregister && failures.count == 0);
         model.reregister = false;
         let ends: Vec<PortIx> =
-            model.lids.iter().map(|one| one.1).filter(|port| model.path_to(*port).is_some()).collect();
+            model.lids.ends().map(|one| one.1).filter(|port| model.path_to(*port).is_some()).collect();
         self.set_keys(transport, &mut model, &ends, (&mut sets, &mut failures), stop)?;
+        let live: Vec<PortIx> = model.live_ports().collect();
+        self.set_lanes(transport, &model, &live, (&mut sets, &mut failures), stop)?;
         self.set_switches(transport, &mut model, &mut sets, &mut failures, stop)?;
         seconds.ports_and_routes = elapsed(transport, at);
 
         tell("writing the forwarding tables (LFTs)");
         let at = transport.now();
-        let recorded: HashSet<u16> = self.record.iter().map(|one| one.1).collect();
+        let recorded: HashSet<u16> = self.record.lids();
         let (manner, steps) = meanwhile(transport, || {
             routes.keep_what_is_good(&model, &recorded);
             how(&model, &routes)
@@ -108,6 +111,8 @@ impl Manager {
             nodes: model.graph.node_count(),
             switches: model.graph.count(topology::Kind::Switch),
             lids: model.lids.iter().count(),
+            lmc: model.lids.lmc(),
+            moved_ports: moved,
             sm_lid: model.sm_lid().0,
             links,
             active_links,
@@ -148,6 +153,9 @@ impl Manager {
         let work = Work { good: &mut good, counts, failures };
         let ended = self.send(transport, model, work, model.port_sets(step), stop);
         for (port, info) in reported {
+            if let Some(what) = model.not_taken(port, &info) {
+                failures.add(|| format!("{}: {what}", fabric::names::place(&model.graph, port)));
+            }
             model.ports[port.index()] = Some(info);
         }
         ended

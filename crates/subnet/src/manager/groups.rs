@@ -72,7 +72,7 @@ impl Manager {
     pub(super) fn look_at_ports(&mut self, is_swept: bool) {
         let Some(subnet) = &self.subnet else { return };
         let model = &subnet.model;
-        let there = model.lids.iter().filter(|(_, port)| model.path_to(*port).is_some());
+        let there = model.lids.ends().filter(|(_, port)| model.path_to(*port).is_some());
         let there = there.map(|(_, port)| model.graph.port_guid(port)).collect();
         self.registry.look(there, model.sm_lid(), model.sm_guid());
         if is_swept {

@@ -5,14 +5,15 @@ use std::collections::BTreeSet;
 
 use fabric::sweep::{self, Found};
 use mad::MadTransport;
+use mad::sm::SwitchInfo;
 use topology::routing::Tables;
-use topology::{NodeIx, PortIx};
+use topology::{Kind, NodeIx};
 
 use super::{ManageError, Manager, elapsed};
 use crate::flaps;
 use crate::keys::Keys;
 use crate::lids;
-use crate::model::Model;
+use crate::model::{Model, Written};
 use crate::ordered;
 use crate::peer::Peer;
 use crate::report::Seconds;
@@ -33,6 +34,8 @@ pub(super) struct Around {
 pub(super) struct Prepared {
     pub(super) model: Model,
     pub(super) anomalies: Vec<String>,
+    /// End ports that have a LID and get another one.
+    pub(super) moved: usize,
     pub(super) seconds: Seconds,
 }
 
@@ -47,7 +50,7 @@ impl Manager {
         let begun = transport.now();
         let of_sweep = sweep::Options { limits: self.options.limits, ..sweep::Options::default() };
         let mut progress = |at: &sweep::Progress| tell(&format!("sweep: {} nodes", at.nodes));
-        let found = sweep::sweep(transport, &of_sweep, &mut progress, stop)?;
+        let found = sweep::sweep(transport, &of_sweep, &mut progress, stop).map_err(ManageError::of_sweep)?;
         self.swept += found.tally.sent;
         if found.graph.node_count() < 2 {
             return Err(ManageError::NoLink);
@@ -73,12 +76,16 @@ impl Manager {
         if std::mem::take(&mut self.learns) {
             self.record = self.record.learned(&lids::held(&found.graph));
         }
-        let ids = lids::assign(&found.graph, &self.record)?;
-        let held = if fabric::tables::has_lids(&found.graph) {
+        anomalies.extend(self.look_at_protection(&found, home)?);
+        let ids = lids::assign(&found.graph, &self.record, self.options.lmc)?;
+        let moved = lids::moved(&found.graph, &ids);
+        let switches: Vec<NodeIx> = found.graph.nodes_of(Kind::Switch).collect();
+        let written = if fabric::tables::has_lids(&found.graph) {
             tell("reading the forwarding tables (LFTs) of the switches");
-            let read = fabric::tables::read(transport, &found, self.options.limits, stop)?;
+            // By the LIDs that were decided: those that ports claim may contradict each other.
+            let read = fabric::tables::read_as(transport, &found, &ids, self.options.limits, stop)?;
             anomalies.extend(read.why_none.filter(|_| !stop()));
-            read.tables.map(|tables| (tables, read.silent))
+            read.tables.map(|tables| held(tables, &found, &read.silent))
         } else {
             None
         };
@@ -86,18 +93,16 @@ impl Manager {
         if stop() {
             return Err(ManageError::Stopped);
         }
-        let tops: Vec<u16> =
-            found.nodes.iter().map(|node| node.switch.map_or(0, |info| info.linear_top())).collect();
-        let mut model = Model::new(found, home, ids);
+        let written = written.unwrap_or_else(|| Written::unknown(&ids, &switches));
+        let mut model = Model::new(found, home, ids, written);
+        model.protection = self.options.protection;
+        model.qos = self.options.qos.clone();
         if let Some(partitions) = &self.options.partitions {
-            let ends = model.lids.iter().map(|one| one.1);
+            let ends = model.lids.ends().map(|one| one.1);
             model.keys = Some(Keys::new(&model.graph, partitions, ends, model.here()));
         }
-        if let Some((tables, silent)) = held {
-            take_over(&mut model, &tables, &silent, &tops);
-        }
         self.keep_held(&mut model, transport.now());
-        Ok(Prepared { model, anomalies, seconds })
+        Ok(Prepared { model, anomalies, moved, seconds })
     }
 }
 
@@ -105,7 +110,7 @@ impl Manager {
     /// Cables that are held back stay so in a new model.
     fn keep_held(&mut self, model: &mut Model, now: std::time::Duration) {
         let held = model.whole.links().map(|(port, far)| port.min(far));
-        let held: BTreeSet<PortIx> = held
+        let held: BTreeSet<topology::PortIx> = held
             .filter(|port| flaps::cable(&model.whole, *port).is_some_and(|it| self.flaps.holds(it, now)))
             .collect();
         if !held.is_empty() {
@@ -119,16 +124,13 @@ impl Manager {
 }
 
 /// What switches were found to hold, as far as they use it: entries beyond a switch's last are not known.
-fn take_over(model: &mut Model, tables: &Tables, silent: &[NodeIx], tops: &[u16]) {
-    let switches: Vec<NodeIx> = tables.switches().to_vec();
-    for (row, node) in switches.iter().enumerate().filter(|(_, node)| !silent.contains(node)) {
-        let top = usize::from(tops.get(node.index()).copied().unwrap_or(0));
-        for block in 0..model.written.blocks() {
-            let known = top > 0 && block * topology::routing::tables::BLOCK <= top;
-            let entries = tables.block(row, block).filter(|_| known).and_then(|it| it.try_into().ok());
-            model.written.confirm(*node, block as u16, entries.as_ref());
-        }
-    }
+fn held(tables: Tables, found: &Found, silent: &[NodeIx]) -> Written {
+    let silent: BTreeSet<NodeIx> = silent.iter().copied().collect();
+    Written::read(tables, |node, block| {
+        let switch = found.node(node).and_then(|facts| facts.switch.as_ref());
+        let top = usize::from(switch.map_or(0, SwitchInfo::linear_top));
+        top > 0 && block * topology::routing::tables::BLOCK <= top && !silent.contains(&node)
+    })
 }
 
 /// LIDs and their GUIDs are kept before the first of them is set: else a restart could give others.

@@ -7,8 +7,8 @@ use std::time::Duration;
 use mad::sm::{NodeInfo, PortInfo, SwitchInfo};
 use mad::windowed::Outcome;
 use mad::{Lid, Mad, MadTransport};
-use topology::routing::Engine;
 use topology::routing::check::Dependencies;
+use topology::routing::{Engine, Tables};
 use topology::{Kind, NodeIx, PortIx};
 
 use super::{Failures, ManageError, Manager, Subnet, Work, elapsed, meanwhile, why, words};
@@ -64,40 +64,37 @@ impl Manager {
         let (mut manner, mut entries, mut changed) = (Manner::AtOnce, 0, BTreeSet::new());
         let is_changed = !down.is_empty() || !up.is_empty() || !subnet.model.written.is_whole();
         if is_changed {
-            let mut routes = meanwhile(transport, || subnet.routes.again(&subnet.model.graph))??;
-            let Subnet { model, held, .. } = subnet;
-            let ends: Vec<PortIx> = up
-                .iter()
-                .flat_map(|port| [Some(*port), model.graph.peer(*port)])
-                .flatten()
-                .filter_map(|port| end_of(&model.graph, port))
-                .collect();
+            let routes = meanwhile(transport, || subnet.routes.again(&subnet.model.graph))??;
+            (entries, changed) = differences(&subnet.routes.routing.tables, &routes.routing.tables);
+            // The former tables are what the switches hold: two sets of them need not be in memory while
+            // the steps are computed.
+            subnet.routes = routes;
+            let Subnet { model, held, routes } = subnet;
+            let ends: Vec<PortIx> =
+                up.iter().flat_map(|port| [Some(*port), model.graph.peer(*port)]).flatten().collect();
+            let hosts: Vec<PortIx> = ends.iter().filter_map(|port| end_of(&model.graph, *port)).collect();
             if let Some(keys) = &mut model.keys {
                 // Whoever is behind the cable may have started anew.
-                ends.iter().for_each(|port| keys.forget(*port));
+                hosts.iter().for_each(|port| keys.forget(*port));
             }
-            self.set_keys(transport, model, &ends, (&mut sets, &mut failures), stop)?;
+            self.set_keys(transport, model, &hosts, (&mut sets, &mut failures), stop)?;
             // A link that came back is made active first: no entry leads to it yet, or one that is right.
             self.set_ports(transport, model, Step::Arm, &mut sets, &mut failures, stop)?;
+            self.set_lanes(transport, model, &ends, (&mut sets, &mut failures), stop)?;
             self.set_ports(transport, model, Step::Activate, &mut sets, &mut failures, stop)?;
-            let fresh = up.iter().flat_map(|port| [Some(*port), model.graph.peer(*port)]).flatten().collect();
-            let mut course = meanwhile(transport, || steps_to(model, held, &routes, &fresh))?;
+            let fresh = ends.into_iter().collect();
+            let mut course = meanwhile(transport, || steps_to(model, held, routes, &fresh))?;
             if course.is_none() && routes.engine != Engine::MinHop {
                 drop(course);
-                routes = Routes::anew(&model.graph, &model.lids)?;
-                course = steps_to(model, held, &routes, &fresh);
+                *routes = Routes::anew(&model.graph, &model.lids)?;
+                (entries, changed) = differences(&model.written.tables, &routes.routing.tables);
+                course = steps_to(model, held, routes, &fresh);
             }
             let at_once =
                 || vec![Stage { tables: Cow::Borrowed(&routes.routing.tables), after_drain: false }];
             let steps;
             (manner, steps) = course.unwrap_or_else(|| (Manner::AtOnce, at_once()));
-            for change in subnet.routes.routing.tables.changes(&routes.routing.tables) {
-                entries += 1;
-                changed.insert(change.switch);
-            }
             self.write_tables(transport, model, &steps, &mut sets, &mut failures, stop)?;
-            drop(steps);
-            subnet.routes = routes;
         }
         let seconds = elapsed(transport, begun);
         if is_changed {
@@ -118,7 +115,7 @@ impl Manager {
             manner,
             sets,
             lost_pairs: subnet.routes.checked.lost,
-            cut_off: model.lids.iter().filter(|(_, port)| model.path_to(*port).is_none()).count(),
+            cut_off: model.lids.ends().filter(|(_, port)| model.path_to(*port).is_none()).count(),
             links,
             active_links,
             findings: failures.named,
@@ -350,7 +347,12 @@ impl Manager {
                     let lid = || Some(info.lid()) == model.lids.base(port).map(Lid);
                     model.whole.number(port) > 0 || is_ours && lid()
                 }
-                Subject::Table(..) | Subject::Keys(..) | Subject::Multicast(..) | Subject::Manager(_) => true,
+                Subject::Table(..)
+                | Subject::Keys(..)
+                | Subject::Multicast(..)
+                | Subject::Levels(..)
+                | Subject::Arbitration(..)
+                | Subject::Manager(_) => true,
             };
             if !is_same {
                 what.get_or_insert(format!("{} is not what it was", words(&model.whole, subject)));
@@ -358,6 +360,16 @@ impl Manager {
         }
         Ok(what)
     }
+}
+
+/// How many entries differ, and at which switches.
+fn differences(before: &Tables, after: &Tables) -> (usize, BTreeSet<NodeIx>) {
+    let (mut entries, mut switches) = (0, BTreeSet::new());
+    for change in before.changes(after) {
+        entries += 1;
+        switches.insert(change.switch);
+    }
+    (entries, switches)
 }
 
 /// The steps in which the switches come to the routes; `None`: the routes have a loop themselves.

@@ -77,7 +77,7 @@ impl Manager {
             let mad = Smp::directed(Method::GET, attribute::NODE_INFO, 0, &Path::LOCAL);
             let outcomes = self.ask_few(front, std::iter::once(((), Address::DIRECTED, mad)), stop)?;
             let info = outcomes.iter().find_map(|(_, outcome)| outcome.answer());
-            let info = info.ok_or(fabric::sweep::SweepError::LocalUnresponsive)?;
+            let info = info.ok_or(ManageError::Mute)?;
             front.desk.me.guid = info.data::<NodeInfo>().port_guid();
         }
         Ok(())

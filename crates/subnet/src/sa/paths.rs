@@ -1,8 +1,10 @@
 //! Path records: what lies between two ports by the tables that the switches hold (15.2.5.16).
 
+use std::ops::Range;
+
 use mad::sa_records::PathRecord;
 use mad::sm::PortInfo;
-use mad::values::{Gid, Status, lanes};
+use mad::values::{Gid, Method, Status, lanes};
 use mad::{Guid, Lid, Mad};
 use topology::{Kind, PortIx};
 
@@ -88,8 +90,24 @@ pub(super) fn suits(selector: u8, wanted: u32, there: u32) -> bool {
     }
 }
 
+/// An end of paths: its port, its base LID, and those of its LIDs that are asked for.
+struct End {
+    port: PortIx,
+    base: u16,
+    lids: Range<u16>,
+}
+
+/// The LIDs that a port takes packets for: as many as its LMC says that it reports.
+fn usable(view: &View<'_>, port: PortIx) -> Option<End> {
+    let model = view.model;
+    let (base, given) = (model.lids.base(port)?, model.lids.of_port(&model.graph, port));
+    let reported = model.ports.get(port.index()).and_then(Option::as_ref).map_or(0, PortInfo::mask_control);
+    let count = (given.len() as u16).min(1 << reported.min(7));
+    Some(End { port, base, lids: base..base + count })
+}
+
 /// The ports at one end that are asked for: by GID, by LID, or any.
-fn ends(view: &View<'_>, gid: Option<Gid>, lid: Option<Lid>) -> Result<Vec<(u16, PortIx)>, Status> {
+fn ends(view: &View<'_>, gid: Option<Gid>, lid: Option<Lid>) -> Result<Vec<End>, Status> {
     let model = view.model;
     let of_gid = match gid {
         Some(gid) if gid.prefix() != Gid::DEFAULT_PREFIX => return Err(status::INVALID_GID),
@@ -102,11 +120,23 @@ fn ends(view: &View<'_>, gid: Option<Gid>, lid: Option<Lid>) -> Result<Vec<(u16,
     };
     match (of_gid, of_lid) {
         (Some(one), Some(other)) if one != other => Err(status::NO_RECORDS),
-        (Some(port), _) | (None, Some(port)) => {
-            Ok(model.lids.base(port).map(|lid| (lid, port)).into_iter().collect())
+        (Some(port), None) => Ok(usable(view, port).into_iter().collect()),
+        (_, Some(port)) => {
+            let asked = lid.map_or(0, |lid| lid.0);
+            let end = usable(view, port).filter(|end| end.lids.contains(&asked));
+            Ok(vec![End { lids: asked..asked + 1, ..end.ok_or(status::NO_RECORDS)? }])
         }
-        (None, None) => Ok(model.lids.iter().collect()),
+        (None, None) => Ok(model.lids.ends().filter_map(|(_, port)| usable(view, port)).collect()),
     }
+}
+
+/// The pairs of LIDs of two ends in the order of preference: first those at the same place, none of which
+/// shares a LID with another one, so that several paths of two ports are as different as they can be.
+fn pairs(from: &End, to: &End) -> Vec<(u16, u16)> {
+    let all = from.lids.clone().flat_map(|one| to.lids.clone().map(move |other| (one, other)));
+    let mut all: Vec<(u16, u16)> = all.collect();
+    all.sort_by_key(|(one, other)| (one - from.base != other - to.base, *one, *other));
+    all
 }
 
 /// What the path from one end port to another can carry; `None` if the tables do not lead there.
@@ -143,7 +173,7 @@ pub(super) fn paths(view: &View<'_>, request: &Mad) -> Result<Records, Status> {
         .map(|bit| (bit, 0, 0))
         .collect();
     // Service, raw traffic, flow label, hop limit, class, reversibility and class of quality choose nothing
-    // in a subnet with one path between two ports; bit 7 is reserved.
+    // in a subnet in which all paths between two ports are alike but for their LIDs; bit 7 is reserved.
     let ignored = 0b11 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 11 | 1 << 14;
     let wanted = Wanted::<PathRecord>::new(request, &known, ignored)?;
     let asked = wanted.template();
@@ -151,7 +181,15 @@ pub(super) fn paths(view: &View<'_>, request: &Mad) -> Result<Records, Status> {
     let lid = |bit: u32, lid: Lid| wanted.has(bit).then_some(lid);
     let sources = ends(view, gid(SGID, asked.source_gid()), lid(SLID, asked.source_lid()))?;
     let destinations = ends(view, gid(DGID, asked.destination_gid()), lid(DLID, asked.destination_lid()))?;
-    if sources.len().saturating_mul(destinations.len()) > MOST_PATHS {
+    // One for each pair of ports, if it is no table that is asked for (15.2.5.16, NumbPath).
+    let most = match request.header().method() {
+        Method::GET => 1,
+        _ if wanted.has(PATHS) => usize::from(asked.paths()),
+        _ => usize::MAX,
+    };
+    let count = |ends: &[End]| ends.iter().map(|end| end.lids.len()).sum::<usize>();
+    let all = count(&sources).saturating_mul(count(&destinations));
+    if all.min(sources.len().saturating_mul(destinations.len()).saturating_mul(most)) > MOST_PATHS {
         return Err(status::NO_RESOURCES);
     }
     let is_level = !wanted.has(LEVEL) || asked.service_level() == 0;
@@ -162,31 +200,41 @@ pub(super) fn paths(view: &View<'_>, request: &Mad) -> Result<Records, Status> {
         return Ok(records);
     }
     let both = |bits: (u32, u32)| wanted.has(bits.0) && wanted.has(bits.1);
-    for (from_lid, from) in &sources {
-        for (to_lid, to) in &destinations {
+    for source in &sources {
+        for destination in &destinations {
+            let (from, to) = (source.port, destination.port);
             // Ports that share no partition have no path (10.9.3).
-            let (keys, there) = (view.model.keys_of(*from), view.model.keys_of(*to));
+            let (keys, there) = (view.model.keys_of(from), view.model.keys_of(to));
             let Some(key) = shared(keys, there, of_key)
                 .or_else(|| (from == to && of_key(DEFAULT)).then_some(FULL | DEFAULT))
             else {
                 continue;
             };
-            let Some(found) = capacity(view, *from, *to, *to_lid) else { continue };
             let life = view.model.ports[from.index()].as_ref().map_or(18, PortInfo::subnet_timeout);
-            let rate = rate_code(found.rate);
-            let is_good = (!both(MTU) || suits(asked.mtu_selector(), asked.mtu().into(), found.mtu.into()))
-                && (!both(RATE) || suits(asked.rate_selector(), gbps(asked.rate()), gbps(rate)))
-                && (!both(LIFE) || suits(asked.life_time_selector(), asked.life_time().into(), life.into()));
-            if !is_good {
-                continue;
+            let mut left = most;
+            for (from_lid, to_lid) in pairs(source, destination) {
+                if left == 0 {
+                    break;
+                }
+                let Some(found) = capacity(view, from, to, to_lid) else { continue };
+                let rate = rate_code(found.rate);
+                let is_good = (!both(MTU)
+                    || suits(asked.mtu_selector(), asked.mtu().into(), found.mtu.into()))
+                    && (!both(RATE) || suits(asked.rate_selector(), gbps(asked.rate()), gbps(rate)))
+                    && (!both(LIFE)
+                        || suits(asked.life_time_selector(), asked.life_time().into(), life.into()));
+                if !is_good {
+                    continue;
+                }
+                let mut record = PathRecord::default();
+                record.set_destination_gid(&of_port(view, to)).set_source_gid(&of_port(view, from));
+                record.set_destination_lid(Lid(to_lid)).set_source_lid(Lid(from_lid));
+                record.set_reversible(true).set_partition(key);
+                record.set_mtu_selector(2).set_mtu(found.mtu).set_rate_selector(2).set_rate(rate);
+                record.set_life_time_selector(2).set_life_time(life);
+                records.add(&record)?;
+                left -= 1;
             }
-            let mut record = PathRecord::default();
-            record.set_destination_gid(&of_port(view, *to)).set_source_gid(&of_port(view, *from));
-            record.set_destination_lid(Lid(*to_lid)).set_source_lid(Lid(*from_lid));
-            record.set_reversible(true).set_partition(key);
-            record.set_mtu_selector(2).set_mtu(found.mtu).set_rate_selector(2).set_rate(rate);
-            record.set_life_time_selector(2).set_life_time(life);
-            records.add(&record)?;
         }
     }
     Ok(records)

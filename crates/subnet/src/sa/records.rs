@@ -83,13 +83,18 @@ fn lid_of(view: &View<'_>, port: PortIx) -> Option<u16> {
     view.model.lids.base(end)
 }
 
-/// The end ports that may fit: the one with the LID that is asked for, or all.
+/// The end ports that may fit, each with its base LID: the one that has the LID that is asked for, or all. So
+/// the LID of a record need not be compared any more.
 fn ends(view: &View<'_>, lid: Option<Lid>) -> Vec<(u16, PortIx)> {
+    let lids = &view.model.lids;
     match lid {
-        Some(lid) => view.model.lids.port(lid.0).map(|port| (lid.0, port)).into_iter().collect(),
-        None => view.model.lids.iter().collect(),
+        Some(lid) => lids.port(lid.0).and_then(|port| Some((lids.base(port)?, port))).into_iter().collect(),
+        None => lids.ends().collect(),
     }
 }
+
+/// The component of the LID of a record that belongs to one of the [`ends`].
+const LID: u32 = 0;
 
 pub(super) fn nodes(view: &View<'_>, request: &Mad) -> Result<Records, Status> {
     let wanted = Wanted::<NodeRecord>::new(request, &NODE, 1 << 1)?;
@@ -104,7 +109,7 @@ pub(super) fn nodes(view: &View<'_>, request: &Mad) -> Result<Records, Status> {
         let guid = Guid(model.graph.port_guid(port));
         record.node_info_mut().set_port_guid(guid).set_local_port(model.graph.number(port));
         *record.description_mut() = facts.description.unwrap_or_default();
-        if wanted.fits(&record, None) {
+        if wanted.fits(&record, Some(LID)) {
             records.add(&record)?;
         }
     }
@@ -125,9 +130,12 @@ pub(super) fn ports(view: &View<'_>, request: &Mad) -> Result<Records, Status> {
             let mut record = PortInfoRecord::default();
             record.set_lid(Lid(lid)).set_port(model.graph.number(port));
             *record.port_info_mut() = *info;
+            // The key of ports is the manager's alone.
+            record.port_info_mut().set_management_key(0);
             let mask = wanted.template().port_info().capability_mask();
             let has_all = info.capability_mask() & mask == mask;
-            if wanted.fits(&record, as_mask.then_some(CAPABILITIES)) && (!as_mask || has_all) {
+            let counts = |bit: u32| bit != LID && !(as_mask && bit == CAPABILITIES);
+            if wanted.fits_in(&record, counts) && (!as_mask || has_all) {
                 records.add(&record)?;
             }
         }
@@ -167,7 +175,7 @@ pub(super) fn tables(view: &View<'_>, request: &Mad) -> Result<Records, Status> 
             for (at, port) in entries.iter().enumerate() {
                 let _ = record.table_mut().set_port(at, *port);
             }
-            if wanted.fits(&record, None) {
+            if wanted.fits(&record, Some(LID)) {
                 records.add(&record)?;
             }
         }
@@ -233,7 +241,7 @@ pub(super) fn multicast_tables(
                 for (at, ports) in held.iter().enumerate() {
                     let _ = record.table_mut().set_ports(at, *ports);
                 }
-                if wanted.fits(&record, None) {
+                if wanted.fits(&record, Some(LID)) {
                     records.add(&record)?;
                 }
             }

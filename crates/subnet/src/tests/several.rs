@@ -43,7 +43,9 @@ fn masters(world: &World) -> Vec<PortIx> {
 fn real(agents: &Agents) -> (Graph, Tables) {
     let graph = agents.graph();
     let pulled: Vec<PortIx> = graph.links().map(|(a, _)| a).filter(|a| agents.peer(*a).is_none()).collect();
-    let lids = Lids::assign(graph, 0, |port| Some(agents.port_info(port).lid().0)).unwrap();
+    let hosts = graph.nodes_of(Kind::Host).filter_map(|host| agents.place(host));
+    let lmc = hosts.map(|port| agents.port_info(port).mask_control()).max().unwrap_or(0);
+    let lids = Lids::assign(graph, lmc, |port| Some(agents.port_info(port).lid().0)).unwrap();
     assert_eq!(lids.refused(), [], "no two ports have one LID");
     let switches: Vec<NodeIx> = graph.nodes_of(Kind::Switch).collect();
     let mut tables = Tables::empty(std::sync::Arc::new(lids), &switches);

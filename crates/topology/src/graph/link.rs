@@ -156,6 +156,17 @@ impl LinkSpec {
         u32::from(self.width.lanes()) * self.speed.lane_mbps()
     }
 
+    /// Whether both are known, and links of this width are made at this speed: InfiniBand's have 1, 2, 4, 8
+    /// or 12 lanes; Omni-Path's have four, and go on with fewer when lanes fail.
+    #[must_use]
+    pub fn is_made(self) -> bool {
+        match self.speed {
+            Speed::Unknown => false,
+            Speed::Opa12 | Speed::Opa25 => (1..=4).contains(&self.width.lanes()),
+            _ => matches!(self.width.lanes(), 1 | 2 | 4 | 8 | 12),
+        }
+    }
+
     /// One byte of both.
     pub(super) fn pack(self) -> u8 {
         (self.width as u8) << 4 | self.speed as u8
@@ -195,5 +206,24 @@ impl std::str::FromStr for LinkSpec {
         };
         let speed = if word == "?" { Speed::Unknown } else { Speed::of_word(word).ok_or(())? };
         Ok(Self { width, speed })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_lanes_are_made_of_omni_path_alone() {
+        let made = |text: &str| text.parse::<LinkSpec>().map(LinkSpec::is_made);
+        for text in ["1xSDR", "2xHDR", "4xNDR", "8xHDR", "12xQDR", "3x25Gb", "4x12.5Gb"] {
+            assert_eq!(made(text), Ok(true), "{text}");
+        }
+        for text in ["3xHDR", "3xSDR", "8x25Gb", "12x12.5Gb", "?xHDR", "4x?"] {
+            assert_eq!(made(text), Ok(false), "{text}");
+        }
+        for text in ["5xHDR", "0xHDR", "4xZDR", "4HDR", "-4xHDR", ""] {
+            assert_eq!(made(text), Err(()), "{text}");
+        }
     }
 }

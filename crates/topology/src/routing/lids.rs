@@ -105,6 +105,17 @@ impl Lids {
         self.base.get(port.index()).copied().filter(|lid| *lid != 0)
     }
 
+    /// All LIDs of an end port: one of a switch, 2 to the power of the LMC of a host.
+    #[must_use]
+    pub fn of_port(&self, graph: &Graph, port: PortIx) -> std::ops::Range<u16> {
+        self.base(port).map_or(0..0, |base| base..base + self.span(graph, port) as u16)
+    }
+
+    /// Every end port that has LIDs, with the lowest of them, in rising order.
+    pub fn ends(&self) -> impl Iterator<Item = (u16, PortIx)> + '_ {
+        self.iter().filter(|(lid, port)| self.base(*port) == Some(*lid))
+    }
+
     /// The LID of a switch.
     #[must_use]
     pub fn of_switch(&self, graph: &Graph, switch: NodeIx) -> Option<u16> {

@@ -4,6 +4,9 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use ::subnet::partitions::Partitions;
+use ::subnet::protection::{Protection, read_key};
+use ::subnet::qos::Qos;
+use ::subnet::record::{Record, RecordError};
 use ::subnet::set::Set;
 use ::subnet::{Event, ManageError, Manager, Options};
 use mad::MadTransport;
@@ -29,9 +32,16 @@ pub(super) fn run(arguments: &Manage, output: Shown) -> Outcome {
     for word in partitions.iter().flat_map(|partitions| &partitions.unknown) {
         output.note(word);
     }
+    let qos = arguments.qos.as_deref().map(Qos::read).transpose().map_err(Failure::usage)?;
+    for word in qos.iter().flat_map(|qos| &qos.unknown) {
+        output.note(word);
+    }
     let options = Options {
         limits: limits(&arguments.live),
         engine: what_if::engine(&arguments.engine)?,
+        lmc: arguments.lmc,
+        protection: protection(arguments)?,
+        qos,
         record: arguments.state.clone(),
         partitions,
         priority: arguments.priority,
@@ -43,6 +53,9 @@ pub(super) fn run(arguments: &Manage, output: Shown) -> Outcome {
         ..Options::default()
     };
     let mut manager = Manager::new(options).map_err(failed)?;
+    if let Some(path) = arguments.state.as_deref().filter(|_| !arguments.plan_only) {
+        Record::may_write(path)?;
+    }
     interrupt::end_with_what_there_is()?;
     if arguments.plan_only {
         let (mut transport, source) = connect(&arguments.live)?;
@@ -61,9 +74,17 @@ pub(super) fn run(arguments: &Manage, output: Shown) -> Outcome {
     result
 }
 
+/// How ports are to be protected: not at all without a file with the key.
+fn protection(arguments: &Manage) -> Result<Protection, Failure> {
+    let Some(path) = &arguments.mkey_file else { return Ok(Protection::NONE) };
+    let key = read_key(path).map_err(Failure::usage)?;
+    Ok(Protection { key, level: arguments.mkey_protect, lease: arguments.mkey_lease })
+}
+
 /// Errors of the files and of the fabric have their own status.
 fn failed(error: ManageError) -> Failure {
     match error {
+        ManageError::Record(error @ RecordError::Write(..)) => error.into(),
         ManageError::Record(error) => Failure::usage(error),
         error => error.into(),
     }
