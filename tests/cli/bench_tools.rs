@@ -209,6 +209,15 @@ fn bad_input_is_explained() {
         (&["bench", "intr", "--cpus", "9999"], &["--cpus 9999: this machine has no such processor"]),
         (&["bench", "jitter", "--cpus", "9999"], &["--cpus 9999: this machine has no such processor"]),
         (&["bench", "scipp", "--cpus", "0,9999"], &["--cpus 9999: this machine has no such processor"]),
+        (
+            &["bench", "acceptance", "--cpus", "0,9999"],
+            &["--cpus 9999: this machine has no such processor (it has "],
+        ),
+        (&["bench", "limits", "--cpus", "0,9999"], &["--cpus 9999: this machine has no such processor"]),
+        (
+            &["bench", "compare-builds", "/none", "/none", "--cpus", "0,9999"],
+            &["--cpus 9999: this machine has no such processor"],
+        ),
         (&["bench", "scipp", "--cpus", "0", "--same-core"], &["--same-core"]),
         (&["bench", "dma", "--load", "100000", "--sizes", "64"], &["100000", "at most"]),
         (&["bench", "intr", "--readings", "0"], &["0"]),

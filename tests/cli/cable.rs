@@ -53,6 +53,20 @@ fn a_good_cluster_has_no_deviation_from_any_plan_of_it() {
     assert_eq!(generated, done(&cluster, &["cable", "--generate", "--nodes", "4"]));
     std::fs::write(path("generated"), generated).unwrap();
     done(&cluster, &["cable", "--save", &path("saved")]);
+    // By force another plan, and nothing else.
+    done(&cluster, &["cable", "--save", &path("saved"), "--force"]);
+    std::fs::write(path("precious"), "not a plan\n").unwrap();
+    let (status, out, err) = cluster.run(&["cable", "--save", &path("precious"), "--force"]).unwrap();
+    let said = "precious exists and is not a plan (line 1: ";
+    assert!(
+        status == 2 && out.is_empty() && err.contains(said) && err.lines().count() == 1,
+        "{status} {out}{err}"
+    );
+    assert!(
+        err.contains("so it is not replaced, not even with --force: give another name, or remove it"),
+        "{err}"
+    );
+    assert_eq!(std::fs::read_to_string(path("precious")).unwrap(), "not a plan\n");
     for plan in ["generated", "saved"] {
         let (status, report) = cable(&cluster, &["--plan", &path(plan)]);
         assert_eq!((status, found(&report)), (0, vec![]), "{plan}: {report:#}");

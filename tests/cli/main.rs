@@ -12,6 +12,7 @@ mod cable;
 mod classic;
 mod clusters;
 mod commands;
+mod conntest_managers;
 mod diag;
 mod environment;
 mod examples;

@@ -29,6 +29,11 @@ pub fn pair(asked: Option<[usize; 2]>, what: &'static str) -> Result<[usize; 2]>
     choose(&allowed, &siblings).ok_or(BenchError::TooFewCpus { what, allowed })
 }
 
+/// Makes sure that this process may use these two processors, if any are given.
+pub fn check(asked: Option<[usize; 2]>, what: &'static str) -> Result<()> {
+    asked.map_or(Ok(()), |asked| pair(Some(asked), what).map(drop))
+}
+
 /// Returns the threads of the same core, as the kernel lists them; only the processor itself if the
 /// kernel has no list.
 fn siblings(cpu: usize) -> Vec<usize> {

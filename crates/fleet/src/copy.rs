@@ -34,21 +34,21 @@ impl Source {
     /// # Errors
     /// A file cannot be read.
     pub fn new(paths: &[PathBuf], to: &str) -> Result<Self> {
-        let local = |path: &Path, source| FleetError::Local { path: path.into(), what: "read", source };
+        let unreadable = |path: &Path, source| FleetError::Input { path: path.into(), source };
         // What a shell would make of it: ssh begins in the user's home.
         let to = match to {
             "~" => ".",
             to => to.strip_prefix("~/").unwrap_or(to),
         };
         if let [path] = paths
-            && let there = std::fs::metadata(path).map_err(|error| local(path, error))?
+            && let there = std::fs::metadata(path).map_err(|error| unreadable(path, error))?
             && !there.is_dir()
         {
             if !there.is_file() {
                 let error = std::io::Error::other("it is neither a file nor a directory");
-                return Err(local(path, error));
+                return Err(unreadable(path, error));
             }
-            File::open(path).map_err(|error| local(path, error))?;
+            File::open(path).map_err(|error| unreadable(path, error))?;
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             let (size, mode) = (there.len(), there.permissions().mode() & 0o777);
             let command = format!(
@@ -78,7 +78,7 @@ pub(crate) fn archive(paths: &[PathBuf]) -> Result<tempfile::NamedTempFile> {
     let mut tar = Command::new("tar");
     tar.arg("-cf").arg("-");
     for path in paths {
-        let unreadable = |source| FleetError::Local { path: path.clone(), what: "read", source };
+        let unreadable = |source| FleetError::Input { path: path.clone(), source };
         std::fs::metadata(path).map_err(unreadable)?;
         let Some(name) = path.file_name() else {
             return Err(unreadable(std::io::Error::other("it has no name: name what is in it")));
@@ -96,7 +96,7 @@ pub(crate) fn archive(paths: &[PathBuf]) -> Result<tempfile::NamedTempFile> {
     // The last line only says that there were others.
     let said = String::from_utf8_lossy(&ended.stderr);
     let why = said.lines().next().unwrap_or("tar: it does not say why").to_owned();
-    Err(here(std::io::Error::other(why)))
+    Err(FleetError::Archive { place: std::env::temp_dir(), why })
 }
 
 impl OnMany<'_> {

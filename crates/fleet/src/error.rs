@@ -93,7 +93,23 @@ pub enum FleetError {
         /// What to do.
         next: &'static str,
     },
-    /// A local file cannot be read or written.
+    /// A file that the command line names, and that is to be read, cannot be.
+    #[error("{path} cannot be read: {source}: correct the path or its permissions")]
+    Input {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// What is copied to hosts cannot be made into an archive.
+    #[error("no archive can be made in {place}: {why}: correct that, or set TMPDIR to a directory with room")]
+    Archive {
+        /// The directory of the archive.
+        place: PathBuf,
+        /// What `tar` says.
+        why: String,
+    },
+    /// A local file cannot be written, or a program cannot be run.
     #[error("{path} cannot be {what}: {source}: correct its permissions or make room, or name another path")]
     Local {
         /// The file.
@@ -145,6 +161,7 @@ impl FleetError {
                 | Self::NoneGiven
                 | Self::Set { .. }
                 | Self::Variable { .. }
+                | Self::Input { .. }
                 | Self::OtherRun { .. }
                 | Self::Parcel { .. }
                 | Self::Rule { .. }

@@ -54,7 +54,7 @@ impl Parcel {
     /// # Errors
     /// A file cannot be read, or is neither.
     pub fn new(paths: &[PathBuf]) -> Result<Self> {
-        let unreadable = |path: &Path, source| FleetError::Local { path: path.into(), what: "read", source };
+        let unreadable = |path: &Path, source| FleetError::Input { path: path.into(), source };
         let is_package = |path: &Path| path.extension().is_some_and(|end| end == "deb");
         for path in paths {
             let file = File::open(path).map_err(|error| unreadable(path, error))?;
@@ -100,7 +100,7 @@ impl Tarball {
     /// root.
     fn read(path: &Path) -> Result<Self> {
         let wrong = |why: String| FleetError::Parcel { path: path.into(), why };
-        let unreadable = |source| FleetError::Local { path: path.into(), what: "read", source };
+        let unreadable = |source| FleetError::Input { path: path.into(), source };
         let mut magic = [0; 2];
         let is_gzip = File::open(path).and_then(|mut file| file.read(&mut magic)).map_err(unreadable)? == 2
             && magic == [0x1f, 0x8b];

@@ -32,8 +32,24 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// All names.
+    pub const NAMES: [&'static str; 12] = [
+        Self::UnknownName.name(),
+        Self::Unreachable.name(),
+        Self::Refused.name(),
+        Self::HostKeyChanged.name(),
+        Self::HostKeyUnknown.name(),
+        Self::NoLogin.name(),
+        Self::Lost.name(),
+        Self::TimedOut.name(),
+        Self::Interrupted.name(),
+        Self::Here.name(),
+        Self::Status(1).name(),
+        Self::Other.name(),
+    ];
+
     /// As in JSON and punch lists.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::UnknownName => "unknown-name",
             Self::Unreachable => "unreachable",

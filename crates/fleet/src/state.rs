@@ -28,7 +28,7 @@ impl State {
         let first = serde_json::json!({ "schema": "tieline.fleet-state/1", "command": command }).to_string();
         let text = match user_files::read_regular(path, BYTES_MAX) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-            other => other.map_err(local("read"))?,
+            other => other.map_err(|source| FleetError::Input { path: path.into(), source })?,
         };
         let mut lines = text.lines();
         if lines.next().is_some_and(|line| line != first) {

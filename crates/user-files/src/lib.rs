@@ -10,7 +10,7 @@
 //! Where to start reading: [`read`].
 #![forbid(unsafe_code)]
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{Error, ErrorKind, Read, Result};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
@@ -50,12 +50,21 @@ pub fn read(path: &Path, most_bytes: u64) -> Result<Vec<u8>> {
 /// As of [`read`]; anything but a regular file is refused at once; and what is no UTF-8
 /// ([`ErrorKind::InvalidData`]).
 pub fn read_regular(path: &Path, most_bytes: u64) -> Result<String> {
+    Ok(read_regular_with(path, most_bytes)?.0)
+}
+
+/// The same, with owner and permissions of the file that was read: for secrets, which others must not be able
+/// to read. The path itself may lead to another file by then.
+///
+/// # Errors
+/// As of [`read_regular`].
+pub fn read_regular_with(path: &Path, most_bytes: u64) -> Result<(String, Metadata)> {
     let file = open(path)?;
     let there = file.metadata()?;
     if !there.is_file() {
         return Err(Error::other("it is not a regular file"));
     }
-    text(regular(file, there.len(), most_bytes)?)
+    Ok((text(regular(file, there.len(), most_bytes)?)?, there))
 }
 
 /// Bytes as text.

@@ -13,6 +13,7 @@ mod incoming;
 mod instance;
 mod ledger;
 mod outgoing;
+mod own_manager;
 mod pattern;
 mod peer;
 mod report;
@@ -30,6 +31,7 @@ use tieline::NodeId;
 
 pub use far::run_everywhere;
 pub use ledger::Ledger;
+pub use own_manager::ManagerOutage;
 pub use report::{ConntestReport, InstanceReport, PeerReport, Presence, SCHEMA, Stopped};
 
 use crate::target::Target;
@@ -191,7 +193,7 @@ pub fn run(target: &Target, options: &Options, tell: &mut dyn FnMut(Progress)) -
 }
 
 fn did_not_run(node: NodeId, error: String) -> InstanceReport {
-    InstanceReport { node, host: None, peers: Vec::new(), error: Some(error) }
+    InstanceReport { node, host: None, peers: Vec::new(), manager_outages: Vec::new(), error: Some(error) }
 }
 
 fn instance(target: &Target, options: &Options, node: NodeId, shared: &Shared, crowd: u64) -> InstanceReport {

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 mod folder;
 
-pub use folder::Folder;
+pub use folder::{Folder, prepare_directory};
 
 /// There is no file.
 #[derive(Debug, thiserror::Error)]
@@ -189,6 +189,15 @@ impl Writer {
         beside.push(format!(".{}.part", std::process::id()));
         Ok(self.path.with_file_name(beside))
     }
+}
+
+/// Makes sure now that [`write_now`] can write the file later. A pipe is not tried: its reader would see the
+/// end of the attempt.
+pub fn may_write(kind: &'static Kind, path: &Path) -> Result<(), WriteError> {
+    if fs::metadata(path).is_ok_and(|there| there.file_type().is_fifo()) {
+        return Ok(());
+    }
+    Writer::prepare(kind, path).map(drop)
 }
 
 /// Writes what is there already: also to a pipe, which [`Writer::prepare`] cannot try beforehand.

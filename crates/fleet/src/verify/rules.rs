@@ -38,7 +38,7 @@ enum Compare {
 /// # Errors
 /// It cannot be read, or a line is no rule.
 pub fn read_rules(path: &Path) -> Result<Rules> {
-    let unreadable = |source| FleetError::Local { path: path.into(), what: "read", source };
+    let unreadable = |source| FleetError::Input { path: path.into(), source };
     let text =
         user_files::text(user_files::read(path, BYTES_MAX).map_err(unreadable)?).map_err(unreadable)?;
     parse(&text).map_err(|(line, why)| FleetError::Rule { path: path.into(), line, why })

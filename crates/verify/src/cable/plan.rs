@@ -59,6 +59,16 @@ pub enum PlanError {
         /// Those that there are.
         known: Vec<NodeId>,
     },
+    /// There is a file already that is something else.
+    #[error(
+        "{path} exists and is not a plan ({why}), so it is not replaced, not even with --force: give another name, or remove it"
+    )]
+    NotAPlan {
+        /// The path of the file.
+        path: PathBuf,
+        /// What is wrong with it as a plan.
+        why: String,
+    },
     /// There is a file already.
     #[error("{path} exists and was not changed: replace it with --force, or give another name")]
     Exists {
@@ -66,7 +76,9 @@ pub enum PlanError {
         path: PathBuf,
     },
     /// It cannot be written.
-    #[error("plan {path} cannot be written: {source}; what was there before is unchanged")]
+    #[error(
+        "plan {path} cannot be written: {source}; what was there before is unchanged: name another file with --save"
+    )]
     Unwritable {
         /// The path of the file.
         path: PathBuf,

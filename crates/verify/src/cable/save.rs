@@ -7,7 +7,7 @@ use std::path::Path;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
-use super::plan::PlanError;
+use super::plan::{Plan, PlanError};
 
 /// Whether a plan may be written there, asked before anything is measured for it.
 pub fn check(path: &Path, force: bool) -> Result<(), PlanError> {
@@ -18,6 +18,17 @@ pub fn check(path: &Path, force: bool) -> Result<(), PlanError> {
             source: std::io::Error::other("it is there already and not a regular file"),
         }),
         Ok(_) if !force => Err(PlanError::Exists { path: path.into() }),
+        // Nothing is lost with an empty file.
+        Ok(found) if found.len() > 0 => Plan::load(path).map(drop).map_err(|error| PlanError::NotAPlan {
+            path: path.into(),
+            why: match error {
+                PlanError::Malformed { line, message, .. } => {
+                    format!("line {line}: {}", message.lines().next().unwrap_or_default())
+                }
+                PlanError::Unreadable { source, .. } => format!("it cannot be read: {source}"),
+                error => error.to_string(),
+            },
+        }),
         _ => Ok(()),
     }
 }
@@ -65,15 +76,40 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_is_no_plan_is_not_replaced_even_by_force() {
+        let dir = std::env::temp_dir().join(format!("tieline-no-plan-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let path = dir.join("p.toml");
+        for (text, why) in [
+            ("precious\n", "line 1: "),
+            ("# all of it is a comment\n", "line 1: it names no node"),
+            ("[package]\nname = \"x\"\n", "line 1: unknown field `package`"),
+        ] {
+            std::fs::write(&path, text).unwrap();
+            let refused = save(&path, "nodes = [4]\n", true).unwrap_err();
+            assert!(refused.is_usage(), "{refused}");
+            let said = refused.to_string();
+            assert!(said.contains(&format!("is not a plan ({why}")) && said.contains("remove it"), "{said}");
+            assert_eq!((std::fs::read_to_string(&path).unwrap().as_str(), said.lines().count()), (text, 1));
+        }
+        std::fs::write(&path, [0xff, 0]).unwrap();
+        assert!(matches!(check(&path, true), Err(PlanError::NotAPlan { .. })));
+        std::fs::write(&path, "").unwrap();
+        save(&path, "nodes = [4]\n", true).unwrap();
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
     fn a_file_is_replaced_only_by_force_and_nothing_else_is_left() {
         let dir = std::env::temp_dir().join(format!("tieline-plan-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let path = dir.join("p.toml");
-        save(&path, "one", false).unwrap();
-        assert!(matches!(save(&path, "two", false), Err(PlanError::Exists { .. })));
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), "one");
-        save(&path, "two", true).unwrap();
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), "two");
+        save(&path, "nodes = [4]\n", false).unwrap();
+        assert!(matches!(save(&path, "nodes = [8]\n", false), Err(PlanError::Exists { .. })));
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "nodes = [4]\n");
+        save(&path, "nodes = [8]\n", true).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "nodes = [8]\n");
+        save(&path, "nodes = [8]\n", true).unwrap();
         assert!(matches!(save(&dir, "x", true), Err(PlanError::Unwritable { .. })));
         assert!(matches!(save(Path::new("/dev/null"), "x", true), Err(PlanError::Unwritable { .. })));
         let nowhere = save(&dir.join("none/p.toml"), "x", false).unwrap_err();

@@ -4,15 +4,17 @@ use shm::sync::{AtomicBool, AtomicU64, Ordering};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use node_client::ClientError;
 use proto::wire::status::{LinkStatus, SessionState};
-use tieline::{Node, NodeId};
+use tieline::{Error, Node, NodeId};
 
 use super::Options;
 use super::outgoing::Timing;
+use super::own_manager::{Look, OwnManager};
 use super::peer::{Peer, Terms};
 use super::report::InstanceReport;
 
-/// Interval of the search for missing nodes.
+/// Interval of the search for missing nodes, and of the looks at the own manager.
 const LOOK_NS: u64 = 250_000_000;
 /// How long an instance waits at the end for what is under way, and for the others to say that they have
 /// ended.
@@ -43,6 +45,7 @@ pub(super) struct Instance<'a> {
     shared: &'a Shared,
     terms: Terms,
     peers: BTreeMap<NodeId, Peer>,
+    manager: OwnManager,
     start: Instant,
     sent_bytes: u64,
     error: Option<String>,
@@ -65,12 +68,44 @@ impl<'a> Instance<'a> {
             max_bytes: options.block_bytes,
             timing,
         };
-        let (peers, start) = (BTreeMap::new(), Instant::now());
-        Self { local, own, options, shared, terms, peers, start, sent_bytes: 0, error: None }
+        Self {
+            local,
+            own,
+            options,
+            shared,
+            terms,
+            peers: BTreeMap::new(),
+            manager: OwnManager::default(),
+            start: Instant::now(),
+            sent_bytes: 0,
+            error: None,
+        }
     }
 
     fn now_ns(&self) -> u64 {
         u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Asks the own manager whether it runs, and for its links: those whose sessions are lost are outages of
+    /// the nodes at their ends, whose data may go on.
+    fn look_at_manager(&mut self) -> Vec<LinkStatus> {
+        let status = self.local.status();
+        let now_ns = self.now_ns();
+        let (look, links) = match status {
+            Ok(status) => (Look::Runs { incarnation: status.info.incarnation }, status.links),
+            Err(Error::Client(ClientError::ManagerGone { why, .. })) => (Look::Gone(why), Vec::new()),
+            Err(_) => (Look::Silent, Vec::new()),
+        };
+        let mut failures = u64::from(self.manager.note(now_ns, look));
+        for (node, peer) in &mut self.peers {
+            let sessions = || links.iter().filter(|link| link.peer == *node);
+            let Some(first) = sessions().next() else { continue };
+            let is_lost = sessions().all(|link| link.session == SessionState::Lost);
+            let lost = is_lost.then(|| first.reason.clone().unwrap_or_default());
+            failures += u64::from(peer.note_session(now_ns, lost));
+        }
+        self.shared.failures.fetch_add(failures, Ordering::Relaxed);
+        links
     }
 
     /// Searches for nodes that are not known yet. A node whose manager has ended in order takes part only if
@@ -78,10 +113,8 @@ impl<'a> Instance<'a> {
     fn look_for_peers(&mut self) {
         let is_there =
             |link: &&LinkStatus| !matches!(link.session, SessionState::Stopped | SessionState::Revoked);
-        let seen = match self.local.status() {
-            Ok(status) => status.links.iter().filter(is_there).map(|link| link.peer).collect(),
-            Err(_) => Vec::new(),
-        };
+        let links = self.look_at_manager();
+        let seen = links.iter().filter(is_there).map(|link| link.peer);
         let wanted = self.options.nodes.iter().copied().chain(seen);
         let new: Vec<NodeId> = wanted
             .filter(|node| *node != self.own && !self.peers.contains_key(node))
@@ -183,9 +216,12 @@ impl<'a> Instance<'a> {
             }
         }
         self.leave(begun_ns);
+        // Once more, for what ended since the last look.
+        self.look_at_manager();
         let now_ns = self.now_ns();
         let peers = std::mem::take(&mut self.peers).into_values().map(|peer| peer.finish(now_ns)).collect();
-        InstanceReport { node: self.own, host: None, peers, error: self.error }
+        let manager_outages = std::mem::take(&mut self.manager).into_outages();
+        InstanceReport { node: self.own, host: None, peers, manager_outages, error: self.error }
     }
 
     fn leave(&mut self, begun_ns: u64) {

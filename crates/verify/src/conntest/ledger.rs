@@ -23,7 +23,7 @@ pub struct Ledger {
     pub corrupt: u64,
     /// Blocks that arrived after the word that announces them.
     pub out_of_order: u64,
-    /// Times during which nothing got through.
+    /// Times during which nothing got through, or the session with the peer's manager was lost.
     pub failures: u64,
     /// The longest of them, in nanoseconds.
     pub longest_failure_ns: u64,

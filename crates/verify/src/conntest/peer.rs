@@ -9,7 +9,7 @@ use seeded_random::mix;
 use tieline::{Capabilities, Error, Node, NodeId, RemoteSegment, Segment, SegmentId, SegmentOptions};
 
 use super::incoming::Incoming;
-use super::ledger::Ledger;
+use super::ledger::{Ledger, Outage};
 use super::outgoing::{Blocked, Outgoing, Timing};
 use super::report::{PeerReport, Presence};
 use super::scan::LATE_NS;
@@ -120,6 +120,9 @@ pub(super) struct Peer {
     said_done: bool,
     pub(super) ledger: Ledger,
     presence: Vec<Presence>,
+    /// The time without a session with its manager, and why there was none, the last time.
+    session_outage: Outage,
+    session_lost: Option<String>,
     /// Why it cannot be reached, as the link or the managers say.
     unreachable: Option<String>,
     unreachable_since_ns: Option<u64>,
@@ -173,6 +176,8 @@ impl Peer {
             said_done: false,
             ledger: Ledger::default(),
             presence: Vec::new(),
+            session_outage: Outage::default(),
+            session_lost: None,
             unreachable: None,
             unreachable_since_ns: None,
             error: None,
@@ -352,6 +357,20 @@ impl Peer {
         }
     }
 
+    /// The session with its manager is lost, for this reason, or it is not. Data may go on: so this is an
+    /// outage of its own. Returns whether it begins here. What a peer does after its last block does not
+    /// count.
+    pub(super) fn note_session(&mut self, now_ns: u64, lost: Option<String>) -> bool {
+        let Some(why) = lost.filter(|_| self.is_met() && !self.done) else {
+            self.session_outage.end(now_ns, &mut self.ledger);
+            return false;
+        };
+        let before = self.ledger.failures;
+        self.session_outage.begin(now_ns, &mut self.ledger);
+        self.session_lost = Some(why);
+        self.ledger.failures > before
+    }
+
     /// Announces the last block, and checks whether the peer has done so.
     pub(super) fn take_leave(&mut self, terms: &Terms, now_ns: u64) {
         self.hear_leave(terms);
@@ -378,11 +397,13 @@ impl Peer {
 
     pub(super) fn finish(mut self, now_ns: u64) -> PeerReport {
         self.outgoing.end(now_ns, &mut self.ledger);
+        self.session_outage.end(now_ns, &mut self.ledger);
         PeerReport {
             node: self.node,
             found: self.presence.iter().any(|presence| presence.here),
             ledger: self.ledger,
             presence: self.presence,
+            session_lost: self.session_lost,
             unreachable: self.unreachable,
             error: self.error,
         }

@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 use tieline::NodeId;
 
 use super::ledger::Ledger;
+use super::own_manager::ManagerOutage;
 use crate::run::counted;
-use crate::suspect::Suspected;
+use crate::suspect::{Suspect, Suspected};
 use crate::swap::Swaps;
 use crate::verdict::Verdict;
 
@@ -38,6 +39,9 @@ pub struct PeerReport {
     pub ledger: Ledger,
     /// Its comings and goings.
     pub presence: Vec<Presence>,
+    /// Why the session with its manager was lost during the test, the last time; absent if it was not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_lost: Option<String>,
     /// Why it cannot be reached, as the link or the managers say; absent if it only did not answer.
     #[serde(default)]
     pub unreachable: Option<String>,
@@ -55,6 +59,9 @@ pub struct InstanceReport {
     pub host: Option<String>,
     /// Its peers, ascending.
     pub peers: Vec<PeerReport>,
+    /// Times without the node's manager.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub manager_outages: Vec<ManagerOutage>,
     /// Why it did not run.
     pub error: Option<String>,
 }
@@ -136,6 +143,9 @@ impl PeerReport {
                 parts.push(format!("{count} {}", what[usize::from(count != 1)]));
             }
         }
+        if let Some(why) = &self.session_lost {
+            parts.push(format!("the session with node {}'s manager was lost ({why})", self.node));
+        }
         (!parts.is_empty())
             .then(|| format!("{}; {} blocks were right", parts.join(", "), ledger.blocks_checked))
     }
@@ -186,10 +196,24 @@ impl ConntestReport {
         self.instances.iter().all(|instance| instance.peers.is_empty())
     }
 
+    /// Nodes whose managers ended or were restarted.
+    fn without_manager(&self) -> Vec<Suspected> {
+        let failed = self.instances.iter().filter(|instance| !instance.manager_outages.is_empty());
+        let suspected = failed.map(|instance| Suspected {
+            suspect: Suspect::Node(instance.node),
+            evidence: instance
+                .manager_outages
+                .iter()
+                .map(|one| format!("its manager {}", one.text(instance.node)))
+                .collect(),
+        });
+        suspected.collect()
+    }
+
     /// Names the suspects, where these cables are known to be swapped.
     pub fn blame(&mut self, swaps: &Swaps) {
+        self.suspects = self.without_manager();
         if !self.nobody_else().is_empty() {
-            self.suspects.clear();
             return;
         }
         let nodes: Vec<NodeId> = self.instances.iter().map(|instance| instance.node).collect();
@@ -206,7 +230,18 @@ impl ConntestReport {
                 }
             }
         }
-        self.suspects = swaps.name(&nodes, bad);
+        for pair in swaps.name(&nodes, bad) {
+            match self.suspects.iter_mut().find(|known| known.suspect.explains(&pair.suspect)) {
+                Some(node) => match pair.suspect {
+                    Suspect::Link(_) => node
+                        .evidence
+                        .extend(pair.evidence.iter().map(|evidence| format!("{}: {evidence}", pair.suspect))),
+                    // It names the links itself.
+                    _ => node.evidence.extend(pair.evidence),
+                },
+                None => self.suspects.push(pair),
+            }
+        }
     }
 
     /// Bytes that were generated, moved and compared, all instances together.
@@ -223,6 +258,12 @@ impl ConntestReport {
         all
     }
 
+    /// Outages of links and of managers.
+    fn outages(&self) -> u64 {
+        let managers: usize = self.instances.iter().map(|instance| instance.manager_outages.len()).sum();
+        self.totals().failures.saturating_add(managers as u64)
+    }
+
     /// Bytes a second.
     pub fn rate_bytes_per_s(&self) -> f64 {
         if self.duration_s > 0.0 { self.bytes_checked() as f64 / self.duration_s } else { 0.0 }
@@ -235,7 +276,7 @@ impl ConntestReport {
             "{:.1} MB checked at {:.2} GB/s, {}, {} lost, {} corrupt, {} out of order",
             totals.bytes_checked as f64 / 1e6,
             self.rate_bytes_per_s() / 1e9,
-            counted(totals.failures as usize, "outage"),
+            counted(self.outages() as usize, "outage"),
             counted(totals.lost as usize, "put"),
             totals.corrupt,
             totals.out_of_order
@@ -334,18 +375,18 @@ impl ConntestReport {
 impl InstanceReport {
     fn render_block(&self, text: &mut String, loops: u32) {
         let found = self.peers.iter().filter(|peer| peer.found).count();
-        let errors: u64 = self
-            .peers
-            .iter()
-            .map(|peer| {
-                let ledger = &peer.ledger;
-                ledger.failures + ledger.lost + ledger.corrupt + ledger.out_of_order
-            })
-            .sum();
+        let of_peer = |peer: &PeerReport| {
+            let ledger = &peer.ledger;
+            ledger.failures + ledger.lost + ledger.corrupt + ledger.out_of_order
+        };
+        let errors = self.manager_outages.len() as u64 + self.peers.iter().map(of_peer).sum::<u64>();
         let _ = writeln!(text, " SCICONNTEST_REPORT");
         let _ = writeln!(text, " NUM_TESTLOOPS_EXECUTED    {loops}");
         let _ = writeln!(text, " NUM_NODES_FOUND           {found}");
         let _ = writeln!(text, " NUM_ERRORS_DETECTED       {errors}");
+        for outage in &self.manager_outages {
+            let _ = writeln!(text, " manager of node {} : {}", self.node, outage.text(self.node));
+        }
         for peer in &self.peers {
             let (node, ledger) = (peer.node, &peer.ledger);
             let _ = writeln!(text, " node {node} : {}", if peer.found { "Found" } else { "Not found" });

@@ -71,6 +71,30 @@ impl Drop for Made {
     }
 }
 
+/// The name of a file until it is complete.
+fn part_name(name: &str) -> String {
+    format!(".{name}.{}.part", std::process::id())
+}
+
+/// Makes sure now that files can be written to a directory later. Makes none and leaves nothing: the writer
+/// makes the directory, and those above it, if they are missing.
+pub fn prepare_directory(kind: &'static Kind, dir: &Path) -> Result<(), WriteError> {
+    let unwritable = |source| WriteError::Unwritable { kind, place: DIRECTORY, path: dir.into(), source };
+    let above = match fs::metadata(dir) {
+        Ok(there) if !there.is_dir() => return Err(WriteError::NotADirectory { kind, path: dir.into() }),
+        Ok(_) => dir,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            if fs::symlink_metadata(dir).is_ok() {
+                let why = "it is a symbolic link to what does not exist";
+                return Err(unwritable(io::Error::other(why)));
+            }
+            dir.ancestors().skip(1).find(|above| above.exists()).unwrap_or(Path::new(""))
+        }
+        Err(error) => return Err(unwritable(error)),
+    };
+    nameless(&above.join(part_name("probe"))).map(drop).map_err(unwritable)
+}
+
 impl Folder {
     /// Makes sure now that the files can be written later. Leaves nothing.
     pub fn prepare(
@@ -79,20 +103,10 @@ impl Folder {
         names: &'static [&'static str],
         list: &'static str,
     ) -> Result<Self, WriteError> {
+        prepare_directory(kind, dir)?;
         let this = Self { kind, dir: dir.into(), names, list };
-        let unwritable = |source| this.unwritable(dir, source);
-        match fs::metadata(dir) {
-            Ok(there) if !there.is_dir() => return Err(WriteError::NotADirectory { kind, path: dir.into() }),
-            Ok(_) => this.check()?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                if fs::symlink_metadata(dir).is_ok() {
-                    let why = "it is a symbolic link to what does not exist";
-                    return Err(unwritable(io::Error::other(why)));
-                }
-                let above = dir.ancestors().skip(1).find(|above| above.exists());
-                nameless(&above.unwrap_or(Path::new("")).join(this.part("probe"))).map_err(unwritable)?;
-            }
-            Err(error) => return Err(unwritable(error)),
+        if dir.exists() {
+            this.check()?;
         }
         Ok(this)
     }
@@ -124,7 +138,7 @@ impl Folder {
         let mut parts = Parts(Vec::new());
         let mut sums = String::new();
         for name in self.names {
-            let part = self.dir.join(self.part(name));
+            let part = self.dir.join(part_name(name));
             parts.0.push(part.clone());
             match whole(&part, self.kind.mode, &mut |out| write(name, out), stop) {
                 Ok(sum) => sums.push_str(&format!("{sum}  {name}\n")),
@@ -132,7 +146,7 @@ impl Folder {
                 Err(error) => return Err(self.unwritable(&self.dir.join(name), error)),
             }
         }
-        let part = self.dir.join(self.part(self.list));
+        let part = self.dir.join(part_name(self.list));
         parts.0.push(part.clone());
         whole(&part, self.kind.mode, &mut |out| out.write_all(sums.as_bytes()), &|| false)
             .map_err(unwritable)?;
@@ -141,7 +155,7 @@ impl Folder {
         }
         for name in self.names.iter().chain([&self.list]) {
             let path = self.dir.join(name);
-            fs::rename(self.dir.join(self.part(name)), &path)
+            fs::rename(self.dir.join(part_name(name)), &path)
                 .map_err(|error| self.unwritable(&path, error))?;
         }
         parts.0.clear();
@@ -165,7 +179,7 @@ impl Folder {
     /// Whether each file may be written: it is not there, empty, or one of an earlier run.
     fn check(&self) -> Result<(), WriteError> {
         let unwritable = |path: &Path, source| Err(self.unwritable(path, source));
-        let probe = nameless(&self.dir.join(self.part("probe")));
+        let probe = nameless(&self.dir.join(part_name("probe")));
         probe.map_err(|error| self.unwritable(&self.dir, error))?;
         let mut sums = None;
         for name in self.names.iter().chain([&self.list]) {
@@ -209,10 +223,6 @@ impl Folder {
         let known = |pair: &(String, String)| self.names.contains(&pair.1.as_str());
         let pairs: Option<Vec<_>> = text.lines().map(|line| pair(line).filter(known)).collect();
         pairs.unwrap_or_default()
-    }
-
-    fn part(&self, name: &str) -> String {
-        format!(".{name}.{}.part", std::process::id())
     }
 
     fn unwritable(&self, path: &Path, source: io::Error) -> WriteError {

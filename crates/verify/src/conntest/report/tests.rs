@@ -9,11 +9,18 @@ fn report(ledger: Ledger, load: Load) -> ConntestReport {
         found: true,
         ledger,
         presence: Vec::new(),
+        session_lost: None,
         unreachable: None,
         error: None,
     };
     let right = Ledger { blocks_checked: 1, bytes_checked: 100, ..Ledger::default() };
-    let instance = |id, peers| InstanceReport { node: node(id), host: None, peers, error: None };
+    let instance = |id, peers| InstanceReport {
+        node: node(id),
+        host: None,
+        peers,
+        manager_outages: Vec::new(),
+        error: None,
+    };
     let mut report = ConntestReport {
         schema: SCHEMA.to_owned(),
         verdict: Verdict::Fail,
@@ -65,6 +72,48 @@ fn a_failure_names_the_thing_the_cause_and_the_next_step() {
     report.instances.iter_mut().for_each(|instance| instance.error = None);
     report.suspects.clear();
     assert!(report.summary().contains("no node exchanged anything"), "{}", report.summary());
+}
+
+/// Data goes on without a manager.
+#[test]
+fn a_node_whose_manager_ended_has_failed_although_every_byte_arrived() {
+    let right = Ledger { blocks_checked: 1, bytes_checked: 100, ..Ledger::default() };
+    let mut report = report(right, Load::default());
+    assert_eq!(report.verdict, Verdict::Pass);
+    let outage =
+        |lasted_ns| ManagerOutage { at_ns: 2_300_000_000, lasted_ns, why: "it closed the connection".into() };
+    report.instances[1].manager_outages = vec![outage(None)];
+    report.judge();
+    assert_eq!((report.verdict, report.suspects.len()), (Verdict::Fail, 1));
+    let ended = "ended at 2.3 s (it closed the connection): start it with `tieline node start --node 8`";
+    let said = format!("1 outage, 0 puts lost, 0 corrupt, 0 out of order: node 8: its manager {ended}");
+    assert!(report.summary().ends_with(&said), "{}", report.summary());
+    assert!(report.render().contains(&format!(" manager of node 8 : {ended}\n")), "{}", report.render());
+    // Its peer has seen it too: that speaks against the node, not against the link.
+    let peer = &mut report.instances[0].peers[0];
+    (peer.ledger.failures, peer.session_lost) = (1, Some("its manager closed the connection".into()));
+    report.judge();
+    assert_eq!(report.suspects.len(), 1, "{:?}", report.suspects);
+    let seen = "link 4-8: node 4 sees: 1 outage, the longest 0.00 ms, the session with node 8's manager was lost (its manager \
+                closed the connection)";
+    assert!(report.suspects[0].evidence[1].starts_with(seen), "{:?}", report.suspects);
+    // Alone that is enough.
+    report.instances[1].manager_outages.clear();
+    report.judge();
+    assert_eq!((report.verdict, report.suspects[0].suspect.to_string()), (Verdict::Fail, "link 4-8".into()));
+    // One that was back at the end has failed, too.
+    report.instances[0].peers[0].ledger.failures = 0;
+    report.instances[0].peers[0].session_lost = None;
+    report.instances[1].manager_outages = vec![outage(Some(700_000_000))];
+    report.judge();
+    assert_eq!(report.verdict, Verdict::Fail);
+    let back = "node 8: its manager ended at 2.3 s (it closed the connection) and was back 0.7 s later: read its manager's log";
+    assert!(report.summary().contains(back), "{}", report.summary());
+    // Where it is the only instance, it is no less to blame.
+    report.instances.remove(0);
+    report.instances[0].peers[0].found = false;
+    report.judge();
+    assert_eq!((report.verdict, report.suspects.len()), (Verdict::Fail, 1));
 }
 
 #[test]
