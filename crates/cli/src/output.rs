@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::io::{IsTerminal, Write};
-use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,7 +10,7 @@ use anyhow::{Context, Result};
 use clap::error::ErrorKind;
 use proto::wire::is_printable;
 use serde_json::{Value, json};
-use verify::writer::{self, Kind, WriteError, Writer};
+use verify::writer::{self, Kind, WriteError};
 
 use crate::advice;
 use crate::exit::{CANNOT, Failure, PASS, without_numbers};
@@ -259,12 +258,7 @@ static RESULT: Kind = Kind {
 
 /// Makes sure before a long run that [`to_file`] can write the file, if one was named.
 pub(crate) fn may_write(path: Option<&Path>) -> Result<(), WriteError> {
-    // A pipe cannot be tried: its reader would see the end of the attempt.
-    let is_pipe = |path: &Path| std::fs::metadata(path).is_ok_and(|there| there.file_type().is_fifo());
-    match path.filter(|path| !is_pipe(path)) {
-        Some(path) => Writer::prepare(&RESULT, path).map(drop),
-        None => Ok(()),
-    }
+    path.map_or(Ok(()), |path| writer::may_write(&RESULT, path))
 }
 
 /// Leaves JSON in a file, or leaves the file as it was: no half of it.

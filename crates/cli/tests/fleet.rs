@@ -137,6 +137,73 @@ fn output_that_is_no_text_is_in_files_as_it_is() {
     assert_eq!(command.output().unwrap().stdout.len(), "---- n1 ----\n".len() + 100_000_000 + 1);
 }
 
+/// A mistake is found before anything runs on a host.
+#[test]
+fn what_cannot_be_read_or_written_is_named_before_anything_runs() {
+    let Some(mut lab) = Lab::new() else { return };
+    lab.server("n1", "");
+    let shell = Shell { lab: &lab };
+    let marker = lab.path("ran");
+    let touch = format!("touch {}", marker.display());
+    fs::write(lab.path("file"), "precious\n").unwrap();
+    fs::write(lab.path("hosts"), "n1\nn2\n").unwrap();
+    let input = "cannot be read: No such file or directory: correct the path or its permissions";
+    let directory = "file is not a directory: name another directory with";
+    let foreign = "exists and is not a punch list that tieline wrote, so it is not replaced: name another file with --punch-list, or remove it";
+    for (words, status, said) in [
+        (&["copy", "gone", "/tmp"][..], 2, format!("gone {input}")),
+        (
+            &["copy", "file"],
+            2,
+            "<TO> is missing: behind the files name the file or directory on the hosts".into(),
+        ),
+        (&["copy", "file", "gone", "/tmp"], 2, format!("gone {input}")),
+        (&["install", "gone.deb"], 2, format!("gone.deb {input}")),
+        (&["upgrade", "gone.tgz"], 2, format!("gone.tgz {input}")),
+        (&["verify", "--rules", "gone"], 2, format!("gone {input}")),
+        (&["setup-ssh", "--key", "gone.pub"], 2, format!("gone.pub {input}")),
+        (&["run", "--resume", ".", &touch], 2, ". cannot be read: it is not a regular file".to_owned()),
+        (&["run", "--output-dir", "file", &touch], 2, format!("{directory} --output-dir")),
+        (
+            &["run", "--output-dir", "/proc/new", &touch],
+            4,
+            "the output of the hosts cannot be written to /proc/new: ".to_owned(),
+        ),
+        (&["run", "--output-dir", "file/below", &touch], 4, "cannot be written to file/below: ".to_owned()),
+        (&["fetch", "--to", "file", "/etc/hosts"], 2, format!("{directory} --to")),
+        (
+            &["report", "--to", "/proc/new"],
+            4,
+            "the reports of the hosts cannot be written to /proc/new: ".to_owned(),
+        ),
+        (&["run", "--punch-list", "hosts", &touch], 2, format!("hosts {foreign}")),
+        (&["ping", "--punch-list", "file"], 2, format!("file {foreign}")),
+        (&["verify", "--punch-list", "file"], 2, format!("file {foreign}")),
+        (&["reboot", "--yes", "--punch-list", "file"], 2, format!("file {foreign}")),
+        (
+            &["run", "--punch-list", "none/list", &touch],
+            4,
+            "the punch list cannot be written to none/list: ".to_owned(),
+        ),
+    ] {
+        let words = [&words[..1], &["-w", "n1"], &words[1..]].concat();
+        let (ended, out, err) = shell.run(&words);
+        assert!(ended == status && err.contains(&said), "{words:?}: {ended} {out}{err}");
+        assert_eq!((out.as_str(), err.lines().count()), ("", 1), "{words:?}");
+    }
+    assert!(!marker.exists(), "nothing has run");
+    assert_eq!(
+        (fs::read_to_string(lab.path("file")).unwrap(), fs::read_to_string(lab.path("hosts")).unwrap()),
+        ("precious\n".into(), "n1\nn2\n".into())
+    );
+    // A list of an earlier run is replaced.
+    for _ in 0..2 {
+        let (status, out, err) = shell.run(&["run", "-w", "n1", "--punch-list", "list", "exit 3"]);
+        assert_eq!((status, err.as_str()), (1, ""), "{out}");
+        assert_eq!(fs::read_to_string(lab.path("list")).unwrap(), "n1;exit-status;exit status 3\n");
+    }
+}
+
 #[test]
 fn connections_are_kept_and_closed() {
     let Some(mut lab) = Lab::new() else { return };
@@ -202,8 +269,6 @@ fn software_is_installed_and_hosts_reboot_only_when_asked_for() {
     let Some(mut lab) = Lab::new() else { return };
     lab.server("n1", "");
     let shell = Shell { lab: &lab };
-    let (status, _, err) = shell.run(&["install", "-w", "n1", "gone.deb"]);
-    assert!(status == 4 && err.contains("gone.deb cannot be read: No such file"), "{status} {err}");
     fs::write(lab.path("text"), "no archive").unwrap();
     let (status, _, err) = shell.run(&["install", "-w", "n1", "text"]);
     assert!(

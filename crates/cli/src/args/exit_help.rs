@@ -69,6 +69,10 @@ pub(super) fn of(path: &[String]) -> Option<&'static str> {
         ["fabric", "diff"] => {
             "0 there is no difference, 1 there is one, 2 wrong usage or no fabric in a file, 4 could not run."
         }
+        ["fabric", "manage"] => {
+            "0 every link is active and every pair of CAs has a route, 1 not so, or a Set failed, 2 wrong usage or a wrong file, 4 \
+             could not run or could not write, or another SM manages the fabric."
+        }
         ["fabric", _] => WRITTEN,
         _ => DONE,
     })

@@ -36,7 +36,7 @@ pub(crate) enum FabricAction {
                             echo 'unlink leaf000 1' | tieline fabric serve net.toml     # commands on standard input\n\n\
                             Commands: unlink, relink NODE PORT (unplug or plug its cable); down, up NODE; counter NODE PORT NAME VALUE \
                             (set a counter); counters, port NODE PORT (print); lose, double, garble NODE PORT N (drop, repeat, change N of 1000 MADs at this port); delay NODE PORT MS; reboot NODE; \
-                            guid NODE GUID (replace it); sets NODE refuse, ignore or take; describe NODE \
+                            guid NODE GUID (replace it); sets NODE refuse, ignore, one-lid or take; describe NODE \
                             TEXT (set the NodeDescription); clients; quit.")]
     Serve(Serve),
     /// Manage a fabric as its subnet manager (SM): set LIDs, forwarding tables (LFTs) and link states,
@@ -50,8 +50,7 @@ pub(crate) enum FabricAction {
                             Of several SMs the one with the highest priority manages, of equal ones that with the lowest port GUID; the others stand \
                             by and take over. With --once it refuses to start beside a master.\n\n\
                             The master answers requests to subnet administration: paths and other records, multicast groups, services, subscriptions. \
-                            Not there yet: SL-to-VL maps and VL arbitration stay as they are; M_Key and LMC are set to 0. Tried on simulators only: with --umad it needs \
-                            --plan-only."
+                            Without --mkey-file the M_Key is set to 0. Tried on simulators only: with --umad it needs --plan-only."
     )]
     Manage(Manage),
     /// Compute forwarding tables (LFTs), check them and measure their quality; sets nothing in a
@@ -227,6 +226,26 @@ pub(crate) struct Manage {
     /// updn, ftree, dfsssp, dor, torus-2QoS
     #[arg(long, value_name = "ENGINE", default_value = "auto")]
     pub engine: String,
+    /// LID mask control (LMC): 2 to the power of N LIDs per CA port, each with its own route. Give all SMs of
+    /// a fabric the same
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=7))]
+    pub lmc: u8,
+    /// Write SL-to-VL maps and VL arbitration by this file, with the options qos_* of OpenSM's opensm.conf
+    /// [default: these tables stay as they are]
+    #[arg(long, value_name = "FILE", conflicts_with = "plan_only")]
+    pub qos: Option<PathBuf>,
+    /// Protect all ports with the M_Key in this file (0x and up to 16 digits), which only its owner may be
+    /// able to read (chmod 600); also needed where ports have that M_Key already
+    #[arg(long, value_name = "FILE")]
+    pub mkey_file: Option<PathBuf>,
+    /// M_Key protection: 0: all may read, the M_Key too; 1: all may read all but the M_Key; 2 or 3: nobody
+    /// may read without the M_Key
+    #[arg(long, value_name = "LEVEL", default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=3), requires = "mkey_file")]
+    pub mkey_protect: u8,
+    /// After a request with a wrong M_Key and then so many seconds without one with the right M_Key, a port
+    /// lets all read it, so that another SM can take over; 0: never
+    #[arg(long, value_name = "SECONDS", default_value_t = 0, requires = "mkey_file")]
+    pub mkey_lease: u16,
     /// Priority among SMs, 0 to 15: the highest manages
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=15))]
     pub priority: u8,
@@ -413,7 +432,8 @@ pub(crate) struct Generate {
     /// [default: half the radix, else 1]
     #[arg(long, value_name = "N")]
     pub hosts: Option<u32>,
-    /// Width and speed of all links, as 4xHDR
+    /// Width and speed of all links: 1x, 2x, 4x, 8x or 12x, and SDR, DDR, QDR, FDR10, FDR, EDR, HDR, NDR or
+    /// XDR; of Omni-Path 4x25Gb
     #[arg(long, value_name = "RATE", default_value = "4xHDR")]
     pub rate: String,
     /// Format: ibnetdiscover, ibsim, lst, toml, dot, slurm-conf, slurm-yaml, svg or snapshot [default: by

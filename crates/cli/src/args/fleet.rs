@@ -21,10 +21,13 @@ pub(crate) enum FleetAction {
                             tieline fleet ping --on 'node[1-64]' --timeout 5s --json")]
     Ping(FleetSelect),
     /// Copy files and directories to each host
-    #[command(after_help = "Examples:\n  tieline fleet copy --hosts hosts.txt /etc/hosts /etc/hosts\n  \
+    #[command(
+        override_usage = "tieline fleet copy [OPTIONS] <FILE>... <TO>",
+        after_help = "Examples:\n  tieline fleet copy --hosts hosts.txt /etc/hosts /etc/hosts\n  \
                             tieline fleet copy --on 'node[1-16]' program input/ /tmp      # into a directory that is there\n\n\
                             A file takes the place of the old one when it is complete. Directories, and several files, go as an archive \
-                            (`tar`), which is made once.")]
+                            (`tar`), which is made once."
+    )]
     Copy(FleetCopy),
     /// Fetch a file from each host, into a directory for each host
     #[command(after_help = "Examples:\n  tieline fleet fetch --hosts hosts.txt /var/log/dmesg\n  \
@@ -107,7 +110,7 @@ pub(crate) struct FleetSelect {
     /// on after an interruption or with the hosts that failed
     #[arg(long, value_name = "FILE")]
     pub resume: Option<PathBuf>,
-    /// Also write the hosts that failed to this file: host;kind;reason
+    /// Also write the hosts that failed to this file, which may be such a list already: host;kind;reason
     #[arg(long, value_name = "FILE")]
     pub punch_list: Option<PathBuf>,
 }
@@ -124,11 +127,12 @@ pub(crate) struct FleetRun {
     /// Print what differs from the output of most hosts
     #[arg(long, conflicts_with = "prefix")]
     pub diff: bool,
-    /// Also write what each host printed, as it is, to HOST.out and HOST.err in this directory
+    /// Also write what each host printed, as it is, to HOST.out and HOST.err in this directory, which is
+    /// made if it is missing
     #[arg(long, value_name = "DIR")]
     pub output_dir: Option<PathBuf>,
     /// The command
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     pub command: Vec<String>,
 }
 
@@ -138,8 +142,8 @@ pub(crate) struct FleetCopy {
     /// Hosts.
     #[command(flatten)]
     pub select: FleetSelect,
-    /// Files and directories here, and behind them the file or directory on the hosts
-    #[arg(required = true, num_args = 2.., value_name = "FILE... TO")]
+    /// Files and directories here; the last one is TO, the file or directory on the hosts
+    #[arg(required = true, value_name = "FILE")]
     pub paths: Vec<PathBuf>,
 }
 

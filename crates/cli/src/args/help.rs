@@ -62,6 +62,9 @@ const MEANINGLESS: [(&[&str], &[&str]); 49] = [
     (&["fabric", "generate"], &["node", "cluster", "runtime_dir"]),
 ];
 
+/// Options that a command refuses although it shares them with others of its group.
+const REFUSED: [(&[&str], &str); 1] = [(&["fleet", "verify"], "resume")];
+
 /// The help of a common option for a command to which it means something else.
 const OTHERWISE: [(&[&str], &str, &str); 20] = [
     (&["status"], "node", ALL_NODES),
@@ -150,6 +153,9 @@ fn complete(mut command: Command, built: &Command, path: &mut Vec<String>, commo
     let ids: Vec<_> = command.get_arguments().map(|arg| arg.get_id().clone()).collect();
     for id in ids {
         command = command.mut_arg(id, with_negative_numbers);
+    }
+    for (_, id) in REFUSED.iter().filter(|(of, _)| path.iter().eq(of.iter())) {
+        command = command.mut_arg(*id, |arg| arg.hide(true));
     }
     let hidden = MEANINGLESS.iter().find(|(of, _)| path.iter().eq(of.iter())).map_or(&[][..], |(_, ids)| ids);
     for arg in common.iter().filter(|arg| hidden.contains(&arg.get_id().as_str())) {
@@ -401,6 +407,13 @@ mod tests {
             assert!(common.contains("--config") && common.contains("--json"), "{path:?}: {help}");
             assert!(!own.contains("--config <FILE>"), "{path:?}: {help}");
         }
+    }
+
+    /// `fleet verify` compares all hosts, and leaves none out.
+    #[test]
+    fn the_help_of_fleet_verify_names_no_option_that_it_refuses() {
+        assert!(is_shown(&of(&["fleet", "run"]), "resume"));
+        assert!(!is_shown(&of(&["fleet", "verify"]), "resume"));
     }
 
     /// A copy of a common option is given on as the option itself is.

@@ -162,6 +162,15 @@ fn number_of_values(error: &Error) -> String {
     format!("{} needs {wanted} values, {names}, and {given} is given", plain_name(&option))
 }
 
+/// An argument that may be given several times, or not at all, is named as one: `[TEST]...` is `<TEST>`.
+fn argument_name(name: &str) -> String {
+    let inner = name.trim_end_matches("...");
+    match inner.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        Some(inner) => format!("<{inner}>"),
+        None => inner.to_owned(),
+    }
+}
+
 /// A wrong value, once, and what would be right.
 fn value(error: &Error) -> String {
     let option = strings(error, ContextKind::InvalidArg).join(" ");
@@ -170,7 +179,7 @@ fn value(error: &Error) -> String {
     if value.is_empty() && known.is_empty() && std::error::Error::source(error).is_none() {
         return format!("{option} needs a value");
     }
-    let name = plain_name(&option);
+    let name = argument_name(plain_name(&option));
     let reason = match std::error::Error::source(error) {
         Some(source) => wanted(&value, &source.to_string()),
         None => {
@@ -434,6 +443,19 @@ mod tests {
             (
                 "tieline on",
                 "<HOST>, <COMMAND>... are missing: usage: tieline on [OPTIONS] <HOST> <COMMAND>..., see `tieline on --help`",
+            ),
+            (
+                "tieline bench pt2pt fly",
+                "<TEST> fly: it is no test: give latency, bw, bibw, mr, multi-lat, barrier, broadcast, allreduce, allgather, alltoall, \
+                 put, get, put-bw, get-bw, fetch-add, compare-swap: see `tieline bench pt2pt --help`",
+            ),
+            (
+                "tieline fleet run --tiemout 5s true",
+                "unknown option --tiemout; a similar one is --timeout: see `tieline fleet run --help`",
+            ),
+            (
+                "tieline fleet copy",
+                "<FILE>... is missing: usage: tieline fleet copy [OPTIONS] <FILE>... <TO>, see `tieline fleet copy --help`",
             ),
             (
                 "tieline fabric observe --at n",

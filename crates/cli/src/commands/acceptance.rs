@@ -29,6 +29,7 @@ pub(super) fn run(common: &Common, arguments: &Acceptance, output: Output) -> Ou
         output.result(|| serde_json::to_value(&ids), || ids.iter().map(|id| format!("{id}\n")).collect())?;
         return Ok(PASS);
     }
+    bench::cpus::check(arguments.cpus, "acceptance")?;
     let options = Options {
         only: arguments.only.clone(),
         cpus: arguments.cpus,

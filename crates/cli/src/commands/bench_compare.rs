@@ -53,6 +53,7 @@ pub(super) fn builds(arguments: &CompareBuilds, output: Output) -> Outcome {
         output.result(|| serde_json::to_value(&ids), || ids.iter().map(|id| format!("{id}\n")).collect())?;
         return Ok(PASS);
     }
+    bench::cpus::check(arguments.cpus, "compare-builds")?;
     let mut measuring = Measuring::begin(output)?;
     let comparison = builds::run(&options, &mut measuring)?;
     output.progress_done();

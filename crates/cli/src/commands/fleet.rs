@@ -2,6 +2,7 @@
 
 mod install;
 mod menu;
+mod places;
 mod setup;
 mod shown;
 mod verify;
@@ -66,6 +67,7 @@ impl Reach {
             except: select.except.as_deref(),
         };
         let hosts = selection.hosts()?;
+        places::may_punch(select)?;
         let kept = select.keep.map(Kept::new).transpose()?;
         let at_once = match select.parallel {
             Some(number) => usize::try_from(number).unwrap_or(usize::MAX),
@@ -134,6 +136,7 @@ fn over(
 
 fn command(arguments: &FleetRun, output: Output) -> Outcome {
     let reach = Reach::new(&arguments.select)?;
+    arguments.output_dir.as_deref().map(places::outputs).transpose()?;
     let command = command_of(&arguments.command);
     let style = Style {
         prefix: arguments.prefix,
@@ -154,11 +157,18 @@ fn ping(select: &FleetSelect, output: Output) -> Outcome {
 
 fn copy(arguments: &FleetCopy, output: Output) -> Outcome {
     let reach = Reach::new(&arguments.select)?;
-    let Some((to, from)) = arguments.paths.split_last() else { return Ok(PASS) };
+    let (to, files) = match arguments.paths.split_last() {
+        Some((to, files)) if !files.is_empty() => (to, files),
+        _ => {
+            return Err(super::usage(
+                "<TO> is missing: behind the files name the file or directory on the hosts: see `tieline fleet copy --help`",
+            ));
+        }
+    };
     let Some(to) = to.to_str() else {
         return Err(super::usage(format!("`{}` is no UTF-8: give the hosts a name that is", to.display())));
     };
-    let source = Source::new(from, to)?;
+    let source = Source::new(files, to)?;
     let names: Vec<_> = arguments.paths.iter().map(|path| path.to_string_lossy()).collect();
     let words = names.join(" ");
     let style = Style::of("copy", &words);
@@ -175,6 +185,7 @@ fn fetch(arguments: &FleetFetch, output: Output) -> Outcome {
     if file.is_empty() || file.ends_with('/') || file == ".." || file.ends_with("/..") {
         return Err(super::usage(format!("`{file}` is no file: name one, such as /var/log/dmesg")));
     }
+    places::fetched(&into)?;
     let style = Style { silent: true, ..Style::of("fetch", file) };
     over(&arguments.select, &reach, style, output, |many, hosts, each, idle| {
         many.fetch(hosts, file, &into, each, idle);
@@ -183,6 +194,7 @@ fn fetch(arguments: &FleetFetch, output: Output) -> Outcome {
 
 fn report(arguments: &FleetReport, output: Output) -> Outcome {
     let reach = Reach::new(&arguments.select)?;
+    places::reports(&arguments.to)?;
     let style = Style { silent: true, ..Style::of("report", "report.tar.gz") };
     over(&arguments.select, &reach, style, output, |many, hosts, each, idle| {
         many.report(hosts, &arguments.to, each, idle);

@@ -9,7 +9,7 @@ use ::fabric::snapshot::{self, Snapshot};
 use anyhow::Context;
 use topology::read::Format;
 use topology::write::SlurmHosts;
-use topology::{LinkSpec, NodeIx, counted, printable, verb};
+use topology::{LinkSpec, NodeIx, Speed, counted, printable, verb};
 use verify::writer::{self, Kind};
 
 use super::super::usage;
@@ -97,11 +97,21 @@ fn not_itself(input: &Path, output: &Path) -> Result<(), Failure> {
 
 pub(super) fn generate(arguments: &Generate, output: Shown) -> Outcome {
     let form = form(&arguments.output, arguments.to.as_deref())?;
-    let rate: LinkSpec = arguments.rate.parse().map_err(|()| {
-        usage(format!("`{}` is not a rate: give width and speed, as in 4xHDR", arguments.rate))
-    })?;
+    let rate = rate(&arguments.rate)?;
     let graph = shape(arguments)?.build(rate).map_err(Failure::usage)?;
     write(bare(graph, "generated"), (form, &WRITTEN), &arguments.output, output)
+}
+
+/// Width and speed, of which links are made.
+fn rate(text: &str) -> Result<LinkSpec, Failure> {
+    let rate = text.parse::<LinkSpec>().ok().filter(|rate| rate.is_made());
+    rate.ok_or_else(|| {
+        let speeds = Speed::ALL.map(Speed::word).join(", ");
+        usage(format!(
+            "--rate `{text}`: there is no such link: give width and speed, as in 4xHDR, of the widths 1x, 2x, 4x, 8x and 12x (Omni-Path, \
+             with 12.5Gb and 25Gb: 1x to 4x) and the speeds {speeds}"
+        ))
+    })
 }
 
 fn shape(arguments: &Generate) -> Result<Shape, Failure> {

@@ -4,6 +4,7 @@
 use std::io::{BufRead, Write};
 use std::process::Command;
 
+use ::fleet::Selection;
 use anyhow::Context;
 
 use crate::args::FleetMenu;
@@ -77,6 +78,10 @@ pub(super) fn run(arguments: &FleetMenu, output: Output) -> Outcome {
     }
     if let Some(on) = &arguments.on {
         hosts.extend(["--on".to_owned(), on.clone()]);
+    }
+    // A mistake in the list is named before anything is asked.
+    if arguments.hosts.is_some() || arguments.on.is_some() {
+        Selection { file: arguments.hosts.as_deref(), on: arguments.on.as_deref(), except: None }.hosts()?;
     }
     let program = std::env::current_exe().context("the path of this program is not known")?;
     let mut lines = std::io::stdin().lock().lines();

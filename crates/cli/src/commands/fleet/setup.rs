@@ -1,10 +1,12 @@
 //! `tieline fleet setup-ssh`.
 
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::io::IsTerminal;
+use std::path::Path;
 use std::time::Duration;
 
-use ::fleet::{Installed, Kind, fold, install_key};
+use ::fleet::{FleetError, Installed, Kind, fold, install_key};
 
 use super::{Reach, Style, over};
 use crate::args::FleetSetup;
@@ -15,10 +17,23 @@ use crate::output::Output;
 /// As of `fleet ping`.
 const LIMIT: Duration = Duration::from_secs(20);
 
+/// A key that is not there is named before any host is reached. `ssh-copy-id` takes the private key's name,
+/// too, and adds `.pub` to it.
+fn readable(key: &Path) -> Result<(), FleetError> {
+    let mut public = key.as_os_str().to_owned();
+    if key.extension().is_none_or(|end| end != "pub") {
+        public.push(".pub");
+    }
+    File::open(&public).map(drop).map_err(|source| FleetError::Input { path: public.into(), source })
+}
+
 /// Installs the key where it is missing, one host after the other, since each asks at the same terminal; then
 /// logs in to all.
 pub(super) fn run(arguments: &FleetSetup, output: Output) -> Outcome {
     let select = &arguments.select;
+    if let Some(key) = &arguments.key {
+        readable(key)?;
+    }
     let reach = Reach { limit: select.timeout.or(Some(LIMIT)), ..Reach::new(select)? };
     let mut needy = BTreeSet::new();
     reach.many().run(

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use ::fleet::{Answer, Group, Kind, Spool, difference, fold, grouped, place_of};
 use serde_json::{Value, json};
 
-use super::unwritable;
+use super::{places, unwritable};
 use crate::output::{Output, print_foreign};
 
 /// Answers are printed when for so long no further one has come: those that are the same are one group.
@@ -153,11 +153,11 @@ impl<'a> Shown<'a> {
         }
         self.failed.sort_by_key(|(number, ..)| *number);
         if let Some(path) = punch_list {
-            let line = |(_, host, kind, why): &(usize, String, Kind, String)| {
-                format!("{host};{};{}\n", kind.name(), why.replace(';', ","))
-            };
-            let text: String = self.failed.iter().map(line).collect();
-            fs::write(path, text).map_err(|error| unwritable(path, error))?;
+            let failed = self.failed.iter();
+            places::punch(
+                path,
+                failed.map(|(_, host, kind, why)| (host.as_str(), kind.name(), why.as_str())),
+            )?;
         }
         let is_complete = self.failed.is_empty();
         if self.output.json {

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use ::fleet::{Deviation, Expected, Rules, Verified, fold, read_rules};
 use serde_json::{Value, json};
 
-use super::{Reach, unwritable};
+use super::{Reach, places};
 use crate::args::FleetVerify;
 use crate::exit::{FAIL, Outcome, PASS};
 use crate::output::Output;
@@ -21,7 +21,8 @@ pub(super) fn run(arguments: &FleetVerify, output: Output) -> Outcome {
     });
     output.progress_done();
     if let Some(path) = &arguments.select.punch_list {
-        std::fs::write(path, punch_list(&all)).map_err(|error| unwritable(path, error))?;
+        let failed = failed(&all);
+        places::punch(path, failed.iter().map(|(host, kind, why)| (*host, *kind, why.as_str())))?;
     }
     output.form(
         "tieline.fleet-verify/1",
@@ -83,17 +84,17 @@ fn facts(all: &Verified) -> String {
     text
 }
 
-fn punch_list(all: &Verified) -> String {
-    let mut text = String::new();
+/// Each host that could not be examined, or deviates, with the kind and the reason.
+fn failed(all: &Verified) -> Vec<(&str, &'static str, String)> {
+    let mut failed = Vec::new();
     for (host, facts) in &all.hosts {
         if let Err(failure) = facts {
-            let _ = writeln!(text, "{host};{};{}", failure.kind.name(), failure.why.replace(';', ","));
+            failed.push((host.as_str(), failure.kind.name(), failure.why.clone()));
         }
-        for one in all.deviations.iter().filter(|one| one.hosts.contains(host)) {
-            let _ = writeln!(text, "{host};deviates;{}", sentence(one).replace(';', ","));
-        }
+        let deviations = all.deviations.iter().filter(|one| one.hosts.contains(host));
+        failed.extend(deviations.map(|one| (host.as_str(), places::DEVIATES, sentence(one))));
     }
-    text
+    failed
 }
 
 fn to_json(all: &Verified) -> Value {
