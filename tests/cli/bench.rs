@@ -74,6 +74,15 @@ fn a_client_whose_server_is_killed_ends_with_the_reason() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
+    // Both have begun, however slowly commands start here.
+    let has_begun = || {
+        let (status, out, err) = cluster.run(&["status", "--json"]).unwrap();
+        assert_eq!(status, 0, "{err}");
+        ["scipp server", "scipp client"].iter().all(|name| out.contains(name))
+    };
+    while server.try_wait().unwrap().is_none() && !has_begun() {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
     std::thread::sleep(std::time::Duration::from_millis(300));
     server.kill().unwrap();
     server.wait().unwrap();

@@ -171,7 +171,7 @@ static void numbers(void)
 int main(int count, char **arguments)
 {
     signal(SIGPIPE, SIG_IGN);
-    alarm(100);
+    alarm(400);
     if (count > 3 && strcmp(arguments[1], "many")) {
         int to = atoi(arguments[2]), times = atoi(arguments[3]);
         if (!strcmp(arguments[1], "echo")) echo(connects(to));

@@ -1,6 +1,7 @@
 //! Options of `tieline bench`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use tieline::NodeId;
@@ -82,6 +83,7 @@ pub(crate) enum Bench {
     #[command(after_help = "Examples:\n  tieline bench acceptance --list\n  \
                             tieline bench acceptance --only connect_map\n  \
                             tieline bench acceptance --only fabric\n  \
+                            tieline bench acceptance --only redis --seconds 30    # narrower intervals\n  \
                             tieline bench acceptance --resume run.json    # the same command continues an interrupted run\n  \
                             tieline bench acceptance --only put up       # put.1MiB.hot, put.1MiB.cold, …, up.64.pss")]
     Acceptance(Acceptance),
@@ -216,6 +218,10 @@ pub(crate) struct Acceptance {
     /// Two different processors to measure on [default: two are chosen]
     #[arg(long, value_name = "A,B", value_parser = cpus)]
     pub cpus: Option<[usize; 2]>,
+    /// Time for the blocks of one figure at most, in seconds; a longer one narrows the interval where
+    /// the machine is noisy. Figures of slow readings take a multiple of it
+    #[arg(long, value_name = "S", default_value = "6", value_parser = seconds)]
+    pub seconds: Duration,
     /// Also compare routes with all of OpenSM's engines, on twenty damaged trees and on large
     /// fabrics of each kind; takes hours instead of minutes (`--only quality.large` alone: an hour)
     #[arg(long)]
@@ -286,6 +292,13 @@ pub(crate) struct CompareBuilds {
     /// Only list the figures that would be compared
     #[arg(long)]
     pub list: bool,
+}
+
+/// A time for the blocks of one figure, in seconds.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("`{text}`: give more than 0 and at most 3600 seconds, such as 20");
+    let seconds: f64 = text.trim().parse().map_err(|_| wrong())?;
+    if seconds > 0.0 && seconds <= 3600.0 { Ok(Duration::from_secs_f64(seconds)) } else { Err(wrong()) }
 }
 
 /// Two processors: `0,1`.

@@ -33,6 +33,7 @@ pub(super) fn run(common: &Common, arguments: &Acceptance, output: Output) -> Ou
     let options = Options {
         only: arguments.only.clone(),
         cpus: arguments.cpus,
+        max_time: arguments.seconds,
         rivals: arguments.rivals,
         resume: arguments.resume.clone(),
         thresholds: arguments.thresholds.as_deref().map(Thresholds::read).transpose()?,
