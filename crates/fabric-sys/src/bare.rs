@@ -7,6 +7,7 @@
 //! purpose can arrange it. Nothing of an end is closed before the process ends: it is made for programs that
 //! measure and end.
 
+mod copied;
 mod end_point;
 
 use std::collections::HashMap;
@@ -41,6 +42,8 @@ pub struct Bare {
     key: u64,
     messages: *mut u8,
     source: *mut u8,
+    /// Buffers of [`copied`]; there from its first use on.
+    copies: Option<*mut u8>,
     received: u64,
     sent: u64,
     written: u64,
@@ -74,10 +77,14 @@ fn bytes_of(hex: &str) -> Result<Vec<u8>, BareError> {
 }
 
 /// Makes progress until so many operations have ended.
-fn until(objects: &Objects, counter: &AtomicU64, wanted: u64) -> Result<(), BareError> {
-    let (mut looks, mut since) = (0_u32, None);
+fn until_ended(objects: &Objects, counter: &AtomicU64, wanted: u64) -> Result<(), BareError> {
     // Acquire: pairs with the Release in `Objects::progress`.
-    while counter.load(Ordering::Acquire) < wanted {
+    until(objects, || counter.load(Ordering::Acquire) >= wanted)
+}
+
+fn until(objects: &Objects, is_over: impl Fn() -> bool) -> Result<(), BareError> {
+    let (mut looks, mut since) = (0_u32, None);
+    while !is_over() {
         if objects.progress()? > 0 {
             continue;
         }
@@ -135,6 +142,7 @@ impl Bare {
             key: 0,
             messages,
             source: from,
+            copies: None,
             received: 0,
             sent: 0,
             written: 0,
@@ -197,7 +205,7 @@ impl Bare {
         let slot = RECEIVES + self.sent as usize % SENDS;
         self.sent += 1;
         let objects = self.objects();
-        until(objects, &objects.ended.sends, self.sent.saturating_sub(SENDS as u64))?;
+        until_ended(objects, &objects.ended.sends, self.sent.saturating_sub(SENDS as u64))?;
         let (buffer, context) = (self.messages.wrapping_add(64 * slot).cast(), objects.context(slot));
         // SAFETY: buffer and context live forever; the send that had them before has ended.
         posted(objects, || unsafe {
@@ -207,7 +215,7 @@ impl Bare {
 
     fn await_message(&mut self) -> Result<(), BareError> {
         self.received += 1;
-        until(self.objects(), &self.objects().ended.receives, self.received)
+        until_ended(self.objects(), &self.objects().ended.receives, self.received)
     }
 
     /// Messages of 8 bytes and their answers, while the peer does [`Self::answer`]; half the time of a round
@@ -269,12 +277,36 @@ impl Bare {
         if len > self.end_point.memory_bytes {
             return Err("that is longer than the memory".into());
         }
-        let slot = RECEIVES + SENDS + self.written as usize % WRITES;
-        self.written += 1;
+        let nth = self.next_write()?;
+        self.post_write(nth, self.source, 0, len, FI_COMPLETION | FI_DELIVERY_COMPLETE)
+    }
+
+    /// Waits until there may be one more write, whose context and buffers are then free; which of the
+    /// [`WRITES`] it is. They may end in another order than they were posted.
+    fn next_write(&mut self) -> Result<usize, BareError> {
         let objects = self.objects();
-        until(objects, &objects.ended.writes, self.written.saturating_sub(WRITES as u64))?;
-        let from = libc::iovec { iov_base: self.source.cast(), iov_len: len };
-        let target = fi_rma_iov { addr: 0, len, key: self.key };
+        let is_free = || (objects.busy.load(Ordering::Acquire).trailing_ones() as usize) < WRITES;
+        until(objects, is_free)?;
+        let nth = objects.busy.load(Ordering::Acquire).trailing_ones() as usize;
+        objects.busy.fetch_or(1 << nth, Ordering::Relaxed);
+        self.written += 1;
+        Ok(nth)
+    }
+
+    /// Posts the write that [`Self::next_write`] has made room for: `len` bytes, which stay there forever, to
+    /// the peer's memory from byte `at` on.
+    fn post_write(
+        &self,
+        nth: usize,
+        from: *mut u8,
+        at: u64,
+        len: usize,
+        flags: u64,
+    ) -> Result<(), BareError> {
+        let objects = self.objects();
+        let slot = RECEIVES + SENDS + nth;
+        let from = libc::iovec { iov_base: from.cast(), iov_len: len };
+        let target = fi_rma_iov { addr: at, len, key: self.key };
         let mut descriptor = null_mut();
         let message = fi_msg_rma {
             msg_iov: &raw const from,
@@ -288,9 +320,7 @@ impl Bare {
         };
         // SAFETY: the description lives through the call, the buffer forever; the write that had the context
         // before has ended.
-        posted(objects, || unsafe {
-            fi_writemsg(objects.ep, &raw const message, FI_COMPLETION | FI_DELIVERY_COMPLETE)
-        })
+        posted(objects, || unsafe { fi_writemsg(objects.ep, &raw const message, flags) })
     }
 
     /// Writes one at a time; the time of one, in ns.
@@ -316,10 +346,10 @@ impl Bare {
         for _ in 0..count {
             self.write(len)?;
             if one_at_a_time {
-                until(&objects, &objects.ended.writes, self.written)?;
+                until_ended(&objects, &objects.ended.writes, self.written)?;
             }
         }
-        until(&objects, &objects.ended.writes, self.written)?;
+        until_ended(&objects, &objects.ended.writes, self.written)?;
         Ok(started.elapsed().as_nanos() as f64 / count.max(1) as f64)
     }
 

@@ -61,7 +61,14 @@ pub(super) fn measure(context: &mut Context<'_>, entry: &Entry, Ofi { load, goal
                 "beside it, in the same run: {tcp_ns:.0} ns over a TCP socket whose ends sleep; {put_and_poll_ns:.0} ns \
                  by put and a look at the word that the peer puts"
             ),
-            None if is_stream => iperf.note(),
+            None if is_stream => match sides.copied_gb_s() {
+                Some(copied_gb_s) => format!(
+                    "a bare loop that copies each block first, as a put must whose caller may change the block at \
+                     once: {copied_gb_s:.2} GB/s; {}",
+                    iperf.note()
+                ),
+                None => iperf.note(),
+            },
             None if load == Load::Cut => {
                 "each cable lets 1 Gbit/s through in each direction (tbf); the second one is taken down after 0.1 s, and what counts begins 0.1 s \
                  later; every byte is compared; both sides run by turns, never at once"

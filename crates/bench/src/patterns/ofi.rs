@@ -190,13 +190,15 @@ impl Ends {
             Load::Put => (8, "put"),
             Load::Stream { size_bytes } | Load::TwoRails { size_bytes } => (size_bytes, "stream"),
         };
-        for seed in [1, 2] {
-            self.near(&format!("fill {size_bytes} {seed}"))?;
-            self.near(&format!("{order} {size_bytes} 3"))?;
-            // It compares every byte; a difference is an error.
-            self.far(&format!("check {size_bytes} {seed}"))?;
-        }
-        Ok(())
+        (1..=2).try_for_each(|seed| self.check_order(order, size_bytes, seed))
+    }
+
+    /// Whether what an order puts arrives.
+    fn check_order(&mut self, order: &str, size_bytes: u64, seed: u64) -> Result<()> {
+        self.near(&format!("fill {size_bytes} {seed}"))?;
+        self.near(&format!("{order} {size_bytes} 3"))?;
+        // It compares every byte; a difference is an error.
+        self.far(&format!("check {size_bytes} {seed}")).map(drop)
     }
 }
 
@@ -208,6 +210,8 @@ pub struct Beside {
     /// Half round trips of 8 bytes over a TCP socket, in ns, and by put and poll.
     tcp_ns: Vec<f64>,
     put_and_poll_ns: Vec<f64>,
+    /// Bandwidths of a bare loop that copies each block first, in bytes per ns.
+    copied: Vec<f64>,
     cpus: [usize; 2],
     /// Of the bytes of the next reading, where each has its own.
     seed: u64,
@@ -228,11 +232,24 @@ impl Beside {
         };
         ours.check(load)?;
         bare.check(load)?;
+        if let Load::Stream { size_bytes } = load {
+            bare.check_order("stream-copied", size_bytes, 3)?;
+        }
         if load == Load::Echo {
             let port = bare.far(&format!("tcp-listen {}", ADDRESSES[1]))?;
             bare.near(&format!("tcp-connect {port}"))?;
         }
-        Ok(Self { ours, bare, load, cpus, seed: 0, tcp_ns: Vec::new(), put_and_poll_ns: Vec::new(), hosts })
+        Ok(Self {
+            ours,
+            bare,
+            load,
+            cpus,
+            seed: 0,
+            tcp_ns: Vec::new(),
+            put_and_poll_ns: Vec::new(),
+            copied: Vec::new(),
+            hosts,
+        })
     }
 
     /// libfabric's version.
@@ -242,13 +259,19 @@ impl Beside {
 
     /// The medians of what was measured beside, in ns: a TCP socket, and put and poll.
     pub fn beside_ns(&self) -> Option<[f64; 2]> {
-        let median = |times: &[f64]| {
-            let mut times = times.to_vec();
-            times.sort_by(f64::total_cmp);
-            times.get(times.len() / 2).copied()
-        };
         Some([median(&self.tcp_ns)?, median(&self.put_and_poll_ns)?])
     }
+
+    /// The median bandwidth of the bare loop that copies each block first, as a put must, in GB/s.
+    pub fn copied_gb_s(&self) -> Option<f64> {
+        median(&self.copied)
+    }
+}
+
+fn median(readings: &[f64]) -> Option<f64> {
+    let mut readings = readings.to_vec();
+    readings.sort_by(f64::total_cmp);
+    readings.get(readings.len() / 2).copied()
 }
 
 impl Sides for Beside {
@@ -278,9 +301,15 @@ impl Sides for Beside {
     }
 
     fn next_block(&mut self, number: usize) -> Result<()> {
-        if self.load == Load::Echo && number.is_multiple_of(BESIDE_EVERY) {
+        if !number.is_multiple_of(BESIDE_EVERY) {
+            return Ok(());
+        }
+        if self.load == Load::Echo {
             self.tcp_ns.push(self.bare.half_round_trip_ns("tcp-", ROUNDS)?);
             self.put_and_poll_ns.push(self.ours.half_round_trip_ns("poll-", ROUNDS)?);
+        } else if let Load::Stream { size_bytes } = self.load {
+            let time_ns = self.bare.time(&format!("stream-copied {size_bytes} {}", self.load.count()))?;
+            self.copied.push(size_bytes as f64 / time_ns);
         }
         Ok(())
     }

@@ -44,6 +44,9 @@ pub(super) struct Ended {
     pub(super) writes: AtomicU64,
 }
 
+/// A bit for each of the [`WRITES`] contexts that a write has.
+pub(super) type Busy = AtomicU64;
+
 /// Objects of libfabric. Nothing is closed before the process ends.
 pub(super) struct Objects {
     fabric: *mut fid_fabric,
@@ -54,6 +57,7 @@ pub(super) struct Objects {
     wait_fd: c_int,
     contexts: *mut fi_context2,
     pub(super) ended: Ended,
+    pub(super) busy: Busy,
     /// Makes the thread's sleep on `wait_fd` end.
     kick_fd: c_int,
     /// Nothing takes this long: the peer is gone.
@@ -146,6 +150,7 @@ impl EndPoint {
                 wait_fd,
                 contexts: kept(CONTEXTS * size_of::<fi_context2>()).cast(),
                 ended: Ended::default(),
+                busy: Busy::default(),
                 kick_fd: libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK),
                 give_up_after,
                 is_taken: AtomicBool::new(false),
@@ -206,7 +211,11 @@ impl Objects {
             let counter = match nth {
                 ..RECEIVES => &self.ended.receives,
                 nth if nth < RECEIVES + SENDS => &self.ended.sends,
-                _ => &self.ended.writes,
+                nth => {
+                    // Release: pairs with the Acquire in `Bare::next_write`, which then uses the buffer again.
+                    self.busy.fetch_and(!(1 << (nth - RECEIVES - SENDS)), Ordering::Release);
+                    &self.ended.writes
+                }
             };
             // Release: pairs with the Acquire of the loops that wait for it.
             counter.fetch_add(1, Ordering::Release);

@@ -62,6 +62,7 @@ fn main() {
 /// - `put BYTES N`: N writes one after the other, each of which is there when the next begins; the time of
 ///   one
 /// - `stream BYTES N`: N writes, several at a time; the time of one
+/// - `stream-copied BYTES N`: the same, of blocks that are copied first
 /// - `fill BYTES SEED`: what the next writes write
 /// - `check BYTES SEED`: whether the peer has written that
 /// - `tcp-listen`, then `tcp-connect ADDRESS:PORT` at the peer, `tcp-echo N` and `tcp-answer N`: the same
@@ -76,6 +77,7 @@ fn obey(loops: &mut Loops, words: &[&str]) -> Answer {
         "answer" => loops.bare.answer(number(1)?).map(|()| "done".to_owned()),
         "put" => ns(loops.bare.put(number(1)? as usize, number(2)?)?),
         "stream" => ns(loops.bare.stream(number(1)? as usize, number(2)?)?),
+        "stream-copied" => ns(loops.bare.stream_copied(number(1)? as usize, number(2)?)?),
         "fill" => loops.bare.fill(number(1)? as usize, number(2)?).map(|()| "done".to_owned()),
         "check" => loops.bare.check(number(1)? as usize, number(2)?).map(|()| "same".to_owned()),
         "tcp-listen" => loops.tcp.listen(words.get(1).ok_or("an address is missing")?),
