@@ -332,6 +332,12 @@ impl Pair {
                 spec.notes.push(format!(
                     "baseline on {BASELINE_LINES} other lines in turn: the interrupt's own words are its owner's"
                 ));
+                if let Some(counted_ns) = sides.counted_ns() {
+                    spec.notes.push(format!(
+                        "bare loops beside it that raise counts by an atomic addition, each end in a line of its \
+                         own, as triggers must: {counted_ns:.1} ns"
+                    ));
+                }
                 spec
             })
         })

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use shm::layout::CacheLine;
+use shm::{layout::CacheLine, sync::Ordering};
 use tieline::{Interrupt, InterruptOptions, Node, RemoteInterrupt};
 
 use super::attach::CONNECT_TIMEOUT;
@@ -16,7 +16,7 @@ use crate::{
     error::{BenchError, Result},
     pinned_pair::PinnedPair,
     run::Sides,
-    stats::Samples,
+    stats::{Samples, order},
     timer::Timer,
 };
 
@@ -72,6 +72,8 @@ impl Wires {
 
 /// Pairs of lines for the baseline: successive blocks use successive ones.
 pub const BASELINE_LINES: usize = 16;
+/// Blocks between two readings of what stands beside.
+const BESIDE_EVERY: usize = 5;
 
 /// Two spinning sides against the one-line baseline.
 pub struct SpinningSides<'a, 'env> {
@@ -85,6 +87,8 @@ pub struct SpinningSides<'a, 'env> {
     ticks: Vec<u64>,
     /// Every one-way time.
     pub all: Samples,
+    /// Readings of [`Self::counted_ns`].
+    counted_ns: Vec<f64>,
 }
 
 impl std::fmt::Debug for SpinningSides<'_, '_> {
@@ -107,7 +111,9 @@ impl<'a, 'env> SpinningSides<'a, 'env> {
         let line =
             LineProbe::new(timer, &mut FarThread { pair: &mut *pair, words: first.one() }, first.one())?;
         let (ticks, all) = (Vec::new(), Samples::new(false)?);
-        let mut sides = Self { timer, pair, wires, lines, line, at: 0, shape: Shape::trial(), ticks, all };
+        let counted_ns = Vec::new();
+        let mut sides =
+            Self { timer, pair, wires, lines, line, at: 0, shape: Shape::trial(), ticks, all, counted_ns };
         let trial_ns = sides.half_round_trip_ns(false)?;
         sides.shape = Shape::for_event(timer, 2.0 * trial_ns);
         Ok(sides)
@@ -137,13 +143,42 @@ impl<'a, 'env> SpinningSides<'a, 'env> {
         self.pair.both(WHAT, near, far)?;
         Ok(settle(self.timer, &self.ticks, shape.batch, 2.0, keep.then_some(&mut self.all)))
     }
+
+    /// Half a round trip of bare loops that do what triggers cannot do without: each end raises a count of
+    /// the other end by an atomic addition, as there may be several that trigger, in a line of its own, as
+    /// only who is connected to an interrupt may write there. In ns; the median of the readings so far.
+    pub fn counted_ns(&self) -> Option<f64> {
+        order::median(&self.counted_ns)
+    }
+
+    fn read_counted(&mut self) -> Result<()> {
+        let (words, poll, shape) = (self.lines[self.at].two(), self.line.poll(), self.shape);
+        let (there, back) = (words.there.load(Ordering::Relaxed), words.back.load(Ordering::Relaxed));
+        let ticks = &mut self.ticks;
+        let near = || {
+            shape.time(ticks, |n| {
+                words.there.fetch_add(1, Ordering::SeqCst);
+                poll.word(WHAT, words.back, back.wrapping_add(n)).map(drop)
+            })
+        };
+        let far = move || {
+            for n in 1..=shape.events() {
+                poll.word(WHAT, words.there, there.wrapping_add(n))?;
+                words.back.fetch_add(1, Ordering::SeqCst);
+            }
+            Ok(())
+        };
+        self.pair.both(WHAT, near, far)?;
+        self.counted_ns.push(settle(self.timer, &self.ticks, shape.batch, 2.0, None));
+        Ok(())
+    }
 }
 
 impl Sides for SpinningSides<'_, '_> {
     fn next_block(&mut self, number: usize) -> Result<()> {
         self.at = number % self.lines.len();
         self.line.move_to(self.lines[self.at].one());
-        Ok(())
+        if number.is_multiple_of(BESIDE_EVERY) { self.read_counted() } else { Ok(()) }
     }
 
     fn ours(&mut self) -> Result<f64> {
