@@ -1,5 +1,4 @@
-//! Writes of blocks that are copied first, piece by piece, so that the caller may change a block as soon as
-//! the call returns: what a loop of `fi_write` costs that promises as much as a put.
+//! Writes of blocks that are copied first, as a put must: the caller may change a block at once.
 
 use std::time::Instant;
 

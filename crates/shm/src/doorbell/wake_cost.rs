@@ -14,9 +14,9 @@ const GIVE_UP_NS: u64 = 1_000_000_000;
 
 /// Two threads that measure how long it takes from a ring until the sleeper runs.
 ///
-/// One calls [`WakeProbe::wake`], the other [`WakeProbe::sleep`]; this library has no threads of its own. Each
-/// is to be held on a processor of its own: waking a sleeper on the same one needs no interrupt, and costs a
-/// tenth of the other on some virtual machines.
+/// One calls [`WakeProbe::wake`], the other [`WakeProbe::sleep`]; this library has no threads of its own.
+/// Each is to be held on a processor of its own: waking a sleeper on the same one needs no interrupt, and
+/// costs a tenth of the other on some virtual machines.
 #[derive(Debug, Default)]
 pub struct WakeProbe {
     signal: CacheLine<AtomicU32>,

@@ -264,7 +264,8 @@ fn ours_stands_by(own: bool) {
 
 /// OpenSM is master, and ours of a higher priority comes later: it is handed over to. Whether OpenSM went on
 /// at all: in `ibsim` it now and then does not. A trap that comes between two of its sweeps is answered by a
-/// TrapRepress, which counts there as a request that is still under way, and the next sweep waits for its end.
+/// TrapRepress, which counts there as a request that is still under way, and the next sweep waits for its
+/// end.
 fn opensm_hands_over(own: bool) -> bool {
     let fabric = Fabric::new("osm-yields", own);
     let opensm = OpenSm::start(&fabric, "host00005", 1);
