@@ -212,7 +212,7 @@ impl Objects {
                 ..RECEIVES => &self.ended.receives,
                 nth if nth < RECEIVES + SENDS => &self.ended.sends,
                 nth => {
-                    // Release: pairs with the Acquire in `Bare::next_write`, which then uses the buffer again.
+                    // Release: pairs with the Acquire in `Bare::next_write`, which uses the buffer again.
                     self.busy.fetch_and(!(1 << (nth - RECEIVES - SENDS)), Ordering::Release);
                     &self.ended.writes
                 }
