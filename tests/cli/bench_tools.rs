@@ -213,7 +213,10 @@ fn bad_input_is_explained() {
             &["bench", "acceptance", "--cpus", "0,9999"],
             &["--cpus 9999: this machine has no such processor (it has "],
         ),
-        (&["bench", "acceptance", "--seconds", "0"], &["`0`: give more than 0 and at most 3600 seconds"]),
+        (
+            &["bench", "acceptance", "--seconds", "0"],
+            &["--seconds 0: give more than 0 and at most 3600 seconds"],
+        ),
         (&["bench", "limits", "--cpus", "0,9999"], &["--cpus 9999: this machine has no such processor"]),
         (
             &["bench", "compare-builds", "/none", "/none", "--cpus", "0,9999"],
